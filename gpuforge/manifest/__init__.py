@@ -1,0 +1,1 @@
+"""The manifest as written: gpuforge.toml read into frozen values, every error at once."""

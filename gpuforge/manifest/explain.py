@@ -1,0 +1,169 @@
+"""The model's validation errors in the manifest's own words: what is wrong, where, what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from gpuforge.manifest import fields
+from gpuforge.manifest.forms import quote
+from gpuforge.manifest.positions import KeyPath
+from gpuforge.manifest.relations import Problem, object_title
+
+_WANTED = {
+    "string_type": "a string",
+    "tuple_type": "an array",
+    "dict_type": "a table",
+    "mapping_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+    "bool_type": "true or false",
+}
+_TABLE_HINTS = {
+    "package": 'write, for example, [package] with name = "example" and python = ["3.12"]',
+    "cuda": 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]',
+}
+
+
+def explain(error: ValidationError, data: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield one problem for each thing wrong, in the model's order. `data` is the manifest as parsed."""
+    for detail in error.errors(include_url=False):
+        if not _follows(detail):
+            yield _problem(detail, data)
+
+
+def _follows(detail: ErrorDetails) -> bool:
+    """Return whether this error only follows from another: an array counts as short when its items are wrong."""
+    return detail["type"] == "default_factory_not_called" or (
+        detail["type"] == "too_short" and bool(detail["input"])
+    )
+
+
+def subject(path: KeyPath, data: Mapping[str, Any]) -> str:
+    """Name the table or key at `path` as a message does: `[cuda.13] archs`, `[[objects]] "core"`."""
+    table, depth = data, 0
+    value: Any = data
+    for index, part in enumerate(path, start=1):
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            break
+        if isinstance(value, Mapping):
+            table, depth = value, index
+    key = next((fields.toml_key(part) for part in path[depth:] if isinstance(part, str)), "")
+    return f"{_table_title(path[:depth], table)} {key}".strip() or "the manifest"
+
+
+def _table_title(path: KeyPath, table: Mapping[str, Any]) -> str:
+    if path[:1] == ("objects",) and len(path) == 2:
+        return object_title(table)
+    name = ".".join(fields.toml_key(part) for part in path if isinstance(part, str))
+    if not name:
+        return ""
+    return f"[[{name}]]" if isinstance(path[-1], int) else f"[{name}]"
+
+
+def _problem(detail: ErrorDetails, data: Mapping[str, Any]) -> Problem:
+    location = detail["loc"]
+    path = tuple(part for part in location if not str(part).startswith("<"))
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind in {"missing", "extra_forbidden"}:
+        return (_missing if kind == "missing" else _unknown_key)(location, path, data)
+    if kind == "form":
+        return _wrong_form(path, context, data)
+    if kind == "literal_error":
+        return _not_a_choice(path, detail["input"], str(context["expected"]), data)
+    if kind == "too_short":
+        return Problem(path, f"{subject(path, data)} must not be empty", _example(location))
+    wanted = _WANTED.get(kind)
+    who = f"{'an item of ' if isinstance(path[-1], int) else ''}{subject(path, data)}"
+    if wanted is None:
+        return Problem(path, f"{who}: {detail['msg']}")
+    return _wrong_type(path, detail["input"], wanted, who, _example(location))
+
+
+def _missing(location: fields.Location, path: KeyPath, data: Mapping[str, Any]) -> Problem:
+    if path in {("package",), ("cuda",)}:
+        return Problem((), f"the manifest has no table [{path[0]}]", _TABLE_HINTS[str(path[0])])
+    return Problem(path[:-1], f"{subject(path[:-1], data)} has no `{path[-1]}`", _example(location))
+
+
+def _unknown_key(location: fields.Location, path: KeyPath, data: Mapping[str, Any]) -> Problem:
+    table, key = path[:-1], str(path[-1])
+    known = fields.known_keys(location[:-1])
+    near = get_close_matches(key.lower().replace("_", "-"), known, n=1, cutoff=0.6)
+    elsewhere = fields.owners_of(key)
+    if near:
+        hint = f"did you mean `{near[0]}`?"
+    elif elsewhere:
+        hint = f"`{elsewhere[0]}` is a key of {' and of '.join(elsewhere[1])}"
+    else:
+        hint = f"known keys: {', '.join(f'`{name}`' for name in known)}"
+        if table == ("cuda",):
+            hint += ', and a table for each toolkit: [cuda.13] or [cuda."12.4"]'
+    shown = key if key.isprintable() and len(key) <= 60 else quote(key)
+    return Problem(path, f"{subject(table, data)} does not know the key `{shown}`", hint, at_key=True)
+
+
+def _wrong_form(path: KeyPath, context: Mapping[str, Any], data: Mapping[str, Any]) -> Problem:
+    message, hint = str(context["message"]), str(context["hint"])
+    if path[-1] == "[key]":  # the name of an entry is wrong, not its value
+        return Problem(path[:-1], f"{subject(path[:-2], data)}: {message}", hint, at_key=True)
+    path = (*path, *context["at"])
+    return Problem(path, message if message.startswith("[") else f"{subject(path, data)}: {message}", hint)
+
+
+def _not_a_choice(path: KeyPath, found: object, expected: str, data: Mapping[str, Any]) -> Problem:
+    choices = re.findall(r"'([^']*)'", expected)
+    if not isinstance(found, str):
+        message = f"{subject(path, data)} must be a string, not {_toml_type(found)}"
+        return Problem(path, message, f"one of {', '.join(map(quote, choices))}")
+    near = get_close_matches(found.lower(), choices, n=1, cutoff=0.6)
+    message = f"{subject(path, data)}: {quote(found)} is not one of {', '.join(map(quote, choices))}"
+    return Problem(path, message, f"did you mean {quote(near[0])}?" if near else "choose one of them")
+
+
+def _wrong_type(path: KeyPath, found: object, wanted: str, who: str, hint: str) -> Problem:
+    if wanted == "a string" and isinstance(found, int | float):
+        hint = f"put it in quotes: {quote(_literal(found))}"
+    elif wanted == "an array" and isinstance(found, str) and "[[" not in hint:
+        hint = f"put it in brackets: [{quote(found)}]"
+    elif wanted == "a table" and not hint:
+        hint = f"write [{'.'.join(fields.toml_key(str(key)) for key in path)}] and its keys on lines below it"
+    elif wanted == "true or false" and isinstance(found, str):
+        hint = "write true or false, without quotes"
+    return Problem(path, f"{who} must be {wanted}, not {_toml_type(found)}", hint)
+
+
+def _toml_type(value: object) -> str:
+    if isinstance(value, str):
+        return f"the string {quote(value)}"
+    if isinstance(value, bool):
+        return _literal(value)
+    if isinstance(value, int | float):
+        return f"the number {_literal(value)}"
+    if isinstance(value, datetime | date | time):
+        return f"the date or time {value}"
+    return "a table" if isinstance(value, Mapping) else "an array"
+
+
+def _literal(value: float) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    # Python refuses to write integers of very many digits, which TOML can give in hexadecimal.
+    return hex(value)[:20] + "…" if isinstance(value, int) and abs(value) >= 2**64 else str(value)
+
+
+def _example(location: fields.Location) -> str:
+    """Return a hint that shows how the key at this place, or the key whose array holds it, is written."""
+    keys = location
+    while keys and (isinstance(keys[-1], int) or str(keys[-1]).startswith("<")):
+        keys = keys[:-1]
+    example = fields.example_at(keys) if keys else ""
+    return f"write, for example, {example}" if example else ""

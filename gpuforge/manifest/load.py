@@ -1,0 +1,139 @@
+"""Reading `gpuforge.toml`: a frozen `Manifest` with its file's positions, or every error in it at once."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gpuforge import digest
+from gpuforge.diagnostics import Diagnostic, Place
+from gpuforge.errors import UsageError
+from gpuforge.manifest.explain import explain
+from gpuforge.manifest.model import Manifest
+from gpuforge.manifest.positions import locate
+from gpuforge.manifest.relations import Problem, problems
+from gpuforge.manifest.syntax import TomlError, parse
+
+FILE_NAME = "gpuforge.toml"
+_LARGEST = 2**20  # bytes; a manifest is a few hundred lines
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A manifest together with the file that it was read from."""
+
+    path: Path  # absolute
+    manifest: Manifest
+    digest: str  # sha256 of the file's bytes
+    text: str = field(repr=False)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that relative paths in the manifest start from."""
+        return self.path.parent
+
+    def place(self, *keys: str | int) -> Place:
+        """Return where a value stands in the file: `place("cuda", "13", "archs", 0)`.
+
+        What is not written (a default) stands where its nearest ancestor that is written does.
+        """
+        return _place(self.path, locate(self.text).value(keys))
+
+
+def load(path: Path) -> ManifestFile:
+    """Read a manifest: `path` is the file, or a folder that holds a `gpuforge.toml`.
+
+    Raises UsageError with a diagnostic for everything that is wrong with it.
+    """
+    file = _find(path)
+    content = _read(file)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        column = len(before[before.rfind(b"\n") + 1 :].decode()) + 1
+        place = _place(file, (before.count(b"\n") + 1, column))
+        message = f"the file is not UTF-8: byte 0x{content[error.start]:02x} is no part of a character"
+        raise UsageError.of(message, place=place, hint="save it as UTF-8 in your editor") from None
+    manifest = _parse(text, file)
+    return ManifestFile(file, manifest, digest.of_bytes(content), text)
+
+
+def _find(path: Path) -> Path:
+    try:
+        file = path.absolute()
+        if file.is_dir() and (file.name != FILE_NAME):
+            file /= FILE_NAME
+        mode = file.stat().st_mode
+    except FileNotFoundError:
+        inside = path.is_dir()
+        where = f"there is no {FILE_NAME} in {file.parent}" if inside else f"there is no {_shown(file)}"
+        hint = f"name a folder with a {FILE_NAME}; `gpuforge schema --format markdown` explains its keys"
+        raise UsageError.of(where, hint=hint) from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        raise UsageError.of(
+            f"{_shown(file)} is {kind}", hint=f"name a {FILE_NAME}, or the folder that it is in"
+        )
+    return file
+
+
+def _read(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(_LARGEST + 1)
+    except OSError as error:
+        raise _unreadable(file, error) from None
+    if len(content) > _LARGEST:
+        raise UsageError.of(f"{_shown(file)} is larger than 1 MiB", hint="is it a manifest at all?")
+    return content
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> UsageError:
+    reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    hint = "check the path, its owner and its permissions"
+    return UsageError.of(f"{_shown(path)} cannot be read: {reason}", hint=hint)
+
+
+def _parse(text: str, file: Path) -> Manifest:
+    try:
+        data = parse(text)
+    except TomlError as problem:
+        place = _place(file, problem.position)
+        raise UsageError.of(problem.message, place=place, hint=problem.hint) from None
+    found: list[Problem] = []
+    manifest = None
+    try:
+        manifest = Manifest.model_validate(data)
+    except ValidationError as error:
+        found += explain(error, data)
+    found += problems(data, file.parent)
+    if manifest is None or found:
+        raise UsageError.all_of(_diagnostics(found, text, file))
+    return manifest
+
+
+def _diagnostics(found: list[Problem], text: str, file: Path) -> list[Diagnostic]:
+    """Place each problem, in the order of the file."""
+    positions = locate(text)
+    placed = [((positions.key if p.at_key else positions.value)(p.path) or (1, 1), p) for p in found]
+    placed.sort(key=lambda pair: pair[0])
+    return list(dict.fromkeys(Diagnostic(p.message, _place(file, at), p.hint) for at, p in placed))
+
+
+def _place(file: Path, position: tuple[int, int] | None) -> Place:
+    line, column = position or (0, 0)
+    return Place(_shown(file), line, column)
+
+
+def _shown(path: Path) -> str:
+    """Return the path as a message shows it: relative to the working directory when it is inside."""
+    try:
+        return path.relative_to(Path.cwd()).as_posix()
+    except (ValueError, OSError):
+        return str(path)

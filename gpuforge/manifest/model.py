@@ -1,0 +1,334 @@
+"""The manifest as written: one frozen model per table of `gpuforge.toml`.
+
+The JSON schema and `docs/manifest.md` are generated from these classes and the docstrings under their fields.
+What one key demands of another is in `relations.py`, which reads the raw data: so all errors come at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    Tag,
+    model_validator,
+)
+
+from gpuforge.manifest import forms
+from gpuforge.manifest.forms import Distinct
+
+Role = Literal["host-only", "user-compiled", "fallback"]
+Compiler = Literal["g++", "clang++", "nvcc", "nvc++", "nvrtc", "opencl", "halide", "iree"]
+Linkage = Literal["pip", "bundle", "system", "static"]
+Provider = Literal["image", "system", "pypi", "debian", "redist"]
+Naming = Literal["suffix", "local", "variant", "plain"]
+
+
+class Table(BaseModel):
+    """A table of the manifest: immutable, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class PathSource(Table):
+    """The sources are a folder of this machine."""
+
+    path: forms.Text = Field(examples=["."])
+    """Folder with the project's `pyproject.toml`, relative to the manifest's folder."""
+
+
+class PypiSource(Table):
+    """The sources are an sdist on PyPI."""
+
+    pypi: forms.PinnedRequirement = Field(examples=["cufinufft==2.5.1"])
+    """Name and exact version of the release whose sdist is built."""
+    sha256: forms.Sha256 = Field(
+        examples=["f12849b91674d049543cb963c94c0ee60e8e34e1bbad5e32fefe12961b0621b4"]
+    )
+    """The sdist's sha256, as PyPI shows it; a file with any other digest is refused."""
+
+    @property
+    def name(self) -> str:
+        """The distribution's name."""
+        return Requirement(self.pypi).name
+
+    @property
+    def version(self) -> str:
+        """The release's version."""
+        return self.pypi.partition("==")[2]
+
+
+class GitSource(Table):
+    """The sources are a revision of a git repository."""
+
+    git: forms.GitUrl = Field(examples=["https://github.com/flatironinstitute/finufft"])
+    """The repository's URL."""
+    rev: forms.GitRevision = Field(examples=["v2.5.1"])
+    """The commit (full or short) or tag to build."""
+
+
+def _source_tag(value: Any) -> str | None:
+    if isinstance(value, Table):
+        return {PathSource: "<path>", PypiSource: "<pypi>", GitSource: "<git>"}[type(value)]
+    if not isinstance(value, Mapping):
+        return "<path>"
+    tags = [f"<{key}>" for key in ("path", "pypi", "git") if key in value]
+    return tags[0] if len(tags) == 1 else None
+
+
+_EXACTLY_ONE = {
+    "message": "[package.source] must say exactly one of `path`, `pypi` and `git`",
+    "hint": '{ path = "." } · { pypi = "name==1.0", sha256 = "…" } · { git = "https://…", rev = "…" }',
+    "at": (),
+}
+Source = Annotated[
+    Annotated[PathSource, Tag("<path>")]
+    | Annotated[PypiSource, Tag("<pypi>")]
+    | Annotated[GitSource, Tag("<git>")],
+    Discriminator(
+        _source_tag,
+        custom_error_type="form",
+        custom_error_message="{message}",
+        custom_error_context=_EXACTLY_ONE,
+    ),
+]
+Setting = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[tuple[str, ...], Tag("<array>")],
+    Discriminator(lambda value: "<array>" if isinstance(value, list | tuple) else "<text>"),
+]
+
+
+class Package(Table):
+    """What is built, from which sources, and for which Python versions."""
+
+    name: forms.DistributionName = Field(examples=["cufinufft"])
+    """Name of the distribution; `[wheel] naming` may append the CUDA major to it."""
+    version: forms.PackageVersion | None = Field(default=None, examples=["2.5.1"])
+    """Version of the wheels. Left out, it is what the project's own build says."""
+    source: Source = Field(default=PathSource(path="."), examples=[{"path": "."}])
+    """Where the sources come from: exactly one of `path`, `pypi` (with `sha256`) and `git` (with `rev`)."""
+    python: Annotated[tuple[forms.PythonVersion, ...], Distinct] = Field(
+        default=(), examples=[["3.11", "3.12"]]
+    )
+    """Python versions to build wheels for, one wheel each. With `abi = "abi3"` exactly one, the lowest that
+    the wheel supports; with `abi = "none"` at most one, the Python that builds it."""
+    abi: Literal["abi3", "none"] | None = Field(default=None, examples=["abi3"])
+    """Set when one wheel serves many Python versions: `abi3` for extensions of the limited API, `none` for
+    wheels without extension modules."""
+    import_: forms.ImportName = Field(
+        default_factory=lambda seen: str(seen.get("name", "")).replace("-", "_"),
+        alias="import",
+        examples=["cufinufft"],
+    )
+    """Import package into which the kernels and the runtime are put. Default: `name` with `-` replaced by
+    `_`."""
+
+
+class Build(Table):
+    """The host build: the project's own PEP 517 build, in an environment that gpuforge controls.
+
+    In `config-settings`, `env` and `before`, `{project}` stands for the source tree, `{overlay}` for the folder that
+    holds the overlays, `{toolkit}` for the CUDA toolkit and `{env}` for the build's Python environment.
+    """
+
+    config_settings: Mapping[str, Setting] = Field(
+        default={}, alias="config-settings", examples=[{"cmake.define.FINUFFT_ARCH_FLAGS": ""}]
+    )
+    """Settings for the project's build backend, as after `pip install --config-settings`; a list gives a
+    setting several times."""
+    env: Mapping[forms.Variable, str] = Field(default={}, examples=[{"CPM_SOURCE_CACHE": "{overlay}/cpm"}])
+    """Environment variables of the build, on top of those that gpuforge sets (`CC`, `CXX`, `CUDACXX`, …)."""
+    overlay: Annotated[tuple[forms.RelativePath, ...], Distinct] = Field(default=(), examples=[["overlay"]])
+    """Folders beside the manifest that are laid into the build environment: what the build would otherwise
+    download."""
+    before: tuple[Annotated[tuple[str, ...], Field(min_length=1)], ...] = Field(
+        default=(), examples=[[["python", "tools/generate.py"]]]
+    )
+    """Commands run in the source tree before the build, in order; each is a list of words, and no shell
+    reads it."""
+    requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["cmake<4"]])
+    """Build requirements added to the project's own; a range restricts what the project asks for."""
+
+
+class Toolchain(Table):
+    """A compiler that this package is built with, under a name that the objects refer to."""
+
+    compiler: Compiler = Field(examples=["g++"])
+    """The compiler's family."""
+    version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
+    """Versions that may be used. Left out, any version that fits the CUDA toolkit."""
+    path: forms.Text | None = Field(default=None, examples=["/usr/bin/g++-12"])
+    """The compiler's executable. Left out, it is looked for on PATH and in the usual places."""
+    flags: tuple[str, ...] = Field(default=(), examples=[["-O3"]])
+    """Flags added whenever this toolchain compiles kernels."""
+
+    @property
+    def versions(self) -> SpecifierSet:
+        """The versions that may be used, as a set that says whether it contains one."""
+        return SpecifierSet(self.version or "")
+
+
+class CudaVersion(Table):
+    """One CUDA toolkit, and the architectures to build for with it."""
+
+    toolkit: forms.ToolkitVersion = Field(examples=["12.4"])
+    """Version of the toolkit, `major.minor`. A table named `[cuda."12.4"]` need not repeat it."""
+    provider: Provider | None = Field(default=None, examples=["pypi"])
+    """Where the toolkit comes from: the container `image`, the `system`, NVIDIA's wheels on `pypi`,
+    `debian`'s packages, or NVIDIA's `redist` archives. Left out, the first that has it."""
+    archs: Annotated[tuple[forms.Architecture, ...], Distinct] = Field(min_length=1, examples=[["80", "90"]])
+    """Compute capabilities to compile for. `90a` and `100f` are architecture- and family-specific; `+ptx`
+    adds an image that newer GPUs can compile for themselves."""
+    ptx: forms.VirtualArchitecture | None = Field(default=None, examples=["90"])
+    """Compute capability of the PTX to embed, for GPUs newer than any in `archs`."""
+
+
+_VERSIONS = "<version>"  # the alias below: how the gathered tables are called in the errors' locations
+
+
+class Cuda(Table):
+    """How the package meets CUDA; each table `[cuda.<version>]` in it is one toolkit to build with."""
+
+    linkage: Linkage = Field(default="pip", examples=["pip"])
+    """Where CUDA's libraries come from at run time: `pip` declares NVIDIA's wheels as dependencies,
+    `bundle` copies the libraries into the wheel, `system` uses what the machine has, `static` links them
+    in."""
+    libraries: Annotated[tuple[forms.Library, ...], Distinct] = Field(default=(), examples=[["cufft"]])
+    """Toolkit libraries that the build needs besides the runtime."""
+    versions: Mapping[str, CudaVersion] = Field(default={}, alias="<version>")
+    """The toolkits, by the key of their table: a major (`13`) or major.minor (`"12.4"`)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or _VERSIONS in data:
+            return data
+        versions = {key: data[key] for key in data if re.search(forms.VERSION_KEY, key)}
+        own = {key: data[key] for key in data if key not in versions}
+        for key, table in versions.items():
+            if "." in key and isinstance(table, Mapping):
+                versions[key] = {"toolkit": key, **table}
+        return {**own, _VERSIONS: versions}
+
+
+class Object(Table):
+    """A named group of files with one role: where it is compiled, and by whom."""
+
+    name: forms.Name = Field(examples=["default-kernels"])
+    """Name of the object, for messages and in the wheel; unique in the manifest."""
+    role: Role = Field(examples=["fallback"])
+    """`host-only`: files of the wheel that may hold nothing of a GPU toolchain, which the audit proves.
+    `user-compiled`: sources in the wheel, compiled on the user's machine.
+    `fallback`: kernels compiled here, used where the user has compiled nothing."""
+    files: tuple[forms.Pattern, ...] = Field(default=(), examples=[["**/*.so"]])
+    """Patterns of files in the built wheel (`host-only`)."""
+    sources: tuple[forms.Pattern, ...] = Field(default=(), examples=[["kernels/*.cu"]])
+    """Patterns of source files, relative to the manifest's folder (`user-compiled`, `fallback`)."""
+    headers: tuple[forms.Pattern, ...] = Field(default=(), examples=[["kernels/*.cuh"]])
+    """Patterns of further files that the sources include; a change in one of them compiles the sources again
+    (`user-compiled`, `fallback`)."""
+    toolchain: str | None = Field(default=None, examples=["device"])
+    """The toolchain, of those in `[toolchains]`, that compiles the sources (`fallback`)."""
+    toolchains: Annotated[tuple[str, ...], Distinct] = Field(
+        default=(), examples=[["acc", "openacc-gcc", "host"]]
+    )
+    """The toolchains to try, in this order, on the user's machine (`user-compiled`)."""
+    kind: Literal["module", "library"] = Field(default="module", examples=["module"])
+    """What is made of the sources (`fallback`): a `module` of device images, loaded through the driver, or a
+    `library`, a shared object with a C interface."""
+    flags: tuple[str, ...] = Field(default=(), examples=[["-use_fast_math"]])
+    """Flags for these sources, after the toolchain's own (`user-compiled`, `fallback`)."""
+    in_host_build: StrictBool = Field(default=False, alias="in-host-build", examples=[True])
+    """Whether the project's own build reads these sources too. Otherwise they are left out of the host
+    build's source tree, so that a changed kernel does not rebuild it (`user-compiled`, `fallback`)."""
+
+
+class Wheel(Table):
+    """What the wheels are called and which platform they promise."""
+
+    naming: Annotated[tuple[Naming, ...], Field(min_length=1), Distinct] = Field(
+        default=("suffix",), examples=[["suffix"]]
+    )
+    """How wheels for different CUDA majors are told apart: `suffix` (`name-cu12`), `local` (version `1.0+cu12`),
+    `variant` (wheel variants) or `plain` (not at all). Each one listed gives a wheel."""
+    image: forms.Text | None = Field(default=None, examples=["manylinux_2_28"])
+    """Container image of the build: a manylinux policy, or any image's reference."""
+    size_limit: forms.Size | None = Field(default=None, alias="size-limit", examples=["100 MB"])
+    """Largest size a wheel may have; MB is 10⁶ bytes, MiB 2²⁰."""
+
+    @property
+    def size_limit_bytes(self) -> int | None:
+        """The largest size of a wheel in bytes, or None when there is no limit."""
+        return None if self.size_limit is None else forms.size_in_bytes(self.size_limit)
+
+
+class Ignore(Table):
+    """A finding of the audit that is accepted, with the reason."""
+
+    rule: forms.RuleCode = Field(examples=["GF104"])
+    """Code of the rule, as the audit prints it."""
+    file: forms.Text = Field(default="*", examples=["libexample*.so*"])
+    """Pattern of the files in the wheel for which the finding is accepted; `*` crosses folders."""
+    reason: forms.Text = Field(examples=["loaded only by the profiler, never beside libcudart"])
+    """Why it is accepted; the report repeats it."""
+
+
+class Audit(Table):
+    """What the audit of the wheels takes into account."""
+
+    beside: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["jax[cuda12]"]])
+    """Packages that must be able to live in the same process as this one."""
+    ignore: tuple[Ignore, ...] = Field(
+        default=(), examples=[[{"rule": "GF104", "file": "*", "reason": "why it is accepted"}]]
+    )
+    """Findings that are accepted."""
+
+
+class Test(Table):
+    """How the built wheel is tested, in an environment of its own."""
+
+    __test__ = False  # no test class, whatever pytest thinks of its name
+
+    requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["pytest"]])
+    """Packages installed beside the wheel."""
+    command: tuple[str, ...] = Field(default=(), examples=[["pytest", "-q", "{project}/tests"]])
+    """The command, as a list of words; `{project}` is the source tree. Left out, nothing is run."""
+
+
+def _known_schema(value: object) -> object:
+    if type(value) is int and value != 1:
+        raise forms.wrong(
+            f"this gpuforge reads schema 1, not {value if abs(value) < 10**6 else '…'}",
+            "upgrade gpuforge, or write schema = 1",
+        )
+    if type(value) is not int:
+        raise forms.wrong("the number of the schema is wanted", "write schema = 1")
+    return value
+
+
+class Manifest(Table):
+    """A GPU Python package: from which sources, with which toolchains and toolkits, and what goes into its
+    wheels."""
+
+    schema_version: Annotated[Literal[1], BeforeValidator(_known_schema)] = Field(
+        alias="schema", examples=[1]
+    )
+    """Version of this format; always 1."""
+    package: Package
+    build: Build = Build()
+    toolchains: Mapping[forms.Name, Toolchain] = {}
+    """The compilers, by a name of your choice. Every one that is used is declared."""
+    cuda: Cuda
+    objects: tuple[Object, ...] = ()
+    wheel: Wheel = Wheel()
+    audit: Audit = Audit()
+    test: Test = Test()

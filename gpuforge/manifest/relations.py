@@ -1,0 +1,255 @@
+"""What one key of the manifest demands of another, checked on raw data so that every error comes at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuforge.manifest import forms
+from gpuforge.manifest.forms import quote
+from gpuforge.manifest.positions import KeyPath
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong at `path`; `at_key` places it at the key instead of the value."""
+
+    path: KeyPath
+    message: str
+    hint: str = ""
+    at_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoleKeys:
+    """Which keys an object of one role must and may have, besides `name` and `role`."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+
+
+ROLE_KEYS: Mapping[str, RoleKeys] = {
+    "host-only": RoleKeys(("files",)),
+    "user-compiled": RoleKeys(("sources", "toolchains"), ("headers", "flags", "in-host-build")),
+    "fallback": RoleKeys(("sources", "toolchain"), ("headers", "kind", "flags", "in-host-build")),
+}
+
+Raw = Mapping[str, Any]
+
+
+def problems(data: Raw, folder: Path) -> Iterator[Problem]:
+    """Yield every broken relation in the parsed TOML; values of a wrong type are left to the model."""
+    for check in (_python, _import_name, _toolkits, _objects, _object_names):
+        yield from check(data)
+    yield from _folders(data, folder)
+    yield from _nul_characters(data)
+
+
+def _python(data: Raw) -> Iterator[Problem]:
+    package = _table(data, "package")
+    python, abi = package.get("python", []), package.get("abi")
+    if "package" not in data or not isinstance(package, Mapping) or not isinstance(python, list):
+        return
+    if abi is None and not python:
+        yield Problem(
+            ("package", "python") if "python" in package else ("package",),
+            "[package] does not say for which Python versions wheels are built",
+            'write, for example, python = ["3.11", "3.12"], or set `abi` when one wheel serves them all',
+        )
+    if abi == "abi3" and len(python) != 1:
+        yield Problem(
+            ("package", "python") if python else ("package", "abi"),
+            f'[package] abi = "abi3" goes with exactly one Python version, but `python` has {len(python)}',
+            "keep the lowest version that the wheel supports: the one wheel serves it and all later ones",
+        )
+    if abi == "none" and len(python) > 1:
+        yield Problem(
+            ("package", "python"),
+            f'[package] abi = "none" goes with one Python version at most, but `python` has {len(python)}',
+            "one wheel serves them all; keep the version that builds it, or leave `python` out",
+        )
+
+
+def _import_name(data: Raw) -> Iterator[Problem]:
+    package = _table(data, "package")
+    name = package.get("name")
+    if "import" in package or not isinstance(name, str):
+        return
+    default = name.replace("-", "_")
+    if re.match(r"[A-Za-z0-9]", name) and not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", default):
+        yield Problem(
+            ("package", "name"),
+            f"[package] needs `import`: {quote(default)}, which follows from the name, cannot be imported",
+            'say which import package the kernels go into, e.g. import = "example"',
+        )
+
+
+def _toolkits(data: Raw) -> Iterator[Problem]:
+    cuda = _table(data, "cuda")
+    if "cuda" not in data or not isinstance(data["cuda"], Mapping):
+        return
+    versions = {key: cuda[key] for key in cuda if re.search(forms.VERSION_KEY, key)}
+    if not versions:
+        yield Problem(
+            ("cuda",),
+            "[cuda] has no toolkit to build with",
+            'add a table for one, e.g. [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]',
+        )
+    owners: dict[str, str] = {}
+    for key, table in versions.items():
+        toolkit = table.get("toolkit", key) if isinstance(table, Mapping) else None
+        if not isinstance(toolkit, str) or not re.fullmatch(r"[0-9]+\.[0-9]+", toolkit):
+            continue
+        at: KeyPath = ("cuda", key, "toolkit") if "toolkit" in table else ("cuda", key)
+        if toolkit != key and toolkit.partition(".")[0] != key:
+            yield Problem(
+                at,
+                f"{_version_table(key)} cannot have the toolkit {quote(toolkit)}",
+                f"move it to {_version_table(toolkit.partition('.')[0])}, or give a toolkit of CUDA {key}",
+            )
+        elif toolkit in owners:
+            yield Problem(
+                at,
+                f"{_version_table(key)} has the same toolkit as {_version_table(owners[toolkit])}: {toolkit}",
+                "keep one of the two tables",
+            )
+        owners.setdefault(toolkit, key)
+
+
+def _objects(data: Raw) -> Iterator[Problem]:
+    declared = data.get("toolchains", {})
+    for index, thing in _numbered(data.get("objects")):
+        role = thing.get("role")
+        keys = ROLE_KEYS.get(role) if isinstance(role, str) else None
+        title = object_title(thing)
+        if keys is not None:
+            yield from _role_keys(("objects", index), title, thing, keys)
+        if isinstance(declared, Mapping):
+            for path, name in _references(("objects", index), thing):
+                if name not in declared:
+                    yield Problem(
+                        path,
+                        f"{title} names the toolchain {quote(name)}, which is not declared",
+                        f"declared are: {', '.join(declared)}"
+                        if declared
+                        else f"add a table [toolchains.{name}]",
+                    )
+
+
+def _role_keys(path: KeyPath, title: str, thing: Raw, keys: RoleKeys) -> Iterator[Problem]:
+    role = thing["role"]
+    known = {key for role_keys in ROLE_KEYS.values() for key in role_keys.required + role_keys.optional}
+    for key in keys.required:
+        if key not in thing:
+            yield Problem(
+                path, f"{title} has no `{key}`, which its role {quote(role)} needs", _ROLE_HINTS[key]
+            )
+        elif thing[key] == []:
+            yield Problem((*path, key), f"{title}: `{key}` must not be empty", _ROLE_HINTS[key])
+    for key in thing:
+        if key in known and key not in keys.required + keys.optional:
+            owners = [
+                quote(owner) for owner, owned in ROLE_KEYS.items() if key in owned.required + owned.optional
+            ]
+            yield Problem(
+                (*path, key),
+                f"{title} has `{key}`, which does not go with its role {quote(role)}",
+                f"`{key}` goes with {' and '.join(owners)}; "
+                f"{quote(role)} takes {', '.join(f'`{k}`' for k in keys.required + keys.optional)}",
+                at_key=True,
+            )
+
+
+_ROLE_HINTS: Mapping[str, str] = {
+    "files": 'patterns of files in the built wheel, e.g. files = ["**/*.so"]',
+    "sources": 'patterns of source files beside the manifest, e.g. sources = ["kernels/*.cu"]',
+    "toolchain": 'the name of one of the [toolchains], e.g. toolchain = "device"',
+    "toolchains": 'names of [toolchains] in the order to try them in, e.g. toolchains = ["acc", "host"]',
+}
+
+
+def _references(path: KeyPath, thing: Raw) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(name := thing.get("toolchain"), str):
+        yield (*path, "toolchain"), name
+    names = thing.get("toolchains")
+    for index, name in enumerate(names if isinstance(names, list) else []):
+        if isinstance(name, str):
+            yield (*path, "toolchains", index), name
+
+
+def _object_names(data: Raw) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, thing in _numbered(data.get("objects")):
+        name = thing.get("name")
+        if isinstance(name, str):
+            if name in seen:
+                yield Problem(
+                    ("objects", index, "name"),
+                    f"two objects have the name {quote(name)}",
+                    "give each its own",
+                )
+            seen.add(name)
+
+
+def _folders(data: Raw, folder: Path) -> Iterator[Problem]:
+    overlays = _table(data, "build").get("overlay")
+    for index, name in enumerate(overlays if isinstance(overlays, list) else []):
+        if isinstance(name, str) and name and not _is_folder(folder, name):
+            yield Problem(
+                ("build", "overlay", index),
+                f"[build] overlay: there is no folder {quote(name)} beside the manifest",
+                "make the folder, or remove it from the list",
+            )
+    source = _table(data, "package").get("source")
+    path = source.get("path") if isinstance(source, Mapping) and set(source) == {"path"} else None
+    if isinstance(path, str) and path.strip() and not _is_folder(folder, path):
+        yield Problem(
+            ("package", "source", "path"),
+            f"[package.source] path: there is no folder {quote(path)}",
+            "the path starts from the manifest's folder",
+        )
+
+
+def _nul_characters(data: Raw) -> Iterator[Problem]:
+    pending: list[tuple[KeyPath, Any]] = [((), data)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, Mapping):
+            pending.extend(((*path, key), part) for key, part in value.items())
+        elif isinstance(value, list):
+            pending.extend(((*path, index), part) for index, part in enumerate(value))
+        elif isinstance(value, str) and "\0" in value:
+            yield Problem(
+                path, f"{quote(value)} holds a NUL character", "no program can be given one; remove it"
+            )
+
+
+def object_title(thing: Raw) -> str:
+    """Name an element of `[[objects]]` in a message."""
+    name = thing.get("name")
+    return f"[[objects]] {quote(name)}" if isinstance(name, str) else "[[objects]]"
+
+
+def _version_table(key: str) -> str:
+    return f'[cuda."{key}"]' if "." in key else f"[cuda.{key}]"
+
+
+def _table(data: Raw, name: str) -> Raw:
+    table = data.get(name)
+    return table if isinstance(table, Mapping) else {}
+
+
+def _numbered(things: object) -> Iterator[tuple[int, Raw]]:
+    for index, thing in enumerate(things if isinstance(things, list) else []):
+        if isinstance(thing, Mapping):
+            yield index, thing
+
+
+def _is_folder(folder: Path, name: str) -> bool:
+    try:
+        return (folder / name).is_dir()
+    except (OSError, ValueError):  # a name too long, a folder that may not be read, a NUL character
+        return False

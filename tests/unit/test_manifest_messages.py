@@ -1,0 +1,99 @@
+"""Broken manifests: every error at once, each message as a whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gpuforge.errors import UsageError
+from gpuforge.manifest.load import load
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "manifest"
+BROKEN = sorted(path.stem for path in GOLDEN.glob("*.toml"))
+
+
+def message_for(path: Path) -> str:
+    with pytest.raises(UsageError) as caught:
+        load(path)
+    assert caught.value.exit_code == 2
+    return f"{caught.value}\n"
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_manifest(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("overlay").mkdir()
+    Path("gpuforge.toml").write_bytes((GOLDEN / f"{name}.toml").read_bytes())
+    found = message_for(Path())
+    golden = GOLDEN / f"{name}.txt"
+    if "UPDATE_GOLDEN" in os.environ:
+        golden.write_text(found)
+    assert found == golden.read_text()
+
+
+def test_there_are_at_least_ten() -> None:
+    assert len(BROKEN) >= 10
+
+
+def test_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    hint = (
+        "  hint: name a folder with a gpuforge.toml; `gpuforge schema --format markdown` explains its keys\n"
+    )
+    assert message_for(Path("nowhere")) == "there is no nowhere\n" + hint
+    Path("empty").mkdir()
+    assert message_for(Path("empty")) == f"there is no gpuforge.toml in {tmp_path}/empty\n" + hint
+    assert message_for(Path()) == f"there is no gpuforge.toml in {tmp_path}\n" + hint
+
+
+def test_not_a_regular_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gpuforge.toml").mkdir()
+    hint = "  hint: name a gpuforge.toml, or the folder that it is in\n"
+    assert message_for(Path()) == "gpuforge.toml is a folder\n" + hint
+    assert message_for(Path("gpuforge.toml")) == "gpuforge.toml is a folder\n" + hint
+    os.mkfifo("pipe")
+    assert message_for(Path("pipe")) == "pipe is not a regular file\n" + hint
+
+
+def test_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gpuforge.toml").write_text("schema = 1\n")
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)  # the superuser may read everything
+    assert message_for(Path()) == (
+        "gpuforge.toml cannot be read: Permission denied\n"
+        "  hint: check the path, its owner and its permissions\n"
+    )
+
+
+def test_a_path_no_system_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "cannot be read: File name too long" in message_for(Path("x" * 300))
+    assert "cannot be read: embedded null byte" in message_for(Path("a\0b"))
+
+
+def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gpuforge.toml").write_bytes(b"#" * (2**20 + 1))
+    assert message_for(Path()) == "gpuforge.toml is larger than 1 MiB\n  hint: is it a manifest at all?\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = " + "[" * 5000 + "]" * 5000, "values or keys are nested too deeply"),
+        ("a = " + "1" * 5000, "a number has too many digits"),
+        ("schema = 0x1" + "0" * 5000, "schema"),
+        ('[package]\nname = "a\\u0000b"\n', "holds a NUL character"),
+    ],
+)
+def test_hostile_values(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "gpuforge.toml"
+    file.write_text(text)
+    assert message in message_for(file)
