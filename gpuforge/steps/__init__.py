@@ -1,0 +1,1 @@
+"""The programs that actions run, as `python -m gpuforge.steps.NAME`."""

@@ -1,0 +1,105 @@
+"""CPython interpreters: which one on this machine builds the wheels of a Python version."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge.errors import MissingError
+
+_ASK = """
+import json, os, platform, sys, sysconfig
+print(json.dumps({
+    "version": platform.python_version(),
+    "implementation": platform.python_implementation(),
+    "abi": sysconfig.get_config_var("SOABI") or "",
+    "executable": sys.executable,
+    "headers": os.path.isfile(os.path.join(sysconfig.get_path("include"), "Python.h")),
+}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A CPython that answers: its path, full version ("3.11.7") and ABI ("cpython-311-x86_64-linux-gnu")."""
+
+    path: Path
+    version: str
+    abi: str
+    headers: bool
+
+    @property
+    def identity(self) -> str:
+        """What of it goes into a key: builds of one CPython minor see the same headers and ABI."""
+        return f"CPython {self.version} {self.abi}"
+
+
+def find(minor: str, *, or_newer: bool = False, search: Sequence[Path] | None = None) -> Interpreter:
+    """Return an interpreter of `minor` ("3.11") that has its headers; with `or_newer`, a later 3.x will do.
+
+    Looks at the interpreter gpuforge runs on, at `python3.N` on PATH, at manylinux's `/opt/python` and at
+    pyenv's versions. Raises MissingError with what was found where, and what to install.
+    """
+    wanted = [minor, *(_newer(minor) if or_newer else [])]
+    without_headers: Interpreter | None = None
+    for version in wanted:
+        for path in _candidates(version, search):
+            found = ask(path)
+            if found is None or not found.version.startswith(f"{version}."):
+                continue
+            if found.headers:
+                return found
+            without_headers = without_headers or found
+    if without_headers:
+        raise MissingError.of(
+            f"CPython {without_headers.version} ({without_headers.path}) has no Python.h",
+            hint=f"install its headers (Debian: apt-get install python{minor}-dev)",
+        )
+    raise MissingError.of(
+        f"no CPython {minor} on this machine",
+        hint=f"install it with its headers (python{minor}-dev, pyenv, uv python install {minor}), "
+        "or choose another with --python",
+    )
+
+
+def ask(path: Path) -> Interpreter | None:
+    """Return what the interpreter at `path` says of itself; None when it does not answer or is no CPython."""
+    if path == Path(sys.executable):
+        path = Path(sys._base_executable)  # type: ignore[attr-defined]
+    try:
+        answer = subprocess.run(
+            [path, "-I", "-c", _ASK],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        facts = json.loads(answer.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    if facts["implementation"] != "CPython":
+        return None
+    return Interpreter(Path(facts["executable"]), facts["version"], facts["abi"], facts["headers"])
+
+
+def _newer(minor: str) -> list[str]:
+    first = int(minor.split(".")[1])
+    return [f"3.{n}" for n in range(first + 1, first + 8)]
+
+
+def _candidates(minor: str, search: Sequence[Path] | None) -> Iterator[Path]:
+    if search is None:
+        if minor == f"{sys.version_info.major}.{sys.version_info.minor}":
+            yield Path(sys.executable)
+        search = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    yield from (path for folder in search if os.access(path := folder / f"python{minor}", os.X_OK))
+    tag = "cp" + minor.replace(".", "")
+    yield from sorted(Path("/opt/python").glob(f"{tag}-{tag}/bin/python3"))
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    yield from sorted(pyenv.glob(f"versions/{minor}.*/bin/python{minor}"), reverse=True)

@@ -1,0 +1,183 @@
+"""Find a compiler on this machine: by explicit path, on PATH, or in the usual places."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from gpuforge.errors import MissingError, UsageError
+from gpuforge.toolchains.clangxx import CLANGXX
+from gpuforge.toolchains.gxx import GXX
+from gpuforge.toolchains.model import Compiler, Family
+from gpuforge.toolchains.nvcc import NVCC
+from gpuforge.toolchains.nvcxx import NVCXX
+
+FAMILIES = {family.name: family for family in (GXX, CLANGXX, NVCC, NVCXX)}
+ANSWER_S = 20  # seconds that a compiler may take to say its version
+
+
+def detect(
+    family: str,
+    *,
+    path: str | None = None,
+    specifier: str | None = None,
+    search: Sequence[Path] | None = None,
+) -> Compiler:
+    """Return the compiler of `family` to use, the plain name first, else the newest version that `specifier` allows.
+
+    With `path` (a file, or a name to look up on PATH) only that one is considered; with `search`, only these
+    folders instead of PATH and the usual places. Raises UsageError for an unknown family or a bad specifier, and
+    MissingError, saying where it looked and what it found, when nothing fits.
+    """
+    kind = _family(family)
+    wanted = _specifier(specifier)
+    looked = _Looked(kind, wanted)
+    for candidate in _explicit(path, looked) if path else _candidates(kind, search):
+        found = looked.at(candidate)
+        if found is not None:
+            return found
+    raise looked.failure(path, search)
+
+
+def _family(name: str) -> Family:
+    if name not in FAMILIES:
+        raise UsageError.of(f"unknown compiler {name!r}", hint=f"known: {', '.join(FAMILIES)}")
+    return FAMILIES[name]
+
+
+def _specifier(text: str | None) -> SpecifierSet:
+    try:
+        return SpecifierSet(text or "")
+    except InvalidSpecifier:
+        raise UsageError.of(f"not a version range: {text!r}", hint='write it as in ">=11,<15"') from None
+
+
+@dataclass
+class _Looked:
+    """What was tried on the way, for the message when nothing fits."""
+
+    family: Family
+    wanted: SpecifierSet
+    refused: list[str] = field(default_factory=list)
+    seen: set[Path] = field(default_factory=set)
+
+    def at(self, path: Path) -> Compiler | None:
+        """Return the compiler at `path` if it answers as one of the family and its version fits."""
+        place = (
+            path.parent.resolve() / path.name
+        )  # /bin is often a link to /usr/bin; the program itself may be a wrapper
+        if place in self.seen:
+            return None
+        self.seen.add(place)
+        answer = _ask(path)
+        if answer.reason:
+            self.refused.append(f"{path}: {answer.reason}")
+            return None
+        parsed = self.family.parse(answer.text)
+        if parsed is None:
+            first = answer.text.strip().partition("\n")[0]
+            self.refused.append(f"{path}: is not {self.family.name} (it says {first!r})")
+            return None
+        version, identity = parsed
+        if not self.wanted.contains(version, prereleases=True):
+            self.refused.append(f"{path}: version {version} is not {self.wanted}")
+            return None
+        return Compiler(self.family.name, path, version, identity, self.family.c_compiler(path))
+
+    def failure(self, path: str | None, search: Sequence[Path] | None) -> MissingError:
+        """Return the error that says what was wanted, where it was looked for, and what was found there."""
+        what = f"{self.family.name} {self.wanted}".strip()
+        if path:
+            where = path
+        elif search is not None:
+            where = ", ".join(map(str, search)) or "no folder"
+        else:
+            where = ", ".join(("PATH", *self.family.places))
+        found = "; ".join(self.refused) or "nothing by that name there"
+        return MissingError.of(
+            f"no usable {what}: looked at {where}; found: {found}", hint=self.family.install
+        )
+
+
+def _explicit(path: str, looked: _Looked) -> list[Path]:
+    name = os.path.expanduser(path)  # noqa: PTH111 - Path would drop the "./" that tells a file from a name on PATH
+    if os.sep not in name:
+        found = shutil.which(name)
+        if found is None:
+            looked.refused.append(f"no program named {name} on PATH")
+            return []
+        name = found
+    return [Path(name).absolute()]
+
+
+def _candidates(family: Family, search: Sequence[Path] | None) -> Iterator[Path]:
+    """Yield the plain names, then the versioned ones newest first, then the usual places newest first."""
+    folders = list(search) if search is not None else [Path(p) for p in os.get_exec_path() if p]
+    versioned: list[tuple[tuple[int, ...], Path]] = []
+    for folder in folders:
+        for name in _names(folder):
+            match = family.programs.fullmatch(name)
+            suffix = match.groupdict().get("version") if match else None
+            if suffix:
+                versioned.append((_numbers(suffix), folder / name))
+            elif match:
+                yield folder / name
+    yield from (path for _, path in sorted(versioned, key=lambda v: v[0], reverse=True))
+    if search is None:
+        for pattern in family.places:
+            for place in sorted(glob.glob(pattern), key=_numbers, reverse=True):  # noqa: PTH207 - absolute patterns
+                yield from _candidates(family, [Path(place)])
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is needed
+    except OSError:
+        return []
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", text))
+
+
+@dataclass(frozen=True)
+class _Answer:
+    text: str = ""
+    reason: str = ""
+
+
+def _ask(path: Path) -> _Answer:
+    """Run `path --version` and return what it said, or why it could not."""
+    if not path.exists():
+        return _Answer(reason="there is no such file")
+    if path.is_dir() or not os.access(path, os.X_OK):
+        return _Answer(reason="is not an executable file")
+    env = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            [str(path), "--version"],
+            capture_output=True,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            timeout=ANSWER_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return _Answer(reason=f"did not answer to --version within {ANSWER_S} s")
+    except OSError as problem:
+        return _Answer(reason=f"cannot be run ({problem.strerror})")
+    text = done.stdout.decode(errors="replace")
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).decode(errors="replace").strip().partition("\n")[0]
+        return _Answer(
+            reason=f"--version failed with exit status {done.returncode}" + (f": {said}" if said else "")
+        )
+    return _Answer(text=text)

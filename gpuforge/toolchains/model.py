@@ -1,0 +1,44 @@
+"""What gpuforge knows about a compiler: the family it belongs to, and one found on this machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.version import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A compiler on this machine that answered to `--version`."""
+
+    family: str  # "g++", "clang++", "nvcc", "nvc++"
+    path: Path
+    version: Version
+    identity: str  # the lines of its --version that say which build it is; part of cache keys
+    c_path: Path | None = None  # the C compiler of the same installation
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Everything that differs between compiler families, as data; each has a module of its own."""
+
+    name: str
+    programs: re.Pattern[str]  # the file names it goes by; group "version" is what follows the plain name
+    parse: Callable[
+        [str], tuple[Version, str] | None
+    ]  # --version output -> version, identity; None: someone else's
+    compiles: tuple[str, ...]  # suffixes of the sources it may be given
+    runtimes: tuple[str, ...]  # SONAMEs that its output may need at run time, beyond libc's own
+    install: str  # how to get it, for hints
+    places: tuple[str, ...] = ()  # glob patterns of folders, beside PATH, where it is usually installed
+    c_program: tuple[str, str] | None = None  # (C++ name, C name), as in ("g++", "gcc")
+
+    def c_compiler(self, path: Path) -> Path | None:
+        """Return the C compiler beside a C++ compiler (`g++-14` -> `gcc-14`), if the file is there."""
+        if self.c_program is None:
+            return None
+        beside = path.with_name(path.name.replace(*self.c_program))
+        return beside if beside != path and beside.is_file() else None

@@ -1,0 +1,72 @@
+"""nvcc: NVIDIA's CUDA compiler, and the command line that makes one fatbin of one source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from packaging.version import Version
+
+from gpuforge.toolchains.model import Family
+
+
+def parse(output: str) -> tuple[Version, str] | None:
+    """Read `Cuda compilation tools, release 13.0, V13.0.88` and the `Build` line after it."""
+    match = re.search(r"^Cuda compilation tools, release [\d.]+, V([\d.]+)$", output, re.MULTILINE)
+    if match is None:
+        return None
+    build = re.search(r"^Build \S+$", output, re.MULTILINE)
+    return Version(match[1]), match[0] + (f"; {build[0]}" if build else "")
+
+
+NVCC = Family(
+    name="nvcc",
+    programs=re.compile(r"nvcc"),
+    parse=parse,
+    compiles=(".cu",),
+    runtimes=("libcudart.so",),
+    install='let gpuforge fetch CUDA 13 from PyPI (toolkit = "13.0"), or install NVIDIA\'s CUDA toolkit',
+    places=("/usr/local/cuda/bin", "/usr/local/cuda-*/bin", "/opt/cuda/bin"),
+)
+
+
+def gencode(archs: Iterable[str], ptx: Iterable[str]) -> list[str]:
+    """Return the `-gencode` arguments for real architectures (`80`, `90a`, `100f`) and, after them, PTX images."""
+    return [
+        *(f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs),
+        *(f"-gencode=arch=compute_{arch},code=compute_{arch}" for arch in ptx),
+    ]
+
+
+def module_argv(
+    nvcc: str,
+    *,
+    source: str,
+    output: str,
+    archs: Sequence[str],
+    ptx: Sequence[str] = (),
+    standard: str | None = "c++17",
+    host: str | None = None,
+    includes: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return the argv that compiles one source into one fatbin: device code only, for the driver to load.
+
+    `nvcc`, `source`, `output`, `host` (the host compiler, used to preprocess) and `includes` are paths and may hold
+    placeholders. The bytes of the result depend on the compilers, the arguments, what is included and, through the
+    names given to static and anonymous-namespace variables and `__FILE__`, on the source's absolute path: compile
+    it at the same path each time. They do not depend on the working directory, the output's name, TMPDIR, the
+    files' times or where the toolkit lies (seen with 13.0, also with -rdc=true).
+    """
+    return (
+        nvcc,
+        "-fatbin",
+        *([f"-std={standard}"] if standard else []),
+        *([f"-ccbin={host}"] if host else []),
+        *gencode(archs, ptx),
+        *(f"-I{folder}" for folder in includes),
+        *flags,
+        "-o",
+        output,
+        source,
+    )

@@ -1,0 +1,1 @@
+"""CUDA toolkits: find them, provision them, and know what fits together."""

@@ -1,0 +1,117 @@
+"""Which package brings which SONAME, and which names belong to the driver or to a compiler; data in data/*.toml."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from gpuforge.toolkits.tables import load
+
+_MANGLED = re.compile(r"(lib.+?)[-.][0-9a-f]{8}(\.so(?:\..+)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """One SONAME and where it comes from."""
+
+    soname: str
+    package: str  # "" for a driver's or a compiler's library
+    cuda: int | None  # the CUDA major that the package is for
+    folder: str  # relative to site-packages: "nvidia/cu13/lib"
+    kind: Literal["toolkit", "driver", "compiler-runtime"]
+    first: str = ""  # oldest and newest version of the package seen to have it
+    last: str = ""
+    requires: tuple[str, ...] = ()  # packages that it needs beside its own
+
+
+def by_soname(soname: str) -> tuple[Library, ...]:
+    """Return every library known by this SONAME, lowest CUDA major first; the driver's and compilers' too.
+
+    `libcurand.so.10` is in CUDA 11, 12 and 13. A fully versioned file name counts as the SONAME of its major
+    (`libcudart.so.12.4.127` as `libcudart.so.12`, `libcudart.so.11.5.117` as `libcudart.so.11.0`). Mangled names are
+    not undone: see `plain_name`.
+    """
+    if is_driver(soname):
+        return (Library(soname, "", None, "", "driver"),)
+    if compiler_runtime(soname):
+        return (Library(soname, "", None, "", "compiler-runtime"),)
+    if soname in _packaged():
+        return _packaged()[soname]
+    return _of_major().get(_to_major(soname), ())
+
+
+def toolkit_libraries(cuda: int) -> tuple[Library, ...]:
+    """Return every library that packages for this CUDA major bring: what a wheel that relies on them excludes."""
+    return tuple(entry for entries in _packaged().values() for entry in entries if entry.cuda == cuda)
+
+
+def is_driver(name: str) -> bool:
+    """Say whether a file name or SONAME (mangled or not) is one of the driver's own libraries."""
+    return _unversioned(plain_name(name)) in _drivers()
+
+
+def compiler_runtime(name: str) -> str | None:
+    """Return whose runtime a file name or SONAME (mangled or not) is: "nvhpc", "pgi", "gcc-openmp" …; else None."""
+    return _compilers().get(_unversioned(plain_name(name)))
+
+
+def plain_name(filename: str) -> str:
+    """Undo the mangling of grafted libraries: auditwheel's `libx-0a1b2c3d.so.1`, delocate's `libx.0a1b2c3d.so.1`."""
+    match = _MANGLED.fullmatch(filename)
+    return match[1] + match[2] if match else filename
+
+
+def _unversioned(name: str) -> str:
+    """Cut what follows `.so`."""
+    head, dot_so, _ = name.partition(".so")
+    return head + dot_so
+
+
+def _to_major(name: str) -> str:
+    """Cut what follows the first number after `.so.`: libcudart.so.11.5.117 -> libcudart.so.11."""
+    head, _, version = name.partition(".so.")
+    return f"{head}.so.{version.partition('.')[0]}"
+
+
+@cache
+def _of_major() -> Mapping[str, tuple[Library, ...]]:
+    """Return the libraries by their name cut to the major, one of each package."""
+    found: dict[str, dict[str, Library]] = defaultdict(dict)
+    for soname, entries in sorted(_packaged().items()):
+        for entry in entries:
+            found[_to_major(soname)].setdefault(entry.package, entry)
+    return {name: tuple(entries.values()) for name, entries in found.items()}
+
+
+@cache
+def _packaged() -> Mapping[str, tuple[Library, ...]]:
+    found: dict[str, list[Library]] = defaultdict(list)
+    for row in load("libraries.toml")["package"]:
+        for soname, (first, last) in row["sonames"].items():
+            found[soname].append(
+                Library(
+                    soname,
+                    row["package"],
+                    row["cuda"],
+                    row["folder"],
+                    "toolkit",
+                    first,
+                    last,
+                    tuple(row["requires"]),
+                )
+            )
+    return {soname: tuple(sorted(entries, key=lambda e: e.cuda or 0)) for soname, entries in found.items()}
+
+
+@cache
+def _drivers() -> frozenset[str]:
+    return frozenset(name for row in load("runtimes.toml")["driver"] for name in row["sonames"])
+
+
+@cache
+def _compilers() -> Mapping[str, str]:
+    return {name: row["name"] for row in load("runtimes.toml")["compiler"] for name in row["sonames"]}

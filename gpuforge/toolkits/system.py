@@ -1,0 +1,89 @@
+"""CUDA toolkits installed on this machine: where they usually are, and which version each is."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge import digest
+from gpuforge.errors import MissingError
+from gpuforge.toolchains.detect import detect
+
+ANSWER_S = 20  # seconds that nvcc may take to say where its toolkit is
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A toolkit found on this machine."""
+
+    root: Path
+    version: str  # as far as it is known: "13.0.2", or "13.0"
+    nvcc: str  # the compiler's own version: "13.0.88"
+    identity: str  # digest of what tells this installation from another
+
+    @property
+    def minor(self) -> str:
+        """The toolkit minor: "13.0"."""
+        return ".".join(self.version.split(".")[:2])
+
+
+def installed(search: Sequence[Path] | None = None) -> Iterator[Installed]:
+    """Yield the toolkits below `search` (default: CUDA_PATH, CUDA_HOME, nvcc on PATH, /usr/local/cuda*), each once."""
+    seen = set()
+    for root in search if search is not None else _usual_roots():
+        real = root.resolve()
+        if real not in seen and (root / "bin" / "nvcc").is_file():
+            seen.add(real)
+            found = _read(root)
+            if found is not None:
+                yield found
+
+
+def _usual_roots() -> Iterator[Path]:
+    yield from (Path(os.environ[name]) for name in ("CUDA_PATH", "CUDA_HOME") if os.environ.get(name))
+    on_path = _root_of_nvcc_on_path()
+    if on_path is not None:
+        yield on_path
+    yield Path("/usr/local/cuda")
+    yield from (Path(p) for p in sorted(glob.glob("/usr/local/cuda-*")))  # noqa: PTH207 - an absolute pattern
+    yield Path("/opt/cuda")
+
+
+def _root_of_nvcc_on_path() -> Path | None:
+    """Return the TOP that nvcc itself names: the program on PATH may be a wrapper elsewhere."""
+    try:
+        nvcc = detect("nvcc", search=[Path(p) for p in os.get_exec_path() if p])
+        argv = [str(nvcc.path), "--dryrun", "-E", "-x", "cu", os.devnull]
+        said = subprocess.run(argv, capture_output=True, text=True, timeout=ANSWER_S, check=False).stderr
+    except (MissingError, OSError, subprocess.TimeoutExpired):
+        return None
+    top = re.search(r"^#\$ TOP=(.+)$", said, re.MULTILINE)
+    return Path(os.path.normpath(top[1].strip())) if top else None
+
+
+def _read(root: Path) -> Installed | None:
+    try:
+        nvcc = detect("nvcc", path=str(root / "bin" / "nvcc"))
+    except MissingError:
+        return None
+    marks = {
+        name: digest.of_file(root / name)
+        for name in ("version.json", "include/cuda_runtime_api.h")
+        if (root / name).is_file()
+    }
+    version = _stated_version(root) or ".".join(str(nvcc.version).split(".")[:2])
+    return Installed(root, version, str(nvcc.version), digest.of_data([nvcc.identity, marks]))
+
+
+def _stated_version(root: Path) -> str | None:
+    """Read `version.json`, which NVIDIA's installers leave in the toolkit; absent in packages of others."""
+    try:
+        return str(json.loads((root / "version.json").read_text(encoding="utf-8"))["cuda"]["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,130 @@
+"""The tree is assembled from what pip unpacked, and pip's failures become messages; no network here."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuforge.errors import ActionError, GpuforgeError, MissingError, UsageError
+from gpuforge.steps import entry
+from gpuforge.toolkits import provision as module
+from gpuforge.toolkits.provision import assemble, provision
+from gpuforge.toolkits.pypi import Pin
+
+PIN = Pin("nvidia-cuda-crt", "13.0.88", "nvidia_cuda_crt-13.0.88-py3-none-any.whl", "0" * 64, 1)
+
+
+def unpacked(site: Path) -> Path:
+    """Make what pip leaves of a toolkit's wheels."""
+    layout = site / "nvidia" / "cu13"
+    for name in ("bin/nvcc", "nvvm/bin/cicc"):
+        (layout / name).parent.mkdir(parents=True)
+        (layout / name).write_bytes(b"\x7fELF")
+        (layout / name).chmod(0o644)
+    (layout / "bin" / "nvcc.profile").write_text("TOP = ..")
+    (layout / "bin" / "tool").write_text("#!/bin/sh\n")
+    (layout / "include").mkdir()
+    (layout / "lib").mkdir()
+    for name in ("libcudart.so.13", "libnvrtc-builtins.so.13.0", "libcudart_static.a"):
+        (layout / "lib" / name).touch()
+    (site / "nvidia_cuda_nvcc-13.0.88.dist-info").mkdir()
+    return site
+
+
+def test_the_tree_has_what_cmake_and_the_linker_look_for(tmp_path: Path) -> None:
+    tree = assemble(unpacked(tmp_path / "site"), tmp_path / "tree", "x86_64")
+
+    links = {str(p.relative_to(tree)): str(p.readlink()) for p in sorted(tree.rglob("*")) if p.is_symlink()}
+    assert links == {
+        "lib/libcudart.so": "libcudart.so.13",
+        "lib/libnvrtc-builtins.so": "libnvrtc-builtins.so.13.0",
+        "lib64": "lib",
+        "targets/x86_64-linux/include": "../../include",
+        "targets/x86_64-linux/lib": "../../lib",
+    }
+    programs = {p.name for p in tree.glob("**/bin/*") if p.stat().st_mode & 0o100}
+    assert programs == {"nvcc", "cicc", "tool"}
+    assert (tree / "dist-info" / "nvidia_cuda_nvcc-13.0.88.dist-info").is_dir()
+
+
+def test_the_target_folder_is_named_as_nvcc_names_it(tmp_path: Path) -> None:
+    tree = assemble(unpacked(tmp_path / "site"), tmp_path / "tree", "aarch64")
+    assert (tree / "targets" / "sbsa-linux" / "lib" / "libcudart.so.13").exists()
+
+
+def test_two_toolkits_at_once_are_refused(tmp_path: Path) -> None:
+    unpacked(tmp_path / "site")
+    (tmp_path / "site" / "nvidia" / "cu14").mkdir()
+    with pytest.raises(ActionError, match="2 toolkits where one was expected"):
+        assemble(tmp_path / "site", tmp_path / "tree", "x86_64")
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    with pytest.raises(UsageError, match="is not empty"):
+        provision([PIN], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("output", "error", "says"),
+    [
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM", ActionError, "arrived broken"),
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", ActionError,
+         "no space left in"),
+        ("ERROR: No matching distribution found for x==1", MissingError, "cannot fetch the CUDA packages: ERROR: No m"),
+        ("SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED]'))", MissingError, "PIP_CERT"),
+        ("something else", ActionError, "pip could not install the CUDA packages: something else"),
+    ],
+)  # fmt: skip
+def test_what_pip_says_becomes_an_error_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, error: type[GpuforgeError], says: str
+) -> None:
+    monkeypatch.setattr(module, "PIP", ("-c", f"import sys; print({output!r}); sys.exit(1)"))
+    with pytest.raises(error) as caught:
+        provision([PIN], tmp_path / "cuda")
+    assert says in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "says"),
+    [
+        (MissingError.of("no nvcc", hint="get one"), 3, "no nvcc\n  hint: get one\n"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+        (OSError(errno.ENOSPC, "No space left on device", "/x"), 1,
+         "/x: No space left on device\n  hint: free some space, or choose another folder\n"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "/x"), 1, "/x: No such file or directory\n"),
+    ],
+)  # fmt: skip
+def test_how_a_step_ends(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    problem: BaseException,
+    status: int,
+    says: str,
+) -> None:
+    def main(arguments: list[str]) -> None:
+        raise problem
+
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    with pytest.raises(SystemExit) as caught:
+        entry.run(main)
+    assert (caught.value.code, capsys.readouterr().err) == (status, f"error: {says}")
+
+
+def test_the_step_refuses_bad_pins_without_a_traceback(tmp_path: Path) -> None:
+    argv = [
+        sys.executable,
+        "-m",
+        "gpuforge.steps.fetch_toolkit",
+        "--output",
+        str(tmp_path / "cuda"),
+        "--pins",
+        "[1]",
+    ]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "error: --pins is not a JSON list of objects\n")
