@@ -1,0 +1,1 @@
+"""The plan as resolved: the matrix becomes cells, and cells become actions."""

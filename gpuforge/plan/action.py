@@ -1,0 +1,76 @@
+"""An action: the unit that runs, is cached and is shown. Data only; the engine decides nothing about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+Kind = Literal["fetch", "compile", "build", "package", "audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileInput:
+    """A file or folder of this machine. `digest` is its identity in the key; the path itself is not.
+
+    With `members`, only these files (relative to `path`) belong to the input and are staged. `parts` are the
+    identities of single files, by which a change is explained file by file.
+    """
+
+    path: Path
+    digest: str
+    members: tuple[str, ...] | None = None
+    parts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ActionInput:
+    """An output (`output`, one of its names) of another action (`action`, its id)."""
+
+    action: str
+    output: str
+
+
+Input = FileInput | ActionInput
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One step of a plan.
+
+    `argv` and the values of `env` may hold placeholders, which the engine fills when the action runs:
+    `${in:NAME}` (absolute path of an input), `${out:NAME}` (absolute path to write an output to),
+    `${work}` (the action's working directory, empty at the start, the same path on every run and machine
+    that can have it) and `${stage:NAME}` (an input copied to `work/NAME`, writable, for programs whose
+    result depends on the path of what they read). Everything that influences the result is in the key;
+    paths are not.
+    """
+
+    id: str  # unique in its plan and stable between runs: "cp311-cu13.0-x86_64/host-build"
+    kind: Kind
+    title: str  # one line for people: "compile saxpy.cu with nvcc 13.0 for sm_80 sm_90 + PTX 9.0"
+    argv: tuple[str, ...]
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()  # names; each a file or folder the action must leave behind
+    env: Mapping[str, str] = field(default_factory=dict)  # the whole environment, but for what `passes` adds
+    passes: tuple[
+        str, ...
+    ] = ()  # variables handed through from the caller (proxies, CA bundles): not in the key
+    facts: Mapping[str, str] = field(
+        default_factory=dict
+    )  # what else the result depends on: compiler versions
+    network: bool = False
+    image: str | None = None  # image by digest; None: this machine itself
+    cells: tuple[str, ...] = ()  # the ids of the cells that need it
+    weight: int = 1  # how many job slots it fills (a build that runs its own parallel jobs fills them all)
+
+    def __post_init__(self) -> None:
+        for name in ("inputs", "env", "facts"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The ids of the actions whose outputs it reads, sorted."""
+        return tuple(sorted({i.action for i in self.inputs.values() if isinstance(i, ActionInput)}))

@@ -1,0 +1,167 @@
+"""Cells: the points of the matrix, and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from gpuforge.errors import UsageError
+from gpuforge.manifest.load import ManifestFile
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One wheel to build: a Python, a CUDA toolkit and a machine.
+
+    `python` is "3.11", or "3" when one wheel serves every Python; `cuda` is the manifest's name of the
+    toolkit ("13"), `toolkit` its version ("13.0"); `naming` is the strategy for the wheel's name.
+    """
+
+    id: str
+    python: str
+    cuda: str
+    toolkit: str
+    machine: str
+    naming: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A cell of the matrix that is not built, and why."""
+
+    cell: Cell
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The cells to build and those left out, in the manifest's order."""
+
+    cells: tuple[Cell, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def matrix(file: ManifestFile, machine: str) -> tuple[Cell, ...]:
+    """Return every cell of the manifest for one machine type ("x86_64"), in the manifest's order."""
+    manifest = file.manifest
+    package = manifest.package
+    pythons = ("3",) if package.abi == "none" else tuple(package.python)
+    namings = manifest.wheel.naming
+    return tuple(
+        Cell(
+            id="-".join(
+                [
+                    _tag(python, package.abi),
+                    f"cu{version.toolkit}",
+                    machine,
+                    *([naming] if len(namings) > 1 else []),
+                ]
+            ),
+            python=python,
+            cuda=name,
+            toolkit=version.toolkit,
+            machine=machine,
+            naming=naming,
+        )
+        for name, version in manifest.cuda.versions.items()
+        for python in pythons
+        for naming in namings
+    )
+
+
+def select(
+    file: ManifestFile,
+    machine: str,
+    *,
+    cuda: Sequence[str] = (),
+    python: Sequence[str] = (),
+    cell: str | None = None,
+) -> Selection:
+    """Choose cells by toolkit ("12": every 12.x, "12.4": that one), by Python and by id.
+
+    Raises UsageError when something is asked for that the manifest does not have, with what it has.
+    """
+    cells = matrix(file, machine)
+    _check_cuda(file, cuda)
+    _check_python(file, python)
+    if cell is not None and cell not in {c.id for c in cells}:
+        raise UsageError.of(
+            f"the manifest has no cell {cell!r}",
+            hint=_nearest(cell, [c.id for c in cells]),
+        )
+    chosen, left_out = [], []
+    for candidate in cells:
+        reason = _not_selected(candidate, cuda, python, cell)
+        if reason:
+            left_out.append(LeftOut(candidate, reason))
+        else:
+            chosen.append(candidate)
+    return Selection(tuple(chosen), tuple(left_out))
+
+
+def _tag(python: str, abi: str | None) -> str:
+    if abi == "none":
+        return "py3"
+    tag = "cp" + python.replace(".", "")
+    return f"{tag}-abi3" if abi == "abi3" else tag
+
+
+def _fits(toolkit: str, wanted: str) -> bool:
+    return toolkit == wanted or toolkit.partition(".")[0] == wanted
+
+
+def _check_cuda(file: ManifestFile, cuda: Sequence[str]) -> None:
+    known = [version.toolkit for version in file.manifest.cuda.versions.values()]
+    for wanted in cuda:
+        if not any(_fits(toolkit, wanted) for toolkit in known):
+            raise UsageError.of(
+                f"--cuda {wanted}: the manifest has no such toolkit",
+                hint=f"it has {', '.join(known)}",
+                place=file.place("cuda"),
+            )
+
+
+def _check_python(file: ManifestFile, python: Sequence[str]) -> None:
+    package = file.manifest.package
+    if package.abi == "none":
+        return  # one wheel serves every Python: any choice is that wheel
+    if package.abi == "abi3":
+        floor = _number(package.python[0])
+        for wanted in python:
+            if _number(wanted) < floor:
+                raise UsageError.of(
+                    f"--python {wanted}: the wheel's stable ABI starts at {package.python[0]}",
+                    hint=f"choose {package.python[0]} or newer",
+                    place=file.place("package", "python"),
+                )
+        return
+    for wanted in python:
+        if wanted not in package.python:
+            raise UsageError.of(
+                f"--python {wanted}: the manifest has no such Python",
+                hint=f"it has {', '.join(package.python)}",
+                place=file.place("package", "python"),
+            )
+
+
+def _number(version: str) -> tuple[int, ...]:
+    parts = version.split(".")
+    if not all(part.isdigit() for part in parts):
+        raise UsageError.of(f"--python {version}: not a version", hint="write it like 3.12")
+    return tuple(int(part) for part in parts)
+
+
+def _not_selected(cell: Cell, cuda: Sequence[str], python: Sequence[str], wanted: str | None) -> str:
+    if wanted is not None:
+        return "" if cell.id == wanted else f"not selected by --cell {wanted}"
+    if cuda and not any(_fits(cell.toolkit, w) for w in cuda):
+        return f"not selected by --cuda {','.join(cuda)}"
+    if python and "abi3" not in cell.id and cell.python != "3" and cell.python not in python:
+        return f"not selected by --python {','.join(python)}"
+    return ""
+
+
+def _nearest(wanted: str, known: Sequence[str]) -> str:
+    close = get_close_matches(wanted, known, n=3, cutoff=0.5)
+    return f"nearest: {', '.join(close)}" if close else f"it has {', '.join(known)}"

@@ -1,0 +1,125 @@
+"""The environments of actions: what a build may see, and what a fetch needs of the machine's settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from gpuforge.toolchains.model import Compiler
+
+EPOCH = "315532800"  # 1980-01-01, the earliest time that a ZIP member can have
+_FETCH = frozenset(
+    {
+        "HOME",
+        "PATH",
+        "NETRC",
+        "XDG_CONFIG_HOME",
+        "XDG_CACHE_HOME",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "CURL_CA_BUNDLE",
+    }
+    | {"REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "SSH_AUTH_SOCK"}
+    | {
+        name
+        for proxy in ("http", "https", "all", "no")
+        for name in (f"{proxy}_proxy", f"{proxy}_proxy".upper())
+    }
+)
+
+
+def fetch_passes() -> tuple[str, ...]:
+    """Return the names of this process's variables that a fetch sees: proxies, CA bundles and pip's own."""
+    return tuple(sorted(name for name in os.environ if name in _FETCH or name.startswith("PIP_")))
+
+
+def plain() -> dict[str, str]:
+    """Return the environment of any action: nothing of the user's, one locale, one time zone, one date."""
+    return {
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", EPOCH),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "TMPDIR": "${work}",
+        "HOME": "${work}",
+    }
+
+
+def fetch() -> dict[str, str]:
+    """Return what a fetch's environment has besides what `fetch_passes` hands through."""
+    return {"TMPDIR": "${work}", "LC_ALL": "C.UTF-8"}
+
+
+def path(*folders: str) -> str:
+    """Return a PATH of some folders before the system's own; the user's PATH is no part of it."""
+    return ":".join([*(folder for folder in folders if folder), "/usr/bin", "/bin"])
+
+
+def host_build(host: Compiler, archs: Sequence[str], ptx: str | None) -> dict[str, str]:
+    """Return how a PEP 517 build learns of its compilers, toolkit and architectures.
+
+    CMake reads CC, CXX, CUDACXX, CUDAHOSTCXX, CUDAARCHS and CUDAToolkit_ROOT itself; scikit-build-core hands
+    CMAKE_ARGS on; torch's extension builder reads TORCH_CUDA_ARCH_LIST. `-ffile-prefix-map` and
+    `--objdir-as-tempdir` keep build paths and the names of temporary files out of the objects.
+    """
+    cuda = cmake_architectures(archs, ptx)
+    prefix_map = "-ffile-prefix-map=${work}=/gpuforge"
+    pinned = {"CC": "${in:cc}"} if host.c_path else {}
+    return plain() | pinned | {
+        "PATH": path("${in:toolkit}/bin"),
+        "CXX": "${in:cxx}",
+        "CFLAGS": prefix_map,
+        "CXXFLAGS": prefix_map,
+        "CUDACXX": "${in:toolkit}/bin/nvcc",
+        "CUDAHOSTCXX": "${in:cxx}",
+        "CUDA_PATH": "${in:toolkit}",
+        "CUDA_HOME": "${in:toolkit}",
+        "CUDAToolkit_ROOT": "${in:toolkit}",
+        "CUDAARCHS": cuda,
+        "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cuda}",
+        "TORCH_CUDA_ARCH_LIST": torch_architectures(archs, ptx),
+        "NVCC_PREPEND_FLAGS": f"--objdir-as-tempdir -Xcompiler={prefix_map}",
+        "PIP_CONFIG_FILE": "/dev/null",
+        "PIP_NO_INDEX": "1",
+    }  # fmt: skip
+
+
+def cmake_architectures(archs: Sequence[str], ptx: str | None) -> str:
+    """Return CMAKE_CUDA_ARCHITECTURES: `80-real` for a cubin, `90-virtual` for PTX."""
+    cubins = [f"{arch}-real" for arch in real(archs)]
+    return ";".join([*cubins, *(f"{arch}-virtual" for arch in virtual(archs, ptx))])
+
+
+def with_names(values: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    """Return `values` with `{project}`, `{overlay}`, `{toolkit}` and `{env}` of the manifest filled in."""
+    return {key: fill(value, names) for key, value in values.items()}
+
+
+def fill(value: str, names: Mapping[str, str]) -> str:
+    """Replace each `{name}` of `names` in a string; other braces stay as they are."""
+    for name, text in names.items():
+        value = value.replace("{" + name + "}", text)
+    return value
+
+
+def real(archs: Sequence[str]) -> tuple[str, ...]:
+    """Return the architectures that get a cubin: "90" of "90+ptx"."""
+    return tuple(arch.removesuffix("+ptx") for arch in archs)
+
+
+def virtual(archs: Sequence[str], ptx: str | None) -> tuple[str, ...]:
+    """Return the architectures that get PTX: those that say so, then the manifest's `ptx`."""
+    marked = [arch.removesuffix("+ptx") for arch in archs if arch.endswith("+ptx")]
+    return tuple(dict.fromkeys([*marked, *([ptx] if ptx else [])]))
+
+
+def torch_architectures(archs: Sequence[str], ptx: str | None) -> str:
+    """Return TORCH_CUDA_ARCH_LIST: `8.0;9.0a;9.0+PTX`."""
+    cubins = [_dotted(arch) for arch in real(archs)]
+    return ";".join([*cubins, *(f"{_dotted(arch)}+PTX" for arch in virtual(archs, ptx))])
+
+
+def _dotted(arch: str) -> str:
+    digits = arch.rstrip("af")
+    return f"{digits[:-1]}.{digits[-1]}{arch[len(digits) :]}"

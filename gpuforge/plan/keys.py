@@ -1,0 +1,74 @@
+"""Keys: the hash of everything an action depends on, and the facts that explain a change of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
+
+from gpuforge import digest
+from gpuforge.plan.action import Action, ActionInput, FileInput
+
+FORMAT = 1  # raise it when the meaning of what is hashed changes: every stored output is then left alone
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key of one action (64 hexadecimal digits) and its named parts, by which a change is explained."""
+
+    digest: str
+    facts: Mapping[str, str]
+
+
+def keys(actions: Iterable[Action]) -> dict[str, Key]:
+    """Return the key of each action by its id.
+
+    A key covers argv, environment, facts, image, the outputs' names, the digests of the files read and the
+    keys of the actions whose outputs are read; never a path, a time or the name of a machine. So the same
+    work has the same key in every folder and on every machine, before anything has run.
+    Raises ValueError when an action needs one that is not there, or when they need each other in a circle.
+    """
+    by_id = {action.id: action for action in actions}
+    graph = {action.id: action.needs for action in by_id.values()}
+    for name, needs in graph.items():
+        for need in needs:
+            if need not in by_id:
+                msg = f"action {name} needs {need}, which is not in the plan"
+                raise ValueError(msg)
+    found: dict[str, Key] = {}
+    try:
+        for name in TopologicalSorter(graph).static_order():
+            found[name] = _key(by_id[name], found)
+    except CycleError as error:
+        msg = f"actions need each other: {' → '.join(error.args[1])}"
+        raise ValueError(msg) from error
+    return found
+
+
+def _key(action: Action, found: Mapping[str, Key]) -> Key:
+    facts = dict(action.facts)
+    for name, value in action.inputs.items():
+        if isinstance(value, FileInput) and value.parts:
+            facts |= dict(value.parts)
+        else:
+            facts[f"input {name}"] = _identity(value, found)
+    facts |= {f"env {name}": value for name, value in action.env.items()}
+    facts["command"] = digest.of_data(list(action.argv))
+    if action.image:
+        facts["image"] = action.image
+    whole = [
+        FORMAT,
+        action.kind,
+        list(action.argv),
+        sorted(facts.items()),
+        list(action.outputs),
+        action.network,
+    ]
+    return Key(digest.of_data(whole), MappingProxyType(facts))
+
+
+def _identity(value: FileInput | ActionInput, found: Mapping[str, Key]) -> str:
+    if isinstance(value, FileInput):
+        return value.digest
+    return f"{found[value.action].digest}:{value.output}"

@@ -1,0 +1,421 @@
+"""From the manifest and its chosen cells to actions: every decision of a build is taken here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from gpuforge import digest
+from gpuforge.diagnostics import Diagnostic
+from gpuforge.errors import UsageError
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
+from gpuforge.plan import environment, recipe, sources
+from gpuforge.plan.action import Action, ActionInput, FileInput, Input
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.machine import Machine
+from gpuforge.toolchains import nvcc
+
+_ROOT = Path(__file__).resolve().parent.parent
+_LIBRARIES = ("toolkits/libraries.py", "toolkits/data/libraries.toml", "toolkits/data/runtimes.toml")
+# Which files of gpuforge decide what a step writes: their content is part of the step's key.
+_PROGRAMS = {
+    "fetch_source": ("steps/fetch_source.py",),
+    "fetch_toolkit": ("steps/fetch_toolkit.py", "toolkits/provision.py"),
+    "fetch_requirements": ("steps/fetch_requirements.py", "steps/environment.py"),
+    "host_build": ("steps/host_build.py", "steps/environment.py"),
+    "kernel_index": (
+        "steps/kernel_index.py",
+        "steps/specification.py",
+        "package/kernels.py",
+        "audit/fatbin.py",
+    ),
+    "package_wheel": ("steps/package_wheel.py", "steps/specification.py", "package", *_LIBRARIES, "runtime"),
+    "audit_wheel": ("steps/audit_wheel.py", "audit", *_LIBRARIES),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done: the cells, their actions, and where each cell's wheel will be (action id, output)."""
+
+    cells: tuple[Cell, ...]
+    actions: tuple[Action, ...]
+    wheels: dict[str, ActionInput]
+    reports: dict[str, ActionInput]
+
+
+def lower(file: ManifestFile, cells: Sequence[Cell], machine: Machine) -> Plan:
+    """Return the plan of `cells`, in the order of the data flow; raises UsageError for what cannot be done."""
+    _refuse_unsupported(file)
+    lowering = _Lowering(file, tuple(cells), machine)
+    for cell in cells:
+        lowering.add_cell(cell)
+    actions = tuple(lowering.actions.values())
+    ends = {
+        name: {cell.id: ActionInput(f"{cell.id}/{name}", output) for cell in cells}
+        for name, output in (("wheel", "wheel"), ("audit", "report.json"))
+    }
+    return Plan(tuple(cells), actions, ends["wheel"], ends["audit"])
+
+
+class _Lowering:
+    """Builds the actions of one manifest; an action that several cells need is made once and lists them."""
+
+    def __init__(self, file: ManifestFile, cells: tuple[Cell, ...], machine: Machine) -> None:
+        self.file = file
+        self.manifest = file.manifest
+        self.cells = cells
+        self.machine = machine
+        self.actions: dict[str, Action] = {}
+
+    def add_cell(self, cell: Cell) -> None:
+        """Add everything that one cell's wheel needs, to its proof."""
+        kernels = [self.kernels(cell, item) for item in self.manifest.objects if item.role != "host-only"]
+        host = self.host_build(cell)
+        wheel = self.package(cell, host, kernels)
+        self.audit(cell, wheel)
+
+    def add(self, action: Action) -> str:
+        """Add an action unless it is there already; return its id."""
+        return self.actions.setdefault(action.id, action).id
+
+    def step(self, program: str, **arguments: Any) -> tuple[str, ...]:
+        """Return the argv of one of gpuforge's own steps; arguments that are None are left out."""
+        words = ["${in:gpuforge}", "-I", "-m", f"gpuforge.steps.{program}"]
+        for name, value in arguments.items():
+            for item in value if isinstance(value, list) else [value]:
+                if item is not None:
+                    text = item if isinstance(item, str) else json.dumps(item, sort_keys=True)
+                    words += [f"--{name.replace('_', '-')}", text]
+        return tuple(words)
+
+    def gpuforge(self, program: str) -> FileInput:
+        """Return this gpuforge as an input: its interpreter by path, the step's own code by content."""
+        parts = [_ROOT / part for part in _PROGRAMS[program]]
+        members = sorted(p for part in parts for p in ([part] if part.is_file() else sorted(part.rglob("*"))))
+        code = digest.of_files(_ROOT, [p for p in members if p.suffix in {".py", ".toml", ".json"}])
+        return FileInput(Path(sys.executable), f"gpuforge {code}")
+
+    def users(self, *, cuda: str | None = None, python: str | None = None) -> tuple[str, ...]:
+        """Return the ids of the cells that share something of one toolkit, one Python, or everything."""
+        return tuple(c.id for c in self.cells if cuda in {None, c.cuda} and python in {None, c.python})
+
+    def toolkit(self, cell: Cell) -> Input:
+        """Return the toolkit of a cell: a folder of this machine, or the output of a fetch."""
+        toolkit = self.machine.toolkits[cell.cuda]
+        if toolkit.root is not None:
+            return FileInput(toolkit.root, toolkit.identity)
+        pins = [pin.as_data() for pin in toolkit.pins]
+        action = Action(
+            id=f"cu{cell.toolkit}/toolkit",
+            kind="fetch",
+            title=f"fetch CUDA {cell.toolkit} from PyPI ({len(pins)} packages)",
+            argv=self.step("fetch_toolkit", pins=json.dumps(pins), output="${out:toolkit}"),
+            inputs={"gpuforge": self.gpuforge("fetch_toolkit")},
+            outputs=("toolkit",),
+            facts={"toolkit": toolkit.identity},
+            env=environment.fetch(),
+            passes=environment.fetch_passes(),
+            network=True,
+            cells=self.users(cuda=cell.cuda),
+        )
+        return ActionInput(self.add(action), "toolkit")
+
+    @cached_property
+    def tree(self) -> FileInput | None:
+        """The host build's files when the source is a folder of this machine; else None."""
+        source = self.manifest.package.source
+        return (
+            sources.host_tree(self.file, self.file.folder / source.path)
+            if isinstance(source, PathSource)
+            else None
+        )
+
+    def source(self) -> Input:
+        """Return the source tree: a folder of this machine, or the output of a fetch."""
+        if self.tree is not None:
+            return self.tree
+        source = self.manifest.package.source
+        if isinstance(source, PypiSource):
+            what, wanted = source.pypi, {"pypi": source.pypi, "sha256": source.sha256}
+        else:
+            assert isinstance(source, GitSource)  # noqa: S101  the manifest has these three
+            what, wanted = f"{source.git} at {source.rev}", {"git": source.git, "rev": source.rev}
+        action = Action(
+            id="source",
+            kind="fetch",
+            title=f"fetch the source {what}",
+            argv=self.step("fetch_source", **wanted, output="${out:source}", scratch="${work}"),
+            inputs={"gpuforge": self.gpuforge("fetch_source")},
+            outputs=("source",),
+            env=environment.fetch(),
+            passes=environment.fetch_passes(),
+            network=True,
+            cells=self.users(),
+        )
+        return ActionInput(self.add(action), "source")
+
+    def requirements(self, cell: Cell) -> ActionInput:
+        """Fetch the PEP 517 build requirements, once per Python."""
+        source = self.source()
+        if (
+            self.tree is not None
+        ):  # only what decides on requirements is in the key; the backend may read more
+            source = FileInput(
+                self.tree.path, sources.build_files(self.tree.path, self.tree), self.tree.members
+            )
+        action = Action(
+            id=f"py{cell.python}/requirements",
+            kind="fetch",
+            title=f"fetch the build requirements for Python {cell.python}",
+            argv=self.step(
+                "fetch_requirements",
+                source="${stage:source}",
+                python="${in:python}",
+                requires=json.dumps(list(self.manifest.build.requires)),
+                config_settings=json.dumps(self.settings()),
+                output="${out:wheels}",
+                scratch="${work}",
+            ),
+            inputs={
+                "gpuforge": self.gpuforge("fetch_requirements"),
+                "source": source,
+                "python": self.python(cell),
+            },
+            outputs=("wheels",),
+            env=environment.fetch(),
+            passes=environment.fetch_passes(),
+            network=True,
+            cells=self.users(python=cell.python),
+        )
+        return ActionInput(self.add(action), "wheels")
+
+    def python(self, cell: Cell) -> FileInput:
+        """Return a cell's interpreter as an input."""
+        found = self.machine.interpreters[cell.python]
+        return FileInput(found.path, found.identity)
+
+    def settings(self) -> dict[str, str | list[str]]:
+        """Return the config settings with the manifest's names filled in."""
+        return {
+            key: environment.fill(value, _NAMES)
+            if isinstance(value, str)
+            else [environment.fill(v, _NAMES) for v in value]
+            for key, value in self.manifest.build.config_settings.items()
+        }
+
+    def host_build(self, cell: Cell) -> ActionInput:
+        """Run the project's own build, once per Python and toolkit, whatever the wheels' names."""
+        build = self.manifest.build
+        wanted = self.manifest.cuda.versions[cell.cuda]
+        host = self.machine.host
+        overlays = {f"overlay{n}": _folder(self.file.folder / name) for n, name in enumerate(build.overlay)}
+        compilers = {"cxx": FileInput(host.path, host.identity)}
+        if host.c_path:
+            compilers["cc"] = FileInput(host.c_path, host.identity)
+        env = environment.host_build(host, wanted.archs, wanted.ptx)
+        action = Action(
+            id=f"{cell.id.removesuffix(f'-{cell.naming}')}/host-build",
+            kind="build",
+            title=f"build {self.manifest.package.name} for Python {cell.python} and CUDA {cell.toolkit} with {host.family}",
+            argv=self.step(
+                "host_build",
+                source="${stage:source}",
+                wheels="${in:wheels}",
+                python="${in:python}",
+                overlay=[f"${{in:{name}}}" for name in overlays],
+                config_settings=json.dumps(self.settings()),
+                before=json.dumps(
+                    [[environment.fill(word, _NAMES) for word in command] for command in build.before]
+                ),
+                scratch="${work}",
+                output="${out:wheel}",
+            ),
+            inputs={
+                "gpuforge": self.gpuforge("host_build"),
+                "source": self.source(),
+                "wheels": self.requirements(cell),
+                "toolkit": self.toolkit(cell),
+                "python": self.python(cell),
+                **compilers,
+                **overlays,
+            },
+            outputs=("wheel",),
+            env=env | environment.with_names(build.env, _NAMES),
+            cells=tuple(c.id for c in self.cells if (c.cuda, c.python) == (cell.cuda, cell.python)),
+            weight=sys.maxsize,
+        )
+        return ActionInput(self.add(action), "wheel")
+
+    def kernels(self, cell: Cell, item: Object) -> ActionInput:
+        """Compile and index (fallback) or gather (user-compiled) one object, once per toolkit."""
+        files = sources.object_sources(self.file, item)
+        compiled = [str(source) for source in sources.compiled(self.file, item)]
+        modules: dict[str, Input] = {}
+        spec: dict[str, Any] = {"name": item.name, "role": item.role, "toolkit": cell.toolkit}
+        if item.role == "fallback":
+            modules = {f"module{n}": self.compile(cell, item, source) for n, source in enumerate(compiled)}
+            spec["toolchain"] = {"family": "nvcc", "version": self.machine.toolkits[cell.cuda].nvcc}
+            spec["modules"] = [
+                {
+                    "name": PurePosixPath(source).stem,
+                    "source": source,
+                    "path": f"${{in:sources}}/{source}",
+                    "fatbin": f"${{in:{module}}}",
+                }
+                for source, module in zip(compiled, modules, strict=True)
+            ]
+        else:
+            spec["archs"] = list(environment.real(self.manifest.cuda.versions[cell.cuda].archs))
+            for key, names in (
+                ("sources", compiled),
+                ("includes", sorted({*(files.members or ())} - {*compiled})),
+            ):
+                spec[key] = [{"source": name, "path": f"${{in:sources}}/{name}"} for name in names]
+            spec["toolchains"] = recipe.toolchains(self.file, item)
+        action = Action(
+            id=f"cu{cell.toolkit}/kernels/{item.name}",
+            kind="package",
+            title=f"{'index' if modules else 'gather'} {item.name} for CUDA {cell.toolkit}",
+            argv=self.step("kernel_index", spec=spec, output="${out:kernels}"),
+            inputs={"gpuforge": self.gpuforge("kernel_index"), "sources": files, **modules},
+            outputs=("kernels",),
+            env=environment.plain() | {"PATH": environment.path()},
+            cells=self.users(cuda=cell.cuda),
+        )
+        return ActionInput(self.add(action), "kernels")
+
+    def compile(self, cell: Cell, item: Object, source: str) -> ActionInput:
+        """Compile one source of a fallback object for every architecture of its toolkit into one fatbin."""
+        wanted = self.manifest.cuda.versions[cell.cuda]
+        toolchain = self.manifest.toolchains[item.toolchain or ""]
+        host = self.machine.host
+        images = [f"sm_{arch}" for arch in wanted.archs] + ([f"PTX {wanted.ptx}"] if wanted.ptx else [])
+        action = Action(
+            id=f"cu{cell.toolkit}/kernels/{item.name}/{source.replace('/', '-')}",
+            kind="compile",
+            title=f"compile {source} with nvcc {cell.toolkit} for {' '.join(images)}",
+            argv=nvcc.module_argv(
+                "${in:toolkit}/bin/nvcc",
+                source=f"${{stage:sources}}/{source}",
+                output="${out:fatbin}",
+                archs=environment.real(wanted.archs),
+                ptx=environment.virtual(wanted.archs, wanted.ptx),
+                host="${in:cxx}",
+                includes=("${stage:sources}",),
+                flags=(*toolchain.flags, *item.flags),
+            ),
+            inputs={
+                "sources": sources.object_sources(self.file, item),
+                "toolkit": self.toolkit(cell),
+                "cxx": FileInput(host.path, host.identity),
+            },
+            outputs=("fatbin",),
+            env=environment.plain() | {"PATH": environment.path()},
+            cells=self.users(cuda=cell.cuda),
+        )
+        return ActionInput(self.add(action), "fatbin")
+
+    def package(self, cell: Cell, host: ActionInput, kernels: Sequence[ActionInput]) -> ActionInput:
+        """Make the wheel: kernels and runtime in, repaired, named, with its requirements, in fixed bytes."""
+        toolkit = self.machine.toolkits[cell.cuda]
+        wheel = self.manifest.wheel
+        spec = {
+            "wheel": "${in:wheel}",
+            "kernels": [f"${{in:kernels{number}}}" for number in range(len(kernels))],
+            "import": self.manifest.package.import_,
+            "cuda": cell.toolkit,
+            "linkage": self.manifest.cuda.linkage,
+            "naming": cell.naming,
+            "python": None if cell.python == "3" else "cp" + cell.python.replace(".", ""),
+            "abi": self.manifest.package.abi,
+            "pins": {pin.package: pin.version for pin in toolkit.pins},
+            "size_limit": wheel.size_limit_bytes,
+            "search_path": ["${in:toolkit}/lib"],
+            "work": "${work}",
+        }
+        action = Action(
+            id=f"{cell.id}/wheel",
+            kind="package",
+            title=f"repair and name the wheel of {cell.id}",
+            argv=self.step("package_wheel", spec=spec, output="${out:wheel}"),
+            inputs={
+                "gpuforge": self.gpuforge("package_wheel"),
+                "wheel": host,
+                "toolkit": self.toolkit(cell),
+                **{f"kernels{number}": value for number, value in enumerate(kernels)},
+            },
+            outputs=("wheel",),
+            env=environment.plain() | {"PATH": environment.path()},
+            cells=(cell.id,),
+        )
+        return ActionInput(self.add(action), "wheel")
+
+    def audit(self, cell: Cell, wheel: ActionInput) -> ActionInput:
+        """Prove the finished wheel against the manifest; an error finding fails the cell."""
+        action = Action(
+            id=f"{cell.id}/audit",
+            kind="audit",
+            title=f"audit the wheel of {cell.id}",
+            argv=self.step(
+                "audit_wheel",
+                wheel="${in:wheel}",
+                manifest="${in:manifest}",
+                cuda=cell.cuda,
+                report="${out:report.json}",
+            ),
+            inputs={
+                "gpuforge": self.gpuforge("audit_wheel"),
+                "wheel": wheel,
+                "manifest": FileInput(self.file.path, self.file.digest),
+            },
+            outputs=("report.json",),
+            env=environment.plain() | {"PATH": environment.path()},
+            cells=(cell.id,),
+        )
+        return ActionInput(self.add(action), "report.json")
+
+
+_NAMES = {
+    "project": "${stage:source}",
+    "overlay": "${work}/overlay",
+    "toolkit": "${in:toolkit}",
+    "env": "${work}/env",
+}
+
+
+def _folder(path: Path) -> FileInput:
+    return FileInput(path, digest.of_tree(path))
+
+
+def _refuse_unsupported(file: ManifestFile) -> None:
+    """Refuse what the manifest can say but this version cannot do yet, all of it at once, with the places."""
+    problems = list(_unsupported(file))
+    if problems:
+        raise UsageError.all_of(problems)
+
+
+def _unsupported(file: ManifestFile) -> Iterator[Diagnostic]:
+    manifest = file.manifest
+    if manifest.cuda.linkage != "pip":
+        message = f'linkage = "{manifest.cuda.linkage}" cannot be built yet'
+        yield Diagnostic(message, file.place("cuda", "linkage"), 'use linkage = "pip"')
+    if "variant" in manifest.wheel.naming:
+        place = file.place("wheel", "naming")
+        yield Diagnostic('naming "variant" cannot be built yet', place, 'use "suffix", "local" or "plain"')
+    for number, item in enumerate(manifest.objects):
+        if item.role != "fallback":
+            continue
+        if item.kind != "module":
+            message = f'object {item.name!r}: kind = "{item.kind}" cannot be built yet'
+            yield Diagnostic(message, file.place("objects", number, "kind"), 'use kind = "module"')
+        if manifest.toolchains[item.toolchain or ""].compiler != "nvcc":
+            message = f"object {item.name!r}: modules are compiled by nvcc only, so far"
+            place = file.place("objects", number, "toolchain")
+            yield Diagnostic(message, place, "name a toolchain whose compiler is nvcc")

@@ -1,0 +1,97 @@
+"""What unit tests of several parts share: a recipe on disk, and a machine that has everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+
+from gpuforge.manifest.load import ManifestFile, load
+from gpuforge.plan.machine import Machine
+from gpuforge.toolchains.cpython import Interpreter
+from gpuforge.toolchains.model import Compiler
+from gpuforge.toolkits.select import select
+
+MANIFEST = """\
+schema = 1
+
+[package]
+name = "demo-pkg"
+python = ["3.11", "3.13"]
+
+[toolchains.host]
+compiler = "g++"
+
+[toolchains.device]
+compiler = "nvcc"
+
+[cuda]
+libraries = ["cufft"]
+
+[cuda.12]
+toolkit = "12.4"
+archs = ["80", "90+ptx"]
+
+[cuda.13]
+toolkit = "13.0"
+archs = ["80", "90a"]
+ptx = "120"
+
+[[objects]]
+name = "core"
+role = "host-only"
+files = ["**/*.so"]
+
+[[objects]]
+name = "default-kernels"
+role = "fallback"
+sources = ["kernels/*.cu"]
+toolchain = "device"
+
+[[objects]]
+name = "mechanisms"
+role = "user-compiled"
+sources = ["mod/*.cpp"]
+toolchains = ["host"]
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Callable[..., ManifestFile]:
+    """Write the usual recipe, with some text of its manifest replaced or added, and load it."""
+
+    def write(*replace: tuple[str, str], add: str = "") -> ManifestFile:
+        folder = tmp_path / "recipe"
+        manifest = MANIFEST + add
+        for old, new in replace:
+            assert old in manifest
+            manifest = manifest.replace(old, new)
+        for name, text in {
+            "gpuforge.toml": manifest,
+            "pyproject.toml": "[build-system]\n",
+            "src/core.cpp": "int main() {}\n",
+            "kernels/one.cu": "// one\n",
+            "kernels/two.cu": "// two\n",
+            "mod/a.cpp": "// a\n",
+            "build/junk.o": "left over",
+        }.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return load(folder)
+
+    return write
+
+
+@pytest.fixture
+def machine() -> Machine:
+    """A machine with g++ 12 and two Pythons, and CUDA 13.0 from PyPI's pins (for both names)."""
+    toolkit = select("13.0", provider="pypi", libraries=("cufft",), machine="x86_64")
+    gxx = Compiler("g++", Path("/usr/bin/g++"), Version("12.2.0"), "g++ (test) 12.2.0", Path("/usr/bin/gcc"))
+    pythons = {
+        minor: Interpreter(Path(f"/usr/bin/python{minor}"), f"{minor}.1", "cpython", headers=True)
+        for minor in ("3.11", "3.13")
+    }
+    return Machine(gxx, pythons, {"12": toolkit, "13": toolkit})

@@ -1,0 +1,92 @@
+"""Imports point one way, and each heavy library has one home."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpuforge
+
+ROOT = Path(gpuforge.__file__).parent
+FOUNDATION = {"errors", "diagnostics", "digest"}
+# folder -> the folders it may import from, beside the foundation and itself
+MAY_IMPORT = {
+    "manifest": set(),
+    "toolchains": set(),
+    "toolkits": {"toolchains"},
+    "plan": {"manifest", "toolchains", "toolkits"},
+    "execute": {"plan"},
+    "package": {"toolkits"},
+    "audit": {"manifest", "toolkits"},
+    "runtime": set(),
+    "steps": {"manifest", "toolchains", "toolkits", "plan", "package", "audit"},
+    "cli": {"manifest", "toolchains", "toolkits", "plan", "execute", "package", "audit"},
+}
+HEAVY = {
+    "docker": {"execute"},
+    "distributed": {"execute"},
+    "rich": {"cli", "audit/report"},
+    "click": {"cli"},
+    "isal": {"audit"},
+    "build": {"steps"},
+    "pypi_simple": {"steps"},
+    "tree_sitter": {"manifest"},
+}
+
+
+def imports() -> list[tuple[str, str]]:
+    """Every import of the package: (file relative to it, module imported)."""
+    found = []
+    for path in sorted(ROOT.rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found += [(name, alias.name) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                found.append((name, node.module))
+                if node.module == "gpuforge":
+                    found += [(name, f"gpuforge.{alias.name}") for alias in node.names]
+    return found
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for name, module in imports():
+        parts = module.split(".")
+        if parts[0] != "gpuforge" or len(parts) == 1:
+            continue
+        folder = name.split("/")[0] if "/" in name else ""
+        target = parts[1]
+        if (folder == "" and target not in FOUNDATION) or (
+            folder and target not in FOUNDATION | {folder, "__version__"} | MAY_IMPORT[folder]
+        ):
+            wrong.append(f"{name} imports {module}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("library", HEAVY)
+def test_heavy_libraries_have_one_home(library: str) -> None:
+    users = {name for name, module in imports() if module.split(".")[0] == library}
+    strangers = {name for name in users if not any(name.startswith(f"{home}/") for home in HEAVY[library])}
+    assert strangers == set()
+
+
+def test_the_runtime_needs_the_standard_library_only() -> None:
+    modules = {module.split(".")[0] for name, module in imports() if name.startswith("runtime/")}
+    assert modules <= set(sys.stdlib_module_names)
+
+
+def test_only_the_command_line_prints_or_exits() -> None:
+    wrong = []
+    for path in sorted(ROOT.rglob("*.py")):
+        folder = path.relative_to(ROOT).parts[0]
+        if folder in {"cli", "steps"}:  # what a step prints is its action's log
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if called in {"print", "exit", "quit", "sys.exit", "os._exit"}:
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}: {called}")
+    assert wrong == []
