@@ -1,0 +1,1 @@
+"""Run a plan: engine, runners, store and ledger. Knows nothing of CUDA, wheels or docker."""

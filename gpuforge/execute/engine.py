@@ -1,0 +1,175 @@
+"""The engine: runs the steps of a plan in the order of their needs, as many at once as there are slots."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+from gpuforge.execute.ledger import Ledger
+from gpuforge.execute.model import ActionResult, Observer, Outcome, Step
+from gpuforge.execute.perform import Workshop, perform
+from gpuforge.execute.runner import Runner
+from gpuforge.execute.store import Store
+from gpuforge.execute.verdict import Verdict, verdicts
+
+_Report = str | Future[ActionResult]  # a worker waits for what the text says, or has ended
+_Events = queue.SimpleQueue[tuple[str, _Report]]
+
+
+def run(
+    steps: Sequence[Step],
+    *,
+    store: Store,
+    ledger: Ledger,
+    runner: Runner,
+    jobs: int,
+    observer: Observer,
+    logs: Path,
+    project: str,
+    wanted: Collection[str] = (),
+) -> Outcome:
+    """Bring every step's outputs into the store, running only what is needed, and say how each one ended.
+
+    `jobs` is the number of job slots; `logs` the folder for one log per action; `project` names the manifest
+    in the ledger; `wanted` the ids whose outputs the caller reads, beside those of the last steps.
+    A failed step fails only the steps that need it. KeyboardInterrupt in the calling thread stops the
+    running commands (a second one, at once and by force) and ends in an Outcome with `interrupted`.
+    """
+    found = verdicts(steps, store=store, ledger=ledger, project=project, wanted=wanted)
+    keys = {step.action.id: step.key for step in steps}
+    shop = Workshop(store, ledger, runner, logs, project, keys)
+    return _Engine(steps, found, shop, max(1, jobs), observer).run()
+
+
+def _tell(events: _Events, name: str, report: _Report) -> None:
+    events.put((name, report))
+
+
+class _Engine:
+    """One run. Only the calling thread touches its fields, but for `_events`, where workers report."""
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        found: Mapping[str, Verdict],
+        shop: Workshop,
+        jobs: int,
+        observer: Observer,
+    ) -> None:
+        self._steps = {step.action.id: step for step in steps}
+        self._verdicts = found
+        self._to_run = frozenset(name for name, verdict in found.items() if verdict.run)
+        self._shop = shop
+        self._jobs = self._free = jobs
+        self._observer = observer
+        self._results: dict[str, ActionResult] = {}
+        self._blame: dict[str, str] = {}  # for what ended badly: the id of the action that is the cause
+        self._futures: dict[str, Future[ActionResult]] = {}
+        self._events: _Events = queue.SimpleQueue()
+
+    def run(self) -> Outcome:
+        """Run the plan to its end or to its interruption."""
+        self._observer.on_plan(tuple(self._steps.values()), self._to_run)
+        for name, verdict in self._verdicts.items():
+            if not verdict.run:
+                saved = verdict.stored.record.seconds if verdict.stored else 0.0
+                self._settle(ActionResult(name, "reused", verdict.reason, saved))
+        interrupted = bool(self._to_run) and self._run_all()
+        return Outcome({name: self._results[name] for name in self._steps}, interrupted)
+
+    def _run_all(self) -> bool:
+        """Run what is to run; return whether the user interrupted it."""
+        with ThreadPoolExecutor(max_workers=self._jobs, thread_name_prefix="action") as pool:
+            try:
+                self._drive(pool)
+            except KeyboardInterrupt:
+                self._halt()
+            except BaseException:
+                self._shop.runner.kill()
+                self._shop.stop.set()
+                raise
+            else:
+                return False
+        for name in self._steps:
+            if name not in self._results:
+                self._settle(ActionResult(name, "not-run", "not run: interrupted"))
+        return True
+
+    def _drive(self, pool: ThreadPoolExecutor) -> None:
+        place = {name: at for at, name in enumerate(self._steps)}
+        sorter = TopologicalSorter({name: self._to_run & {*self._needs(name)} for name in self._to_run})
+        sorter.prepare()
+        ready: list[str] = []
+        while sorter.is_active():
+            ready = sorted([*ready, *sorter.get_ready()], key=place.__getitem__)
+            dropped = [name for name in ready if self._drop(name)]
+            started = [name for name in ready if name not in dropped and self._start(name, pool)]
+            ready = [name for name in ready if name not in dropped and name not in started]
+            sorter.done(*dropped)
+            if not dropped:
+                sorter.done(*self._hear())
+
+    def _needs(self, name: str) -> tuple[str, ...]:
+        return self._steps[name].action.needs
+
+    def _slots(self, name: str) -> int:
+        return max(1, min(self._steps[name].action.weight, self._jobs))
+
+    def _drop(self, name: str) -> bool:
+        """Settle a step that cannot run because something it needs is not there."""
+        for need in self._needs(name):
+            cause = self._blame.get(need)
+            if cause:
+                self._blame[name] = cause
+                ended = "failed" if self._results[cause].state == "failed" else "was cancelled"
+                self._settle(ActionResult(name, "not-run", f"not run: needs {cause}, which {ended}"))
+                return True
+        return False
+
+    def _start(self, name: str, pool: ThreadPoolExecutor) -> bool:
+        """Give a step its slots if they are free; a lighter step may pass a heavier one that must wait."""
+        if self._slots(name) > self._free:
+            return False
+        step, reason = self._steps[name], self._verdicts[name].reason
+        self._free -= self._slots(name)
+        self._observer.on_start(step.action)
+        tell = partial(_tell, self._events, name)
+        future = pool.submit(perform, step, self._shop, reason, tell)
+        self._futures[name] = future
+        future.add_done_callback(tell)
+        return True
+
+    def _hear(self) -> tuple[str, ...]:
+        """Wait for the next report of a worker; return the steps that ended by it."""
+        name, report = self._events.get()
+        if isinstance(report, str):
+            self._observer.on_wait(self._steps[name].action, report)
+            return ()
+        result = report.result()
+        self._free += self._slots(name)
+        if result.state not in {"done", "reused"}:
+            self._blame[name] = name
+        self._settle(result)
+        return (name,)
+
+    def _settle(self, result: ActionResult) -> None:
+        self._results[result.id] = result
+        self._observer.on_finish(self._steps[result.id].action, result)
+
+    def _halt(self) -> None:
+        """Stop the running commands, and hear how each step ended: some may just have finished."""
+        self._shop.stop.set()
+        try:
+            self._observer.on_interrupt()
+            self._shop.runner.cancel()
+            wait(self._futures.values())
+        except KeyboardInterrupt:
+            self._shop.runner.kill()
+            wait(self._futures.values())
+        for name, future in self._futures.items():
+            if name not in self._results:
+                self._settle(future.result())

@@ -1,0 +1,102 @@
+"""What to tell a user about an action that failed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from itertools import dropwhile
+from pathlib import Path
+
+from gpuforge.diagnostics import Diagnostic
+from gpuforge.errors import GpuforgeError
+
+TAIL_LINES = 20
+_TAIL_BYTES = 64 * 1024
+_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+_ROOM = (
+    "make room (`df -h` shows which disk is full), then run the same command again: what is finished is kept"
+)
+
+
+def tail(log: Path) -> tuple[str, ...]:
+    """Return the last lines of a command's output, as text, without control characters and the log's own head.
+
+    Empty when the log cannot be read.
+    """
+    try:
+        with log.open("rb") as stream:
+            stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, stream.tell() - _TAIL_BYTES))
+            text = stream.read().decode(errors="replace")
+    except OSError:
+        return ()
+    lines = [_printable(line.rstrip("\r").rpartition("\r")[2]) for line in text.rstrip().split("\n")]
+    output = dropwhile(lambda line: not line or line.startswith(("# ", "$ ")), lines)
+    return tuple(line.rstrip() for line in output)[-TAIL_LINES:]
+
+
+def _printable(line: str) -> str:
+    return "".join(c for c in line.expandtabs() if c.isprintable())
+
+
+def of_status(name: str, status: int, lines: Sequence[str]) -> Diagnostic:
+    """Return what to say of a command that ended with a status other than 0 (negative: a signal's number)."""
+    if any(sign in line for sign in _FULL for line in lines):
+        return Diagnostic(f"{name} failed: the disk is full", hint=_ROOM)
+    if status == -signal.SIGKILL:
+        return Diagnostic(
+            f"{name} was killed by the system (SIGKILL)",
+            hint="most often memory ran out: try a smaller --jobs",
+        )
+    if status < 0:
+        return Diagnostic(f"{name} was ended by {_signal(-status)}", hint="its log shows how far it came")
+    return Diagnostic(
+        f"{name} failed with exit status {status}", hint="its log shows the command and its output"
+    )
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def of_missing(name: str, outputs: Sequence[str]) -> Diagnostic:
+    """Return what to say of a command that succeeded but left outputs out."""
+    what = " and ".join(outputs)
+    return Diagnostic(
+        f"{name} ended without an error but did not make {what}", hint="its log shows what it did instead"
+    )
+
+
+def _first(error: shutil.Error) -> OSError:
+    """Return the first of the errors that `shutil.copytree` collected; their numbers survive only as text."""
+    _, target, text = error.args[0][0]
+    if any(sign in text for sign in _FULL):
+        return OSError(errno.ENOSPC, _FULL[0], target)
+    return OSError(text)
+
+
+def of_error(name: str, error: OSError | GpuforgeError) -> Diagnostic:
+    """Return what to say of an action that could not be run."""
+    if isinstance(error, GpuforgeError):
+        first, *others = error.diagnostics
+        message = "; ".join([first.message, *(other.message for other in others)])
+        return Diagnostic(message, first.place, first.hint)
+    where = f" ({error.filename})" if error.filename else ""
+    if isinstance(error, shutil.Error):  # copying a folder goes on after an error and lists them all
+        return of_error(name, _first(error))
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return Diagnostic(f"{name} failed: the disk is full{where}", hint=_ROOM)
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return Diagnostic(
+            f"{name} failed: {error.strerror}{where}",
+            hint="check who owns that path and whether it is writable",
+        )
+    return Diagnostic(
+        f"{name} failed: {error.strerror or error}{where}", hint="see its log for how far it came"
+    )

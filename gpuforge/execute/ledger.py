@@ -1,0 +1,104 @@
+"""The ledger: the append-only record of finished actions, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from gpuforge.execute import locks
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One finished action: `time` in UTC (ISO 8601), `project` the manifest's path, `facts` its step's."""
+
+    time: str
+    project: str
+    id: str
+    key: str
+    facts: Mapping[str, str]
+    seconds: float
+    result: Literal["ok", "failed"]
+    log: str
+
+
+class Ledger(Protocol):
+    """Where finished actions are written down."""
+
+    def append(self, entry: Entry) -> None:
+        """Write one entry down for good; raises OSError when that fails."""
+
+    def last(self, project: str, action: str) -> Entry | None:
+        """Return the newest entry of a project's action."""
+
+
+class FileLedger:
+    """A ledger in one file, shared by all gpuforge processes of a user."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read_to = 0  # bytes; whole lines before this are in `_newest`
+        self._newest: dict[tuple[str, str], Entry] = {}
+
+    def append(self, entry: Entry) -> None:
+        """Write one entry down for good: one write and one fsync, under a lock."""
+        fields = {name: getattr(entry, name) for name in Entry.__slots__} | {"facts": dict(entry.facts)}
+        line = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+        with locks.wait(self.path.with_name(f"{self.path.name}.lock")):
+            stream = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                if _torn(stream):  # a writer died in the middle of a line: it must not swallow this one too
+                    line = b"\n" + line
+                _write_whole(stream, line)
+                os.fsync(stream)
+            finally:
+                os.close(stream)
+
+    def last(self, project: str, action: str) -> Entry | None:
+        """Return the newest entry of a project's action; lines that cannot be read do not count."""
+        self._catch_up()
+        return self._newest.get((project, action))
+
+    def _catch_up(self) -> None:
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(self._read_to)
+                fresh = stream.read()
+        except FileNotFoundError:
+            return
+        whole = fresh[: fresh.rfind(b"\n") + 1]
+        self._read_to += len(whole)
+        for line in whole.splitlines():
+            entry = _parse(line)
+            if entry:
+                self._newest[entry.project, entry.id] = entry
+
+
+def _torn(stream: int) -> bool:
+    size = os.fstat(stream).st_size
+    return size > 0 and os.pread(stream, 1, size - 1) != b"\n"
+
+
+def _write_whole(stream: int, line: bytes) -> None:
+    """Write a line or nothing: on a full disk the part that went in is taken back."""
+    before = os.fstat(stream).st_size
+    try:
+        rest = memoryview(line)
+        while rest:
+            rest = rest[os.write(stream, rest) :]
+    except OSError:
+        os.ftruncate(stream, before)
+        raise
+
+
+def _parse(line: bytes) -> Entry | None:
+    try:
+        data: dict[str, Any] = json.loads(line)
+        entry = Entry(**data)
+    except (ValueError, TypeError):
+        return None
+    return entry if isinstance(entry.facts, dict) else None

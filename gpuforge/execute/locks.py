@@ -1,0 +1,55 @@
+"""Locks between processes and threads, taken without waiting so that the one who waits can be interrupted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Self
+
+from filelock import FileLock, Timeout
+
+from gpuforge import digest
+
+
+class Claim:
+    """A lock that is held until `release`, or to the end of a `with`."""
+
+    def __init__(self, lock: FileLock) -> None:
+        self._lock = lock
+
+    def release(self) -> None:
+        """Let others have it."""
+        self._lock.release(force=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def claim(path: Path) -> Claim | None:
+    """Take the lock at `path` if it is free, else return None.
+
+    The file stays when the lock is released: removing it would let two processes hold "the same" lock.
+    Raises OSError when the file cannot be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path, thread_local=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return None
+    return Claim(lock)
+
+
+def wait(path: Path) -> FileLock:
+    """Return the lock at `path` for a `with` that waits its turn: only for what is held for moments."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(path, thread_local=False)
+
+
+def file_name(name: str) -> str:
+    """Return a file name for an action's id or any other text: readable, without `/`, not too long."""
+    safe = re.sub(r"[^A-Za-z0-9._+-]+", "-", name).lstrip(".-") or "-"
+    return safe if len(safe) <= 100 else f"{safe[:83]}-{digest.of_bytes(name.encode())[:16]}"

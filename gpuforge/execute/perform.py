@@ -1,0 +1,143 @@
+"""Performs one step: finds its inputs, runs it, keeps what it made."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from gpuforge.diagnostics import Diagnostic
+from gpuforge.errors import ActionError, GpuforgeError
+from gpuforge.execute import failure, locks
+from gpuforge.execute.ledger import Entry, Ledger
+from gpuforge.execute.model import ActionResult, Step, now
+from gpuforge.execute.record import Record
+from gpuforge.execute.runner import Exit, Runner, Source, Task
+from gpuforge.execute.store import Store
+from gpuforge.execute.verdict import reuse
+from gpuforge.plan.action import FileInput
+
+_POLL = 0.1  # seconds between looks at a lock that another process holds
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Where steps are performed.
+
+    `logs` is a folder, `project` names the manifest in the ledger, `keys` maps every action of the plan to
+    its key, and `stop`, once set, ends all waiting for others.
+    """
+
+    store: Store
+    ledger: Ledger
+    runner: Runner
+    logs: Path
+    project: str
+    keys: Mapping[str, str]
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def log(self, step: Step) -> Path:
+        """Return where a step's log goes: for the same work, the same file on every run."""
+        return self.logs / f"{locks.file_name(step.action.id)}-{step.key[:8]}.log"
+
+
+def perform(
+    step: Step,
+    shop: Workshop,
+    reason: str,
+    waits: Callable[[str], None],
+) -> ActionResult:
+    """Run a step and return how it ended; what the machine or the command does wrong is a result too.
+
+    `reason` says why it runs; `waits` is called when another gpuforge already does this work.
+    """
+    name = step.action.id
+    begin = time.monotonic()
+    try:
+        turn = _take_turn(step, shop, waits)
+        if turn is None:
+            return ActionResult(name, "cancelled", "interrupted before it started")
+        with turn:
+            stored = shop.store.get(step.key)
+            if stored is not None:  # another gpuforge made it between the plan and now
+                return ActionResult(name, "reused", reuse(stored).reason, stored.record.seconds)
+            return _run(step, shop, reason)
+    except (OSError, GpuforgeError) as error:
+        return _failed(step, shop, reason, time.monotonic() - begin, failure.of_error(name, error))
+
+
+def _take_turn(
+    step: Step, shop: Workshop, waits: Callable[[str], None]
+) -> AbstractContextManager[Any] | None:
+    told = False
+    while not shop.stop.is_set():
+        turn = shop.store.claim(step.key)
+        if turn is not None:
+            return turn
+        if not told:
+            waits("another gpuforge is doing the same work")
+            told = True
+        shop.stop.wait(_POLL)
+    return None
+
+
+def _run(step: Step, shop: Workshop, reason: str) -> ActionResult:
+    action, log = step.action, shop.log(step)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes(b"")  # what an earlier run said is not this run's
+    inputs = _sources(step, shop)
+    with shop.store.scratch() as out:
+        end = shop.runner.run(Task(action, inputs, out, log))
+        if end.cancelled:
+            return ActionResult(action.id, "cancelled", "interrupted", end.seconds, log)
+        error = _judge(step, end, out, log)
+        if error:
+            return _failed(step, shop, reason, end.seconds, error)
+        shop.store.commit(step.key, out, Record(action.id, end.seconds, now(), action.outputs))
+    _write_down(step, shop, end.seconds, "ok")
+    return ActionResult(action.id, "done", reason, end.seconds, log)
+
+
+def _sources(step: Step, shop: Workshop) -> dict[str, Source]:
+    found: dict[str, Source] = {}
+    for name, value in step.action.inputs.items():
+        if isinstance(value, FileInput):
+            found[name] = Source(value.path, value.members)
+            continue
+        stored = shop.store.get(shop.keys[value.action])
+        if stored is None or value.output not in stored.record.outputs:
+            message = (
+                f"{step.action.id} needs {value.output} of {value.action}, which is no longer in the store"
+            )
+            raise ActionError.of(
+                message, hint="something removed it while this ran: run the same command again"
+            )
+        found[name] = Source(stored.path(value.output))
+    return found
+
+
+def _judge(step: Step, end: Exit, out: Path, log: Path) -> Diagnostic | None:
+    if end.status:
+        return failure.of_status(step.action.id, end.status, failure.tail(log))
+    missing = [name for name in step.action.outputs if not os.path.lexists(out / name)]
+    return failure.of_missing(step.action.id, missing) if missing else None
+
+
+def _failed(step: Step, shop: Workshop, reason: str, seconds: float, error: Diagnostic) -> ActionResult:
+    log = shop.log(step)
+    _write_down(step, shop, seconds, "failed")
+    return ActionResult(
+        step.action.id, "failed", reason, seconds, log if log.exists() else None, error, failure.tail(log)
+    )
+
+
+def _write_down(step: Step, shop: Workshop, seconds: float, result: Literal["ok", "failed"]) -> None:
+    name, log = step.action.id, str(shop.log(step))
+    entry = Entry(now(), shop.project, name, step.key, step.facts, round(seconds, 3), result, log)
+    with suppress(OSError):  # only the next run's reasons suffer: what was made is in the store already
+        shop.ledger.append(entry)

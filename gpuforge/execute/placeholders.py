@@ -1,0 +1,61 @@
+"""Placeholders of an action's command line and environment, and the paths that fill them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge.errors import ActionError
+from gpuforge.plan.action import Action
+
+_PLACEHOLDER = re.compile(r"\$\{(?:(in|out|stage):([^}]+)|(work))\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The paths of one run, as the command will see them."""
+
+    work: Path
+    out: Path
+    inputs: Mapping[str, Path]
+
+
+def staged(action: Action) -> tuple[str, ...]:
+    """Return the names of the inputs that the action wants copied into its working directory."""
+    found = {
+        match[2] for text in _texts(action) for match in _PLACEHOLDER.finditer(text) if match[1] == "stage"
+    }
+    return tuple(sorted(found))
+
+
+def fill(action: Action, places: Places) -> tuple[list[str], dict[str, str]]:
+    """Return argv and environment with every placeholder replaced; other uses of `$` stay as they are.
+
+    Raises ActionError when a placeholder names an input or output that the action does not have.
+    """
+    argv = [_fill(text, action, places) for text in action.argv]
+    return argv, {name: _fill(text, action, places) for name, text in action.env.items()}
+
+
+def _texts(action: Action) -> Iterable[str]:
+    return (*action.argv, *action.env.values())
+
+
+def _fill(text: str, action: Action, places: Places) -> str:
+    def replace(match: re.Match[str]) -> str:
+        kind, name = match[1], match[2]
+        if kind is None:
+            return str(places.work)
+        if kind == "out" and name in action.outputs:
+            return str(places.out / name)
+        if kind == "in" and name in places.inputs:
+            return str(places.inputs[name])
+        if kind == "stage" and name in places.inputs:
+            return str(places.work / name)
+        what = "output" if kind == "out" else "input"
+        msg = f"the command of {action.id} uses {match[0]}, but the action has no {what} of that name"
+        raise ActionError.of(msg, hint="this is a mistake in the plan: please report it")
+
+    return _PLACEHOLDER.sub(replace, text)

@@ -1,0 +1,122 @@
+"""What the store writes down about one entry, and the cheap check of an entry against it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge import digest
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file or link of an output; `path` starts with the output's name."""
+
+    path: str
+    size: int  # bytes; of a link, the length of its target
+    sha256: str  # empty for a link
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What was stored: by which action, when (UTC, ISO 8601), after how many seconds, and its files."""
+
+    action: str
+    seconds: float
+    finished: str
+    outputs: tuple[str, ...]
+    files: tuple[StoredFile, ...] = ()
+
+
+def survey(folder: Path, outputs: Iterable[str]) -> tuple[StoredFile, ...]:
+    """Return every file and link of the outputs in `folder`, with sizes and digests, in name order."""
+    found: list[StoredFile] = []
+    for output in outputs:
+        top = folder / output
+        members = digest.walk(top) if top.is_dir() and not top.is_symlink() else [top]
+        found += [_describe(folder, member) for member in members]
+    return tuple(sorted(found, key=lambda file: file.path))
+
+
+def _describe(folder: Path, member: Path) -> StoredFile:
+    name = member.relative_to(folder).as_posix()
+    if member.is_symlink():
+        target = os.fspath(member.readlink())
+        return StoredFile(name, len(target), "", target)
+    return StoredFile(name, member.stat().st_size, digest.of_file(member))
+
+
+def damage(folder: Path, record: Record) -> str:
+    """Return what is wrong with the files in `folder` as far as names and sizes tell, or an empty string."""
+    root = os.fspath(folder)
+    for name in record.outputs:
+        if not os.path.lexists(f"{root}/{name}"):
+            return f"{name} is gone"
+    for file in record.files:
+        wrong = _wrong(f"{root}/{file.path}", file)
+        if wrong:
+            return f"{file.path}{wrong}"
+    return ""
+
+
+def _wrong(path: str, file: StoredFile) -> str:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return " is gone"
+    except OSError as error:
+        return f" cannot be read: {error.strerror}"
+    if stat.S_ISLNK(found.st_mode) != bool(file.link):
+        return " is not what was stored"
+    change = found.st_size - file.size
+    if change:
+        return f": {abs(change)} {_bytes(change)} {'missing' if change < 0 else 'too many'}"
+    return ""
+
+
+def _bytes(count: int) -> str:
+    return "byte" if abs(count) == 1 else "bytes"
+
+
+def to_json(record: Record) -> str:
+    """Return the record as JSON text."""
+    return json.dumps(
+        {
+            "format": FORMAT,
+            "action": record.action,
+            "seconds": round(record.seconds, 3),
+            "finished": record.finished,
+            "outputs": list(record.outputs),
+            "files": {f.path: [f.size, f.sha256] for f in record.files if not f.link},
+            "links": {f.path: f.link for f in record.files if f.link},
+        },
+        indent=1,
+    )
+
+
+def from_json(text: str) -> Record:
+    """Return the record that `to_json` wrote; raises ValueError when it is none."""
+    try:
+        data = json.loads(text)
+        if data["format"] != FORMAT:
+            msg = f"format {data['format']} instead of {FORMAT}"
+            raise ValueError(msg)
+        files = [StoredFile(path, int(size), str(sha)) for path, (size, sha) in data["files"].items()]
+        links = [StoredFile(path, len(target), "", target) for path, target in data["links"].items()]
+        return Record(
+            action=str(data["action"]),
+            seconds=float(data["seconds"]),
+            finished=str(data["finished"]),
+            outputs=tuple(data["outputs"]),
+            files=tuple(sorted(files + links, key=lambda file: file.path)),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        msg = f"a part is missing or of the wrong kind ({error})"
+        raise ValueError(msg) from error

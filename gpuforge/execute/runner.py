@@ -1,0 +1,53 @@
+"""The port to whatever runs an action: this machine, a container, a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from gpuforge.plan.action import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an input lies; with `members`, only these files of it are staged."""
+
+    path: Path
+    members: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An action with its paths: `out` is an existing empty folder, outputs go to `out/NAME`."""
+
+    action: Action
+    inputs: Mapping[str, Source]
+    out: Path
+    log: Path = field(default=Path("/dev/null"))
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a command ended: its exit status (negative: the number of the signal that ended it) and time."""
+
+    status: int
+    seconds: float
+    cancelled: bool = False
+
+
+class Runner(Protocol):
+    """Runs tasks, several at once from several threads. Output of the commands goes to the task's log."""
+
+    def run(self, task: Task) -> Exit:
+        """Run a task to its end.
+
+        Raises GpuforgeError when it cannot be started and OSError when the machine fails (a full disk).
+        """
+
+    def cancel(self) -> None:
+        """Ask what runs to stop, force what does not, start nothing more; return when all is quiet."""
+
+    def kill(self) -> None:
+        """Stop whatever runs at once, by force, and start nothing more."""

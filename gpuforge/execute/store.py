@@ -1,0 +1,192 @@
+"""The store: outputs of finished actions, found again by the action's key."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import uuid4
+
+from gpuforge.execute import locks
+from gpuforge.execute.record import Record, damage, from_json, survey, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An entry of the store: `folder` holds the outputs under their names, read-only."""
+
+    key: str
+    folder: Path
+    record: Record
+
+    def path(self, output: str) -> Path:
+        """Return where an output lies; raises KeyError when the entry has none of that name."""
+        if output not in self.record.outputs:
+            raise KeyError(output)
+        return self.folder / output
+
+
+class Store(Protocol):
+    """Where outputs are kept. Every method raises OSError when the place behind it fails."""
+
+    def get(self, key: str) -> Stored | None:
+        """Return the entry if it is there and whole, as far as names and sizes tell."""
+
+    def damage(self, key: str) -> str:
+        """Return what is wrong with an entry that is there but not whole, else an empty string."""
+
+    def scratch(self) -> AbstractContextManager[Path]:
+        """Make an empty folder on the store's own disk for outputs; gone afterwards if not committed."""
+
+    def commit(self, key: str, folder: Path, record: Record) -> Stored:
+        """Keep the outputs in `folder`, which moves; if another process was faster, keep and return theirs.
+
+        The record's `files` are filled in here.
+        """
+
+    def claim(self, key: str) -> AbstractContextManager[Any] | None:
+        """Take the right to work on `key`, over all processes; None while another has it."""
+
+
+class FolderStore:
+    """A store in a folder: `ROOT/KEY[:2]/KEY/{record.json,out/NAME}`; entries appear whole, by rename."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._first = threading.Lock()
+        self._session: Path | None = None
+        self._guard = root / "tmp" / ".lock"
+
+    def get(self, key: str) -> Stored | None:
+        """Return the entry if it is there and whole (names and sizes are looked at, bytes are not)."""
+        found = self._look(key)
+        return found if isinstance(found, Stored) else None
+
+    def damage(self, key: str) -> str:
+        """Return what is wrong with an entry that is there but not whole, else an empty string."""
+        found = self._look(key)
+        return "" if isinstance(found, Stored) else found
+
+    def _look(self, key: str) -> Stored | str:
+        entry = self._entry(key)
+        try:
+            record = from_json((entry / "record.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return "its record is gone" if entry.exists() else ""
+        except ValueError as error:
+            return f"its record cannot be read: {error}"
+        wrong = damage(entry / "out", record)
+        return wrong or Stored(key, entry / "out", record)
+
+    def _entry(self, key: str) -> Path:
+        return self.root / key[:2] / key
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Make an empty folder on the store's own disk for outputs; gone afterwards if not committed."""
+        box = self._own_folder() / uuid4().hex
+        folder = box / "out"
+        folder.mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            with suppress(OSError):  # what cannot be removed now is swept by the next process
+                remove(box)
+
+    def commit(self, key: str, folder: Path, record: Record) -> Stored:
+        """Keep the outputs in `folder` (made by `scratch`; it moves) under `key`; the first to come wins."""
+        full = replace(record, files=survey(folder, record.outputs))
+        _protect(folder, full)
+        box = folder.parent
+        with (box / "record.json").open("w", encoding="utf-8") as stream:
+            stream.write(to_json(full))
+            stream.flush()
+            os.fsync(stream.fileno())
+        entry = self._entry(key)
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        if self.damage(key):
+            grave = self._own_folder() / uuid4().hex
+            with suppress(FileNotFoundError):
+                entry.rename(grave)
+            remove(grave)
+        try:
+            box.rename(entry)
+        except OSError as error:
+            if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
+                raise
+        stored = self.get(key)
+        if stored is None:
+            msg = f"the store at {self.root} did not keep what was put into it: {self.damage(key)}"
+            raise OSError(msg)
+        return stored
+
+    def claim(self, key: str) -> AbstractContextManager[Any] | None:
+        """Take the right to work on `key`, over all processes; None while another has it."""
+        return locks.claim(self.root / "locks" / key)
+
+    def _own_folder(self) -> Path:
+        """Return this process's folder under `tmp`, held by a lock that ends with the process."""
+        with self._first:
+            if self._session is None or not self._session.is_dir():
+                self._session = self._open_session()
+            return self._session
+
+    def _open_session(self) -> Path:
+        with locks.wait(self._guard):
+            self._sweep()
+            folder = self._guard.parent / uuid4().hex
+            folder.mkdir()
+            held = locks.claim(folder / ".lock")
+        if held is None:
+            msg = f"{folder} was taken by another process"
+            raise OSError(msg)
+        weakref.finalize(self, _leave, folder, held, os.getpid())
+        return folder
+
+    def _sweep(self) -> None:
+        """Remove what dead processes left; the live ones hold the lock in their folder."""
+        for folder in self._guard.parent.iterdir():
+            if folder.is_dir() and (held := locks.claim(folder / ".lock")) is not None:
+                held.release()
+                with suppress(OSError):
+                    remove(folder)
+
+
+def _leave(folder: Path, held: locks.Claim, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child must not remove what its parent uses
+        with suppress(OSError):
+            remove(folder)
+        held.release()
+
+
+def _protect(folder: Path, record: Record) -> None:
+    """Take write permission from stored files, so that no later action changes them by accident.
+
+    Folders stay writable: their owner can delete the store with `rm -r`.
+    """
+    for file in record.files:
+        if not file.link:
+            path = folder / file.path
+            path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
+
+
+def remove(tree: Path) -> None:
+    """Remove a folder, if it is there, and all below it, also folders without write permission."""
+    try:
+        shutil.rmtree(tree)
+    except FileNotFoundError:
+        pass
+    except PermissionError:
+        tree.chmod(0o700)
+        for name, folders, _ in os.walk(tree):
+            for folder in (Path(name, each) for each in folders):
+                if not folder.is_symlink():
+                    folder.chmod(0o700)
+        shutil.rmtree(tree)

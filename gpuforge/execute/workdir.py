@@ -1,0 +1,87 @@
+"""Working directories of local actions: a fixed path each, for equal results and compiler cache hits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpuforge.errors import MissingError
+from gpuforge.execute.runner import Source
+
+VARIABLE = "GPUFORGE_WORK"
+DEFAULT = Path("/tmp/gpuforge")  # noqa: S108 - its owner and mode are checked before it is used
+# Every staged file has this time: tools that write times into archives see the same one on every run.
+# It is later than 1980, where ZIP begins, in every time zone.
+STAGED_TIME = 1577836800  # 2020-01-01T00:00:00Z
+
+
+def root(environ: Mapping[str, str]) -> Path:
+    """Return the folder for working directories, made for this user alone if it was not there.
+
+    `GPUFORGE_WORK` names it; otherwise it is /tmp/gpuforge, or /tmp/gpuforge-UID where that is another's.
+    Raises MissingError when there is no safe place.
+    """
+    if environ.get(VARIABLE):
+        asked = Path(environ[VARIABLE]).absolute()
+        try:
+            asked.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            message = f"the working directory {asked}, named by {VARIABLE}, cannot be made: {error.strerror}"
+            raise MissingError.of(message, hint=f"set {VARIABLE} to a folder you can write to") from error
+        return asked
+    for folder in (DEFAULT, DEFAULT.with_name(f"{DEFAULT.name}-{os.geteuid()}")):
+        if _own(folder):
+            return folder
+    message = f"{DEFAULT} and {DEFAULT}-{os.geteuid()} belong to somebody else or can be written by others"
+    raise MissingError.of(message, hint=f"set {VARIABLE} to a folder of your own")
+
+
+def _own(folder: Path) -> bool:
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        pass
+    except OSError:
+        return False
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def stage(source: Source, target: Path) -> None:
+    """Copy an input to `target`: writable, with fixed times and modes, links kept as links.
+
+    Raises OSError when something cannot be read or written.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.members is not None:
+        target.mkdir(exist_ok=True)
+        for member in source.members:
+            (target / member).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source.path / member, target / member, follow_symlinks=False)
+    elif source.path.is_dir():
+        shutil.copytree(source.path, target, symlinks=True, copy_function=shutil.copy)
+    else:
+        shutil.copy(source.path, target)
+    _settle(target)
+
+
+def _settle(target: Path) -> None:
+    if not target.is_dir():
+        _settle_one(target, 0o755 if target.stat().st_mode & 0o100 else 0o644)
+        return
+    for name, folders, files in os.walk(target, topdown=False):
+        for file in files:
+            path = Path(name, file)
+            _settle_one(path, 0o755 if path.lstat().st_mode & 0o100 else 0o644)
+        for folder in folders:
+            _settle_one(Path(name, folder), 0o755)
+    _settle_one(target, 0o755)
+
+
+def _settle_one(path: Path, mode: int) -> None:
+    if not path.is_symlink():
+        path.chmod(mode)
+    os.utime(path, (STAGED_TIME, STAGED_TIME), follow_symlinks=False)

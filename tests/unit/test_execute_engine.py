@@ -1,0 +1,477 @@
+"""The engine: order, slots, failures, reuse; with the ports in memory, and with real ones where they matter."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from gpuforge.errors import MissingError
+from gpuforge.execute import engine
+from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.local import LocalRunner
+from gpuforge.execute.memory import MemoryLedger, MemoryRunner, MemoryStore
+from gpuforge.execute.model import ActionResult, Outcome, Step
+from gpuforge.execute.runner import Task
+from gpuforge.execute.store import FolderStore
+from gpuforge.plan.action import Action, ActionInput
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
+        self.events.append(f"plan {len(steps)} run {len(run)}")
+
+    def on_start(self, action: Action) -> None:
+        self.events.append(f"start {action.id}")
+
+    def on_wait(self, action: Action, what: str) -> None:
+        self.events.append(f"wait {action.id}: {what}")
+
+    def on_interrupt(self) -> None:
+        self.events.append("interrupt")
+
+    def on_finish(self, action: Action, result: ActionResult) -> None:
+        assert action.id == result.id
+        self.events.append(f"{result.state} {action.id}")
+
+
+def step(name: str, *needs: str, code: str = "", weight: int = 1, key: str = "") -> Step:
+    inputs = {need: ActionInput(need, "out") for need in needs}
+    argv = (sys.executable, "-c", code, "${out:out}", *(f"${{in:{need}}}" for need in needs))
+    action = Action(name, "build", name, argv, inputs=inputs, outputs=("out",), weight=weight)
+    return Step(action, key or f"{name}-key".ljust(64, "0"), {})
+
+
+class Rig:
+    def __init__(self, top: Path, act: Callable[[Task], int] | None = None) -> None:
+        self.store = MemoryStore(top)
+        self.ledger = MemoryLedger()
+        self.runner = MemoryRunner(act)
+        self.listener = Listener()
+        self.top = top
+
+    def run(self, *steps: Step, jobs: int = 1, wanted: tuple[str, ...] = ()) -> Outcome:
+        return engine.run(
+            steps,
+            store=self.store,
+            ledger=self.ledger,
+            runner=self.runner,
+            jobs=jobs,
+            observer=self.listener,
+            logs=self.top / "logs",
+            project="p",
+            wanted=wanted,
+        )
+
+
+def states(outcome: Outcome) -> dict[str, str]:
+    return {name: result.state for name, result in outcome.results.items()}
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+def test_steps_run_in_the_order_of_their_needs_and_the_second_time_not_at_all(rig: Rig) -> None:
+    steps = step("wheel", "build"), step("build", "fetch"), step("fetch"), step("audit", "wheel")
+    first = rig.run(*steps)
+    assert first.ok
+    assert rig.runner.ran == ["fetch", "build", "wheel", "audit"]
+    assert list(first.results) == ["wheel", "build", "fetch", "audit"]
+    assert first.results["audit"].reason == "runs: needs wheel, which will run"
+    assert [(e.id, e.result, e.project) for e in rig.ledger.entries] == [
+        (name, "ok", "p") for name in ("fetch", "build", "wheel", "audit")
+    ]
+    rig.listener.events.clear()
+    second = rig.run(*steps)
+    assert second.ok
+    assert len(rig.runner.ran) == 4
+    assert rig.listener.events == [
+        "plan 4 run 0",
+        "reused wheel",
+        "reused build",
+        "reused fetch",
+        "reused audit",
+    ]
+
+
+def test_a_pruned_store_entry_that_nobody_needs_is_not_made_again(rig: Rig) -> None:
+    steps = step("fetch"), step("build", "fetch"), step("wheel", "build")
+    rig.run(*steps)
+    del rig.store.entries[steps[0].key], rig.store.entries[steps[1].key]
+    assert rig.run(*steps).ok
+    assert len(rig.runner.ran) == 3
+    rig.run(*steps, wanted=("build",))
+    assert rig.runner.ran[3:] == ["fetch", "build"]
+
+
+def test_a_failure_fails_only_what_needs_it(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, lambda task: 2 if task.action.id == "bad" else 0)
+    outcome = rig.run(step("bad"), step("b", "bad"), step("c", "b"), step("good"), step("d", "good", "bad"))
+    assert not outcome.ok
+    assert states(outcome) == {
+        "bad": "failed",
+        "b": "not-run",
+        "c": "not-run",
+        "good": "done",
+        "d": "not-run",
+    }
+    assert {outcome.results[name].reason for name in "bcd"} == {"not run: needs bad, which failed"}
+    assert str(outcome.results["bad"].error) == (
+        "bad failed with exit status 2\n  hint: its log shows the command and its output"
+    )
+    assert [(e.id, e.result) for e in rig.ledger.entries] == [("bad", "failed"), ("good", "ok")]
+    assert [result.id for result in outcome.having("not-run")] == ["b", "c", "d"]
+    assert rig.run(step("bad")).results["bad"].reason.startswith("runs: failed on 20")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/store/x"),
+            "a failed: the disk is full (/store/x)\n  hint: make room (`df -h` shows which disk is full), "
+            "then run the same command again: what is finished is kept",
+        ),
+        (
+            PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/store/x"),
+            "a failed: Permission denied (/store/x)\n"
+            "  hint: check who owns that path and whether it is writable",
+        ),
+        (
+            OSError(errno.E2BIG, os.strerror(errno.E2BIG)),
+            "a failed: Argument list too long\n  hint: see its log for how far it came",
+        ),
+        (
+            shutil.Error(
+                [("/a/x", "/b/x", "[Errno 28] No space left on device: '/b/x'"), ("/a/y", "/b/y", "?")]
+            ),
+            "a failed: the disk is full (/b/x)\n  hint: make room (`df -h` shows which disk is full), "
+            "then run the same command again: what is finished is kept",
+        ),
+        (
+            shutil.Error([("/a/x", "/b/x", "`/a/x` is a named pipe")]),
+            "a failed: `/a/x` is a named pipe\n  hint: see its log for how far it came",
+        ),
+        (MissingError.of("no engine", hint="install one"), "no engine\n  hint: install one"),
+    ],
+)
+def test_what_the_machine_does_wrong_is_a_failed_action(
+    tmp_path: Path, error: Exception, message: str
+) -> None:
+    def act(_: Task) -> int:
+        raise error
+
+    outcome = Rig(tmp_path, act).run(step("a"))
+    assert outcome.results["a"].state == "failed"
+    assert str(outcome.results["a"].error) == message
+
+
+def test_a_mistake_in_our_own_code_is_not_hidden(tmp_path: Path) -> None:
+    def act(_: Task) -> int:
+        return 1 // 0
+
+    with pytest.raises(ZeroDivisionError):
+        Rig(tmp_path, act).run(step("a"), step("b"))
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (
+            -9,
+            "a was killed by the system (SIGKILL)\n  hint: most often memory ran out: try a smaller --jobs",
+        ),
+        (-11, "a was ended by SIGSEGV\n  hint: its log shows how far it came"),
+        (-63, "a was ended by signal 63\n  hint: its log shows how far it came"),
+    ],
+)
+def test_signals_are_named(tmp_path: Path, status: int, message: str) -> None:
+    assert str(Rig(tmp_path, lambda _: status).run(step("a")).results["a"].error) == message
+
+
+def test_a_command_that_leaves_an_output_out_has_failed(tmp_path: Path) -> None:
+    def act(task: Task) -> int:
+        (task.out / "out").unlink()
+        task.log.write_bytes(b"".join(b"line %d\x1b[0m\n" % n for n in range(50)) + b"10%\r100%\r\n\xff\n\n")
+        return 0
+
+    rig = Rig(tmp_path, act)
+    result = rig.run(step("a")).results["a"]
+    assert str(result.error) == (
+        "a ended without an error but did not make out\n  hint: its log shows what it did instead"
+    )
+    assert len(result.tail) == 20
+    assert result.tail[-3:] == ("line 49[0m", "100%", "\N{REPLACEMENT CHARACTER}")
+    assert rig.store.entries == {}
+
+
+def test_a_full_disk_in_a_commands_own_words_is_recognised(tmp_path: Path) -> None:
+    def act(task: Task) -> int:
+        task.log.write_text("ld: final link failed: No space left on device\ncollect2: error\n")
+        return 1
+
+    error = Rig(tmp_path, act).run(step("a")).results["a"].error
+    assert error is not None
+    assert error.message == "a failed: the disk is full"
+
+
+def test_job_slots_are_filled_by_weight(tmp_path: Path) -> None:
+    level, most, seen = 0, 0, threading.Lock()
+    weights = {"a": 1, "b": 1, "heavy": 99, "c": 2, "d": 1, "e": 1}
+
+    def act(task: Task) -> int:
+        nonlocal level, most
+        slots = min(task.action.weight, 3)
+        with seen:
+            level += slots
+            most = max(most, level)
+        time.sleep(0.02)
+        with seen:
+            level -= slots
+        return 0
+
+    rig = Rig(tmp_path, act)
+    assert rig.run(*(step(name, weight=weight) for name, weight in weights.items()), jobs=3).ok
+    assert most == 3
+    assert rig.listener.events[1:4] == ["start a", "start b", "start d"]
+
+
+def test_one_key_in_two_steps_is_worked_on_once(rig: Rig) -> None:
+    outcome = rig.run(step("a", key="same"), step("b", key="same"), jobs=2)
+    assert sorted(states(outcome).values()) == ["done", "reused"]
+    assert len(rig.runner.ran) == 1
+
+
+def test_waiting_for_another_gpuforge_is_told_and_its_work_is_used(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    mine = step("a")
+    claim = rig.store.claim(mine.key)
+    assert claim is not None
+    rig.run(step("other", key="other"))
+    theirs = rig.store.entries["other"]
+
+    def finish() -> None:
+        time.sleep(0.15)
+        with claim:
+            rig.store.entries[mine.key] = theirs
+
+    other = threading.Thread(target=finish)
+    other.start()
+    outcome = rig.run(mine)
+    other.join()
+    assert states(outcome) == {"a": "reused"}
+    assert "wait a: another gpuforge is doing the same work" in rig.listener.events
+
+
+def test_an_input_that_vanished_meanwhile_is_a_clear_failure(tmp_path: Path) -> None:
+    def act(task: Task) -> int:
+        if task.action.id == "b":
+            rig.store.entries.clear()
+        return 0
+
+    rig = Rig(tmp_path, act)
+    result = rig.run(step("a"), step("b", "a"), step("c", "a", "b")).results["c"]
+    assert str(result.error) == (
+        "c needs out of a, which is no longer in the store\n"
+        "  hint: something removed it while this ran: run the same command again"
+    )
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interruption_keeps_what_is_finished(tmp_path: Path, times: int) -> None:
+    class Interrupting(Listener):
+        def on_start(self, action: Action) -> None:
+            super().on_start(action)
+            if action.id == "b":
+                raise KeyboardInterrupt
+
+    class Stubborn(MemoryRunner):
+        def cancel(self) -> None:
+            super().cancel()
+            if times == 2:
+                raise KeyboardInterrupt
+
+        def kill(self) -> None:
+            killed.append(True)
+
+    killed: list[bool] = []
+    rig = Rig(tmp_path)
+    rig.listener, rig.runner = Interrupting(), Stubborn()
+    outcome = rig.run(step("a"), step("b", "a"), step("c", "b"))
+    assert outcome.interrupted
+    assert not outcome.ok
+    assert states(outcome) == {"a": "done", "b": "not-run", "c": "not-run"}
+    assert outcome.results["c"].reason == "not run: interrupted"
+    assert len(killed) == times - 1
+
+
+# Below: real processes, a real store.
+
+
+def real(top: Path, steps: Sequence[Step], jobs: int = 2, store: Path | None = None) -> Outcome:
+    work = top / "work"
+    work.mkdir(exist_ok=True)
+    return engine.run(
+        steps,
+        store=FolderStore(store or top / "store"),
+        ledger=FileLedger(top / "ledger.jsonl"),
+        runner=LocalRunner(root=work, grace=0.5),
+        jobs=jobs,
+        observer=Listener(),
+        logs=top / "logs",
+        project="p",
+    )
+
+
+COUNT = """
+import sys, time
+open(sys.argv[1], "w").write("".join(open(name).read() for name in sys.argv[2:]) + "x")
+open({marks!r}, "a").write("x")
+time.sleep(0.2)
+"""
+
+
+def counted(top: Path) -> list[Step]:
+    code = COUNT.format(marks=str(top / "marks"))
+    return [
+        step("a", code=code),
+        step("b", "a", code=code),
+        step("c", "a", code=code),
+        step("d", "b", "c", code=code),
+    ]
+
+
+def test_real_commands_feed_each_other_and_a_second_run_is_instant(tmp_path: Path) -> None:
+    steps = counted(tmp_path)
+    outcome = real(tmp_path, steps)
+    assert outcome.ok
+    stored = FolderStore(tmp_path / "store").get(steps[-1].key)
+    assert stored is not None
+    assert stored.path("out").read_text() == "xxxxx"
+    assert real(tmp_path, steps).results["d"].reason.startswith("reused: same inputs as on 20")
+    assert (tmp_path / "marks").read_text() == "xxxx"
+    assert list((tmp_path / "work").glob("*/")) == []
+
+
+def test_an_up_to_date_plan_of_thirty_actions_is_decided_in_no_time(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    steps = [step(f"s{n}", *([f"s{n - 1}"] if n % 5 else [])) for n in range(30)]
+    runner = MemoryRunner()
+    ledger, logs = FileLedger(tmp_path / "ledger.jsonl"), tmp_path / "logs"
+
+    def once() -> float:
+        begin = time.perf_counter()
+        outcome = engine.run(
+            steps,
+            store=store,
+            ledger=ledger,
+            runner=runner,
+            jobs=4,
+            observer=Listener(),
+            logs=logs,
+            project="p",
+        )
+        assert outcome.ok
+        return time.perf_counter() - begin
+
+    once()
+    assert len(runner.ran) == 30
+    assert min(once() for _ in range(5)) < 0.05
+    assert len(runner.ran) == 30
+
+
+def build(top: Path, name: str) -> None:
+    (top / name).mkdir()
+    assert real(top / name, counted(top), store=top / "store").ok
+
+
+def test_two_engines_on_one_store_share_the_work(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    builders = [context.Process(target=build, args=(tmp_path, name)) for name in ("one", "two")]
+    for builder in builders:
+        builder.start()
+    for builder in builders:
+        builder.join()
+    assert [builder.exitcode for builder in builders] == [0, 0]
+    assert (tmp_path / "marks").read_text() == "xxxx"
+
+
+CLI = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from test_execute_engine import real, step, states
+top = Path(sys.argv[2])
+stubborn = '''
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+open({!r}, "w").write(f"{{os.getpid()}} {{child.pid}} ")
+time.sleep(60)
+'''.format(str(top / "pids"))
+quick = "import sys; open(sys.argv[1], 'w')"
+outcome = real(top, [step("a", code=quick), step("b", "a", code=stubborn), step("c", "b")])
+print(outcome.interrupted, states(outcome))
+"""
+
+
+def test_ctrl_c_stops_children_that_ignore_it_and_keeps_what_is_finished(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CLI, str(Path(__file__).parent), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        pids = tmp_path / "pids"
+        while not (pids.exists() and pids.read_text().endswith(" ")):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(2)
+        said, _ = process.communicate(timeout=20)
+    assert said == "True {'a': 'done', 'b': 'cancelled', 'c': 'not-run'}\n"
+    for pid in map(int, pids.read_text().split()):
+        stat = Path(f"/proc/{pid}/stat")
+        assert not stat.exists() or ") Z " in stat.read_text()
+    assert FolderStore(tmp_path / "store").get(step("a").key) is not None
+    assert list((tmp_path / "work").glob("*/")) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a small disk can only be mounted by root")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_fails_what_does_not_fit_and_leaves_nothing_half_written(small_disk: Path) -> None:
+    write = "import sys; open(sys.argv[1], 'wb').write(bytes({}))"
+    steps = [step("big", code=write.format(3_000_000)), step("small", code=write.format(1000))]
+    outcome = real(small_disk, steps, jobs=1)
+    assert states(outcome) == {"big": "failed", "small": "done"}
+    assert outcome.results["big"].error is not None
+    assert outcome.results["big"].error.message == "big failed: the disk is full"
+    files = {path.name for path in (small_disk / "store").rglob("*") if path.is_file()}
+    assert files == {".lock", "out", "record.json", *(each.key for each in steps)}
+
+
+def test_a_disk_that_is_full_before_anything_starts_is_one_clear_message(small_disk: Path) -> None:
+    (small_disk / "logs").mkdir()
+    with pytest.raises(OSError, match="No space left"):
+        (small_disk / "ballast").write_bytes(bytes(5_000_000))
+    outcome = real(small_disk, [step("a")])
+    assert outcome.results["a"].error is not None
+    assert outcome.results["a"].error.message.startswith("a failed: the disk is full")

@@ -1,0 +1,159 @@
+"""The store on a real folder: whole entries or none, whatever happens."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpuforge.execute import locks
+from gpuforge.execute.record import Record, from_json, to_json
+from gpuforge.execute.store import FolderStore, Stored, remove
+
+KEY = "ab" + "0" * 62
+
+
+def put(store: FolderStore, text: str = "kernel", key: str = KEY) -> Stored:
+    with store.scratch() as out:
+        (out / "kernel.fatbin").write_text(text)
+        (out / "tree/bin").mkdir(parents=True)
+        (out / "tree/bin/nvcc").write_text("#!/bin/sh\n")
+        (out / "tree/bin/nvcc").chmod(0o775)
+        (out / "tree/lib64").symlink_to("lib")
+        (out / "left over").write_text("not declared")
+        record = Record("k", 1.5, "2026-11-21T14:03:00+00:00", ("kernel.fatbin", "tree"))
+        return store.commit(key, out, record)
+
+
+def test_what_is_committed_is_found_again_read_only_and_executable(tmp_path: Path) -> None:
+    put(FolderStore(tmp_path / "store"))
+    stored = FolderStore(tmp_path / "store").get(KEY)
+    assert stored is not None
+    assert stored.folder == tmp_path / "store/ab" / KEY / "out"
+    assert stored.path("kernel.fatbin").read_text() == "kernel"
+    assert [(file.path, file.size, file.link) for file in stored.record.files] == [
+        ("kernel.fatbin", 6, ""),
+        ("tree/bin/nvcc", 10, ""),
+        ("tree/lib64", 3, "lib"),
+    ]
+    assert stored.path("kernel.fatbin").stat().st_mode & 0o777 == 0o444
+    assert stored.path("tree").joinpath("bin/nvcc").stat().st_mode & 0o777 == 0o555
+    with pytest.raises(KeyError):
+        stored.path("left over")
+    shutil.rmtree(tmp_path / "store")
+
+
+def test_an_unknown_key_is_absent_without_damage_and_looking_writes_nothing(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    assert store.get(KEY) is None
+    assert store.damage(KEY) == ""
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        ("truncate -s 3 out/kernel.fatbin", "kernel.fatbin: 3 bytes missing"),
+        ("printf x >> out/kernel.fatbin", "kernel.fatbin: 1 byte too many"),
+        ("rm out/kernel.fatbin", "kernel.fatbin is gone"),
+        ("rm -r out/tree", "tree is gone"),
+        ("rm out/tree/bin/nvcc", "tree/bin/nvcc is gone"),
+        ("rm out/tree/lib64; printf abc > out/tree/lib64", "tree/lib64 is not what was stored"),
+        ("rm record.json", "its record is gone"),
+        (
+            "echo '{}' > record.json",
+            "its record cannot be read: a part is missing or of the wrong kind ('format')",
+        ),
+        ("echo '[' > record.json", "its record cannot be read: Expecting value: line 2 column 1 (char 2)"),
+        (
+            'sed -i \'s/"format": 1/"format": 9/\' record.json',
+            "its record cannot be read: format 9 instead of 1",
+        ),
+    ],
+)
+def test_a_damaged_entry_is_absent_says_why_and_is_replaced(tmp_path: Path, harm: str, reason: str) -> None:
+    store = FolderStore(tmp_path)
+    entry = put(store).folder.parent
+    assert os.system(f"cd {entry}; chmod u+w out/kernel.fatbin; {harm}") == 0  # noqa: S605 - the test's own text
+    assert (store.get(KEY), store.damage(KEY)) == (None, reason)
+    put(store, "second")
+    assert store.damage(KEY) == ""
+    assert (entry / "out/kernel.fatbin").read_text() == "second"
+
+
+def test_the_first_to_commit_wins_and_nothing_is_left_over(tmp_path: Path) -> None:
+    first, second = FolderStore(tmp_path), FolderStore(tmp_path)
+    put(first, "first")
+    assert put(second, "second").path("kernel.fatbin").read_text() == "first"
+    sessions = [folder for folder in (tmp_path / "tmp").iterdir() if folder.is_dir()]
+    assert len(sessions) == 2
+    assert [[each.name for each in session.iterdir()] for session in sessions] == [[".lock"], [".lock"]]
+    del first, second
+    assert [each.name for each in (tmp_path / "tmp").iterdir()] == [".lock"]
+
+
+def test_scratch_without_commit_vanishes_even_with_folders_that_cannot_be_written(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    with store.scratch() as out:
+        (out / "a/b").mkdir(parents=True)
+        (out / "a/b/c").write_text("x")
+        (out / "a/b").chmod(0o500)
+        (out / "a").chmod(0o500)
+    assert not out.parent.exists()
+
+
+def die_in_scratch(root: Path) -> None:
+    with FolderStore(root).scratch() as out:
+        (out / "half").write_text("written")
+        os._exit(9)
+
+
+def test_what_dead_processes_left_is_swept_and_what_live_ones_use_is_not(tmp_path: Path) -> None:
+    alive = FolderStore(tmp_path)
+    with alive.scratch() as out:
+        process = multiprocessing.get_context("spawn").Process(target=die_in_scratch, args=(tmp_path,))
+        process.start()
+        process.join()
+        assert process.exitcode == 9
+        assert len(list((tmp_path / "tmp").glob("*/*/out/half"))) == 1
+        with FolderStore(tmp_path).scratch():
+            assert list((tmp_path / "tmp").glob("*/*/out/half")) == []
+            assert out.is_dir()
+
+
+def test_a_claim_is_for_one_at_a_time(tmp_path: Path) -> None:
+    first, second = FolderStore(tmp_path), FolderStore(tmp_path)
+    claim = first.claim(KEY)
+    assert claim is not None
+    with claim:
+        assert second.claim(KEY) is None
+        assert first.claim(KEY) is None
+        assert second.claim("cd" + KEY[2:]) is not None
+    assert second.claim(KEY) is not None
+
+
+def test_a_record_survives_json() -> None:
+    record = Record("a/b", 12.25, "2026-11-21T14:03:00+00:00", ("x",))
+    assert from_json(to_json(record)) == record
+
+
+def test_remove_accepts_what_is_not_there(tmp_path: Path) -> None:
+    remove(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("cp311-cu13.0-x86_64/host-build", "cp311-cu13.0-x86_64-host-build"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("..", "-"),
+        ("x" * 120, "x" * 83 + "-2f4f1f8a3dff0ae4"),
+    ],
+)
+def test_file_names_of_ids_are_safe(name: str, expected: str) -> None:
+    made = locks.file_name(name)
+    assert made[:84] == expected[:84]
+    assert len(made) <= 100
