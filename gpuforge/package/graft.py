@@ -1,0 +1,115 @@
+"""Put the libraries that no policy allows to be taken from the system into a wheel, with auditwheel."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from auditwheel.architecture import Architecture
+from auditwheel.libc import Libc
+from auditwheel.policy import WheelPolicies
+
+from gpuforge.errors import ActionError
+from gpuforge.package import archive, dynamic
+from gpuforge.package.naming import WheelName
+from gpuforge.package.runpath import patchelf
+
+Log = Callable[[str], None]
+
+
+def graft(
+    tree: Path, name: WheelName, scratch: Path, excludes: list[str], search_path: Sequence[str], log: Log
+) -> Path:
+    """Make a grafted wheel of the unpacked one in `tree`, in `scratch`; return its path, which has the tags.
+
+    `excludes` are the SONAMEs, or patterns of them, that are left where they are. Raises ActionError with
+    the library or the symbols at fault.
+    """
+    source = scratch / "unrepaired" / str(name)
+    target = scratch / "repaired"
+    archive.write(tree, source, compress=False)
+    command = [sys.executable, "-P", "-m", "auditwheel", "repair", "-z", "0", "--plat", "auto"]
+    answer = subprocess.run(
+        [
+            *command,
+            *(f"--exclude={pattern}" for pattern in excludes),
+            "--wheel-dir",
+            str(target),
+            str(source),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        env=_environment(scratch, search_path),
+    )
+    source.unlink()
+    made = sorted(target.glob("*.whl"))
+    if answer.returncode or len(made) != 1:
+        log(answer.stdout)
+        raise _explain(answer.stdout, tree)
+    for line in answer.stdout.splitlines():
+        message = re.sub(r"^[A-Z]+:auditwheel\.\w+:", "auditwheel: ", line)
+        if message != line and "Excluding" not in line:
+            log(message.rstrip())
+    return made[0]
+
+
+def _environment(scratch: Path, search_path: Sequence[str]) -> dict[str, str]:
+    """What auditwheel gets of the environment: nothing that changes its result but the search path."""
+    programs = [str(Path(patchelf()).parent), os.environ.get("PATH", os.defpath)]
+    return {
+        "PATH": os.pathsep.join(programs),
+        "AUDITWHEEL_LD_LIBRARY_PATH": ":".join(search_path),
+        "TMPDIR": str(scratch),
+        "LC_ALL": "C.UTF-8",
+        "PYTHONHASHSEED": "0",
+        "SOURCE_DATE_EPOCH": str(archive.EARLIEST),
+    }
+
+
+def _explain(output: str, tree: Path) -> ActionError:
+    """Make auditwheel's last words an error that names the library or the symbols at fault."""
+    missing = re.search(r'required library "([^"]+)" could not be located', output)
+    if missing:
+        needing = [
+            str(m)
+            for m, elf in dynamic.read_tree(tree, archive.files(tree)).items()
+            if missing[1] in elf.needed
+        ]
+        return ActionError.of(
+            f"{missing[1]}, which {', '.join(sorted(needing)) or 'a grafted library'} needs, was not found to be "
+            "put into the wheel",
+            hint="install it on the build machine; a CUDA library that gpuforge does not know must be declared",
+        )
+    if "too-recent versioned symbols" in output:
+        return ActionError.of(
+            "no manylinux policy allows this wheel: " + (_too_recent(tree) or "a grafted library is too new"),
+            hint="build on an older system: the image of [wheel] is one",
+        )
+    last = [line for line in output.splitlines() if line.strip()][-1:]
+    said = (
+        re.sub(r"^(__main__\.py|auditwheel)?( repair)?: ?error: ", "", last[0].strip())
+        if last
+        else "it said nothing"
+    )
+    return ActionError.of(f"auditwheel cannot repair this wheel: {said}", hint="its full words are above")
+
+
+def _too_recent(tree: Path) -> str:
+    """Say which files want symbol versions that even the newest system of the policies lacks."""
+    allowed = WheelPolicies(libc=Libc.GLIBC, arch=Architecture.detect().baseline).lowest.symbol_versions
+    found = []
+    for member in sorted(dynamic.read_tree(tree, archive.files(tree))):
+        for library, versions in sorted(dynamic.symbol_versions(tree / member).items()):
+            families = ((version, *version.partition("_")[::2]) for version in versions)
+            new = sorted(
+                v for v, family, number in families if family in allowed and number not in allowed[family]
+            )
+            if new:
+                found.append(f"{member} wants {', '.join(new)} of {library}")
+    return "; ".join(found)

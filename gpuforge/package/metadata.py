@@ -1,0 +1,156 @@
+"""METADATA of a wheel: its requirements and its name, changed line by line so that all else stays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from email.parser import BytesHeaderParser
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from gpuforge.errors import ActionError
+
+
+def read(file: Path) -> bytes:
+    """Return a metadata file's bytes; raises ActionError when the wheel has none."""
+    try:
+        return file.read_bytes()
+    except FileNotFoundError as error:
+        raise ActionError.of(
+            f"{file.parent.name} has no {file.name} file", hint="check the project's build"
+        ) from error
+
+
+def value(text: bytes, header: str) -> str:
+    """Return the value of a header that must be there; raises ActionError."""
+    found = BytesHeaderParser().parsebytes(text)[header]
+    if not found:
+        raise ActionError.of(f"METADATA has no {header}", hint="check the project's build")
+    return str(found).strip()
+
+
+def requirements(text: bytes) -> list[Requirement]:
+    """Return what Requires-Dist lines say; raises ActionError for one that cannot be understood."""
+    found = []
+    for line in BytesHeaderParser().parsebytes(text).get_all("Requires-Dist", []):
+        try:
+            found.append(Requirement(" ".join(str(line).split())))
+        except InvalidRequirement as error:
+            raise ActionError.of(
+                f"METADATA has a Requires-Dist that is not valid: {line}",
+                hint="correct the project's dependencies",
+            ) from error
+    return found
+
+
+def requirement_for(package: str, linked: str) -> Requirement:
+    """Return the requirement for a library that a wheel was linked with at version `linked`.
+
+    From its major.minor on, as what was there at link time must be there at run time, and below the next
+    major version, which has another SONAME: "nvidia-cufft" at "12.0.0.61" gives "nvidia-cufft<13,>=12.0".
+    """
+    try:
+        version = Version(linked)
+    except InvalidVersion as error:
+        raise ActionError.of(
+            f"the toolkit says {package} is at {linked!r}, which is no version",
+            hint="provision the toolkit again",
+        ) from error
+    return Requirement(f"{package}>={version.major}.{version.minor},<{version.major + 1}")
+
+
+def require(text: bytes, linked: Mapping[str, str | None]) -> tuple[bytes, list[str]]:
+    """Add a Requires-Dist for each package of `linked` (name → version it was linked with, None if unknown).
+
+    Returns the new METADATA and the lines added. Nothing is added where the project's own requirement says
+    as much already. Raises ActionError when its own requirement shuts the linked version out, or when the
+    version is unknown and the project requires nothing itself.
+    """
+    present = requirements(text)
+    added: list[str] = []
+    for package, version in sorted(linked.items()):
+        own = [r for r in present if canonicalize_name(r.name) == canonicalize_name(package)]
+        if version is None:
+            if not any(r.marker is None for r in own):
+                raise ActionError.of(
+                    f"the wheel needs {package}, and the toolkit does not say at which version it was linked",
+                    hint=f"require {package} in the project's own dependencies, with the versions that fit, "
+                    "or use a toolkit from PyPI",
+                )
+            continue
+        wanted = requirement_for(package, version)
+        for requirement in own:
+            _check(requirement, package, version)
+        if not any(_says_as_much(r, wanted) for r in own):
+            bounds = ",".join(sorted((str(s) for s in wanted.specifier), reverse=True))
+            added.append(f"{wanted.name}{bounds}")
+    return _insert(text, [f"Requires-Dist: {line}" for line in added]), added
+
+
+def with_name(text: bytes, name: str) -> bytes:
+    """Rename the distribution, also where it requires its own extras (`Requires-Dist: name[extra]`)."""
+    old = canonicalize_name(value(text, "Name"))
+    headers, rest = _split(text)
+    lines = _replaced(headers, b"Name", name).splitlines(keepends=True)
+    for index, line in enumerate(lines):
+        found = re.match(rb"(Requires-Dist:\s*)([A-Za-z0-9._-]+)", line, re.IGNORECASE)
+        if found and canonicalize_name(found[2].decode()) == old:
+            lines[index] = found[1] + name.encode() + line[found.end() :]
+    return b"".join(lines) + rest
+
+
+def with_version(text: bytes, version: str) -> bytes:
+    """Give the distribution another version."""
+    headers, rest = _split(text)
+    return _replaced(headers, b"Version", version) + rest
+
+
+def _check(own: Requirement, package: str, linked: str) -> None:
+    if not own.specifier.contains(linked, prereleases=True):
+        raise ActionError.of(
+            f"the project requires {own}, but the wheel was linked with {package} {linked}",
+            hint="correct the project's dependencies, or build with a toolkit that they allow",
+        )
+
+
+def _says_as_much(own: Requirement, wanted: Requirement) -> bool:
+    """Tell if `own` always holds and lets in nothing beyond the bounds of `wanted`, probed at both ends."""
+    if own.marker is not None:
+        return False
+    bounds = {s.operator: Version(s.version) for s in wanted.specifier}
+    low, high = bounds[">="], bounds["<"]
+    below = f"{low.major}.{low.minor - 1}.99999" if low.minor else f"{low.major - 1}.99999"
+    return not any(
+        own.specifier.contains(probe, prereleases=True) for probe in (below, str(high), f"{high}.99999")
+    )
+
+
+def _split(text: bytes) -> tuple[bytes, bytes]:
+    """Split METADATA into its headers (the last newline included) and the rest, from the blank line on."""
+    end = re.search(rb"\n(?=\r?\n)", text)
+    if end:
+        return text[: end.end()], text[end.end() :]
+    return (text, b"") if text.endswith(b"\n") else (text + b"\n", b"")
+
+
+def _newline(headers: bytes) -> bytes:
+    return b"\r\n" if headers.split(b"\n", 1)[0].endswith(b"\r") else b"\n"
+
+
+def _replaced(headers: bytes, header: bytes, new: str) -> bytes:
+    line = header + b": " + new.encode()
+    return re.sub(rb"(?im)^" + header + rb":[^\r\n]*", lambda _: line, headers, count=1)
+
+
+def _insert(text: bytes, lines: list[str]) -> bytes:
+    """Put header lines behind the last Requires-Dist, or at the end of the headers."""
+    if not lines:
+        return text
+    headers, rest = _split(text)
+    newline = _newline(headers)
+    ends = [found.end() for found in re.finditer(rb"(?im)^Requires-Dist:[^\n]*\n(?:[ \t][^\n]*\n)*", headers)]
+    at = ends[-1] if ends else len(headers)
+    return headers[:at] + b"".join(line.encode() + newline for line in lines) + headers[at:] + rest

@@ -1,0 +1,157 @@
+"""Names of wheels: taking a file name apart, and the strategies that say which CUDA a wheel is for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
+
+from gpuforge.errors import ActionError, UsageError
+from gpuforge.package import archive, metadata
+
+STRATEGIES = ("suffix", "local", "plain")
+
+
+@dataclass(frozen=True, slots=True)
+class WheelName:
+    """A wheel's file name in its parts; `python`, `abi` and `platform` may be compressed ("py2.py3")."""
+
+    distribution: str  # as it stands in the file name: "cufinufft_cu13"
+    version: str
+    build: str  # "" or the build tag with its digits first
+    python: str
+    abi: str
+    platform: str
+
+    @classmethod
+    def parse(cls, file_name: str) -> Self:
+        """Take a file name apart; raises ActionError when it is no wheel's name by the specification.
+
+        https://packaging.python.org/en/latest/specifications/binary-distribution-format/#file-name-convention
+        """
+        try:
+            parse_wheel_filename(file_name)
+        except InvalidWheelFilename as error:
+            raise ActionError.of(
+                f"not a wheel's file name: {error}", hint="check the project's build"
+            ) from error
+        parts = file_name.removesuffix(".whl").split("-")
+        build = parts.pop(2) if len(parts) == 6 else ""
+        return cls(parts[0], parts[1], build, *parts[2:])
+
+    def __str__(self) -> str:
+        parts = (self.distribution, self.version, self.build, self.python, self.abi, self.platform)
+        return "-".join(part for part in parts if part) + ".whl"
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Every tag that the name stands for, sorted."""
+        return tuple(sorted(str(tag) for tag in self.parsed))
+
+    @property
+    def parsed(self) -> frozenset[Tag]:
+        """Every tag that the name stands for."""
+        return parse_tag(f"{self.python}-{self.abi}-{self.platform}")
+
+
+def check_tags(name: WheelName, *, python: str | None, abi: str | None) -> None:
+    """Raise ActionError unless the wheel serves the Python ("cp311") and has the ABI ("abi3") asked for.
+
+    A wheel that serves more than was asked for (`py3`, an older `abi3`, ABI `none`) is right, too.
+    """
+    if python and not _supported(python).intersection((tag.interpreter, tag.abi) for tag in name.parsed):
+        raise ActionError.of(
+            f"the build made {name}, which {python} cannot use",
+            hint="the build ran with another Python than the cell's: check its log",
+        )
+    if abi and not {abi, "none"}.intersection(name.abi.split(".")):
+        raise ActionError.of(
+            f"the build made {name}, whose ABI is not {abi!r}",
+            hint="make [package] abi in the manifest and the project's own build settings say the same",
+        )
+
+
+def rename(tree: Path, name: WheelName, strategy: str, cuda: str) -> WheelName:
+    """Rename an unpacked wheel by a strategy for the CUDA version `cuda` ("13.0"); return its new name.
+
+    `suffix`: another distribution, `name-cu13`; `local`: the same one, version `1.0+cu13`; `plain`: as it is.
+    METADATA and the folders that carry the name follow. Raises UsageError for a strategy that is not there.
+    """
+    if strategy not in STRATEGIES:
+        raise UsageError.of(
+            f"wheel naming {strategy!r} is not available yet", hint=f"choose one of {', '.join(STRATEGIES)}"
+        )
+    if strategy == "plain":
+        return name
+    label = f"cu{cuda.split('.', maxsplit=1)[0]}"
+    file = archive.dist_info(tree) / "METADATA"
+    text = metadata.read(file)
+    if strategy == "suffix":
+        renamed = _suffixed(metadata.value(text, "Name"), label)
+        text = metadata.with_name(text, renamed)
+        new = replace(name, distribution=canonicalize_name(renamed).replace("-", "_"))
+    else:
+        version = _local(metadata.value(text, "Version"), label)
+        text = metadata.with_version(text, version)
+        new = replace(name, version=version)
+    file.write_bytes(text)
+    _rename_folders(tree, new)
+    return new
+
+
+def write_tags(tree: Path, name: WheelName) -> None:
+    """Make the Tag lines of WHEEL say what the file name says, sorted; the other lines stay as they are."""
+    file = archive.dist_info(tree) / "WHEEL"
+    if not file.is_file():
+        raise ActionError.of(f"{file.parent.name} has no WHEEL file", hint="check the project's build")
+    lines = [
+        line
+        for line in metadata.read(file).splitlines()
+        if line.strip() and not line.lower().startswith(b"tag:")
+    ]
+    lines += [f"Tag: {tag}".encode() for tag in name.tags]
+    file.write_bytes(b"\n".join(lines) + b"\n")
+
+
+def _supported(python: str) -> set[tuple[str, str]]:
+    """The (interpreter, ABI) pairs that a CPython ("cp311") can import."""
+    version = (int(python[2]), int(python[3:]))
+    ours = cpython_tags(version, abis=[python], platforms=["any"])
+    general = compatible_tags(version, interpreter=python, platforms=["any"])
+    return {(tag.interpreter, tag.abi) for tag in (*ours, *general)}
+
+
+def _suffixed(name: str, label: str) -> str:
+    present = re.search(r"[-_.](cu\d+x?)$", name, re.IGNORECASE)
+    if present is None:
+        return f"{name}-{label}"
+    if present[1].lower().removesuffix("x") == label:
+        return name
+    raise UsageError.of(
+        f"{name} is named for {present[1]} already, and this wheel is for {label}",
+        hint='give the project a name without a CUDA suffix, or set [wheel] naming = ["plain"]',
+    )
+
+
+def _local(version: str, label: str) -> str:
+    parsed = Version(version)
+    if parsed.local is None:
+        return f"{parsed}+{label}"
+    return str(parsed) if label in parsed.local.split(".") else f"{parsed}.{label}"
+
+
+def _rename_folders(tree: Path, name: WheelName) -> None:
+    stem = f"{name.distribution}-{name.version}"
+    for kind in (".dist-info", ".data"):
+        for folder in _folders(tree, kind):
+            folder.rename(tree / f"{stem}{kind}")
+
+
+def _folders(tree: Path, suffix: str) -> Iterable[Path]:
+    return [path for path in tree.iterdir() if path.is_dir() and path.name.endswith(suffix)]

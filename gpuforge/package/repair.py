@@ -1,0 +1,160 @@
+"""Repair a wheel that uses the CUDA libraries of pip packages: graft the rest, point RUNPATH at the packages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from gpuforge.errors import ActionError, UsageError
+from gpuforge.package import archive, dynamic, runpath
+from gpuforge.package.dynamic import Dynamic
+from gpuforge.package.graft import Log, graft
+from gpuforge.package.naming import WheelName
+from gpuforge.toolkits import libraries, tables
+from gpuforge.toolkits.libraries import Library
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """A repaired wheel's name, and the pip packages that it needs at run time, sorted."""
+
+    name: WheelName
+    packages: tuple[str, ...]
+
+
+def check_linkage(linkage: str) -> None:
+    """Raise UsageError for a linkage that cannot be packaged yet."""
+    if linkage != "pip":
+        raise UsageError.of(f"[cuda] linkage = {linkage!r} is not available yet", hint='set linkage = "pip"')
+
+
+def repair(
+    tree: Path,
+    name: WheelName,
+    scratch: Path,
+    *,
+    cuda: str,
+    pins: Mapping[str, str],
+    search_path: Sequence[str],
+    log: Log,
+) -> Repaired:
+    """Repair the unpacked wheel in `tree`, in place; a wheel without ELF files stays as it is.
+
+    auditwheel grafts what no policy allows to be taken from the system, and chooses the platform tag. The
+    driver and the libraries of the toolkit `cuda` ("13.0") are left out of that: each file that needs one
+    gets a RUNPATH from its own folder to that of the pip package. `pins` names the packages the build used,
+    which are preferred where several have a library. `search_path` is where libraries are looked for besides
+    the system's places.
+
+    Raises ActionError when no manylinux policy fits, a library is not found, a library is of another CUDA
+    version, or an NVHPC runtime would be grafted.
+    """
+    before = _elf_files(tree)
+    if not before:
+        log("no ELF file for the host in it: platform tag and files stay as they are")
+        return Repaired(name, ())
+    _refuse_nvhpc(before)
+    linked = _linked(before, cuda, pins)
+    excludes = {library.soname for found in linked.values() for library in found}
+    made = graft(tree, name, scratch, sorted(excludes | _never_grafted(cuda)), search_path, log)
+    shutil.rmtree(tree)
+    archive.unpack(made, tree)
+    made.unlink()
+    after = _elf_files(tree)
+    _check_grafts(after)
+    linked = _linked(after, cuda, pins)
+    for member, elf in sorted(after.items()):
+        folders = [library.folder for library in linked[member]]
+        _set_runpath(tree, member, elf, folders, before.get(member), log)
+    packages = {library.package for found in linked.values() for library in found}
+    return Repaired(WheelName.parse(made.name), tuple(sorted(packages)))
+
+
+def _elf_files(tree: Path) -> dict[PurePosixPath, Dynamic]:
+    return dynamic.read_tree(tree, archive.files(tree))
+
+
+def _set_runpath(
+    tree: Path, member: PurePosixPath, elf: Dynamic, folders: list[str], before: Dynamic | None, log: Log
+) -> None:
+    entries, dropped = runpath.entries_for(member, elf.runpath, folders)
+    gone = {*dropped, *(e for e in (before.runpath if before else ()) if not runpath.from_origin(e))}
+    if gone:
+        log(f"{member}: dropped from its RUNPATH: {':'.join(sorted(gone))}")
+    if entries == elf.runpath and not elf.legacy:
+        return
+    runpath.write(tree / member, entries)
+    log(f"{member}: RUNPATH {':'.join(entries) or 'removed'}")
+
+
+def _linked(
+    files: Mapping[PurePosixPath, Dynamic], cuda: str, pins: Mapping[str, str]
+) -> dict[PurePosixPath, list[Library]]:
+    """Return the libraries that each file needs of pip packages; those that the wheel has itself are none."""
+    present = {member.name for member in files}
+    return {
+        member: [
+            _provider(member, soname, found, cuda, pins)
+            for soname in elf.needed
+            if soname not in present and (found := _toolkit(soname))
+        ]
+        for member, elf in sorted(files.items())
+    }
+
+
+def _toolkit(soname: str) -> list[Library]:
+    return [library for library in libraries.by_soname(soname) if library.kind == "toolkit"]
+
+
+def _provider(
+    member: PurePosixPath, soname: str, found: list[Library], cuda: str, pins: Mapping[str, str]
+) -> Library:
+    fitting = [library for library in found if library.cuda == _major(cuda)]
+    if not fitting:
+        others = " or ".join(sorted({str(library.cuda) for library in found}))
+        raise ActionError.of(
+            f"{member} needs {soname}, which is of CUDA {others}, and the wheel is for CUDA {cuda}",
+            hint="the build found another toolkit than it was given: look for its path in the build's log",
+        )
+    chosen = next((library for library in fitting if library.package in pins), fitting[0])
+    return replace(chosen, soname=soname)
+
+
+def _major(cuda: str) -> int:
+    return int(cuda.split(".", maxsplit=1)[0])
+
+
+def _never_grafted(cuda: str) -> set[str]:
+    """What auditwheel must leave where it is, as patterns, though a library that it grafts needs it."""
+    drivers = {f"{soname}*" for row in tables.load("runtimes.toml")["driver"] for soname in row["sonames"]}
+    return drivers | {library.soname for library in libraries.toolkit_libraries(_major(cuda))}
+
+
+def _refuse_nvhpc(files: Mapping[PurePosixPath, Dynamic]) -> None:
+    for member, elf in sorted(files.items()):
+        for soname in elf.needed:
+            if _is_nvhpc(soname):
+                raise ActionError.of(
+                    f"{member} needs {soname}, a runtime of the NVIDIA HPC compilers, which a wheel must not carry: "
+                    "a user's own nvc++ link brings it under its plain name, and two copies meet in one process",
+                    hint="build host code with g++ or clang++, and make GPU code a user-compiled or fallback object",
+                )
+
+
+def _check_grafts(files: Mapping[PurePosixPath, Dynamic]) -> None:
+    """Hold that nothing was grafted that never may be, however it was reached."""
+    for member in sorted(files):
+        plain = libraries.plain_name(member.name)
+        if plain == member.name:
+            continue
+        if libraries.is_driver(plain) or _toolkit(plain) or _is_nvhpc(plain):
+            raise ActionError.of(
+                f"auditwheel grafted {plain} as {member}, which must come from the user's machine",
+                hint="a library outside the toolkit needs it: link the project without that library",
+            )
+
+
+def _is_nvhpc(soname: str) -> bool:
+    return libraries.compiler_runtime(soname) in {"nvhpc", "pgi"}

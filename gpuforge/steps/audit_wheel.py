@@ -1,0 +1,46 @@
+"""Audit what a build made: the JSON report goes to a file, the text to the log; error findings fail the step."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from gpuforge.audit import audit
+from gpuforge.audit.report import data, text
+from gpuforge.errors import ActionError
+from gpuforge.manifest.load import load
+from gpuforge.steps import entry
+
+
+def main(arguments: list[str]) -> None:
+    """Audit `--wheel` (a wheel, or a folder of wheels) by `--manifest`, for its toolkit `--cuda`.
+
+    Writes `--report`; raises ActionError for findings of severity error, and for what cannot be read.
+    """
+    parser = argparse.ArgumentParser(prog="audit_wheel")
+    parser.add_argument("--wheel", type=Path, required=True)
+    parser.add_argument("--manifest", type=Path, required=True)
+    parser.add_argument("--cuda", required=True, help="key of the toolkit's table in the manifest")
+    parser.add_argument("--report", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    wheels = sorted(options.wheel.glob("*.whl")) if options.wheel.is_dir() else [options.wheel]
+    if not wheels:
+        raise ActionError.of(f"{options.wheel} holds no wheel", hint="the step before this one made none")
+    report = audit(wheels, manifest=load(options.manifest), cuda=options.cuda)
+    options.report.write_text(data.dumps(report), encoding="utf-8")
+    text.show(report, Console(highlight=False, width=100))
+    if report.problems:
+        raise ActionError(*report.problems)
+    errors = [finding for finding in report.findings if finding.severity == "error"]
+    if errors:
+        codes = ", ".join(sorted({finding.code for finding in errors}))
+        raise ActionError.of(
+            f"the audit found errors: {codes}",
+            hint="the findings above say what to change; [audit] ignore accepts one, with a reason",
+        )
+
+
+if __name__ == "__main__":
+    entry.run(main)

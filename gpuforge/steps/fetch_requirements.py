@@ -1,0 +1,83 @@
+"""Fetch the build requirements of a PEP 517 project as wheels, for the build to install without an index."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from build import BuildBackendException, BuildException, ProjectBuilder
+
+from gpuforge import digest
+from gpuforge.errors import ActionError, MissingError
+from gpuforge.steps import entry
+from gpuforge.steps.environment import create, install, runner_of
+
+LOCK = "requirements.json"
+
+
+def main(arguments: list[str]) -> None:
+    """Write wheels and `requirements.json` (what was asked for, and each wheel's sha256) to `--output`."""
+    parser = argparse.ArgumentParser(prog="fetch_requirements")
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--python", type=Path, required=True)
+    parser.add_argument("--requires", default="[]", help="JSON list: what the manifest adds")
+    parser.add_argument("--config-settings", default="{}")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--scratch", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    added = json.loads(options.requires)
+    try:
+        static = sorted(ProjectBuilder(options.source).build_system_requires)
+        first = options.scratch / "static"
+        download(options.python, [*static, *added], first, [])
+        python = create(options.python, options.scratch / "venv")
+        install(python, first)
+        asked = ProjectBuilder(options.source, python_executable=str(python), runner=runner_of(python))
+        dynamic = sorted(asked.get_requires_for_build("wheel", json.loads(options.config_settings)))
+    except BuildBackendException as error:
+        raise ActionError.of(f"the project's build backend could not say what it needs: {error}") from error
+    except BuildException as error:
+        raise ActionError.of(
+            f"{options.source.name} cannot be built: {error}", hint="it needs a pyproject.toml"
+        ) from error
+    everything = [*static, *added, *(d for d in dynamic if d not in static)]
+    download(options.python, everything, options.output, [first])
+    wheels = {path.name: digest.of_file(path) for path in sorted(options.output.glob("*.whl"))}
+    lock = {"requires": everything, "wheels": wheels}
+    (options.output / LOCK).write_text(json.dumps(lock, indent=1) + "\n")
+    print(f"{len(wheels)} wheels for: {', '.join(everything)}", flush=True)
+
+
+def download(python: Path, requirements: Sequence[str], folder: Path, at_hand: Sequence[Path]) -> None:
+    """Download wheels of `requirements` and of all they need, for the interpreter `python`, with pip's own settings.
+
+    Raises MissingError when pip cannot reach an index, ActionError when the requirements cannot be met by wheels.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    links = [f"--find-links={path}" for path in at_hand]
+    command = [sys.executable, "-m", "pip", f"--python={python}", "download", "--only-binary=:all:"]
+    answer = subprocess.run(
+        [*command, "--progress-bar=off", "--disable-pip-version-check", *links, f"--dest={folder}", "--", *requirements],
+        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    sys.stdout.write(answer.stdout)
+    sys.stdout.flush()
+    if answer.returncode == 0:
+        return
+    if "Connection" in answer.stdout or "certificate" in answer.stdout or "Max retries" in answer.stdout:
+        raise MissingError.of(
+            "cannot reach the package index for the build requirements",
+            hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's words are above",
+        )
+    raise ActionError.of(
+        f"the build requirements cannot be met by wheels: {', '.join(requirements)}",
+        hint="pip's words are above; `[build] requires` can narrow a requirement to a version that has a wheel",
+    )
+
+
+if __name__ == "__main__":
+    entry.run(main)

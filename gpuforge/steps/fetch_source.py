@@ -1,0 +1,163 @@
+"""Fetch a package's source from an index or from git, checked, unpacked into one folder."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import requests
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from pypi_simple import DistributionPackage, NoDigestsError, NoSuchProjectError, PyPISimple
+from pypi_simple.errors import DigestMismatchError
+
+from gpuforge import digest
+from gpuforge.errors import ActionError, MissingError
+from gpuforge.steps import entry
+
+DEFAULT_INDEX = "https://pypi.org/simple/"
+
+
+def main(arguments: list[str]) -> None:
+    """Write the source tree to `--output`; nothing is left there when it cannot be had whole."""
+    parser = argparse.ArgumentParser(prog="fetch_source")
+    parser.add_argument("--pypi", help="NAME==VERSION")
+    parser.add_argument("--sha256", help="of the sdist")
+    parser.add_argument("--git", help="repository")
+    parser.add_argument("--rev", help="commit, tag or branch")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--scratch", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    if options.pypi:
+        archive = download_sdist(options.pypi, options.sha256, options.scratch)
+        unpack(archive, options.output, options.scratch)
+    else:
+        clone(options.git, options.rev, options.output)
+
+
+def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
+    """Download the sdist of `name==version` and return its path.
+
+    The index is pip's own setting (default: PyPI); proxies and CA bundles are those of the environment.
+    Raises MissingError without network, ActionError when the file is not there or has another sha256.
+    """
+    wanted = Requirement(requirement)
+    (pin,) = wanted.specifier
+    index = index_url()
+    try:
+        with PyPISimple(endpoint=index) as client:
+            page = client.get_project_page(canonicalize_name(wanted.name))
+            package = _sdist(page.packages, wanted.name, pin.version, index)
+            target = folder / Path(package.filename).name
+            print(f"downloading {package.filename} ({package.size or '?'} bytes)", flush=True)
+            client.download_package(
+                package, target, verify="sha256" in (package.digests or {}), keep_on_error=False
+            )
+    except NoSuchProjectError as error:
+        raise ActionError.of(
+            f"{index} has no project {wanted.name}", hint="check [package] source"
+        ) from error
+    except (DigestMismatchError, NoDigestsError) as error:
+        raise ActionError.of(
+            f"the download of {requirement} arrived broken: {error}", hint="run it again"
+        ) from error
+    except requests.RequestException as error:
+        raise MissingError.of(
+            f"cannot reach the package index {index}: {error}",
+            hint="check the network, the proxy and the CA bundle (REQUESTS_CA_BUNDLE, PIP_INDEX_URL)",
+        ) from error
+    found = digest.of_file(target)
+    if sha256 and found != sha256:
+        raise ActionError.of(
+            f"{target.name} has sha256 {found}, but the manifest says {sha256}",
+            hint="compare both with the index; correct [package] source when the manifest is the one that is wrong",
+        )
+    print(f"sha256 {found}", flush=True)
+    return target
+
+
+def index_url() -> str:
+    """Return the package index that pip is set to use."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    )
+    found: dict[str, str] = {}
+    for line in answer.stdout.splitlines():
+        name, _, value = line.partition("=")
+        found[name] = next(iter(shlex.split(value)), "")
+    for name in (":env:.index-url", "install.index-url", "global.index-url"):
+        if found.get(name):
+            return found[name]
+    return DEFAULT_INDEX
+
+
+def unpack(archive: Path, output: Path, scratch: Path) -> None:
+    """Unpack an sdist (`.tar.gz` or `.zip`) so that its one top folder becomes `output`; raises ActionError."""
+    place = scratch / "unpacked"
+    try:
+        if archive.suffix == ".zip":
+            with zipfile.ZipFile(archive) as bundle:
+                bundle.extractall(place)  # zipfile strips absolute and parent paths itself
+        else:
+            with tarfile.open(archive) as bundle:
+                bundle.extractall(place, filter="data")
+        (top,) = place.iterdir()
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise ActionError.of(
+            f"{archive.name} is not a sound sdist: {error or type(error).__name__}",
+            hint="delete it where it came from and fetch it again; an sdist holds exactly one top folder",
+        ) from error
+    shutil.move(top, output)
+
+
+def clone(repository: str, rev: str, output: Path) -> None:
+    """Check out one revision of a git repository, submodules included, without its history."""
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-C", str(output), *words], check=True)  # noqa: S607  the git that is on PATH
+
+    output.mkdir()
+    try:
+        git("init", "--quiet")
+        git("remote", "add", "origin", "--", repository)
+        try:
+            git("fetch", "--quiet", "--depth", "1", "origin", rev)
+            git("checkout", "--quiet", "FETCH_HEAD")
+        except (
+            subprocess.CalledProcessError
+        ):  # not every server gives a bare commit: take the history, then look
+            git("fetch", "--quiet", "--tags", "origin")
+            git("checkout", "--quiet", rev)
+        git("submodule", "update", "--quiet", "--init", "--recursive", "--depth", "1")
+    except FileNotFoundError as error:
+        raise MissingError.of("git is not installed", hint="apt-get install git") from error
+    except subprocess.CalledProcessError as error:
+        raise ActionError.of(
+            f"cannot fetch {rev} of {repository}", hint="git's own words are above; check [package] source"
+        ) from error
+    shutil.rmtree(output / ".git")
+
+
+def _sdist(packages: list[DistributionPackage], name: str, version: str, index: str) -> DistributionPackage:
+    versions = sorted({p.version or "" for p in packages if p.package_type == "sdist"})
+    for package in packages:
+        if package.package_type == "sdist" and package.version == version:
+            return package
+    raise ActionError.of(
+        f"{index} has no source distribution of {name} {version}",
+        hint=f"it has {', '.join(versions[-8:])}"
+        if versions
+        else "that project publishes wheels only: use git",
+    )
+
+
+if __name__ == "__main__":
+    entry.run(main)

@@ -1,0 +1,64 @@
+"""Run a project's own PEP 517 build in an isolated environment, with the toolchain given by the environment."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+from build import BuildBackendException, BuildException, ProjectBuilder
+
+from gpuforge.errors import ActionError
+from gpuforge.steps import entry
+from gpuforge.steps.environment import Runner, create, install, runner_of
+
+
+def main(arguments: list[str]) -> None:
+    """Build one wheel into `--output`; compilers, toolkit and architectures come by environment variables."""
+    parser = argparse.ArgumentParser(prog="host_build")
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--wheels", type=Path, required=True)
+    parser.add_argument("--python", type=Path, required=True)
+    parser.add_argument("--overlay", type=Path, action="append", default=[])
+    parser.add_argument("--config-settings", default="{}")
+    parser.add_argument("--before", default="[]")
+    parser.add_argument("--scratch", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    overlay = options.scratch / "overlay"
+    overlay.mkdir()
+    for folder in options.overlay:
+        shutil.copytree(folder, overlay, dirs_exist_ok=True)
+    python = create(options.python, options.scratch / "env")
+    install(python, options.wheels)
+    runner = runner_of(python)
+    for command in json.loads(options.before):
+        run_before(runner, command, options.source)
+    options.output.mkdir()
+    try:
+        builder = ProjectBuilder(options.source, python_executable=str(python), runner=runner)
+        print(
+            "wheel:", builder.build("wheel", options.output, json.loads(options.config_settings)), flush=True
+        )
+    except BuildBackendException as error:
+        raise ActionError.of(
+            "the project's own build failed",
+            hint="the build's words are above; files it misses may be sources of an object: see in-host-build",
+        ) from error
+    except BuildException as error:
+        raise ActionError.of(f"the project cannot be built: {error}") from error
+
+
+def run_before(runner: Runner, command: list[str], source: Path) -> None:
+    """Run one of `[build] before`'s commands in the source folder; raises ActionError when it fails."""
+    print("before:", command, flush=True)
+    try:
+        runner(command, str(source))
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ActionError.of(f"a [build] before command failed: {error}", hint=f"it was {command}") from error
+
+
+if __name__ == "__main__":
+    entry.run(main)

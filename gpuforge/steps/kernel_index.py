@@ -1,0 +1,129 @@
+"""Lay an object's kernels out as they go into a wheel: fatbins with an index, or sources with a recipe."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Literal
+
+from gpuforge import digest
+from gpuforge.audit import fatbin
+from gpuforge.errors import ActionError, UsageError
+from gpuforge.package import archive, kernels
+from gpuforge.steps import entry
+from gpuforge.steps.specification import Specification
+
+_LOADABLE = ("cubin", "ptx")  # what the driver takes as it is; LTO-IR wants a linker first
+
+
+class CompiledModule(Specification):
+    """One compiled source: the module's name, the source's in the project, and its file and fatbin."""
+
+    name: str
+    source: str
+    path: Path
+    fatbin: Path
+
+
+class Source(Specification):
+    """One source for the user's machine: its name in the project, and its file."""
+
+    source: str
+    path: Path
+
+
+class CompiledBy(Specification):
+    """The compiler that made the fatbins."""
+
+    family: str
+    version: str
+
+
+class UserToolchain(Specification):
+    """How one toolchain compiles the sources on the user's machine."""
+
+    name: str
+    family: str
+    version: str | None = None  # a range; None: any
+    argv: tuple[str, ...]  # with `{compiler}`, `{sources}` and `{output}`
+
+
+class KernelSpec(Specification):
+    """One object of the manifest: `fallback` has `toolchain` and `modules`, `user-compiled` has the others."""
+
+    name: str
+    role: Literal["fallback", "user-compiled"]
+    toolkit: str
+    toolchain: CompiledBy | None = None
+    modules: tuple[CompiledModule, ...] = ()
+    archs: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()  # what is given to the compiler
+    includes: tuple[Source, ...] = ()  # what must lie beside it: headers
+    toolchains: tuple[UserToolchain, ...] = ()
+
+
+def main(arguments: list[str]) -> None:
+    """Write `kernels/<object>` or `sources/<object>` below `--output`, as the KernelSpec in `--spec` says."""
+    parser = argparse.ArgumentParser(prog="kernel_index")
+    parser.add_argument("--spec", required=True, help="a KernelSpec as JSON")
+    parser.add_argument("--output", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    spec = KernelSpec.parse(options.spec)
+    with archive.disk_errors(options.output):
+        options.output.mkdir(parents=True, exist_ok=True)
+        made = (fallback if spec.role == "fallback" else user_compiled)(spec, options.output)
+    for file in archive.files(made):
+        print(f"{file.relative_to(options.output)}: {file.stat().st_size} bytes")
+
+
+def fallback(spec: KernelSpec, folder: Path) -> Path:
+    """Index the images that are really in the fatbins; raises ActionError for a file that is no fatbin."""
+    if spec.toolchain is None or not spec.modules:
+        raise UsageError.of(f"--spec: fallback object {spec.name!r} wants a toolchain and modules")
+    modules = [
+        kernels.Module(
+            name=module.name,
+            source=module.source,
+            digest=digest.of_file(module.path),
+            fatbin=module.fatbin,
+            images=images_of(module),
+        )
+        for module in spec.modules
+    ]
+    made_by = kernels.Toolchain(spec.toolchain.family, spec.toolchain.version)
+    return kernels.pack_fallback(
+        folder, name=spec.name, toolchain=made_by, toolkit=spec.toolkit, modules=modules
+    )
+
+
+def user_compiled(spec: KernelSpec, folder: Path) -> Path:
+    """Lay out the sources, what they include, and the recipe."""
+    return kernels.pack_user_compiled(
+        folder,
+        name=spec.name,
+        sources={source.source: source.path for source in spec.sources},
+        includes={source.source: source.path for source in spec.includes},
+        toolchains=[kernels.Recipe(t.name, t.family, t.version or "", t.argv) for t in spec.toolchains],
+        toolkit=spec.toolkit,
+        archs=spec.archs,
+    )
+
+
+def images_of(module: CompiledModule) -> tuple[kernels.Image, ...]:
+    """Read the images of a fatbin, as many as the driver can load."""
+    containers = list(fatbin.scan(module.fatbin.read_bytes()))
+    if not containers or any(container.damaged for container in containers):
+        raise ActionError.of(
+            f"what was compiled from {module.source} is no sound fatbin",
+            hint="the compiler must be called with -fatbin and have the disk space to finish",
+        )
+    return tuple(
+        kernels.Image(image.kind, image.arch, image.isa)
+        for container in containers
+        for image in container.entries
+        if image.kind in _LOADABLE
+    )
+
+
+if __name__ == "__main__":
+    entry.run(main)

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from gpuforge.errors import ActionError, UsageError
+from gpuforge.package import kernels
+from gpuforge.steps import kernel_index
+
+SAXPY = b"__global__ void saxpy() {}\n"
+
+
+def image(kind: int, arch: int, major: int = 0, minor: int = 0) -> bytes:
+    """One fatbin entry with a payload of 16 bytes, as `fatbinary` writes it uncompressed."""
+    header = struct.pack("<HHIQIIHHIIIQQQ", kind, 0x0101, 64, 16, 0, 0, minor, major, arch, 0, 0, 0x11, 0, 0)
+    return header + bytes(16)
+
+
+def fatbin(*images: bytes) -> bytes:
+    payload = b"".join(images)
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(payload)) + payload
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "saxpy.cu").write_bytes(SAXPY)
+    (tmp_path / "kernels" / "size.h").write_text("#define N 1\n")
+    return tmp_path
+
+
+def run(project: Path, **spec: object) -> Path:
+    whole = {"name": "default-kernels", "toolkit": "13.0", **spec}
+    kernel_index.main(["--spec", json.dumps(whole), "--output", str(project / "out")])
+    return project / "out"
+
+
+def run_fallback(project: Path, content: bytes, sources: tuple[str, ...] = ("kernels/saxpy.cu",)) -> Path:
+    (project / "saxpy.fatbin").write_bytes(content)
+    modules = [
+        {"name": Path(s).stem, "source": s, "path": str(project / s), "fatbin": str(project / "saxpy.fatbin")}
+        for s in sources
+    ]
+    return run(project, role="fallback", toolchain={"family": "nvcc", "version": "13.0.88"}, modules=modules)
+
+
+def test_the_index_tells_the_images_that_are_really_in_the_fatbin(project: Path) -> None:
+    content = fatbin(image(2, 80), image(2, 90), image(1, 120, 9, 0), image(8, 90))
+    out = run_fallback(project, content)
+    folder = out / "kernels" / "default-kernels"
+    assert json.loads((folder / "index.json").read_text()) == {
+        "schema": 1,
+        "name": "default-kernels",
+        "kind": "module",
+        "toolchain": {"family": "nvcc", "version": "13.0.88"},
+        "toolkit": "13.0",
+        "modules": [
+            {
+                "name": "saxpy",
+                "source": "kernels/saxpy.cu",
+                "digest": hashlib.sha256(SAXPY).hexdigest(),
+                "file": "saxpy.fatbin",
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "images": [
+                    {"kind": "cubin", "arch": "sm_80"},
+                    {"kind": "cubin", "arch": "sm_90"},
+                    {"kind": "ptx", "arch": "compute_120", "isa": "9.0"},
+                ],
+            }
+        ],
+    }
+    assert (folder / "saxpy.fatbin").read_bytes() == content
+    assert str(project) not in (folder / "index.json").read_text()
+
+
+@pytest.mark.parametrize("content", [b"", b"not one", fatbin(image(2, 80))[:-8]])
+def test_what_is_no_whole_fatbin_is_refused(project: Path, content: bytes) -> None:
+    with pytest.raises(ActionError, match=r"^what was compiled from kernels/saxpy\.cu is no sound fatbin\n"):
+        run_fallback(project, content)
+
+
+def test_a_fatbin_without_an_image_to_load_is_refused(project: Path) -> None:
+    with pytest.raises(
+        ActionError, match=r"^saxpy\.fatbin, compiled from kernels/saxpy\.cu, holds no GPU image\n"
+    ):
+        run_fallback(project, fatbin(image(8, 90)))
+
+
+def test_two_sources_of_one_name_are_refused(project: Path) -> None:
+    (project / "saxpy.cu").write_bytes(SAXPY)
+    with pytest.raises(ActionError, match="has two sources that give a module 'saxpy'"):
+        run_fallback(project, fatbin(image(2, 80)), ("kernels/saxpy.cu", "saxpy.cu"))
+
+
+def recipe(*argv: str) -> dict[str, object]:
+    return {"name": "host", "family": "g++", "version": ">=11", "argv": list(argv)}
+
+
+def user_compiled(project: Path, *argv: str) -> Path:
+    return run(
+        project,
+        role="user-compiled",
+        archs=["80"],
+        sources=[{"source": "kernels/saxpy.cu", "path": str(project / "kernels/saxpy.cu")}],
+        includes=[{"source": "kernels/size.h", "path": str(project / "kernels/size.h")}],
+        toolchains=[recipe(*argv)],
+    )
+
+
+def test_sources_are_laid_out_with_their_recipe(project: Path) -> None:
+    out = user_compiled(project, "{compiler}", "-O2", "{sources}", "-o", "{output}")
+    folder = out / "sources" / "default-kernels"
+    header = hashlib.sha256(b"#define N 1\n").hexdigest()
+    assert json.loads((folder / "recipe.json").read_text()) == {
+        "schema": 1,
+        "name": "default-kernels",
+        "sources": [{"file": "kernels/saxpy.cu", "sha256": hashlib.sha256(SAXPY).hexdigest()}],
+        "includes": [{"file": "kernels/size.h", "sha256": header}],
+        "toolchains": [recipe("{compiler}", "-O2", "{sources}", "-o", "{output}")],
+        "toolkit": "13.0",
+        "archs": ["80"],
+    }
+    assert (folder / "kernels" / "saxpy.cu").read_bytes() == SAXPY
+    assert (folder / "kernels" / "size.h").is_file()
+
+
+@pytest.mark.parametrize(
+    "word", ["/usr/bin/x", "-I/build/include", "--root=/build", "-Wl,-rpath,/build", "-L~/x"]
+)
+def test_a_recipe_must_not_name_the_build_machines_paths(project: Path, word: str) -> None:
+    with pytest.raises(ActionError, match=f"names a path of the build machine: {word}\n"):
+        user_compiled(project, "{compiler}", word, "{sources}", "-o", "{output}")
+
+
+@pytest.mark.parametrize("word", ["-I{include}", "kernels/x.h", "-std=c++17", "-D=x", "-gpu=cc{arch}"])
+def test_other_flags_may_stand_in_a_recipe(project: Path, word: str) -> None:
+    user_compiled(project, "{compiler}", word, "{sources}", "-o", "{output}")
+
+
+def test_a_recipe_needs_its_placeholders(project: Path) -> None:
+    with pytest.raises(ActionError, match=r"for host has no \{sources\} and no \{output\}\n"):
+        user_compiled(project, "{compiler}")
+
+
+def test_a_wrong_specification_is_a_usage_error_with_all_that_is_wrong(project: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        kernel_index.main(
+            ["--spec", '{"name": "x", "role": "other", "extra": 1}', "--output", str(project / "out")]
+        )
+    assert str(caught.value).splitlines() == [
+        "--spec: role: Input should be 'fallback' or 'user-compiled'",
+        "--spec: toolkit: Field required",
+        "--spec: extra: Extra inputs are not permitted",
+    ]
+
+
+def test_kernels_and_runtime_go_into_the_package(project: Path) -> None:
+    packed = run_fallback(project, fatbin(image(2, 80)))
+    runtime = project / "runtime"
+    (runtime / "__pycache__").mkdir(parents=True)
+    (runtime / "__pycache__" / "a.py").touch()
+    (runtime / "__init__.py").write_text("# runtime\n")
+    tree = project / "tree"
+    (tree / "demo-1.data" / "platlib" / "demo" / "gpu").mkdir(parents=True)
+    added = kernels.embed(tree, "demo.gpu", [packed], runtime)
+    home = "demo-1.data/platlib/demo/gpu/_gpuforge"
+    assert added == [
+        f"{home}/__init__.py",
+        f"{home}/kernels/default-kernels/index.json",
+        f"{home}/kernels/default-kernels/saxpy.fatbin",
+    ]
+    with pytest.raises(ActionError, match=f"the wheel has a folder {home} already"):
+        kernels.embed(tree, "demo.gpu", [packed], runtime)
+
+
+def test_a_wheel_without_the_package_is_an_error_that_names_those_it_has(project: Path) -> None:
+    tree = project / "tree"
+    (tree / "demo").mkdir(parents=True)
+    (tree / "demo-1.dist-info").mkdir()
+    with pytest.raises(ActionError) as caught:
+        kernels.embed(tree, "other", [], project)
+    assert str(caught.value) == (
+        "the wheel has no package 'other' to put the kernels in\n  hint: it has demo: set [package] import"
+    )

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+
+from gpuforge.errors import ActionError
+from gpuforge.package import metadata
+
+TEXT = (
+    "Metadata-Version: 2.4\nName: solver\nVersion: 1.0\nSummary: für GPUs\n"
+    "Requires-Dist: numpy>=1.26\nRequires-Dist: jax\n  ; extra == 'jax'\nProvides-Extra: jax\n"
+    "Description-Content-Type: text/markdown\n\n# Solver\n\nRequires-Dist: not a header\n"
+).encode()
+CUDART = "nvidia-cuda-runtime"
+
+
+def with_requirement(line: str) -> bytes:
+    return TEXT.replace(b"numpy>=1.26", line.encode())
+
+
+@pytest.mark.parametrize(
+    ("package", "linked", "bounds"),
+    [
+        (CUDART, "13.0.96", "<14,>=13.0"),
+        ("nvidia-cufft", "12.0.0.61", "<13,>=12.0"),
+        ("nvidia-cuda-runtime-cu12", "12.4.127", "<13,>=12.4"),
+        ("nvidia-cudnn-cu12", "9.28.0.42", "<10,>=9.28"),
+        ("nvidia-cufile", "0.9.1", "<1,>=0.9"),
+    ],
+)
+def test_bounds_are_from_the_linked_minor_to_the_next_major(package: str, linked: str, bounds: str) -> None:
+    assert str(metadata.requirement_for(package, linked)) == f"{package}{bounds}"
+
+
+def test_requirements_go_behind_the_last_one_and_all_else_stays() -> None:
+    new, added = metadata.require(TEXT, {"nvidia-cufft": "12.0.0.61", CUDART: "13.0.96"})
+    assert added == ["nvidia-cuda-runtime>=13.0,<14", "nvidia-cufft>=12.0,<13"]
+    lines = b"Requires-Dist: nvidia-cuda-runtime>=13.0,<14\nRequires-Dist: nvidia-cufft>=12.0,<13\n"
+    assert new == TEXT.replace(b"extra == 'jax'\n", b"extra == 'jax'\n" + lines)
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("rest", [b"", b"\n", b"\nA body.\n"])
+def test_without_requirements_the_line_ends_the_headers(newline: bytes, rest: bytes) -> None:
+    head = b"Name: a\nVersion: 1\n"
+    new, _ = metadata.require((head + rest).replace(b"\n", newline), {CUDART: "13.0.96"})
+    assert new == (head + b"Requires-Dist: nvidia-cuda-runtime>=13.0,<14\n" + rest).replace(b"\n", newline)
+
+
+def test_metadata_without_a_last_newline_gets_one() -> None:
+    new, _ = metadata.require(b"Name: a\nVersion: 1", {CUDART: "13.0.96"})
+    assert new == b"Name: a\nVersion: 1\nRequires-Dist: nvidia-cuda-runtime>=13.0,<14\n"
+
+
+@pytest.mark.parametrize("own", ["==13.0.96", "~=13.0", ">=13.0,<14", ">=13.0.50,<13.1", "==13.*"])
+def test_a_requirement_that_says_as_much_is_enough(own: str) -> None:
+    text = with_requirement(f"NVIDIA_cuda.runtime {own}")
+    assert metadata.require(text, {CUDART: "13.0.96"}) == (text, [])
+
+
+@pytest.mark.parametrize("own", ["", ">=13.0", "<14", ">=13.0,<14; extra == 'gpu'", "!=13.0.48"])
+def test_a_requirement_that_lets_more_in_is_narrowed(own: str) -> None:
+    _, added = metadata.require(with_requirement(CUDART + own), {CUDART: "13.0.96"})
+    assert added == ["nvidia-cuda-runtime>=13.0,<14"]
+
+
+def test_a_requirement_that_shuts_the_linked_version_out_is_an_error() -> None:
+    with pytest.raises(ActionError) as caught:
+        metadata.require(with_requirement("nvidia-cuda-runtime>=13.1"), {CUDART: "13.0.96"})
+    assert str(caught.value) == (
+        "the project requires nvidia-cuda-runtime>=13.1, but the wheel was linked with nvidia-cuda-runtime 13.0.96\n"
+        "  hint: correct the project's dependencies, or build with a toolkit that they allow"
+    )
+
+
+def test_an_unknown_version_needs_the_projects_own_requirement() -> None:
+    text = with_requirement("nvidia-cuda-runtime>=13,<14")
+    assert metadata.require(text, {CUDART: None}) == (text, [])
+    with pytest.raises(ActionError, match="the toolkit does not say at which version it was linked"):
+        metadata.require(TEXT, {CUDART: None})
+
+
+def test_requirements_that_are_none_are_errors() -> None:
+    with pytest.raises(ActionError, match="a Requires-Dist that is not valid: numpy >one"):
+        metadata.require(with_requirement("numpy >one"), {CUDART: "13.0.96"})
+    with pytest.raises(ActionError, match="the toolkit says nvidia-cuda-runtime is at 'new'"):
+        metadata.requirement_for(CUDART, "new")
+
+
+def test_metadata_without_a_name_is_an_error() -> None:
+    with pytest.raises(ActionError, match=r"^METADATA has no Name\n"):
+        metadata.with_name(b"Version: 1\n\n", "b")

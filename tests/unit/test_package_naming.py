@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from packaging.utils import parse_wheel_filename
+
+from gpuforge.errors import ActionError, UsageError
+from gpuforge.package import naming
+from gpuforge.package.naming import WheelName
+
+NAME = "My_Solver-2.5.1-cp311-cp311-linux_x86_64.whl"
+
+
+def unpacked(root: Path, name: str = "My.Solver", version: str = "2.5.1") -> Path:
+    info = root / "My_Solver-2.5.1.dist-info"
+    info.mkdir()
+    (root / "My_Solver-2.5.1.data" / "scripts").mkdir(parents=True)
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: my-solver[fast]; extra == 'all'\n"
+        f"Requires-Dist: my-solver-tools\n\nName: not this one\n"
+    )
+    (info / "WHEEL").write_text(
+        "Wheel-Version: 1.0\nGenerator: x 1\nRoot-Is-Purelib: false\nTag: cp311-cp311-linux_x86_64\n"
+    )
+    return root
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        NAME,
+        "a-1-py2.py3-none-any.whl",
+        "a_b-1!2.0+cu13-7_x-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
+    ],
+)
+def test_a_file_name_is_taken_apart_and_put_together(name: str) -> None:
+    assert str(WheelName.parse(name)) == name
+
+
+def test_tags_are_expanded_and_sorted() -> None:
+    assert WheelName.parse("a-1-py3.py2-none-linux_x86_64.any.whl").tags == (
+        "py2-none-any",
+        "py2-none-linux_x86_64",
+        "py3-none-any",
+        "py3-none-linux_x86_64",
+    )
+
+
+@pytest.mark.parametrize("name", ["a.whl", "a-1-py3-none-any.zip", "a-one-py3-none-any.whl"])
+def test_what_is_no_wheel_name_is_refused(name: str) -> None:
+    with pytest.raises(ActionError, match=r"^not a wheel's file name: "):
+        WheelName.parse(name)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "cuda", "file", "dist_info", "name", "version"),
+    [
+        (
+            "suffix",
+            "13.0",
+            "my_solver_cu13-2.5.1-cp311-cp311-linux_x86_64.whl",
+            "my_solver_cu13-2.5.1",
+            "My.Solver-cu13",
+            "2.5.1",
+        ),
+        (
+            "local",
+            "12.4",
+            "My_Solver-2.5.1+cu12-cp311-cp311-linux_x86_64.whl",
+            "My_Solver-2.5.1+cu12",
+            "My.Solver",
+            "2.5.1+cu12",
+        ),
+        ("plain", "13.0", NAME, "My_Solver-2.5.1", "My.Solver", "2.5.1"),
+    ],
+)
+def test_each_strategy_renames_file_folders_and_metadata(
+    tmp_path: Path, strategy: str, cuda: str, file: str, dist_info: str, name: str, version: str
+) -> None:
+    new = naming.rename(unpacked(tmp_path), WheelName.parse(NAME), strategy, cuda)
+    assert str(new) == file
+    parsed = parse_wheel_filename(file)
+    assert (parsed[0], str(parsed[1])) == (name.lower().replace(".", "-"), version)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{dist_info}.data", f"{dist_info}.dist-info"]
+    own = name if strategy == "suffix" else "my-solver"
+    assert (tmp_path / f"{dist_info}.dist-info" / "METADATA").read_text() == (
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: {own}[fast]; extra == 'all'\n"
+        f"Requires-Dist: my-solver-tools\n\nName: not this one\n"
+    )
+
+
+def test_a_local_version_that_is_there_is_extended_once(tmp_path: Path) -> None:
+    tree = unpacked(tmp_path, version="2.5.1+mpi")
+    once = naming.rename(tree, WheelName.parse(NAME), "local", "13.0")
+    again = naming.rename(tree, once, "local", "13.0")
+    assert once.version == again.version == "2.5.1+mpi.cu13"
+
+
+def test_a_project_named_for_this_cuda_keeps_its_name_and_for_another_is_refused(tmp_path: Path) -> None:
+    tree = unpacked(tmp_path, name="My.Solver-CU13")
+    assert naming.rename(tree, WheelName.parse(NAME), "suffix", "13.0").distribution == "my_solver_cu13"
+    with pytest.raises(UsageError) as caught:
+        naming.rename(tree, WheelName.parse(NAME), "suffix", "12.4")
+    assert str(caught.value) == (
+        "My.Solver-CU13 is named for CU13 already, and this wheel is for cu12\n"
+        '  hint: give the project a name without a CUDA suffix, or set [wheel] naming = ["plain"]'
+    )
+
+
+def test_variants_are_not_available_yet(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        naming.rename(unpacked(tmp_path), WheelName.parse(NAME), "variant", "13.0")
+    assert str(caught.value) == (
+        "wheel naming 'variant' is not available yet\n  hint: choose one of suffix, local, plain"
+    )
+
+
+def test_the_tags_of_the_wheel_file_become_those_of_its_name(tmp_path: Path) -> None:
+    name = WheelName.parse("a-1-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl")
+    naming.write_tags(unpacked(tmp_path), name)
+    assert (tmp_path / "My_Solver-2.5.1.dist-info" / "WHEEL").read_text() == (
+        "Wheel-Version: 1.0\nGenerator: x 1\nRoot-Is-Purelib: false\n"
+        "Tag: cp311-cp311-manylinux2014_x86_64\nTag: cp311-cp311-manylinux_2_17_x86_64\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file_tags", "python", "abi"),
+    [
+        ("cp311-cp311-linux_x86_64", "cp311", None),
+        ("cp311-cp311-linux_x86_64", "cp311", "cp311"),
+        ("py3-none-any", "cp314", "abi3"),
+        ("py2.py3-none-any", "cp311", "none"),
+        ("cp39-abi3-linux_x86_64", "cp311", "abi3"),
+        ("cp311-cp311-linux_x86_64", None, None),
+    ],
+)
+def test_tags_that_serve_the_cell_are_right(file_tags: str, python: str | None, abi: str | None) -> None:
+    naming.check_tags(WheelName.parse(f"a-1-{file_tags}.whl"), python=python, abi=abi)
+
+
+@pytest.mark.parametrize(
+    ("file_tags", "python", "abi", "message"),
+    [
+        ("cp312-cp312-linux_x86_64", "cp311", None, "which cp311 cannot use"),
+        ("cp312-abi3-linux_x86_64", "cp311", "abi3", "which cp311 cannot use"),
+        ("cp311-cp311-linux_x86_64", "cp311", "abi3", "whose ABI is not 'abi3'"),
+        ("cp311-abi3-linux_x86_64", "cp311", "none", "whose ABI is not 'none'"),
+    ],
+)
+def test_tags_that_do_not_serve_the_cell_are_errors(
+    file_tags: str, python: str, abi: str | None, message: str
+) -> None:
+    with pytest.raises(ActionError, match=rf"^the build made a-1-{file_tags}\.whl, {message}\n  hint: "):
+        naming.check_tags(WheelName.parse(f"a-1-{file_tags}.whl"), python=python, abi=abi)

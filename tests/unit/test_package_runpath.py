@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import posixpath
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuforge.errors import ActionError
+from gpuforge.package.runpath import entries_for
+
+CU13 = "nvidia/cu13/lib"
+names = st.text("abcxyz_", min_size=1, max_size=5)
+places = st.lists(names, min_size=1, max_size=6).map(lambda parts: PurePosixPath(*parts))
+
+
+def resolve(entry: str, installed: PurePosixPath) -> str:
+    """As the loader does, for a file installed below /site."""
+    return posixpath.normpath(entry.replace("$ORIGIN", f"/site/{installed.parent}"))
+
+
+@given(places, st.sampled_from(["", "demo-1.data/platlib", "demo-1.data/purelib"]))
+def test_the_entry_leads_to_the_packages_from_every_depth(place: PurePosixPath, root: str) -> None:
+    (entry,), dropped = entries_for(PurePosixPath(root, place), [], [CU13])
+    assert resolve(entry, place) == f"/site/{CU13}"
+    assert dropped == ()
+
+
+@given(places, st.lists(st.sampled_from(["..", "lib", ".", "a"]), max_size=6))
+def test_entries_are_kept_exactly_when_they_stay_in_site_packages(
+    place: PurePosixPath, below: list[str]
+) -> None:
+    entry = "/".join(["$ORIGIN", *below])
+    kept, dropped = entries_for(place, [entry], [])
+    target = resolve(entry, place)
+    if target == "/site" or target.startswith("/site/"):
+        assert [resolve(e, place) for e in kept] == [target]
+        assert dropped == ()
+    else:
+        assert (kept, dropped) == ((), (entry,))
+
+
+@given(places, st.lists(st.sampled_from(["$ORIGIN", "$ORIGIN/lib", "/opt/x", "lib", ""]), max_size=5))
+def test_a_second_pass_changes_nothing(place: PurePosixPath, present: list[str]) -> None:
+    once, _ = entries_for(place, present, [CU13])
+    assert entries_for(place, once, [CU13]) == (once, ())
+
+
+def test_own_entries_come_first_and_folders_in_the_order_they_are_needed_without_repeats() -> None:
+    present = ["/usr/local/cuda/lib64", "${ORIGIN}/", "$ORIGIN/../solver.libs", "$ORIGIN", "$ORIGINAL/lib"]
+    folders = ["nvidia/cufft/lib", "nvidia/cuda_runtime/lib", "nvidia/cufft/lib"]
+    assert entries_for(PurePosixPath("solver/core.so"), present, folders) == (
+        (
+            "$ORIGIN",
+            "$ORIGIN/../solver.libs",
+            "$ORIGIN/../nvidia/cufft/lib",
+            "$ORIGIN/../nvidia/cuda_runtime/lib",
+        ),
+        ("/usr/local/cuda/lib64", "$ORIGINAL/lib"),
+    )
+
+
+def test_what_is_installed_outside_site_packages_cannot_reach_the_packages() -> None:
+    script = PurePosixPath("demo-1.data/scripts/tool")
+    assert entries_for(script, ["$ORIGIN/../lib", "/opt/x"], []) == (("$ORIGIN/../lib",), ("/opt/x",))
+    with pytest.raises(ActionError) as caught:
+        entries_for(script, [], [CU13])
+    assert str(caught.value) == (
+        "demo-1.data/scripts/tool needs libraries from nvidia/cu13/lib, but is installed outside site-packages, "
+        "from where no fixed path leads there\n"
+        "  hint: install the program into the package and start it from a Python entry point"
+    )
