@@ -1,0 +1,72 @@
+"""a * x + y in single precision: on the GPU where a kernel of this wheel fits it, else on the CPU."""
+
+from __future__ import annotations
+
+from array import array
+from ctypes import c_float, c_ulonglong
+from typing import Any
+
+from . import _core
+
+try:
+    from ._gpuforge import KernelSet, KernelUnavailable
+except ModuleNotFoundError:  # `pip install .`: built without gpuforge
+    _kernels = None
+else:
+    _kernels = KernelSet.shipped("default-kernels")
+
+__all__ = ["backend", "explain", "saxpy"]
+
+_THREADS = 256  # in a block
+_MOST_BLOCKS = 4096  # enough to fill any GPU; the kernel loops over what is left
+
+
+def saxpy(a: float, x: Any, y: Any) -> array[float]:
+    """Return a * x + y. `x` and `y` are buffers of C floats: `array("f")`, a NumPy float32 array, …
+
+    Raises TypeError or ValueError for other buffers, `_gpuforge.DriverError` when the GPU fails at its work.
+    """
+    xs, ys = _floats("x", x), _floats("y", y)
+    if len(xs) != len(ys):
+        raise ValueError(f"x has {len(xs)} numbers and y has {len(ys)}")
+    result = array("f", bytes(ys.nbytes))
+    kernel = _kernel()
+    if kernel is None:
+        _core.saxpy(a, xs, ys, result)
+        return result
+    with kernel.memory(xs.nbytes) as device_x, kernel.memory(ys.nbytes) as device_y:
+        device_x.write(xs)
+        device_y.write(ys)
+        blocks = min(_MOST_BLOCKS, len(xs) // _THREADS + 1)
+        kernel.launch(blocks, _THREADS, c_ulonglong(len(xs)), c_float(a), device_x, device_y)
+        device_y.read(result)
+    return result
+
+
+def backend() -> str:
+    """Return where `saxpy` computes: "cuda" or "cpu"."""
+    return "cpu" if _kernel() is None else "cuda"
+
+
+def explain() -> str:
+    """Say in a few lines for people which kernels this wheel has, and why each is used or refused here."""
+    if _kernels is None:
+        return "no kernels: this wheel was built without gpuforge, so saxpy computes on the CPU"
+    return _kernels.explain()
+
+
+def _kernel() -> Any:
+    """Return the kernel, or None to compute on the CPU. Cheap: a loaded module stays loaded."""
+    if _kernels is None:
+        return None
+    try:
+        return _kernels.function("saxpy", module="saxpy")
+    except KernelUnavailable:
+        return None
+
+
+def _floats(name: str, buffer: Any) -> memoryview:
+    view = memoryview(buffer)
+    if view.format != "f" or view.ndim != 1 or not view.c_contiguous:
+        raise TypeError(f"{name} must be a one-dimensional, contiguous buffer of C floats")
+    return view

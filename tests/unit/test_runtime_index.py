@@ -1,0 +1,153 @@
+"""A kernel set that is missing, damaged or from another time says so, and where."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuforge import runtime
+from gpuforge.runtime import Image, KernelSet, KernelUnavailable
+from gpuforge.runtime.index import read_index
+
+FATBIN = b"\x50\xed\x55\xba rest"
+MODULE: dict[str, Any] = {
+    "name": "saxpy",
+    "source": "kernels/saxpy.cu",
+    "digest": "00",
+    "file": "saxpy.fatbin",
+    "sha256": hashlib.sha256(FATBIN).hexdigest(),
+    "images": [
+        {"kind": "cubin", "arch": "sm_90a"},
+        {"kind": "ptx", "arch": "compute_120", "isa": "9.0"},
+    ],
+}
+INDEX: dict[str, Any] = {
+    "schema": 1,
+    "name": "default-kernels",
+    "kind": "module",
+    "toolchain": {"family": "nvcc", "version": "13.0.88"},
+    "toolkit": "13.0",
+    "modules": [MODULE],
+}
+
+
+def write(folder: Path, index: Any) -> Path:
+    (folder / "saxpy.fatbin").write_bytes(FATBIN)
+    path = folder / "index.json"
+    path.write_text(index if isinstance(index, str) else json.dumps(index))
+    return path
+
+
+def test_what_an_index_says(tmp_path: Path) -> None:
+    index = read_index(write(tmp_path, INDEX))
+    assert (index.name, index.compiler, index.toolkit) == ("default-kernels", "nvcc 13.0.88", "13.0")
+    module = index.modules["saxpy"]
+    assert module.read() == FATBIN
+    assert module.images == (
+        Image("cubin", "sm_90a", (13, 0)),
+        Image("ptx", "compute_120", (13, 0), (9, 0)),
+    )
+
+
+def without(table: dict[str, Any], key: str) -> dict[str, Any]:
+    return {k: v for k, v in table.items() if k != key}
+
+
+def with_image(**image: str) -> dict[str, Any]:
+    return {**INDEX, "modules": [{**MODULE, "images": [image]}]}
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ('{"schema": 1, ', "is damaged: Expecting property name"),
+        ("", "is damaged: Expecting value"),
+        ([], "is damaged: list indices must be integers"),
+        ({**INDEX, "schema": 2}, "has schema 2; the runtime beside it reads 1"),
+        (without(INDEX, "toolkit"), "is damaged: 'toolkit' is missing in it"),
+        ({**INDEX, "modules": [without(MODULE, "sha256")]}, "is damaged: 'sha256' is missing in it"),
+        ({**INDEX, "toolkit": "thirteen"}, "is damaged: 'thirteen' is not a version like 13.0"),
+        (with_image(kind="cubin", arch="gfx90a"), "is damaged: 'gfx90a' is not a GPU architecture"),
+        (with_image(kind="ptx", arch="compute_90"), "is damaged: 'isa' is missing in it"),
+        (
+            {**INDEX, "modules": [{**MODULE, "file": "../../other.so"}]},
+            "is damaged: '../../other.so' is not the name of a file beside it",
+        ),
+    ],
+)
+def test_a_damaged_index(tmp_path: Path, index: Any, message: str) -> None:
+    path = write(tmp_path, index)
+    with pytest.raises(KernelUnavailable) as error:
+        read_index(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+
+
+def test_an_index_that_is_not_text(tmp_path: Path) -> None:
+    path = tmp_path / "index.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(KernelUnavailable, match="is damaged: 'utf-8' codec"):
+        read_index(path)
+
+
+def test_a_folder_without_an_index(tmp_path: Path) -> None:
+    with pytest.raises(KernelUnavailable) as error:
+        read_index(tmp_path / "index.json")
+    assert str(error.value) == f"{tmp_path}/index.json: No such file or directory"
+
+
+def test_a_damaged_fatbin_is_named_and_explained(tmp_path: Path) -> None:
+    write(tmp_path, INDEX)
+    (tmp_path / "saxpy.fatbin").write_bytes(FATBIN[:-1])
+    damage = (
+        f"{tmp_path}/saxpy.fatbin: its sha256 is {hashlib.sha256(FATBIN[:-1]).hexdigest()}, and the index "
+        f"says {MODULE['sha256']}: the file is damaged, install the wheel again"
+    )
+    kernels = KernelSet(tmp_path, env={}, driver="libcuda-is-not-here.so.1")
+    with pytest.raises(KernelUnavailable) as error:
+        read_index(tmp_path / "index.json").modules["saxpy"].read()
+    assert error.value.reasons == (damage,)
+    assert kernels.explain().endswith(f"\n    cannot be loaded: {damage}")
+
+
+def test_a_missing_fatbin_is_named(tmp_path: Path) -> None:
+    module = read_index(write(tmp_path, INDEX)).modules["saxpy"]
+    module.file.unlink()
+    with pytest.raises(KernelUnavailable) as error:
+        module.read()
+    assert error.value.reasons == (f"{module.file}: No such file or directory",)
+
+
+def test_a_kernel_set_that_the_wheel_has_not() -> None:
+    kernels = KernelSet.shipped("no-such-kernels")
+    assert kernels.explain() == (
+        "kernel set no-such-kernels: cannot be used\n  this wheel has no kernel set 'no-such-kernels'"
+    )
+    with pytest.raises(KernelUnavailable, match=r"^this wheel has no kernel set 'no-such-kernels'$"):
+        kernels.function("saxpy", module="saxpy")
+
+
+def test_a_module_that_the_set_has_not(tmp_path: Path) -> None:
+    write(tmp_path, INDEX)
+    with pytest.raises(
+        KernelUnavailable, match=r"^kernel set default-kernels has no module 'daxpy'; it has: saxpy$"
+    ):
+        KernelSet(tmp_path).function("daxpy", module="daxpy")
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(runtime.__file__).parent.glob("*.py")), ids=lambda path: str(path.name)
+)
+def test_the_runtime_travels_alone(path: Path) -> None:
+    """Each module is Python 3.9 and imports only the standard library and its neighbours."""
+    allowed = {"collections", "contextlib", "ctypes", "dataclasses", "hashlib", "json", "os", "pathlib",
+               "re", "threading", "typing", "__future__"}  # fmt: skip
+    for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 9))):
+        if isinstance(node, ast.Import):
+            assert {name.name.partition(".")[0] for name in node.names} <= allowed
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 1 or (node.module or "").partition(".")[0] in allowed

@@ -1,0 +1,165 @@
+"""Which image of a fatbin runs where: the runtime's one decision, as tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuforge.runtime.probe import Device, Probe
+from gpuforge.runtime.resolve import Image, resolve
+
+
+def cubin(arch: str, toolkit: tuple[int, int] = (13, 0)) -> Image:
+    return Image("cubin", arch, toolkit)
+
+
+def ptx(arch: str, isa: tuple[int, int] = (9, 0)) -> Image:
+    return Image("ptx", arch, (13, 0), isa)
+
+
+def machine(*capabilities: tuple[int, int], driver: tuple[int, int] = (13, 0)) -> Probe:
+    return Probe(driver, tuple(Device(n, f"GPU {n}", pair) for n, pair in enumerate(capabilities)))
+
+
+SAXPY_13 = [cubin("sm_75"), cubin("sm_80"), cubin("sm_90"), cubin("sm_120"), ptx("compute_120")]
+
+
+@pytest.mark.parametrize(
+    ("images", "capability", "chosen"),
+    [
+        pytest.param(SAXPY_13, (9, 0), "cubin sm_90", id="exact"),
+        pytest.param(SAXPY_13, (8, 6), "cubin sm_80", id="lower-minor-of-the-same-major"),
+        pytest.param(SAXPY_13, (7, 5), "cubin sm_75", id="lowest"),
+        pytest.param(SAXPY_13, (12, 1), "cubin sm_120", id="two-digit-major"),
+        pytest.param(SAXPY_13, (13, 0), "PTX compute_120", id="newer-than-every-cubin"),
+        pytest.param(SAXPY_13, (10, 0), "CPU", id="between-cubins-below-the-ptx"),
+        pytest.param(SAXPY_13, (7, 0), "CPU", id="older-than-all"),
+        pytest.param([cubin("sm_86"), cubin("sm_80")], (8, 9), "cubin sm_86", id="nearest-minor"),
+        pytest.param([cubin("sm_86")], (8, 0), "CPU", id="higher-minor"),
+        pytest.param([cubin("sm_90")], (10, 0), "CPU", id="no-ptx-and-a-newer-gpu"),
+        pytest.param([ptx("compute_90"), ptx("compute_80")], (10, 0), "PTX compute_90", id="nearest-ptx"),
+        pytest.param([ptx("compute_90"), cubin("sm_80")], (9, 0), "PTX compute_90", id="ptx-of-this-arch"),
+        pytest.param([ptx("compute_86"), cubin("sm_80")], (8, 9), "cubin sm_80", id="cubin-before-ptx"),
+        pytest.param([cubin("sm_90"), cubin("sm_90a")], (9, 0), "cubin sm_90a", id="a-before-plain"),
+        pytest.param([cubin("sm_80a")], (8, 6), "CPU", id="a-is-exact"),
+        pytest.param([ptx("compute_90a")], (10, 0), "CPU", id="a-ptx-is-exact"),
+        pytest.param([cubin("sm_100f")], (10, 0), "cubin sm_100f", id="f-exact"),
+        pytest.param([cubin("sm_100f")], (10, 3), "cubin sm_100f", id="f-in-its-family"),
+        pytest.param([cubin("sm_103f")], (10, 0), "CPU", id="f-not-downward"),
+        pytest.param([ptx("compute_100f")], (12, 0), "CPU", id="f-ptx-not-outside-its-family"),
+        pytest.param(
+            [cubin("sm_120"), cubin("sm_120f"), cubin("sm_120a")], (12, 0), "cubin sm_120a", id="a-f-plain"
+        ),
+        pytest.param([cubin("sm_86")], (8, 7), "CPU", id="desktop-code-on-orin"),
+        pytest.param([cubin("sm_72")], (7, 5), "CPU", id="xavier-code-on-desktop"),
+        pytest.param([cubin("sm_87")], (8, 7), "cubin sm_87", id="orin-on-orin"),
+        pytest.param([ptx("compute_80")], (8, 7), "PTX compute_80", id="ptx-on-orin"),
+        pytest.param([], (9, 0), "CPU", id="no-images"),
+        pytest.param([Image("lto-ir", "lto_90", (13, 0))], (9, 0), "CPU", id="a-linker's-input"),
+    ],
+)
+def test_the_best_image_that_fits_comes_first(
+    images: list[Image], capability: tuple[int, int], chosen: str
+) -> None:
+    assert resolve(images, machine(capability), {})[0].label == chosen
+
+
+@pytest.mark.parametrize(
+    ("image", "driver", "refusal"),
+    [
+        (ptx("compute_80", (8, 4)), (12, 4), ""),
+        (ptx("compute_80", (8, 5)), (12, 5), ""),
+        (ptx("compute_80", (7, 8)), (11, 8), ""),
+        (ptx("compute_80", (6, 5)), (10, 2), ""),
+        (ptx("compute_50", (4, 0)), (9, 0), ""),
+        (
+            ptx("compute_80", (8, 5)),
+            (12, 4),
+            "PTX 8.5 needs a driver for CUDA 12.5 or newer; this one is for 12.4",
+        ),
+        (
+            ptx("compute_80", (8, 8)),
+            (12, 8),
+            "PTX 8.8 needs a driver for CUDA 12.9 or newer; this one is for 12.8",
+        ),
+        (
+            ptx("compute_80", (9, 9)),
+            (13, 1),
+            "PTX 9.9 needs a driver for CUDA 13.2 or newer; this one is for 13.1",
+        ),
+        (ptx("compute_80", (9, 9)), (14, 0), ""),
+        (cubin("sm_80", (12, 9)), (12, 0), ""),
+        (cubin("sm_80", (11, 8)), (13, 0), ""),
+        (
+            cubin("sm_80", (13, 0)),
+            (12, 9),
+            "code of CUDA 13.0 needs a driver for CUDA 13 or newer; this one is for 12.9",
+        ),
+    ],
+)
+def test_the_driver_must_be_new_enough(image: Image, driver: tuple[int, int], refusal: str) -> None:
+    found = next(
+        c
+        for c in resolve([image], machine((9, 0) if image.kind == "ptx" else (8, 0), driver=driver), {})
+        if c.image is image
+    )
+    assert (found.accepted, found.reason if refusal else "") == (not refusal, refusal)
+
+
+def test_every_image_has_its_verdict_and_reason() -> None:
+    images = [
+        cubin("sm_70"),
+        cubin("sm_80"),
+        cubin("sm_86"),
+        cubin("sm_90a"),
+        cubin("sm_87"),
+        ptx("compute_80", (8, 4)),
+        ptx("compute_100f"),
+        ptx("compute_120"),
+    ]
+    verdicts = [(c.label, c.accepted, c.reason) for c in resolve(images, machine((8, 6)), {})]
+    assert verdicts == [
+        ("cubin sm_86", True, "built for this very architecture"),
+        ("cubin sm_80", True, "built for 8.0, whose code 8.6 runs too"),
+        ("PTX compute_80", True, "the driver compiles it for 8.6 when it is first loaded"),
+        ("CPU", True, "needs no GPU"),
+        ("cubin sm_70", False, "runs on 7.x from 7.0; this device is 8.6"),
+        ("cubin sm_90a", False, "runs on 9.0 alone; this device is 8.6"),
+        ("cubin sm_87", False, "runs on 8.7 alone, as embedded GPUs share no binaries; this device is 8.6"),
+        ("PTX compute_100f", False, "runs on the family of 10.0 alone; this device is 8.6"),
+        ("PTX compute_120", False, "is for 12.0 and newer; this device is 8.6"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("probe", "env", "device", "reason"),
+    [
+        (Probe(None, problem="no NVIDIA driver (…)"), {}, 0, "no usable NVIDIA GPU"),
+        (machine(), {}, 0, "the driver sees no GPU"),
+        (machine((9, 0)), {"GPUFORGE_DISABLE_GPU": "1"}, 0, "the GPU is switched off"),
+        (machine((9, 0)), {"GPUFORGE_DISABLE_GPU": "yes"}, 0, "the GPU is switched off"),
+        (machine((9, 0), (9, 0)), {}, 2, "there is no device 2: the driver sees 2"),
+        (machine((9, 0)), {}, -1, "there is no device -1: the driver sees 1"),
+    ],
+)
+def test_without_a_device_all_images_are_refused(
+    probe: Probe, env: dict[str, str], device: int, reason: str
+) -> None:
+    cpu, *refused = resolve(SAXPY_13, probe, env, device=device)
+    assert cpu.label == "CPU"
+    assert [(c.image, c.accepted, c.reason) for c in refused] == [(i, False, reason) for i in SAXPY_13]
+
+
+@pytest.mark.parametrize("value", ["", "0"])
+def test_the_switch_is_off_when_empty_or_zero(value: str) -> None:
+    assert resolve(SAXPY_13, machine((9, 0)), {"GPUFORGE_DISABLE_GPU": value})[0].label == "cubin sm_90"
+
+
+def test_each_device_is_judged_by_itself() -> None:
+    both = machine((9, 0), (8, 9))
+    assert [resolve(SAXPY_13, both, {}, device=n)[0].label for n in (0, 1)] == ["cubin sm_90", "cubin sm_80"]
+
+
+@pytest.mark.parametrize("arch", ["sm_9", "90", "sm_90x", "sm_", "gfx90a"])
+def test_an_architecture_of_another_form_is_an_error(arch: str) -> None:
+    with pytest.raises(ValueError, match=f"^'{arch}' is not a GPU architecture$"):
+        _ = cubin(arch).capability
