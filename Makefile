@@ -27,7 +27,6 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet '.[bench]'
 	$(BIN)/python bench/run.py
 
 clean:

@@ -71,7 +71,7 @@ def _table_title(path: KeyPath, table: Mapping[str, Any]) -> str:
 
 def _problem(detail: ErrorDetails, data: Mapping[str, Any]) -> Problem:
     location = detail["loc"]
-    path = tuple(part for part in location if not str(part).startswith("<"))
+    path = _written(location, data)
     kind, context = detail["type"], detail.get("ctx", {})
     if kind in {"missing", "extra_forbidden"}:
         return (_missing if kind == "missing" else _unknown_key)(location, path, data)
@@ -86,6 +86,25 @@ def _problem(detail: ErrorDetails, data: Mapping[str, Any]) -> Problem:
     if wanted is None:
         return Problem(path, f"{who}: {detail['msg']}")
     return _wrong_type(path, detail["input"], wanted, who, _example(location))
+
+
+def _written(location: fields.Location, data: Mapping[str, Any]) -> KeyPath:
+    """Leave out of a location the `<tags>` that only the model knows."""
+    path: KeyPath = ()
+    value: Any = data
+    for part in location:
+        if (
+            isinstance(part, str)
+            and part.startswith("<")
+            and not (isinstance(value, Mapping) and part in value)
+        ):
+            continue
+        path = (*path, part)
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            value = None
+    return path
 
 
 def _missing(location: fields.Location, path: KeyPath, data: Mapping[str, Any]) -> Problem:

@@ -210,8 +210,12 @@ class Cuda(Table):
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping) or _VERSIONS in data:
+        if not isinstance(data, Mapping):
             return data
+        if _VERSIONS in data:
+            raise forms.wrong(
+                "a version is wanted here", 'write, for example, [cuda.13] or [cuda."12.4"]', (_VERSIONS,)
+            )
         versions = {key: data[key] for key in data if re.search(forms.VERSION_KEY, key)}
         own = {key: data[key] for key in data if key not in versions}
         for key, table in versions.items():
