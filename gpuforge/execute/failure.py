@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import dropwhile
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from gpuforge.errors import GpuforgeError
 
 TAIL_LINES = 20
 _TAIL_BYTES = 64 * 1024
+_NOTHING = 64 * 1024  # bytes; a disk with less free is full
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 _ROOM = (
     "make room (`df -h` shows which disk is full), then run the same command again: what is finished is kept"
@@ -42,9 +43,13 @@ def _printable(line: str) -> str:
     return "".join(c for c in line.expandtabs() if c.isprintable())
 
 
-def of_status(name: str, status: int, lines: Sequence[str]) -> Diagnostic:
-    """Return what to say of a command that ended with a status other than 0 (negative: a signal's number)."""
-    if any(sign in line for sign in _FULL for line in lines):
+def of_status(name: str, status: int, lines: Sequence[str], places: Iterable[Path] = ()) -> Diagnostic:
+    """Return what to say of a command that ended with a status other than 0 (negative: a signal's number).
+
+    `lines` is the end of its output, where its own `error: …` and `  hint: …` are taken from; `places` are
+    folders it wrote to, one of which may be full.
+    """
+    if any(sign in line for sign in _FULL for line in lines) or any(_is_full(place) for place in places):
         return Diagnostic(f"{name} failed: the disk is full", hint=_ROOM)
     if status == -signal.SIGKILL:
         return Diagnostic(
@@ -53,9 +58,19 @@ def of_status(name: str, status: int, lines: Sequence[str]) -> Diagnostic:
         )
     if status < 0:
         return Diagnostic(f"{name} was ended by {_signal(-status)}", hint="its log shows how far it came")
-    return Diagnostic(
-        f"{name} failed with exit status {status}", hint="its log shows the command and its output"
-    )
+    told = [number for number, line in enumerate(lines) if line.startswith("error: ")]
+    if not told:
+        hint = "its log shows the command and its output"
+        return Diagnostic(f"{name} failed with exit status {status}", hint=hint)
+    hints = [line.partition("hint: ")[2] for line in lines[told[-1] :] if line.startswith("  hint: ")]
+    return Diagnostic(lines[told[-1]].removeprefix("error: "), hint="; ".join(hints))
+
+
+def _is_full(place: Path) -> bool:
+    try:
+        return shutil.disk_usage(place).free < _NOTHING
+    except OSError:
+        return False
 
 
 def _signal(number: int) -> str:

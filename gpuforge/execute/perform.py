@@ -123,7 +123,7 @@ def _sources(step: Step, shop: Workshop) -> dict[str, Source]:
 
 def _judge(step: Step, end: Exit, out: Path, log: Path) -> Diagnostic | None:
     if end.status:
-        return failure.of_status(step.action.id, end.status, failure.tail(log))
+        return failure.of_status(step.action.id, end.status, failure.tail(log), (out, log.parent))
     missing = [name for name in step.action.outputs if not os.path.lexists(out / name)]
     return failure.of_missing(step.action.id, missing) if missing else None
 

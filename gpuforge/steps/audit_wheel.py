@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rich.console import Console
-
 from gpuforge.audit import audit
 from gpuforge.audit.report import data, text
 from gpuforge.errors import ActionError
@@ -30,7 +28,7 @@ def main(arguments: list[str]) -> None:
         raise ActionError.of(f"{options.wheel} holds no wheel", hint="the step before this one made none")
     report = audit(wheels, manifest=load(options.manifest), cuda=options.cuda)
     options.report.write_text(data.dumps(report), encoding="utf-8")
-    text.show(report, Console(highlight=False, width=100))
+    print(text.render(report, width=100), end="")
     if report.problems:
         raise ActionError(*report.problems)
     errors = [finding for finding in report.findings if finding.severity == "error"]

@@ -6,6 +6,7 @@ import errno
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 from gpuforge.errors import GpuforgeError
@@ -35,6 +36,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _leave(message: str, status: int) -> None:
-    sys.stdout.flush()
+    with suppress(OSError):  # the log's own disk may be the one that is full
+        sys.stdout.flush()
     sys.stderr.write(f"error: {message}\n")
     raise SystemExit(status)

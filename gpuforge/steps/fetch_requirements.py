@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -64,10 +66,12 @@ def download(python: Path, requirements: Sequence[str], folder: Path, at_hand: S
         [*command, "--progress-bar=off", "--disable-pip-version-check", *links, f"--dest={folder}", "--", *requirements],
         check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    sys.stdout.write(answer.stdout)
-    sys.stdout.flush()
+    said, _, crash = answer.stdout.partition("ERROR: Exception:")  # what follows is pip's own traceback
+    print(said, *crash.strip().splitlines()[-1:], sep="", flush=True)
     if answer.returncode == 0:
         return
+    if "No space left on device" in crash:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if "Connection" in answer.stdout or "certificate" in answer.stdout or "Max retries" in answer.stdout:
         raise MissingError.of(
             "cannot reach the package index for the build requirements",

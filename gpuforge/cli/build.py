@@ -1,0 +1,133 @@
+"""`gpuforge build`: plan the cells, run what is not there yet, put the wheels into one folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import click
+
+from gpuforge import digest
+from gpuforge.cli.build_report import Result, Wheel, is_done, result_data, show_plan, show_result
+from gpuforge.cli.main import INTERRUPTED
+from gpuforge.cli.options import cache_dir, selection
+from gpuforge.errors import UsageError
+from gpuforge.execute.engine import run
+from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.local import LocalRunner
+from gpuforge.execute.model import Outcome, Step
+from gpuforge.execute.store import FolderStore, Store
+from gpuforge.execute.verdict import verdicts
+from gpuforge.manifest.load import load
+from gpuforge.plan.cell import select
+from gpuforge.plan.keys import keys
+from gpuforge.plan.lower import Plan, lower
+from gpuforge.plan.machine import machine_type, resolve
+
+
+@click.command("build")
+@selection
+@click.option("--runner", type=click.Choice(["local", "docker", "dask"]), default="local", show_default=True)
+@click.option(
+    "--jobs", "-j", type=click.IntRange(min=1), default=None, metavar="N", help="Default: one per CPU."
+)
+@click.option("--dry-run", is_flag=True, help="Show cells and actions; run nothing.")
+@click.option("--explain", is_flag=True, help="Say for each action why it runs or is reused.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan or the result as JSON.")
+@click.option(
+    "--output",
+    "-o",
+    "dist",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("dist"),
+    metavar="DIST",
+    show_default=True,
+    help="Folder for the wheels.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context, path: Path, cuda: tuple[str, ...], python: tuple[str, ...], cell: str | None, runner: str,
+    jobs: int | None, dry_run: bool, explain: bool, as_json: bool, dist: Path,
+) -> None:  # fmt: skip
+    """Build the wheels of the manifest in PATH (default: here) and prove each; what is done already is reused."""
+    began = time.monotonic()
+    if runner != "local":
+        raise UsageError.of(f"the runner {runner!r} cannot be used yet", hint="use --runner local")
+    file = load(path)
+    chosen = select(file, machine_type(), cuda=cuda, python=python, cell=cell)
+    machine, chosen = resolve(
+        file,
+        chosen,
+        asked=[name for name, choice in (("cuda", cuda or cell), ("python", python or cell)) if choice],
+    )
+    plan = lower(file, chosen.cells, machine)
+    found = keys(plan.actions)
+    steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
+    cache = cache_dir()
+    store, ledger = FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl")
+    project = str(file.path)
+    wanted = {end.action for end in plan.wheels.values()}
+    judged = verdicts(steps, store=store, ledger=ledger, project=project, wanted=wanted)
+    if dry_run:
+        show_plan(plan, chosen, judged, explain=explain, as_json=as_json)
+        return
+    from gpuforge.cli.progress import progress
+
+    with progress() as observer:
+        outcome = run(
+            steps,
+            store=store,
+            ledger=ledger,
+            runner=LocalRunner(),
+            jobs=jobs or os.cpu_count() or 1,
+            observer=observer,
+            logs=cache / "logs",
+            project=project,
+            wanted=wanted,
+        )
+    results = collect(plan, steps, store, outcome, dist)
+    result = Result(plan, chosen, judged, outcome, results, time.monotonic() - began)
+    if as_json:
+        click.echo(json.dumps(result_data(result), indent=2))
+    else:
+        show_result(result, explain=explain)
+    ctx.exit(INTERRUPTED if outcome.interrupted else 0 if outcome.ok else 1)
+
+
+def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, dist: Path) -> list[Wheel]:
+    """Copy each proved wheel from the store into `dist`, whole or not at all; return what lies there now."""
+    by_id = {step.action.id: step for step in steps}
+    wheels = []
+    for cell, end in plan.wheels.items():
+        if not is_done(outcome, plan.reports[cell].action):
+            continue
+        stored = store.get(by_id[end.action].key)
+        proof = store.get(by_id[plan.reports[cell].action].key)
+        if stored is None or proof is None:
+            continue
+        (source,) = stored.path(end.output).glob("*.whl")
+        report = json.loads(proof.path(plan.reports[cell].output).read_bytes())
+        wheels.append(put(source, dist, cell, report))
+    return wheels
+
+
+def put(source: Path, dist: Path, cell: str, report: dict[str, Any]) -> Wheel:
+    """Copy one wheel into `dist` unless the same bytes are there already."""
+    target, sha256 = dist / source.name, digest.of_file(source)
+    if not (target.is_file() and digest.of_file(target) == sha256):
+        dist.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=dist, prefix=".", suffix=".part", delete=False) as part:
+            try:
+                shutil.copyfile(source, part.name)
+                Path(part.name).chmod(0o644)
+                Path(part.name).replace(target)
+            except BaseException:
+                Path(part.name).unlink(missing_ok=True)
+                raise
+    return Wheel(cell, target, sha256, target.stat().st_size, report)

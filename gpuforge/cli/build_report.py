@@ -1,0 +1,174 @@
+"""What `gpuforge build` shows: the plan before, the result after; for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from gpuforge.execute.model import Outcome, short_seconds
+from gpuforge.execute.verdict import Verdict
+from gpuforge.plan.cell import Selection
+from gpuforge.plan.lower import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A finished wheel in the output folder; `size` in bytes, `report` the audit's JSON report."""
+
+    cell: str
+    path: Path
+    sha256: str
+    size: int
+    report: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything that one `gpuforge build` did; `seconds` from the call to the end."""
+
+    plan: Plan
+    selection: Selection
+    verdicts: Mapping[str, Verdict]
+    outcome: Outcome
+    wheels: list[Wheel]
+    seconds: float
+
+
+def is_done(outcome: Outcome, action: str) -> bool:
+    """Say whether an action's output is there."""
+    return outcome.results[action].state in {"done", "reused"}
+
+
+def show_plan(
+    plan: Plan, selection: Selection, verdicts: Mapping[str, Verdict], *, explain: bool, as_json: bool
+) -> None:
+    """Print what would be done, and why."""
+    if as_json:
+        click.echo(json.dumps(plan_data(plan, selection, verdicts), indent=2))
+        return
+    console = _console()
+    console.print(Text(f"{len(plan.cells)} cells", style="bold"))
+    for cell in plan.cells:
+        python = "every Python 3" if cell.python == "3" else f"Python {cell.python}"
+        console.print(f"  {cell.id}: {python}, CUDA {cell.toolkit}")
+    runs = [name for name, verdict in verdicts.items() if verdict.run]
+    console.print()
+    console.print(Text(f"{len(plan.actions)} actions, {len(runs)} to run", style="bold"))
+    for action in plan.actions:
+        verdict = verdicts[action.id]
+        mark = Text("run    ", style="yellow") if verdict.run else Text("reuse  ", style="green")
+        if not verdict.run and verdict.stored is None:
+            mark = Text("skip   ", style="dim")
+        console.print(Text("  ") + mark + Text(action.title))
+        if explain:
+            console.print(Text(f"           {verdict.reason}", style="dim"))
+    _show_left_out(console, selection)
+
+
+def plan_data(plan: Plan, selection: Selection, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    """Return the plan as plain data (schema 1)."""
+    return {
+        "schema": 1,
+        "cells": [
+            {"id": c.id, "python": c.python, "cuda": c.cuda, "toolkit": c.toolkit, "machine": c.machine}
+            for c in plan.cells
+        ],
+        "left_out": [{"cell": item.cell.id, "reason": item.reason} for item in selection.left_out],
+        "actions": [
+            {
+                "id": action.id,
+                "kind": action.kind,
+                "title": action.title,
+                "cells": list(action.cells),
+                "needs": list(action.needs),
+                "run": verdicts[action.id].run,
+                "reason": verdicts[action.id].reason,
+            }
+            for action in plan.actions
+        ],
+    }
+
+
+def result_data(result: Result) -> dict[str, Any]:
+    """Return what was done as plain data (schema 1): the plan with states, and the wheels with their reports."""
+    data = plan_data(result.plan, result.selection, result.verdicts)
+    for entry in data["actions"]:
+        done = result.outcome.results[entry["id"]]
+        entry |= {
+            "state": done.state,
+            "seconds": round(done.seconds, 3),
+            "log": str(done.log) if done.log else None,
+        }
+        if done.error:
+            entry["error"] = str(done.error)
+    wheels = [
+        {
+            "cell": w.cell,
+            "path": str(w.path),
+            "sha256": w.sha256,
+            "size": w.size,
+            "findings": w.report["findings"],
+        }
+        for w in result.wheels
+    ]
+    return data | {
+        "wheels": wheels,
+        "seconds": round(result.seconds, 3),
+        "interrupted": result.outcome.interrupted,
+    }
+
+
+def show_result(result: Result, *, explain: bool) -> None:
+    """Print the wheels and what was proved of each; then the cells that have none, and why."""
+    console = _console()
+    if explain:
+        for action in result.plan.actions:
+            console.print(Text(action.title))
+            console.print(Text(f"  {result.verdicts[action.id].reason}", style="dim"))
+        console.print()
+    for wheel in result.wheels:
+        console.print(Text(str(wheel.path), style="bold"))
+        console.print(Text(f"  {wheel.size / 1e6:.1f} MB, sha256 {wheel.sha256}"))
+        for line in wheel.report.get("proved", []):
+            console.print(Text("  ✓ ", style="green") + Text(line))
+        for finding in wheel.report["findings"]:
+            console.print(
+                Text(f"  {finding['severity']}: ", style="yellow")
+                + Text(f"{finding['code']} {finding['message']}")
+            )
+    _show_left_out(console, result.selection)
+    ran = len(result.outcome.having("done"))
+    failed = [
+        cell.id
+        for cell in result.plan.cells
+        if not is_done(result.outcome, result.plan.reports[cell.id].action)
+    ]
+    if failed:
+        err = Console(stderr=True, highlight=False, soft_wrap=True)
+        err.print(f"not built: {', '.join(failed)}", style="bold red")
+    what = f"{ran} actions ran" if ran else "nothing to do: every action's inputs are as they were"
+    console.print(
+        f"{len(result.wheels)} of {len(result.plan.cells)} wheels, {what} ({short_seconds(result.seconds)})"
+    )
+    if not ran and not failed and not explain:
+        console.print(Text("  --explain says for each action why", style="dim"))
+
+
+def _show_left_out(console: Console, selection: Selection) -> None:
+    reasons: dict[str, list[str]] = {}
+    for item in selection.left_out:
+        if not item.reason.startswith("not selected"):
+            reasons.setdefault(item.reason, []).append(item.cell.id)
+    for reason, cells in reasons.items():
+        console.print(Text(f"left out: {', '.join(cells)}: {reason}", style="yellow"))
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=True)

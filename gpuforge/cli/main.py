@@ -1,0 +1,125 @@
+"""The program `gpuforge`: collects the commands, and turns every failure into a message and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from gpuforge import __version__
+from gpuforge.diagnostics import Diagnostic
+from gpuforge.errors import GpuforgeError
+
+COMMANDS = ("audit", "build", "matrix", "schema")
+INTERRUPTED = 130
+INTERNAL = 70  # EX_SOFTWARE of sysexits.h: gpuforge's own fault
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"gpuforge.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            error.message += f" It has: {', '.join(COMMANDS)}."
+            raise
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog='Shell completion: eval "$(_GPUFORGE_COMPLETE=bash_source gpuforge)"  (or zsh_source, fish_source)',
+)
+@click.version_option(__version__, prog_name="gpuforge")
+def cli() -> None:
+    """One TOML manifest in, GPU Python wheels out that install anywhere and cannot mix runtimes."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program and exit with the status that docs/cli.md lists."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit status; no exception leaves it."""
+    try:
+        return int(cli.main(args=arguments, prog_name="gpuforge", standalone_mode=False) or 0)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        say("interrupted; what was finished is kept")
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except GpuforgeError as error:
+        complain(error.diagnostics)
+        return error.exit_code
+    except OSError as error:
+        complain([of_os_error(error)])
+        return 3 if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS} else 2
+    except Exception:  # noqa: BLE001  the last resort: a fault of ours, told as one
+        return _internal()
+
+
+def complain(diagnostics: Sequence[Diagnostic]) -> None:
+    """Write diagnostics to stderr, each as `error: place: message` and its hint."""
+    for diagnostic in diagnostics:
+        head, *hint = str(diagnostic).split("\n  hint: ", 1)
+        click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+        click.echo(head, err=True)
+        for text in hint:
+            click.echo(f"  hint: {text}", err=True)
+    if len(diagnostics) > 1:
+        click.echo(f"{len(diagnostics)} errors", err=True)
+
+
+def of_os_error(error: OSError) -> Diagnostic:
+    """Say what the machine refused, and what to do about it."""
+    where = error.filename or "a file"
+    hints = {
+        errno.ENOSPC: "free some space, or set GPUFORGE_CACHE_DIR and GPUFORGE_WORK to another disk",
+        errno.EACCES: "check who may write there",
+        errno.EROFS: "choose a folder that can be written",
+    }
+    return Diagnostic(f"{where}: {error.strerror or error}", hint=hints.get(error.errno or 0, ""))
+
+
+def say(message: str) -> None:
+    """Write one line to stderr."""
+    click.echo(message, err=True)
+
+
+def _internal() -> int:
+    if os.environ.get("GPUFORGE_DEBUG"):
+        traceback.print_exc()
+    kind, value, _ = sys.exc_info()
+    complain(
+        [
+            Diagnostic(
+                f"gpuforge itself failed: {kind.__name__ if kind else ''}: {value}",
+                hint="this is a bug; run again with GPUFORGE_DEBUG=1 and report what it prints",
+            )
+        ]
+    )
+    return INTERNAL

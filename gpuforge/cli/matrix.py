@@ -1,0 +1,127 @@
+"""`gpuforge matrix`: the cells of a manifest, in the form that a CI system reads."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpuforge.cli.main import say
+from gpuforge.cli.options import selection
+from gpuforge.manifest.load import ManifestFile, load
+from gpuforge.plan.cell import Cell, LeftOut, Selection, select
+from gpuforge.plan.machine import machine_type
+
+# GitHub's hosted runners: https://docs.github.com/actions/reference/runners/github-hosted-runners
+RUNNERS = {"x86_64": "ubuntu-24.04", "aarch64": "ubuntu-24.04-arm"}
+# https://docs.github.com/actions/reference/limits and https://docs.gitlab.com/ci/yaml/#parallelmatrix
+MOST_JOBS = {"github": 256, "gitlab": 200}
+
+
+@click.command("matrix")
+@selection
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "github", "gitlab", "json"]),
+    default="table",
+    show_default=True,
+    help="github: one line for fromJSON; gitlab: a job to extend; json: with what is left out and why.",
+)
+def command(path: Path, cuda: tuple[str, ...], python: tuple[str, ...], cell: str | None, form: str) -> None:
+    """Print the cells of the manifest in PATH (default: here), each with what a CI job needs to build it."""
+    file = load(path)
+    chosen = select(file, machine_type(), cuda=cuda, python=python, cell=cell)
+    jobs = [job(file, path, item) for item in chosen.cells]
+    if form == "table":
+        table(jobs, chosen)
+        return
+    if form == "json":
+        left_out = [{"cell": item.cell.id, "reason": item.reason} for item in chosen.left_out]
+        click.echo(json.dumps({"schema": 1, "cells": jobs, "left_out": left_out}, indent=2))
+        return
+    for reason, cells in by_reason(chosen.left_out).items():
+        say(f"left out: {reason}: {', '.join(cells)}")
+    if len(jobs) > MOST_JOBS[form]:
+        say(
+            f"warning: {len(jobs)} jobs, but {form} runs at most {MOST_JOBS[form]} of one matrix: choose with --cuda or --python"
+        )
+    click.echo(github(jobs) if form == "github" else gitlab(jobs))
+
+
+def job(file: ManifestFile, path: Path, cell: Cell) -> dict[str, Any]:
+    """Return what a CI job needs for one cell."""
+    folder = [] if path == Path() else [path.as_posix()]
+    return {
+        "cell": cell.id,
+        "python": cell.python,
+        "cuda": cell.cuda,
+        "toolkit": cell.toolkit,
+        "machine": cell.machine,
+        "archs": list(file.manifest.cuda.versions[cell.cuda].archs),
+        "runner": RUNNERS.get(cell.machine, "self-hosted"),
+        "image": file.manifest.wheel.image,
+        "build": shlex.join(["gpuforge", "build", *folder, "--cell", cell.id]),
+    }
+
+
+def github(jobs: Sequence[dict[str, Any]]) -> str:
+    """Return `{"include": […]}` on one line, as `$GITHUB_OUTPUT` and `fromJSON` want it."""
+    return json.dumps({"include": jobs}, separators=(",", ":"))
+
+
+def gitlab(jobs: Sequence[dict[str, Any]]) -> str:
+    """Return a hidden GitLab job with `parallel: matrix`, to include and extend; variables are strings there."""
+    lines = [
+        ".gpuforge:",
+        "  tags: [$RUNNER]",
+        "  image: $IMAGE",
+        "  script: [$BUILD]",
+        "  parallel:",
+        "    matrix:",
+    ]
+    for entry in jobs:
+        names = ("cell", "python", "cuda", "toolkit", "machine", "runner", "image", "build")
+        pairs = [f"{name.upper()}: {json.dumps(str(entry[name] or ''))}" for name in names]
+        lines += [f"      - {pairs[0]}", *(f"        {pair}" for pair in pairs[1:])]
+    if not jobs:
+        lines[-1] += " []"
+    return "\n".join(lines)
+
+
+def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
+    """Print the cells for people, then those left out with the reason."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(soft_wrap=False)
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("cell", "python", "CUDA", "GPU architectures", "runner", "image"):
+        shown.add_column(heading, overflow="fold", no_wrap=heading == "cell")
+    for entry in jobs:
+        python = "every 3.x" if entry["python"] == "3" else entry["python"]
+        shown.add_row(
+            entry["cell"],
+            python,
+            entry["toolkit"],
+            " ".join(entry["archs"]),
+            entry["runner"],
+            entry["image"] or "-",
+        )
+    console.print(shown)
+    if jobs:
+        console.print(f"\n{len(jobs)} cells; build one with  {jobs[0]['build']}", highlight=False)
+    for reason, cells in by_reason(chosen.left_out).items():
+        console.print(f"left out: {reason}: {', '.join(cells)}", style="dim", highlight=False)
+
+
+def by_reason(left_out: Sequence[LeftOut]) -> dict[str, list[str]]:
+    """Return the ids of cells that are left out, gathered by the reason."""
+    reasons: dict[str, list[str]] = {}
+    for item in left_out:
+        reasons.setdefault(item.reason, []).append(item.cell.id)
+    return reasons

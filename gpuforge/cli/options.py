@@ -1,0 +1,49 @@
+"""What several commands ask for in the same words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import platformdirs
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def listed(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Split `--cuda 11,12 --cuda 13` into its items, in order, each once."""
+    items = [item.strip() for text in value for item in text.split(",")]
+    return tuple(dict.fromkeys(item for item in items if item))
+
+
+def selection(function: F) -> F:
+    """Add PATH, --cuda, --python and --cell, which choose cells of a manifest."""
+    for decorate in (
+        click.option("--cell", metavar="ID", help="Only this cell, as `gpuforge matrix` names it."),
+        click.option(
+            "--python",
+            multiple=True,
+            callback=listed,
+            metavar="3.11,3.13",
+            help="Only these Python versions.",
+        ),
+        click.option(
+            "--cuda",
+            multiple=True,
+            callback=listed,
+            metavar="11,12",
+            help="Only these toolkits: 12 is every 12.x.",
+        ),
+        click.argument("path", type=click.Path(path_type=Path), default=Path()),
+    ):
+        function = decorate(function)
+    return function
+
+
+def cache_dir() -> Path:
+    """Return the folder for what is kept between runs: GPUFORGE_CACHE_DIR, else the user's cache folder."""
+    set_by_user = os.environ.get("GPUFORGE_CACHE_DIR")
+    return Path(set_by_user) if set_by_user else Path(platformdirs.user_cache_dir("gpuforge"))

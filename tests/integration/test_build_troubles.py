@@ -1,0 +1,165 @@
+"""`gpuforge build` when things go wrong: one clear message each, nothing half-written, nothing finished lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+GPUFORGE = str(Path(sys.executable).with_name("gpuforge"))
+
+
+def gpuforge(*arguments: object, **variables: object) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **{name: str(value) for name, value in variables.items()}}
+    done = subprocess.run(
+        [GPUFORGE, *map(str, arguments)], capture_output=True, text=True, check=False, env=env
+    )
+    assert "Traceback" not in done.stderr + done.stdout
+    return done
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    return shutil.copytree(
+        RECIPES / "saxpy", tmp_path / "saxpy", ignore=shutil.ignore_patterns("dist", "build")
+    )
+
+
+def edit(recipe: Path, old: str, new: str) -> None:
+    manifest = recipe / "gpuforge.toml"
+    text = manifest.read_text()
+    assert old in text
+    manifest.write_text(text.replace(old, new))
+
+
+def test_no_manifest(tmp_path: Path) -> None:
+    done = gpuforge("build", tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"error: there is no gpuforge.toml in {tmp_path}\n  hint: ")
+
+
+def test_a_compiler_that_is_not_there(recipe: Path, tmp_path: Path) -> None:
+    edit(recipe, 'compiler = "g++"', 'compiler = "g++"\nversion = ">=99"')
+    done = gpuforge("build", recipe, "--cuda", "13", GPUFORGE_CACHE_DIR=tmp_path / "cache")
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"error: {recipe}/gpuforge.toml:13:1: no usable g++ >=99: looked at PATH")
+    assert "hint: " in done.stderr
+    assert not (tmp_path / "cache").exists()
+
+
+def test_an_impossible_combination_is_refused_before_anything_runs(recipe: Path, tmp_path: Path) -> None:
+    edit(recipe, 'archs = ["75", "80", "90", "100", "120"]', 'archs = ["70", "80"]')
+    done = gpuforge("build", recipe, "--cuda", "13", GPUFORGE_CACHE_DIR=tmp_path / "cache")
+    assert done.returncode == 2
+    assert "gpuforge.toml:" in done.stderr
+    assert "70" in done.stderr
+    assert "hint: " in done.stderr
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.network
+def test_a_source_with_another_hash_leaves_nothing(tmp_path: Path) -> None:
+    recipe = shutil.copytree(RECIPES / "cufinufft", tmp_path / "cufinufft")
+    edit(recipe, "f12849b9", "00000000")
+    cache = tmp_path / "cache"
+    done = gpuforge(
+        "build",
+        recipe,
+        "--jobs",
+        "1",
+        GPUFORGE_CACHE_DIR=cache,
+        PIP_INDEX_URL="http://127.0.0.1:9/simple",
+        PIP_RETRIES=0,
+    )
+    assert done.returncode == 1
+    assert "cannot reach the package index http://127.0.0.1:9/simple" in done.stderr
+    assert "not built: py3-cu13.0-x86_64" in done.stderr
+    done = gpuforge("build", recipe, "--jobs", "1", GPUFORGE_CACHE_DIR=cache)
+    assert done.returncode == 1
+    assert "but the manifest says 00000000" in done.stderr
+    assert not list(cache.glob("store/*/*/out/source"))
+
+
+@pytest.mark.parametrize("size", ["4M", "200M"])
+@pytest.mark.toolkit
+@pytest.mark.network
+def test_a_full_disk(recipe: Path, tmp_path: Path, size: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", cache], check=False)
+    if mounted.returncode:
+        pytest.skip("a tmpfs cannot be mounted here")
+    try:
+        done = gpuforge(
+            "build",
+            recipe,
+            "--cuda",
+            "13",
+            "--python",
+            PYTHON,
+            "-o",
+            tmp_path / "dist",
+            GPUFORGE_CACHE_DIR=cache,
+        )
+        assert done.returncode == 1
+        assert "the disk is full" in done.stderr or "no space left in" in done.stderr
+        assert not (tmp_path / "dist").exists()
+        assert not [path for path in cache.glob("store/tmp/*") if path.is_dir()]
+    finally:
+        subprocess.run(["umount", cache], check=True)
+
+
+@pytest.fixture
+def slow(recipe: Path) -> Path:
+    """A recipe whose build takes as long as it likes."""
+    edit(recipe, "[build]\n", '[build]\nbefore = [["sleep", "600"]]\n')
+    return recipe
+
+
+@pytest.mark.toolkit
+@pytest.mark.network
+def test_ctrl_c_stops_the_children_and_keeps_what_is_finished(slow: Path, tmp_path: Path) -> None:
+    env = {
+        **os.environ,
+        "GPUFORGE_CACHE_DIR": str(tmp_path / "cache"),
+        "GPUFORGE_WORK": str(tmp_path / "work"),
+    }
+    command = [GPUFORGE, "build", str(slow), "--cuda", "13", "--python", PYTHON, "-o", str(tmp_path / "dist")]
+    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not children(tmp_path, "sleep") and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert not children(tmp_path, "sleep")
+    assert not (tmp_path / "dist").exists()
+    dry = gpuforge("build", slow, "--cuda", "13", "--python", PYTHON, "--dry-run", "--explain",
+                   GPUFORGE_CACHE_DIR=tmp_path / "cache")  # fmt: skip
+    assert "reuse  fetch CUDA 13.0" in dry.stdout
+
+
+def children(place: Path, name: str) -> list[str]:
+    """The processes of that name whose working directory is below `place`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            inside = process.joinpath("cwd").readlink().is_relative_to(place)
+            if inside and (process / "comm").read_text().strip() == name:
+                found.append(process.name)
+        except OSError:
+            continue
+    return found

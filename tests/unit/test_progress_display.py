@@ -1,0 +1,148 @@
+"""The progress display: plain lines and the table, as a user sees them."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from gpuforge.cli.progress import LiveProgress, PlainProgress, progress
+from gpuforge.diagnostics import Diagnostic
+from gpuforge.execute.model import ActionResult, Observer, Step
+from gpuforge.plan.action import Action
+
+CELLS = ("cp311-cu13.0-x86_64", "cp312-cu13.0-x86_64", "cp313-cu13.0-x86_64")
+
+
+def step(name: str, title: str, *cells: str) -> Step:
+    return Step(Action(name, "build", title, ("true",), cells=cells), name)
+
+
+FETCH = step("fetch", "fetch the sources of saxpy", *CELLS)
+BUILDS = [step(f"{cell}/host-build", "build saxpy [host]", cell) for cell in CELLS]
+AUDITS = [step(f"{cell}/audit", "audit the wheel", cell) for cell in CELLS]
+STEPS = [FETCH, *BUILDS, *AUDITS]
+
+
+def tell_a_story(observer: Observer) -> None:
+    """One cell is up to date, one fails and skips its audit, one is built."""
+    run = {step.action.id for step in STEPS[2:] if step is not AUDITS[0]}
+    observer.on_plan(STEPS, frozenset(run))
+    for done in (FETCH, BUILDS[0], AUDITS[0]):
+        observer.on_finish(done.action, ActionResult(done.action.id, "reused", "reused: …", 5.0))
+    observer.on_start(BUILDS[1].action)
+    observer.on_start(BUILDS[2].action)
+    observer.on_wait(BUILDS[2].action, "another gpuforge is doing the same work")
+    observer.on_finish(
+        BUILDS[1].action,
+        ActionResult(
+            BUILDS[1].action.id,
+            "failed",
+            "runs: never ran before",
+            2.0,
+            Path("/home/user/.cache/gpuforge/logs/a-path-that-is-longer-than-the-terminal-is-wide/host.log"),
+            Diagnostic("cp312-cu13.0-x86_64/host-build failed with exit status 1", hint="its log shows more"),
+            ("compiling [bold]saxpy.cpp", "saxpy.cpp:3:1: error: no"),
+        ),
+    )
+    reason = "not run: needs cp312-cu13.0-x86_64/host-build, which failed"
+    observer.on_finish(AUDITS[1].action, ActionResult(AUDITS[1].action.id, "not-run", reason))
+    for built in (BUILDS[2], AUDITS[2]):
+        if built is AUDITS[2]:
+            observer.on_start(built.action)
+        observer.on_finish(built.action, ActionResult(built.action.id, "done", "runs: …", 61.0))
+
+
+FAILURE = """\
+failed: build saxpy [host]
+  | compiling [bold]saxpy.cpp
+  | saxpy.cpp:3:1: error: no
+  why:  cp312-cu13.0-x86_64/host-build failed with exit status 1
+  log:  /home/user/.cache/gpuforge/logs/a-path-that-is-longer-than-the-terminal-is-wide/host.log
+  hint: its log shows more
+"""
+
+PLAIN = f"""\
+[    0.0 s] plan      4 of 7 actions to run
+[    0.0 s] start     cp312-cu13.0-x86_64: build saxpy [host]
+[    0.0 s] start     cp313-cu13.0-x86_64: build saxpy [host]
+[    0.0 s] waits     cp313-cu13.0-x86_64: build saxpy [host]: another gpuforge is doing the same work
+[    0.0 s] failed    cp312-cu13.0-x86_64: build saxpy [host] (2.0 s)
+{FAILURE}\
+[    0.0 s] skipped   cp312-cu13.0-x86_64: audit the wheel: needs cp312-cu13.0-x86_64/host-build, which failed
+[    0.0 s] done      cp313-cu13.0-x86_64: build saxpy [host] (61.0 s)
+[    0.0 s] start     cp313-cu13.0-x86_64: audit the wheel
+[    0.0 s] done      cp313-cu13.0-x86_64: audit the wheel (61.0 s)
+[    0.0 s] end       5 of 7 actions, 3 reused, 1 failed, 1 not run
+"""
+
+
+def test_plain_lines_where_there_is_no_terminal() -> None:
+    stream = io.StringIO()
+    with progress(Console(file=stream, width=80), clock=lambda: 100.0) as observer:
+        assert isinstance(observer, PlainProgress)
+        tell_a_story(observer)
+    assert stream.getvalue() == PLAIN
+
+
+def test_an_interruption_is_acknowledged_at_once() -> None:
+    stream = io.StringIO()
+    with progress(Console(file=stream, width=80), clock=lambda: 100.0) as observer:
+        observer.on_interrupt()
+    assert stream.getvalue() == (
+        "[    0.0 s] stop      interrupted: stopping what runs (once more to stop it by force)\n"
+    )
+
+
+def test_nothing_to_do_says_nothing() -> None:
+    for terminal in (False, True):
+        stream = io.StringIO()
+        console = Console(file=stream, width=80, force_terminal=terminal, _environ={"TERM": "xterm"})
+        with progress(console) as observer:
+            observer.on_plan(STEPS, frozenset())
+            for each in STEPS:
+                observer.on_finish(each.action, ActionResult(each.action.id, "reused", "reused: …"))
+        assert stream.getvalue() == ""
+
+
+@pytest.fixture(params=["utf-8", "ascii"])
+def terminal(request: pytest.FixtureRequest) -> Iterator[tuple[Console, io.BytesIO]]:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=request.param, errors="strict", write_through=True)
+    yield (
+        Console(
+            file=stream,
+            width=80,
+            height=24,
+            force_terminal=True,
+            color_system=None,
+            _environ={"TERM": "xterm"},
+        ),
+        raw,
+    )
+    stream.close()
+
+
+TABLE = """\
+✓ cp311-cu13.0-x86_64 3/3 up to date
+✗ cp312-cu13.0-x86_64 1/3 host-build failed                                 0:00
+✓ cp313-cu13.0-x86_64 3/3 done                                              0:00
+5 of 7 actions, 3 reused, 1 failed, 1 not run, 0:00
+"""
+
+
+def test_the_table_on_a_terminal(terminal: tuple[Console, io.BytesIO]) -> None:
+    console, raw = terminal
+    with progress(console, clock=lambda: 100.0) as observer:
+        assert isinstance(observer, LiveProgress)
+        tell_a_story(observer)
+    encoding = console.encoding
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", raw.getvalue().decode(encoding)).replace("\r", "\n")
+    assert FAILURE in text
+    table = TABLE if encoding == "utf-8" else TABLE.replace("✓", "+").replace("✗", "x")
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    assert lines[-4:] == table.splitlines()
