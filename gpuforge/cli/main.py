@@ -38,8 +38,7 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            error.message += f" It has: {', '.join(COMMANDS)}."
-            raise
+            raise click.UsageError(f"{error.message} It has: {', '.join(COMMANDS)}.", ctx) from error
 
 
 @click.group(

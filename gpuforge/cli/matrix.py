@@ -47,8 +47,9 @@ def command(path: Path, cuda: tuple[str, ...], python: tuple[str, ...], cell: st
     for reason, cells in by_reason(chosen.left_out).items():
         say(f"left out: {reason}: {', '.join(cells)}")
     if len(jobs) > MOST_JOBS[form]:
+        most = MOST_JOBS[form]
         say(
-            f"warning: {len(jobs)} jobs, but {form} runs at most {MOST_JOBS[form]} of one matrix: choose with --cuda or --python"
+            f"warning: {len(jobs)} jobs, but {form} runs at most {most} of one matrix: use --cuda or --python"
         )
     click.echo(github(jobs) if form == "github" else gitlab(jobs))
 

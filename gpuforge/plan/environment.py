@@ -60,18 +60,18 @@ def host_build(host: Compiler, archs: Sequence[str], ptx: str | None) -> dict[st
     """Return how a PEP 517 build learns of its compilers, toolkit and architectures.
 
     CMake reads CC, CXX, CUDACXX, CUDAHOSTCXX, CUDAARCHS and CUDAToolkit_ROOT itself; scikit-build-core hands
-    CMAKE_ARGS on; torch's extension builder reads TORCH_CUDA_ARCH_LIST. `-ffile-prefix-map` and
-    `--objdir-as-tempdir` keep build paths and the names of temporary files out of the objects.
+    CMAKE_ARGS on; torch's extension builder reads TORCH_CUDA_ARCH_LIST. `-ffile-prefix-map` keeps the build's
+    paths out of the objects; `${work}/bin/nvcc`, which the step writes, keeps random names out.
     """
     cuda = cmake_architectures(archs, ptx)
     prefix_map = "-ffile-prefix-map=${work}=/gpuforge"
     pinned = {"CC": "${in:cc}"} if host.c_path else {}
     return plain() | pinned | {
-        "PATH": path("${in:toolkit}/bin"),
+        "PATH": path("${work}/bin", "${in:toolkit}/bin"),
         "CXX": "${in:cxx}",
         "CFLAGS": prefix_map,
         "CXXFLAGS": prefix_map,
-        "CUDACXX": "${in:toolkit}/bin/nvcc",
+        "CUDACXX": "${work}/bin/nvcc",
         "CUDAHOSTCXX": "${in:cxx}",
         "CUDA_PATH": "${in:toolkit}",
         "CUDA_HOME": "${in:toolkit}",
@@ -79,7 +79,7 @@ def host_build(host: Compiler, archs: Sequence[str], ptx: str | None) -> dict[st
         "CUDAARCHS": cuda,
         "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cuda}",
         "TORCH_CUDA_ARCH_LIST": torch_architectures(archs, ptx),
-        "NVCC_PREPEND_FLAGS": f"--objdir-as-tempdir -Xcompiler={prefix_map}",
+        "NVCC_PREPEND_FLAGS": f"-Xcompiler={prefix_map}",
         "PIP_CONFIG_FILE": "/dev/null",
         "PIP_NO_INDEX": "1",
     }  # fmt: skip

@@ -28,7 +28,7 @@ _PROGRAMS = {
     "fetch_source": ("steps/fetch_source.py",),
     "fetch_toolkit": ("steps/fetch_toolkit.py", "toolkits/provision.py"),
     "fetch_requirements": ("steps/fetch_requirements.py", "steps/environment.py"),
-    "host_build": ("steps/host_build.py", "steps/environment.py"),
+    "host_build": ("steps/host_build.py", "steps/environment.py", "steps/stable_nvcc.py"),
     "kernel_index": (
         "steps/kernel_index.py",
         "steps/specification.py",
@@ -223,12 +223,13 @@ class _Lowering:
         action = Action(
             id=f"{cell.id.removesuffix(f'-{cell.naming}')}/host-build",
             kind="build",
-            title=f"build {self.manifest.package.name} for Python {cell.python} and CUDA {cell.toolkit} with {host.family}",
+            title=f"build {self.manifest.package.name} for Python {cell.python} and CUDA {cell.toolkit}",
             argv=self.step(
                 "host_build",
                 source="${stage:source}",
                 wheels="${in:wheels}",
                 python="${in:python}",
+                nvcc="${in:toolkit}/bin/nvcc",
                 overlay=[f"${{in:{name}}}" for name in overlays],
                 config_settings=json.dumps(self.settings()),
                 before=json.dumps(

@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> None:
         raise ActionError.of(f"the project's build backend could not say what it needs: {error}") from error
     except BuildException as error:
         raise ActionError.of(
-            f"{options.source.name} cannot be built: {error}", hint="it needs a pyproject.toml"
+            f"the project cannot be built: {error}", hint="it needs a pyproject.toml"
         ) from error
     everything = [*static, *added, *(d for d in dynamic if d not in static)]
     download(options.python, everything, options.output, [first])
@@ -60,12 +60,10 @@ def download(python: Path, requirements: Sequence[str], folder: Path, at_hand: S
     Raises MissingError when pip cannot reach an index, ActionError when the requirements cannot be met by wheels.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    links = [f"--find-links={path}" for path in at_hand]
     command = [sys.executable, "-m", "pip", f"--python={python}", "download", "--only-binary=:all:"]
-    answer = subprocess.run(
-        [*command, "--progress-bar=off", "--disable-pip-version-check", *links, f"--dest={folder}", "--", *requirements],
-        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    command += ["--progress-bar=off", "--disable-pip-version-check", f"--dest={folder}"]
+    command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
+    answer = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     said, _, crash = answer.stdout.partition("ERROR: Exception:")  # what follows is pip's own traceback
     print(said, *crash.strip().splitlines()[-1:], sep="", flush=True)
     if answer.returncode == 0:

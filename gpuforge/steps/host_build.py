@@ -11,7 +11,7 @@ from pathlib import Path
 from build import BuildBackendException, BuildException, ProjectBuilder
 
 from gpuforge.errors import ActionError
-from gpuforge.steps import entry
+from gpuforge.steps import entry, stable_nvcc
 from gpuforge.steps.environment import Runner, create, install, runner_of
 
 
@@ -21,6 +21,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--wheels", type=Path, required=True)
     parser.add_argument("--python", type=Path, required=True)
+    parser.add_argument("--nvcc", type=Path, required=True)
     parser.add_argument("--overlay", type=Path, action="append", default=[])
     parser.add_argument("--config-settings", default="{}")
     parser.add_argument("--before", default="[]")
@@ -31,6 +32,7 @@ def main(arguments: list[str]) -> None:
     overlay.mkdir()
     for folder in options.overlay:
         shutil.copytree(folder, overlay, dirs_exist_ok=True)
+    stable_nvcc.write(options.nvcc, options.scratch / "bin")
     python = create(options.python, options.scratch / "env")
     install(python, options.wheels)
     runner = runner_of(python)

@@ -1,0 +1,185 @@
+"""Which packages a wheel's Requires-Dist lines bring, also through extras and through packages that carry CUDA."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from gpuforge.audit.model import WheelFacts
+from gpuforge.toolkits import libraries
+
+_EXTRA = re.compile(r"extra\s*==\s*[\"']([^\"']+)[\"']")
+_DEPTH = 6  # carriers bring carriers; no real chain is longer than three
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A package that is installed with the wheel."""
+
+    package: str
+    line: str  # the Requires-Dist line that brings it
+    extra: str = ""  # only with this extra of the wheel
+    loaded_by: str = ""  # the package whose import has its libraries in the process: "torch"
+    cuda: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A SONAME that a package brings."""
+
+    soname: str
+    package: str
+    folder: str  # relative to site-packages
+    cuda: int | None
+
+
+def packages(facts: WheelFacts) -> Mapping[str, Declared]:
+    """Resolve the wheel's requirements as far as the tables know; unconditional ones win over extras."""
+    found: dict[str, Declared] = {}
+    for line in facts.requires:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            continue  # said by the metadata rule
+        extra = _condition(requirement, facts)
+        if extra is None:
+            continue
+        for declared in _brought(requirement, line, extra, "", _DEPTH):
+            known = found.get(declared.package)
+            if known is None or (known.extra and not declared.extra):
+                found[declared.package] = declared
+    return found
+
+
+def candidates(soname: str) -> tuple[Library, ...]:
+    """Return every package known to bring a library of this SONAME."""
+    toolkit = (
+        Library(entry.soname, entry.package, entry.folder, entry.cuda)
+        for entry in libraries.by_soname(soname)
+        if entry.kind == "toolkit"
+    )
+    others = (
+        Library(soname, row["package"], row["folder"], None)
+        for row in _tables()["library"]
+        if soname in row["sonames"]
+    )
+    return (*toolkit, *others)
+
+
+def other_majors(soname: str) -> frozenset[str]:
+    """Return the packages that bring the same library for other CUDA majors: cudart 12's is cudart 13's."""
+    stem = soname.partition(".so")[0]
+    own = {library.package for library in candidates(soname)}
+    return frozenset(
+        entry.package
+        for entry in _toolkit_libraries()
+        if entry.soname.partition(".so")[0] == stem and entry.package not in own
+    )
+
+
+def _condition(requirement: Requirement, facts: WheelFacts) -> str | None:
+    """Return the extra that a requirement hangs on, "" for none; None when it is not for this platform."""
+    if requirement.marker is None:
+        return ""
+    environment = _environment(facts)
+    extras = ["", *_EXTRA.findall(str(requirement.marker))]
+    for extra in extras:
+        try:
+            if requirement.marker.evaluate({**environment, "extra": extra}):
+                return str(extra)
+        except UndefinedEnvironmentName:
+            return ""
+    return None
+
+
+def _environment(facts: WheelFacts) -> dict[str, str]:
+    machine = next(
+        (m for p in facts.platforms for m in ("x86_64", "aarch64", "ppc64le") if p.endswith(m)), "x86_64"
+    )
+    found = {
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "os_name": "posix",
+        "platform_machine": machine,
+    }
+    for tag in facts.file_tags:
+        if match := re.match(r"cp(\d)(\d+)-", tag):
+            version = f"{match[1]}.{match[2]}"
+            found |= {"python_version": version, "python_full_version": f"{version}.0"}
+    return found
+
+
+def _brought(requirement: Requirement, line: str, extra: str, loader: str, depth: int) -> Iterator[Declared]:
+    name = canonicalize_name(requirement.name)
+    rows = list(_rows(name, requirement))
+    if any(row["loads"] for row in rows):
+        loader = loader or name
+    cuda = next((row["cuda"] for row in rows), None)
+    yield Declared(name, line, extra, loader, cuda)
+    if not depth:
+        return
+    for text in (*(text for row in rows for text in row["brings"]), *_requires().get(name, ())):
+        yield from _brought(Requirement(text), line, extra, loader, depth - 1)
+
+
+def _rows(name: str, requirement: Requirement) -> Iterator[dict[str, Any]]:
+    if name == "cuda-toolkit":
+        row = _chosen(_tables()["toolkit"], requirement.specifier)
+        known = _tables()["toolkit-extras"]["packages"]
+        if row:
+            wanted = known if "all" in requirement.extras else requirement.extras & known.keys()
+            yield {**row, "loads": False, "brings": [known[e].format(row["suffix"]) for e in sorted(wanted)]}
+        return
+    carriers = [row for row in _tables()["carrier"] if row["package"] == name]
+    for extra in ("", *sorted(requirement.extras)):
+        row = _chosen((row for row in carriers if row.get("extra", "") == extra), requirement.specifier)
+        if row:
+            yield row
+
+
+def _chosen(rows: Iterable[dict[str, Any]], wanted: SpecifierSet) -> dict[str, Any] | None:
+    """Return the row that pip would end at: that of the newest release which the requirement allows."""
+    held = list(rows)
+    versions = {Version(v) for row in held for v in row["known"]} | set(_named(wanted))
+    for version in sorted(versions, reverse=True):
+        if not wanted.contains(version, prereleases=True):
+            continue
+        for row in held:
+            if SpecifierSet(row["versions"]).contains(version, prereleases=True):
+                return row
+    return None
+
+
+def _named(wanted: SpecifierSet) -> Iterator[Version]:
+    for specifier in wanted:
+        try:
+            yield Version(specifier.version.removesuffix(".*"))
+        except InvalidVersion:
+            continue
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads((files("gpuforge.audit") / "data" / "carriers.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _toolkit_libraries() -> tuple[libraries.Library, ...]:
+    majors = sorted({row["cuda"] for row in _tables()["toolkit"]})
+    return tuple(entry for cuda in majors for entry in libraries.toolkit_libraries(cuda))
+
+
+@cache
+def _requires() -> Mapping[str, tuple[str, ...]]:
+    return {entry.package: entry.requires for entry in _toolkit_libraries()}

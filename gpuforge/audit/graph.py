@@ -1,0 +1,229 @@
+"""The link graph: who loads what, who provides it, and how it is found; over all the wheels given."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from packaging.utils import canonicalize_name
+
+from gpuforge.audit import declared, layout, policy
+from gpuforge.audit.declared import Declared
+from gpuforge.audit.intent import Intent
+from gpuforge.audit.model import ElfObject, Preload, WheelFacts
+from gpuforge.toolkits import libraries
+
+Source = Literal["wheel", "sibling", "package", "system", "driver", "nobody"]
+Key = tuple[str, str]  # wheel, file
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Who supplies a NEEDED library."""
+
+    source: Source
+    object: ElfObject | None = None  # for "wheel" and "sibling"
+    package: str = ""  # for "package": the one that is declared, else the one that would have it
+    declared: Declared | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One NEEDED entry, resolved. `route` is how the library comes to be found; "" when it is not."""
+
+    loader: ElfObject
+    needed: str
+    provider: Provider
+    route: str = ""
+    preload: Preload | None = None  # the Python file that loads it beforehand
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSet:
+    """What one import, or one program, pulls into its process from the wheels given."""
+
+    root: ElfObject
+    objects: tuple[ElfObject, ...]
+
+
+@dataclass(frozen=True)
+class LinkGraph:
+    """Everything the rules judge."""
+
+    wheels: tuple[WheelFacts, ...]
+    edges: tuple[Edge, ...]
+    load_sets: tuple[LoadSet, ...]
+    declared: Mapping[str, Mapping[str, Declared]]  # wheel -> package -> how it is declared
+    intent: Intent | None = None
+    _users: dict[Key, list[Edge]] = field(default_factory=dict, init=False, repr=False)
+    _needs: dict[Key, list[Edge]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for edge in self.edges:
+            self._needs.setdefault(_key(edge.loader), []).append(edge)
+            if edge.provider.object is not None:
+                self._users.setdefault(_key(edge.provider.object), []).append(edge)
+
+    def of(self, wheel: WheelFacts) -> tuple[Edge, ...]:
+        """Return the edges whose loader is in a wheel."""
+        return tuple(edge for edge in self.edges if edge.loader.wheel == wheel.name)
+
+    def from_object(self, found: ElfObject) -> tuple[Edge, ...]:
+        """Return the edges that begin at an object: one for each of its NEEDED entries."""
+        return tuple(self._needs.get(_key(found), ()))
+
+    def users(self, found: ElfObject) -> tuple[Edge, ...]:
+        """Return the edges that an object is the target of."""
+        return tuple(self._users.get(_key(found), ()))
+
+
+def build(wheels: Iterable[WheelFacts], intent: Intent | None = None) -> LinkGraph:
+    """Resolve every NEEDED entry of every object in the wheels, load set by load set."""
+    held = tuple(wheels)
+    resolver = _Resolver(held)
+    objects = [o for w in held for o in w.objects if o.links]
+    sets = [resolver.load(root) for root in _roots(objects)]
+    reached = {_key(o) for s in sets for o in s.objects}
+    sets += [resolver.load(o) for o in objects if _key(o) not in reached]
+    return LinkGraph(held, tuple(resolver.edges.values()), tuple(sets), resolver.declared, intent)
+
+
+def _key(found: ElfObject) -> Key:
+    return found.wheel, found.file
+
+
+def _roots(objects: list[ElfObject]) -> list[ElfObject]:
+    wanted = {name for o in objects for name in o.needed if name not in (o.soname, o.name)}
+    return [o for o in objects if o.name not in wanted and (not o.soname or o.soname not in wanted)]
+
+
+def _cuda_major(wheel: WheelFacts) -> int | None:
+    """Return the CUDA major that a wheel's libraries are for, as far as SONAMEs of one major alone tell."""
+    known = [declared.candidates(name) for o in wheel.objects for name in o.needed]
+    majors = Counter(found[0].cuda for found in known if len({library.cuda for library in found}) == 1)
+    majors.pop(None, None)
+    return majors.most_common(1)[0][0] if majors else None
+
+
+class _Resolver:
+    """Walks load sets in the linker's order and remembers the best answer for each NEEDED entry."""
+
+    def __init__(self, wheels: tuple[WheelFacts, ...]) -> None:
+        self.edges: dict[tuple[str, str, str], Edge] = {}
+        self.declared = {wheel.name: declared.packages(wheel) for wheel in wheels}
+        self._majors = {wheel.name: _cuda_major(wheel) for wheel in wheels}
+        self._preloads = {wheel.name: wheel.preloads for wheel in wheels}
+        self._installed: dict[str, ElfObject] = {}
+        self._named: dict[str, list[ElfObject]] = {}
+        for found in (o for w in wheels for o in w.objects if o.links):
+            self._installed[layout.install_path(found.file)] = found
+            for name in dict.fromkeys((found.soname or found.name, found.name)):
+                self._named.setdefault(name, []).append(found)
+
+    def load(self, root: ElfObject) -> LoadSet:
+        """Load `root` as the linker does: breadth first, each name once."""
+        loaded: dict[str, ElfObject] = {name: root for name in (root.soname, root.name) if name}
+        order = [root]
+        queue: deque[tuple[ElfObject, tuple[ElfObject, ...]]] = deque([(root, ())])
+        while queue:
+            loader, ancestors = queue.popleft()
+            for name in loader.needed:
+                edge = self._edge(loader, name, ancestors, loaded)
+                key = (loader.wheel, loader.file, name)
+                if key not in self.edges or (edge.route and not self.edges[key].route):
+                    self.edges[key] = edge
+                found = edge.provider.object
+                if found is None or (not edge.route and not edge.preload):
+                    continue
+                if found not in order:
+                    order.append(found)
+                    queue.append((found, (loader, *ancestors)))
+                for known in (name, found.soname):
+                    loaded.setdefault(known, found)
+        return LoadSet(root, tuple(order))
+
+    def _edge(
+        self, loader: ElfObject, name: str, ancestors: tuple[ElfObject, ...], loaded: Mapping[str, ElfObject]
+    ) -> Edge:
+        if name in loaded:
+            found = loaded[name]
+            return Edge(loader, name, self._of_object(loader, found), f"loaded before it by {found.name}")
+        packages = declared.candidates(name)
+        for entry in layout.search(loader, ancestors):
+            if installed := self._installed.get(posixpath.join(entry.folder, name)):
+                return Edge(loader, name, self._of_object(loader, installed), entry.why)
+            for library in packages:
+                if entry.folder == f"{layout.SITE}/{library.folder}":
+                    preload = self._preload(loader.wheel, name)
+                    return Edge(loader, name, self._of_package(loader, packages, library), entry.why, preload)
+        if policy.is_system(name):
+            return Edge(loader, name, Provider("system"), "the system")
+        if libraries.is_driver(name):
+            return Edge(loader, name, Provider("driver"), "the driver")
+        return self._unrouted(loader, name, packages)
+
+    def _unrouted(self, loader: ElfObject, name: str, packages: tuple[declared.Library, ...]) -> Edge:
+        preload = None if loader.program else self._preload(loader.wheel, name)
+        for found in self._named.get(name, ()):
+            if found.wheel == loader.wheel and found.name == name:
+                return Edge(loader, name, Provider("wheel", found), preload=preload)
+        if packages:
+            provider = self._of_package(loader, packages, None)
+            loader_package = provider.declared.loaded_by if provider.declared else ""
+            route = f"import {loader_package}" if loader_package else ""
+            return Edge(loader, name, provider, route, preload)
+        if others := self._named.get(name):
+            return Edge(loader, name, self._of_object(loader, others[0]), preload=preload)
+        if namesake := self._namesake(loader.wheel, name):
+            return Edge(
+                loader,
+                name,
+                Provider("package", package=namesake.package, declared=namesake),
+                f"import {namesake.package}",
+            )
+        return Edge(loader, name, Provider("nobody"), preload=preload)
+
+    def _namesake(self, wheel: str, name: str) -> Declared | None:
+        """Return the required package that is called like a library: libcudf-cu12 has libcudf.so, and loads it."""
+        stem = canonicalize_name(name.partition(".so")[0])
+        for package, known in self.declared[wheel].items():
+            plain = re.sub(r"-cu\d+$", "", package)
+            if plain in (stem, stem.removeprefix("lib")):
+                return known
+        return None
+
+    def _of_object(self, loader: ElfObject, found: ElfObject) -> Provider:
+        return Provider("wheel" if found.wheel == loader.wheel else "sibling", found)
+
+    def _of_package(
+        self, loader: ElfObject, packages: tuple[declared.Library, ...], reached: declared.Library | None
+    ) -> Provider:
+        known = self.declared[loader.wheel]
+        order = [p for p in packages if reached is None or p.folder == reached.folder]
+        for library in order:
+            if library.package in known:
+                return Provider("package", package=library.package, declared=known[library.package])
+        major = self._majors[loader.wheel]
+        likely = [p for p in order if p.cuda == major] or order
+        return Provider("package", package=likely[-1].package)
+
+    def _preload(self, wheel: str, name: str) -> Preload | None:
+        """Return the Python file of a wheel that says it loads this library."""
+        stem = name.partition(".so")[0].removeprefix("lib")
+        for preload in self._preloads[wheel]:
+            if _covers(preload, name, stem, self.declared[wheel]):
+                return preload
+        return None
+
+
+def _covers(preload: Preload, name: str, stem: str, known: Mapping[str, Declared]) -> bool:
+    packages = declared.candidates(name)
+    if preload.pathfinder and packages:
+        return True
+    if preload.everything and any(library.package in known for library in packages):
+        return True
+    return stem in preload.names or name in preload.names

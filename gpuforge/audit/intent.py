@@ -1,0 +1,84 @@
+"""What the manifest promises of a wheel, in the words of the audit; the rules see this and no manifest."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuforge.errors import UsageError
+
+if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
+    from gpuforge.manifest.load import ManifestFile
+
+
+@dataclass(frozen=True, slots=True)
+class HostOnly:
+    """A host-only object: its name and the patterns of its files in the wheel."""
+
+    name: str
+    patterns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a wheel should be, by its manifest."""
+
+    cubins: tuple[str, ...]  # "sm_80"; empty when it cannot be known which toolkit built it
+    ptx: tuple[str, ...]  # "compute_120"
+    host_only: tuple[HostOnly, ...]
+    kernel_sets: tuple[str, ...]  # the fallback objects of kind "module", by name
+    source_sets: tuple[str, ...]  # the user-compiled objects, by name
+    linkage: str = "pip"
+
+
+def of(source: ManifestFile, cuda: str | None = None) -> Intent:
+    """Read a manifest's promises for the toolkit `cuda` (the key of its table).
+
+    Without a key the manifest's only toolkit counts; where it has several, nothing is said of architectures.
+    Raises UsageError for a key that it does not have.
+    """
+    manifest = source.manifest
+    versions = manifest.cuda.versions
+    if cuda is not None and cuda not in versions:
+        raise UsageError.of(
+            f"the manifest has no CUDA version {cuda}",
+            hint=f"it has {', '.join(versions) or 'none'}",
+            place=source.place("cuda"),
+        )
+    key = cuda or (next(iter(versions)) if len(versions) == 1 else None)
+    cubins: list[str] = []
+    ptx: list[str] = []
+    if key is not None:
+        table = versions[key]
+        cubins = [f"sm_{arch.removesuffix('+ptx')}" for arch in table.archs]
+        ptx = [f"compute_{a.removesuffix('+ptx')}" for a in table.archs if a.endswith("+ptx")]
+        ptx += [f"compute_{table.ptx}"] if table.ptx else []
+    return Intent(
+        cubins=tuple(cubins),
+        ptx=tuple(dict.fromkeys(ptx)),
+        host_only=tuple(HostOnly(o.name, o.files) for o in manifest.objects if o.role == "host-only"),
+        kernel_sets=tuple(o.name for o in manifest.objects if o.role == "fallback" and o.kind == "module"),
+        source_sets=tuple(o.name for o in manifest.objects if o.role == "user-compiled"),
+        linkage=manifest.cuda.linkage,
+    )
+
+
+def matches(pattern: str, file: str) -> bool:
+    """Match a file of a wheel against a pattern, in which `**` crosses folders, and `*` and `?` do not."""
+    regex = ""
+    for part in re.findall(r"\*\*/|\*\*|\*|\?|\[[^\]]+\]|.", pattern):
+        match part:
+            case "**/":
+                regex += "(?:.*/)?"
+            case "**":
+                regex += ".*"
+            case "*":
+                regex += "[^/]*"
+            case "?":
+                regex += "[^/]"
+            case _ if part.startswith("[") and len(part) > 1:
+                regex += "[" + part[1:-1].replace("!", "^", 1) + "]" if part[1] == "!" else part
+            case _:
+                regex += re.escape(part)
+    return re.fullmatch(regex, file) is not None

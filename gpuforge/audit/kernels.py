@@ -1,0 +1,60 @@
+"""Read the kernel sets and source sets that gpuforge itself puts into wheels (`<import>/_gpuforge/...`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+
+from gpuforge.audit.inflate import Archive, Member
+from gpuforge.audit.model import KernelSet, SourceSet
+
+_INDEX = re.compile(r"(.*_gpuforge/kernels/[^/]+)/index\.json")
+_RECIPE = re.compile(r"(.*_gpuforge/sources/[^/]+)/recipe\.json")
+_LARGEST_INDEX = 16 << 20  # bytes
+
+
+def kernel_sets(archive: Archive) -> Iterator[KernelSet]:
+    """Yield every kernel set, with the sha256 of each of its files. Raises MalformedError for a broken archive."""
+    for member, folder in _found(archive, _INDEX):
+        index, problem = _json(archive, member)
+        yield KernelSet(folder, index, _digests(archive, folder, member), problem)
+
+
+def source_sets(archive: Archive) -> Iterator[SourceSet]:
+    """Yield every set of user-compiled sources. Raises MalformedError for a broken archive."""
+    for member, folder in _found(archive, _RECIPE):
+        recipe, problem = _json(archive, member)
+        yield SourceSet(folder, recipe, _digests(archive, folder, member), problem)
+
+
+def _found(archive: Archive, pattern: re.Pattern[str]) -> Iterator[tuple[Member, str]]:
+    for member in archive.members:
+        if match := pattern.fullmatch(member.name):
+            yield member, match[1]
+
+
+def _digests(archive: Archive, folder: str, index: Member) -> dict[str, str]:
+    return {
+        m.name.removeprefix(f"{folder}/"): _sha256(archive, m)
+        for m in archive.members
+        if m.name.startswith(f"{folder}/") and m.name != index.name
+    }
+
+
+def _json(archive: Archive, member: Member) -> tuple[dict[str, object], str]:
+    if member.size > _LARGEST_INDEX:
+        return {}, f"it is {member.size} bytes long"
+    try:
+        value = json.loads(archive.data(member))
+    except (ValueError, RecursionError) as error:
+        return {}, f"it is not JSON ({error})"
+    return (value, "") if isinstance(value, dict) else ({}, "it is not a JSON object")
+
+
+def _sha256(archive: Archive, member: Member) -> str:
+    digest = hashlib.sha256()
+    for chunk in archive.chunks(member):
+        digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,59 @@
+"""Where a wheel's files come to lie, and where the dynamic linker would look from there. Nothing is installed.
+
+Paths are virtual: `/env` is the environment, `/env/lib/python/site-packages` its packages.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gpuforge.audit.model import ElfObject
+
+SITE = "/env/lib/python/site-packages"
+_DATA = re.compile(r"[^/]+-[^/]+\.data/(purelib|platlib|data|scripts|headers)/(.+)")
+_SCHEME = {"purelib": SITE, "platlib": SITE, "data": "/env", "scripts": "/env/bin", "headers": "/env/include"}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchEntry:
+    """One folder that the linker looks into for an object, and why: "RUNPATH $ORIGIN/../x"."""
+
+    folder: str
+    why: str
+
+
+def install_path(member: str) -> str:
+    """Return where pip puts a member of a wheel (binary distribution format, "The .data directory")."""
+    match = _DATA.fullmatch(member)
+    return f"{_SCHEME[match[1]]}/{match[2]}" if match else f"{SITE}/{member}"
+
+
+def entries(path: str | None) -> tuple[str, ...]:
+    """Split an RPATH or RUNPATH; an empty one has no entries, as in glibc (elf/dl-load.c, decompose_rpath)."""
+    return tuple(path.split(":")) if path else ()
+
+
+def search(loader: ElfObject, ancestors: Iterable[ElfObject]) -> Iterator[SearchEntry]:
+    """Yield the folders in which glibc looks for what `loader` needs, in order, before the system's own.
+
+    An object with a RUNPATH uses that alone; one without uses its own RPATH and those of the objects that
+    led to it, as far as they have no RUNPATH (ld.so(8)). Entries that lead nowhere fixed are left out.
+    """
+    if loader.runpath:
+        yield from _folders(loader, loader.runpath, "RUNPATH")
+        return
+    for index, found in enumerate((loader, *ancestors)):
+        if found.rpath and not found.runpath:
+            note = f" of {found.name}" if index else ""
+            yield from _folders(found, found.rpath, "RPATH", note)
+
+
+def _folders(found: ElfObject, path: str, kind: str, note: str = "") -> Iterator[SearchEntry]:
+    origin = posixpath.dirname(install_path(found.file))
+    for entry in entries(path):
+        folder = entry.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
+        if folder.startswith("/") and "$" not in folder:
+            yield SearchEntry(posixpath.normpath(folder), f"{kind} {entry}{note}")

@@ -1,0 +1,213 @@
+"""The values that the audit is about: objects, device code, wheels, findings. Data only; readers make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gpuforge.errors import ActionError
+
+Severity = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+
+class MalformedError(ActionError):
+    """Bytes that are not what their header says: the only error that the audit's readers raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One image in a fatbin container."""
+
+    kind: str  # "cubin", "ptx", "lto-ir"; "kind-N" for one that is not known
+    arch: str  # "sm_90a" for cubins, "compute_90" for PTX and LTO-IR
+    isa: str  # the PTX ISA, "8.7"; "" for other kinds
+    size: int  # bytes, unpacked
+    stored: int  # bytes in the file
+    compression: Literal["none", "lz4", "zstd"] = "none"
+    toolkit: str = ""  # the CUDA version that wrote it, "13.0"; "" where finding out is not cheap
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One fatbin container, wherever it lies in a file."""
+
+    offset: int
+    size: int  # bytes, with its header
+    entries: tuple[Entry, ...]
+    section: str = ""  # the ELF section that holds it; "" for a standalone file
+    damaged: bool = False  # its entries do not add up to its size
+
+    @property
+    def cubins(self) -> frozenset[str]:
+        """The real architectures it has machine code for."""
+        return frozenset(e.arch for e in self.entries if e.kind == "cubin")
+
+    @property
+    def ptx(self) -> frozenset[str]:
+        """The virtual architectures it has PTX for."""
+        return frozenset(e.arch for e in self.entries if e.kind == "ptx")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCode:
+    """The GPU code of one file."""
+
+    file: str
+    containers: tuple[Container, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An ELF section."""
+
+    name: str
+    offset: int
+    size: int  # bytes in the file; 0 for what has none (.bss)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionNeed:
+    """The symbol versions that an object wants from one library (`.gnu.version_r`)."""
+
+    library: str
+    versions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ElfObject:
+    """What one ELF file says of itself; `file` is its name in `wheel` (the wheel's file name)."""
+
+    wheel: str
+    file: str
+    size: int
+    bits: int
+    machine: int
+    type: int  # e_type: 1 relocatable, 2 executable, 3 shared object
+    dynamic: tuple[tuple[int, int], ...] = ()  # every (tag, value) before DT_NULL
+    soname: str = ""
+    needed: tuple[str, ...] = ()
+    rpath: str | None = None  # as written, entries joined by ":"
+    runpath: str | None = None
+    interpreter: str = ""
+    version_needs: tuple[VersionNeed, ...] = ()
+    version_definitions: tuple[str, ...] = ()
+    stack: int | None = None  # p_flags of PT_GNU_STACK; None without one
+    build_id: str = ""
+    comment: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    markers: frozenset[str] = frozenset()  # "static-cudart", "nvhpc", "python-module"
+    containers: tuple[Container, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The file's own name, without its folder."""
+        return self.file.rpartition("/")[2]
+
+    @property
+    def links(self) -> bool:
+        """True for what the dynamic linker loads: shared objects and dynamic programs."""
+        return self.type in (2, 3) and bool(self.dynamic)
+
+    @property
+    def program(self) -> bool:
+        """True for what is started rather than loaded."""
+        return self.type == 2 or bool(self.interpreter)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSet:
+    """A set of compiled kernels in the wheel, with its index as read; `problem` says why it could not be."""
+
+    folder: str
+    index: Mapping[str, object]
+    digests: Mapping[str, str]  # sha256 of each file in the folder, by its name there
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSet:
+    """The sources and the recipe of a user-compiled object in the wheel."""
+
+    folder: str
+    recipe: Mapping[str, object]
+    digests: Mapping[str, str]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preload:
+    """A Python file of the wheel that loads shared libraries by itself."""
+
+    file: str
+    pathfinder: bool  # through cuda-pathfinder
+    everything: bool  # it loads into the global scope what a list elsewhere names
+    names: frozenset[str]  # the libraries and words it speaks of, without "lib" and ".so"
+
+
+@dataclass(frozen=True, slots=True)
+class WheelFacts:
+    """Everything read from one wheel; rules see nothing else of it."""
+
+    name: str  # the wheel's file name
+    size: int
+    project: str  # normalized; "" when the file name does not say
+    version: str
+    file_tags: tuple[str, ...]  # "cp311-cp311-manylinux_2_17_x86_64", expanded and sorted
+    wheel_tags: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    members: Mapping[str, int] = field(default_factory=dict)  # name -> size in bytes
+    record: Mapping[str, tuple[str, int | None]] | None = None  # name -> (hash, size); None without a RECORD
+    objects: tuple[ElfObject, ...] = ()
+    device: tuple[DeviceCode, ...] = ()  # every file with GPU code, ELF or not
+    kernels: tuple[KernelSet, ...] = ()
+    sources: tuple[SourceSet, ...] = ()
+    preloads: tuple[Preload, ...] = ()
+    metadata_problems: tuple[str, ...] = ()
+    damaged: Mapping[str, str] = field(default_factory=dict)  # member -> why it cannot be read
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platform tags of the file name."""
+        return tuple(dict.fromkeys(tag.rpartition("-")[2] for tag in self.file_tags))
+
+
+NEEDED_BY = ", NEEDED by "
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One cause, and everything it is true of. `message` is the cause; what differs by file is in `subject`.
+
+    Subjects that differ only in what follows NEEDED_BY become one line when findings are joined.
+    """
+
+    code: str
+    severity: Severity
+    wheel: str
+    files: tuple[str, ...]
+    subject: tuple[str, ...]  # one line each: the thing, and what there is to say of it
+    message: str
+    remedy: str
+
+    @property
+    def file(self) -> str:
+        """The first of its files; "" when it is about the wheel as a whole."""
+        return self.files[0] if self.files else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A finding that was accepted, and why."""
+
+    finding: Finding
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Something that was looked at and holds."""
+
+    topic: str
+    text: str

@@ -1,0 +1,121 @@
+"""What the platform promises: the manylinux policies that auditwheel ships, asked about one object at a time.
+
+Data: auditwheel's own `manylinux-policy.json` (PEP 600 and the profiles kept by the auditwheel project).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from gpuforge.audit.model import ElfObject
+
+_TAG = re.compile(r"(manylinux(?:1|2010|2014|_\d+_\d+)|linux|musllinux_\d+_\d+)_(\w+)")
+_VERSION = re.compile(r"([A-Z]+)_(.+)")
+_LOADER = re.compile(r"ld(-linux.*|64|)\.so\.\d+|ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1|linux-vdso\.so\.1")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One manylinux policy: what every machine that accepts its tag has."""
+
+    name: str  # "manylinux_2_17"
+    aliases: tuple[str, ...]
+    versions: Mapping[str, Mapping[str, frozenset[str]]]  # machine -> "GLIBC" -> {"2.2.5", ...}
+    libraries: frozenset[str]
+
+    @property
+    def glibc(self) -> tuple[int, int]:
+        """The glibc version that gives it its name."""
+        _, major, minor = self.name.split("_")
+        return int(major), int(minor)
+
+    def missing(self, found: ElfObject, machine: str) -> tuple[str, ...]:
+        """List the versioned symbols that an object wants and this policy does not promise, as `GLIBC_2.34`."""
+        promised = self.versions.get(machine)
+        if promised is None:
+            return ()
+        return tuple(
+            version
+            for need in found.version_needs
+            if need.library in self.libraries or _LOADER.fullmatch(need.library)
+            for version in need.versions
+            if (parts := _VERSION.fullmatch(version))
+            and parts[1] in promised
+            and parts[2] not in promised[parts[1]]
+        )
+
+
+@cache
+def policies() -> tuple[Policy, ...]:
+    """Return all manylinux policies, the most widely accepted (the oldest) first."""
+    raw = json.loads((files("auditwheel.policy") / "manylinux-policy.json").read_text())
+    found = [
+        Policy(
+            name=p["name"],
+            aliases=tuple(p["aliases"]),
+            versions={
+                machine: {name: frozenset(versions) for name, versions in table.items()}
+                for machine, table in p["symbol_versions"].items()
+            },
+            libraries=frozenset(p["lib_whitelist"]),
+        )
+        for p in raw
+        if p["name"].startswith("manylinux_")
+    ]
+    return tuple(sorted(found, key=lambda policy: policy.glibc))
+
+
+def of_tag(tag: str) -> tuple[Policy | None, str]:
+    """Return the policy and the machine of a platform tag; no policy for one that promises nothing known."""
+    parts = _TAG.fullmatch(tag)
+    if parts is None:
+        return None, ""
+    return next((p for p in policies() if parts[1] == p.name or parts[1] in p.aliases), None), parts[2]
+
+
+def fitting(objects: Iterable[ElfObject], machine: str) -> Policy | None:
+    """Return the oldest policy that promises everything these objects want; None when none does."""
+    held = list(objects)
+    fits = (p for p in policies() if machine in p.versions)
+    return next((p for p in fits if not any(p.missing(o, machine) for o in held)), None)
+
+
+@cache
+def system_libraries() -> frozenset[str]:
+    """Return the SONAMEs that some policy expects on every machine."""
+    return frozenset(name for policy in policies() for name in policy.libraries)
+
+
+def is_system(soname: str) -> bool:
+    """Say whether the platform itself brings this library."""
+    return soname in system_libraries() or _LOADER.fullmatch(soname) is not None
+
+
+def outside(objects: Iterable[ElfObject]) -> frozenset[str]:
+    """Return what is NEEDED and comes neither from these objects nor from the platform."""
+    held = list(objects)
+    inside = {name for o in held for name in (o.soname, o.name)}
+    return frozenset(n for o in held for n in o.needed if n not in inside and not is_system(n))
+
+
+def floors(objects: Iterable[ElfObject]) -> dict[str, tuple[str, str]]:
+    """Return the highest GLIBC, GLIBCXX and CXXABI version wanted, each with the file that wants it."""
+    best: dict[str, tuple[tuple[int, ...], str, str]] = {}
+    for name, numbers, file in _wanted(objects):
+        if name not in best or numbers > best[name][0]:
+            best[name] = (numbers, ".".join(map(str, numbers)), file)
+    return {name: (version, file) for name, (_, version, file) in best.items()}
+
+
+def _wanted(objects: Iterable[ElfObject]) -> Iterator[tuple[str, tuple[int, ...], str]]:
+    for found in objects:
+        for need in found.version_needs:
+            for version in need.versions:
+                parts = re.fullmatch(r"(GLIBC|GLIBCXX|CXXABI)_(\d+(?:\.\d+)*)", version)
+                if parts and (is_system(need.library)):
+                    yield parts[1], tuple(map(int, parts[2].split("."))), found.file

@@ -1,0 +1,37 @@
+"""Find the Python code of a wheel that loads shared libraries by itself, before the linker would look for them.
+
+A reading of text, not of behaviour: it says "this file loads such libraries", never that it always does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuforge.audit.inflate import Archive
+from gpuforge.audit.model import Preload
+
+_LOADS = re.compile(rb"\bCDLL\(|\bLoadLibrary\(|\bload_nvidia_dynamic_lib\(")
+_NAMES = re.compile(rb"\blib(\w+)\.so|[\"'](?:lib)?([A-Za-z]\w+)[\"']")
+_LARGEST = 4 << 20  # bytes; larger Python files are data
+
+
+def loaders(archive: Archive) -> tuple[Preload, ...]:
+    """List the Python files of a wheel that load libraries, with the names they speak of. Raises MalformedError."""
+    return tuple(_loaders(archive))
+
+
+def _loaders(archive: Archive) -> Iterator[Preload]:
+    for member in archive.members:
+        if not member.name.endswith(".py") or member.size > _LARGEST:
+            continue
+        text = archive.data(member)
+        if not _LOADS.search(text):
+            continue
+        names = {a or b for a, b in _NAMES.findall(text)}
+        yield Preload(
+            file=member.name,
+            pathfinder=b"load_nvidia_dynamic_lib(" in text,
+            everything=b"RTLD_GLOBAL" in text and b"CDLL(" in text,
+            names=frozenset(name.decode("ascii", "replace") for name in names),
+        )

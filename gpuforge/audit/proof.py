@@ -1,0 +1,100 @@
+"""What was looked at in a wheel and holds: the other half of a report, said where no finding contradicts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import policy
+from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.model import Finding, Proof, WheelFacts
+from gpuforge.audit.rules import host_only
+from gpuforge.audit.rules.architectures import own_code
+
+_SOURCES = {
+    "wheel": "in the wheel",
+    "sibling": "in a wheel beside it",
+    "package": "of other packages",
+    "system": "of the system",
+    "driver": "of the driver",
+}
+
+
+def proofs(graph: LinkGraph, wheel: WheelFacts, findings: tuple[Finding, ...]) -> tuple[Proof, ...]:
+    """List what holds of a wheel, given its findings."""
+    codes = {f.code for f in findings if f.severity != "info"}
+    found = [*_providers(graph, wheel, codes), *_device(wheel, graph, codes), *_platform(wheel, codes)]
+    found += _roles(graph, wheel, codes)
+    found += _kernels(wheel, codes)
+    return tuple(found)
+
+
+def _providers(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
+    if codes & {"GF201", "GF202", "GF203", "GF204"} or not any(o.links for o in wheel.objects):
+        return
+    edges = graph.of(wheel)
+    sources: dict[str, set[str]] = {}
+    packages: dict[str, dict[str, None]] = {}
+    for edge in edges:
+        sources.setdefault(edge.provider.source, set()).add(edge.needed)
+        if edge.provider.source == "package" and edge.route:
+            packages.setdefault(_provided(edge), {})[edge.needed] = None
+    counts = [f"{len(sources[source])} {words}" for source, words in _SOURCES.items() if source in sources]
+    yield Proof("providers", f"every NEEDED library is found: {', '.join(counts) or 'none is needed'}")
+    for provided, names in packages.items():
+        yield Proof("providers", f"{', '.join(names)} ← {provided}")
+
+
+def _provided(edge: Edge) -> str:
+    known = edge.provider.declared
+    extra = f" (extra {known.extra})" if known and known.extra else ""
+    return f"{edge.provider.package}{extra}, by {edge.route}"
+
+
+def _device(wheel: WheelFacts, graph: LinkGraph, codes: set[str]) -> Iterator[Proof]:
+    by_images: dict[str, tuple[int, int]] = {}
+    for code in own_code(wheel):
+        for container in code.containers:
+            cubins = sorted(container.cubins, key=_number)
+            ptx = sorted({f"{e.arch} (PTX {e.isa})" for e in container.entries if e.kind == "ptx"})
+            text = " ".join(cubins) + (f" + {', '.join(ptx)}" if ptx else ", no PTX")
+            files, containers = by_images.get(text, (0, 0))
+            by_images[text] = (files, containers + 1)
+    if by_images:
+        promised = (
+            " as declared" if graph.intent and graph.intent.cubins and not codes & {"GF401", "GF402"} else ""
+        )
+        lines = [f"{count} of {text}" for text, (_, count) in by_images.items()]
+        yield Proof("GPU code", f"fatbin containers{promised}: " + "; ".join(lines))
+
+
+def _number(arch: str) -> tuple[int, str]:
+    digits = "".join(c for c in arch if c.isdigit())
+    return int(digits or 0), arch
+
+
+def _platform(wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
+    floors = policy.floors(o for o in wheel.objects if o.links)
+    promises = [tag for tag in wheel.platforms if policy.of_tag(tag)[0]]
+    if "GF501" in codes or not floors or not promises:
+        return
+    texts = [f"{name} {version} ({file.rpartition('/')[2]})" for name, (version, file) in floors.items()]
+    yield Proof("platform", f"{', '.join(promises)} holds; highest wanted: {', '.join(texts)}")
+
+
+def _roles(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
+    if graph.intent is None or codes & {"GF601", "GF602"}:
+        return
+    for promised in graph.intent.host_only:
+        files = sorted(host_only.files_of(promised, wheel))
+        shown = ", ".join(f.rpartition("/")[2] for f in files[:3]) + (" …" if len(files) > 3 else "")
+        text = f"{promised.name}: no GPU code, no libcudart, no GPU compiler's runtime in {len(files)} files ({shown})"
+        yield Proof("host-only", text)
+
+
+def _kernels(wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
+    if wheel.kernels and "GF701" not in codes:
+        names = ", ".join(held.folder.rpartition("/")[2] for held in wheel.kernels)
+        yield Proof("kernel sets", f"{names}: files and images match the index")
+    if wheel.sources and "GF702" not in codes:
+        names = ", ".join(held.folder.rpartition("/")[2] for held in wheel.sources)
+        yield Proof("sources", f"{names}: files match the recipe")

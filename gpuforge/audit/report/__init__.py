@@ -1,0 +1,1 @@
+"""Renderers of an audit's report: values never render themselves."""

@@ -1,0 +1,71 @@
+"""GF401: architectures that are declared and not embedded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import declared
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Container, DeviceCode, Finding, Severity, WheelFacts
+from gpuforge.toolkits import libraries
+
+CODE = "GF401"
+SEVERITY: Severity = "error"
+TITLE = "a declared GPU architecture is not in every fatbin container"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare each container with the manifest's architectures; a union over containers proves nothing."""
+    intent = graph.intent
+    if intent is None or not intent.cubins:
+        return
+    for wheel in graph.wheels:
+        own = list(own_code(wheel))
+        if not own:
+            yield _nothing(wheel)
+        for code in own:
+            judged = [c for c in code.containers if c.cubins]
+            for arch in intent.cubins:
+                lacking = sum(arch not in c.cubins for c in judged)
+                if lacking:
+                    yield _lacking(wheel, code, arch, lacking, len(judged))
+
+
+def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
+    """Yield the GPU code that the project itself compiled: not that of grafted CUDA libraries."""
+    for code in wheel.device:
+        name = libraries.plain_name(code.file.rpartition("/")[2])
+        if not declared.candidates(name):
+            yield code
+
+
+def relocatable(container: Container) -> bool:
+    """Say whether a container is the input of a device link, which is kept beside its result."""
+    return container.section == "__nv_relfatbin"
+
+
+def _lacking(wheel: WheelFacts, code: DeviceCode, arch: str, lacking: int, total: int) -> Finding:
+    count = "no container" if lacking == total else f"only {total - lacking} of {total} containers"
+    return Finding(
+        CODE,
+        SEVERITY,
+        wheel.name,
+        files=(code.file,),
+        subject=(f"{code.file}: {count} with {arch}",),
+        message="architectures that the manifest declares are not embedded: such a GPU runs these kernels by JIT from "
+        "PTX, or not at all",
+        remedy="see that the build passes the declared architectures on (CMAKE_CUDA_ARCHITECTURES), or declare those "
+        "that it has",
+    )
+
+
+def _nothing(wheel: WheelFacts) -> Finding:
+    return Finding(
+        CODE,
+        "warning",
+        wheel.name,
+        files=(),
+        subject=("the whole wheel",),
+        message="the manifest declares GPU architectures and the wheel has no GPU code of its own",
+        remedy="see that the build compiles its kernels, and that the wheel packs them",
+    )

@@ -1,0 +1,28 @@
+"""GF503: objects that ask for an executable stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+
+CODE = "GF503"
+SEVERITY: Severity = "error"
+TITLE = "an object asks for an executable stack"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find objects whose PT_GNU_STACK segment has the flag for execution."""
+    for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
+        if found.stack is not None and found.stack & 1:
+            yield Finding(
+                CODE,
+                SEVERITY,
+                found.wheel,
+                files=(found.file,),
+                subject=(found.file,),
+                message="objects ask for an executable stack: from glibc 2.41 on such a library cannot be loaded into "
+                "a running process, and hardened kernels refuse such a program",
+                remedy="link with -z noexecstack, or clear the flag with patchelf --clear-execstack",
+            )

@@ -1,0 +1,50 @@
+"""GF204: the library is declared, but for another CUDA major."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import declared
+from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.model import NEEDED_BY, Finding, Severity
+from gpuforge.audit.rules.rule import variant_family
+
+CODE = "GF204"
+SEVERITY: Severity = "error"
+TITLE = "the requirements bring another CUDA major than the one that is NEEDED"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find edges to a CUDA library whose sibling of another major is what pip would install."""
+    for edge in graph.edges:
+        if edge.provider.source != "package" or edge.provider.declared or edge.preload:
+            continue
+        brought = graph.declared[edge.loader.wheel]
+        for package in sorted(declared.other_majors(edge.needed) & brought.keys()):
+            if _chosen_from(graph, edge):
+                continue
+            line = brought[package].line
+            yield Finding(
+                CODE,
+                SEVERITY,
+                edge.loader.wheel,
+                files=(edge.loader.file,),
+                subject=(f"{edge.needed}, where {line!r} brings {package}{NEEDED_BY}{edge.loader.file}",),
+                message="the libraries that the requirements bring are of another CUDA major than those that "
+                "are NEEDED",
+                remedy="require the packages of the CUDA major that the wheel was built with, and bound the versions "
+                "of what brings them",
+            )
+            break
+
+
+def _chosen_from(graph: LinkGraph, edge: Edge) -> bool:
+    """Say whether an object is one of several for different CUDA versions, of which another one fits."""
+    family, stem = variant_family(edge.loader), edge.needed.partition(".so")[0]
+    return bool(family) and any(
+        other.provider.declared is not None
+        and other.needed.partition(".so")[0] == stem
+        and variant_family(other.loader) == family
+        for other in graph.edges
+        if other.loader.wheel == edge.loader.wheel
+    )

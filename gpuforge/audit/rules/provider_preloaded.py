@@ -1,0 +1,39 @@
+"""GF205: libraries that only the package's own Python code brings in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import NEEDED_BY, Finding, Severity
+
+CODE = "GF205"
+SEVERITY: Severity = "warning"
+TITLE = "a NEEDED library is found only because Python code loads it before"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find edges without a route whose library some Python file of the wheel speaks of loading."""
+    for edge in graph.edges:
+        if edge.route or edge.preload is None:
+            continue
+        known = edge.provider.declared
+        lacking = edge.provider.source == "package" and known is None and not edge.preload.pathfinder
+        if edge.provider.object is not None:
+            where = "in this wheel"
+        elif known is None:
+            where = "declared by no requirement"
+        else:
+            where = f"of {known.package}" + (f", in the extra [{known.extra}]" if known.extra else "")
+        yield Finding(
+            CODE,
+            SEVERITY if lacking else "info",
+            edge.loader.wheel,
+            files=(edge.loader.file,),
+            subject=(f"{edge.needed} ({where}){NEEDED_BY}{edge.loader.file}",),
+            message=f"no search path leads to these libraries; {edge.preload.file} loads them before they are "
+            "needed" + (", from wherever it finds them: no requirement brings them" if lacking else ""),
+            remedy="declare the packages in Requires-Dist, always or in an extra"
+            if lacking
+            else "nothing, as long as that code runs before each of these objects is imported",
+        )

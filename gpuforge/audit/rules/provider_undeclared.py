@@ -1,0 +1,31 @@
+"""GF203: libraries that the RUNPATH finds and no requirement installs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import declared
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+
+CODE = "GF203"
+SEVERITY: Severity = "error"
+TITLE = "a NEEDED library is looked for in a package that is not declared"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find edges that a search path leads to a pip package which no Requires-Dist line brings."""
+    for edge in graph.edges:
+        if edge.provider.source != "package" or edge.provider.declared or not edge.route or edge.preload:
+            continue
+        if declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
+            continue  # GF204
+        yield Finding(
+            CODE,
+            SEVERITY,
+            edge.loader.wheel,
+            files=(edge.loader.file,),
+            subject=(f"{edge.needed} of {edge.provider.package}, by {edge.route} of {edge.loader.file}",),
+            message="search paths lead to packages that are not declared: pip does not install them with this wheel",
+            remedy="declare the packages in Requires-Dist, always or in an extra",
+        )

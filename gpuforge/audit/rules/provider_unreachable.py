@@ -1,0 +1,49 @@
+"""GF202: NEEDED libraries that are there, but not where the linker looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.model import NEEDED_BY, Finding, Severity
+from gpuforge.audit.rules.rule import may_be_loaded
+
+CODE = "GF202"
+SEVERITY: Severity = "error"
+TITLE = "a NEEDED library is provided, but no RPATH or RUNPATH leads to it"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find edges whose provider is known and whose route is not, unless Python code loads the library first."""
+    for edge in graph.edges:
+        if edge.route or edge.preload:
+            continue
+        if edge.provider.object is not None:
+            yield _inside(graph, edge)
+        elif edge.provider.declared is not None:
+            yield Finding(
+                CODE,
+                SEVERITY,
+                edge.loader.wheel,
+                files=(edge.loader.file,),
+                subject=(f"{edge.needed} of {edge.provider.package}{NEEDED_BY}{edge.loader.file}",),
+                message="libraries of declared packages cannot be found: no RPATH or RUNPATH leads to the folder where "
+                "pip puts them, and nothing loads them before",
+                remedy="give the objects a RUNPATH relative to $ORIGIN that ends in the package's folder",
+            )
+
+
+def _inside(graph: LinkGraph, edge: Edge) -> Finding:
+    target = edge.provider.object
+    loaded = may_be_loaded(graph, edge)
+    return Finding(
+        CODE,
+        "warning" if loaded else SEVERITY,
+        edge.loader.wheel,
+        files=(edge.loader.file,),
+        subject=(f"{edge.needed} at {target.file if target else ''}{NEEDED_BY}{edge.loader.file}",),
+        message="libraries of the wheel itself are found only if something else has loaded them before"
+        if loaded
+        else "libraries of the wheel itself cannot be found by what needs them",
+        remedy="give the objects a RUNPATH relative to $ORIGIN that ends in the library's folder",
+    )

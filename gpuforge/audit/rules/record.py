@@ -1,0 +1,51 @@
+"""GF703: a RECORD that is not the list of the wheel's files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+
+CODE = "GF703"
+SEVERITY: Severity = "warning"
+TITLE = "RECORD does not match the wheel's files"
+_UNLISTED = (
+    "/RECORD",
+    "/RECORD.jws",
+    "/RECORD.p7s",
+)  # PyPA, "The signed wheel file": not listed, or without a hash
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare RECORD with the archive: the names, and the sizes where it has them."""
+    for wheel in graph.wheels:
+        problems = list(_problems(wheel))
+        if problems:
+            yield Finding(
+                CODE,
+                SEVERITY,
+                wheel.name,
+                files=tuple(file for file, _ in problems),
+                subject=tuple(f"{file}: {problem}" for file, problem in problems),
+                message="RECORD is not the list of the wheel's files: an installer may refuse it, and cannot uninstall "
+                "all of it",
+                remedy="write RECORD anew after the last change (`wheel pack` does)",
+            )
+
+
+def _problems(wheel: WheelFacts) -> Iterator[tuple[str, str]]:
+    if wheel.record is None:
+        return  # GF704 says so
+    for name in wheel.members:
+        if name not in wheel.record and not name.endswith(_UNLISTED):
+            yield name, "not in RECORD"
+    for name, (digest, size) in wheel.record.items():
+        if name.endswith(_UNLISTED):
+            continue
+        if name not in wheel.members:
+            yield name, "in RECORD and not in the wheel"
+        elif size is not None and size != wheel.members[name]:
+            yield name, f"{wheel.members[name]} bytes, and {size} in RECORD"
+        elif not digest:
+            yield name, "without a hash in RECORD"

@@ -1,0 +1,79 @@
+"""GF302: search paths of the machine that built the wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import layout
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import ElfObject, Finding, Severity
+from gpuforge.audit.rules.rule import may_be_loaded
+
+CODE = "GF302"
+SEVERITY: Severity = "error"
+TITLE = "an RPATH or RUNPATH entry is an absolute path"
+
+# Folders that mean the same on every machine, where they exist.
+_SHARED = (
+    "/usr/lib",
+    "/usr/local/lib",
+    "/lib",
+    "/usr/local/cuda",
+    "/usr/local/nvidia",
+    "/opt/rocm",
+    "/opt/nvidia",
+)
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find absolute entries: an error where something is NEEDED that only the build machine's folder can have had.
+
+    On an object whose libraries are all found without them they are dead weight: a warning.
+    """
+    for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
+        for kind, path in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
+            for entry in dict.fromkeys(layout.entries(path)):
+                if not entry.startswith("/"):
+                    continue
+                lost = _lost(graph, found)
+                if entry.startswith(_SHARED):
+                    yield _finding(found, f"{kind} {entry}", "warning", _SYSTEM)
+                elif lost:
+                    subject = f"{kind} {entry}; it needs {', '.join(lost)}"
+                    yield _finding(found, subject, SEVERITY, _ONLY_THERE)
+                else:
+                    yield _finding(found, f"{kind} {entry}", "warning", _DEAD)
+
+
+_SYSTEM = "search paths name folders of the system: what lies there is taken before what pip installed"
+_DEAD = (
+    "search paths name folders of the machine that built the wheel: elsewhere they are not there, or hold what "
+    "somebody else has put there"
+)
+_ONLY_THERE = (
+    "search paths name folders of the machine that built the wheel, and no other path leads to all that the "
+    "objects need"
+)
+
+
+def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
+    """Return what an object needs and neither its own search paths nor the system have."""
+    return [
+        edge.needed
+        for edge in graph.from_object(found)
+        if edge.provider.source in ("wheel", "sibling", "package")
+        and not edge.route.startswith(("RPATH", "RUNPATH", "loaded"))
+        and not may_be_loaded(graph, edge)
+    ]
+
+
+def _finding(found: ElfObject, subject: str, severity: Severity, message: str) -> Finding:
+    return Finding(
+        CODE,
+        severity,
+        found.wheel,
+        files=(found.file,),
+        subject=(f"{found.file}: {subject}",),
+        message=message,
+        remedy="replace them by paths relative to $ORIGIN, or remove them (patchelf --set-rpath)",
+    )

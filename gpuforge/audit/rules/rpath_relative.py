@@ -1,0 +1,32 @@
+"""GF301: search paths that depend on the working directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import layout
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+
+CODE = "GF301"
+SEVERITY: Severity = "error"
+TITLE = "an RPATH or RUNPATH entry is relative to the working directory"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find entries that begin neither with `/` nor with `$ORIGIN`; an empty one means the working directory."""
+    for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
+        for kind, path in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
+            for entry in dict.fromkeys(layout.entries(path)):
+                if not entry.startswith(("/", "$ORIGIN", "${ORIGIN}")):
+                    yield Finding(
+                        CODE,
+                        SEVERITY if entry else "warning",
+                        found.wheel,
+                        files=(found.file,),
+                        subject=(found.file,),
+                        message=f"{kind} has the entry {entry!r}"
+                        + ("" if entry else ", which means the working directory")
+                        + ": libraries are taken from whatever folder the program is started in",
+                        remedy="write the entry relative to $ORIGIN, or remove it (patchelf --set-rpath)",
+                    )

@@ -1,0 +1,92 @@
+"""GF101: a toolchain's runtime under a hashed name in a wheel that users link with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
+from gpuforge.audit.rules.rule import names
+from gpuforge.toolkits import libraries
+
+CODE = "GF101"
+SEVERITY: Severity = "error"
+TITLE = "a toolchain runtime is grafted under a hashed name, and a user's link brings the plain one"
+
+_TOOLCHAINS = {
+    "nvhpc": "NVIDIA HPC SDK",
+    "pgi": "PGI compilers",
+    "cudart": "CUDA runtime",
+    "gcc-openmp": "OpenMP of GCC",
+    "gcc-offload": "offloading of GCC",
+    "llvm-openmp": "OpenMP of LLVM",
+    "intel-openmp": "OpenMP of Intel",
+}
+_OPENMP = {"gcc-openmp", "llvm-openmp", "intel-openmp"}
+_ARTEFACTS = re.compile(
+    r"(?P<archives>.*\.a)|(?P<objects>.*\.o)|(?P<makefiles>(?i:.*makefile(\.\w+)?|.*\.mk))"
+    r"|(?P<configs>.*(-config|Config|Targets|-targets)\.cmake|.*\.pc)"
+)
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find wheels with hashed runtimes and anything that a user's compiler will link."""
+    for wheel in graph.wheels:
+        artefacts = link_artefacts(wheel)
+        if not artefacts:
+            continue
+        grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))]
+        for severity, chosen in (
+            (SEVERITY, [g for g in grafted if g[1] not in _OPENMP]),
+            ("warning", [g for g in grafted if g[1] in _OPENMP]),
+        ):
+            if chosen:
+                yield Finding(
+                    CODE,
+                    severity,
+                    wheel.name,
+                    files=tuple(o.file for o, _ in chosen),
+                    subject=tuple(_subject(graph, o, family) for o, family in chosen),
+                    message="runtimes of a toolchain are in the wheel under hashed names, and the wheel is there to be "
+                    f"linked with ({artefacts}): a user's link brings the plain ones, and both meet in one process",
+                    remedy="compile what users link with by g++ alone, or leave these runtimes out of the wheel "
+                    "(auditwheel repair --exclude) and say which toolchain a user must have",
+                )
+
+
+def link_artefacts(wheel: WheelFacts) -> str:
+    """Say what of a wheel a user's compiler is meant to link: "5 archives, nrnmech_makefile"; "" for nothing."""
+    found: dict[str, list[str]] = {}
+    for member in wheel.members:
+        name = member.rpartition("/")[2]
+        if (match := _ARTEFACTS.fullmatch(name)) and match.lastgroup and "/tests/" not in member:
+            kind = next(k for k, v in match.groupdict().items() if v is not None)
+            found.setdefault(kind, []).append(name)
+    words = {
+        "archives": "archive",
+        "objects": "object file",
+        "makefiles": "makefile",
+        "configs": "build configuration",
+    }
+    return ", ".join(
+        held[0] if len(held) == 1 else f"{len(held)} {words[kind]}s such as {held[0]}"
+        for kind in words
+        if (held := found.get(kind))
+    )
+
+
+def _grafted(found: ElfObject) -> str:
+    """Return whose runtime a file with a hashed name is; "" for one that is none, or has its own name."""
+    plain = libraries.plain_name(found.name)
+    if plain == found.name:
+        return ""
+    if plain.startswith("libcudart.so"):
+        return "cudart"
+    family = libraries.compiler_runtime(plain) or ""
+    return family if family in _TOOLCHAINS else ""
+
+
+def _subject(graph: LinkGraph, found: ElfObject, family: str) -> str:
+    loaders = names(edge.loader for edge in graph.users(found))
+    return f"{found.name} ({_TOOLCHAINS[family]}), loaded by {loaders or 'nothing in the wheel'}"

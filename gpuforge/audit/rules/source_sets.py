@@ -1,0 +1,58 @@
+"""GF702: user-compiled sources that are not what their recipe says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, SourceSet, WheelFacts
+
+CODE = "GF702"
+SEVERITY: Severity = "error"
+TITLE = "the sources of a user-compiled object do not match its recipe"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare each recipe with the files beside it, and the sets with the manifest."""
+    for wheel in graph.wheels:
+        for held in wheel.sources:
+            for problem in _problems(held):
+                yield _finding(wheel, f"{held.folder}/recipe.json", problem)
+        names = {held.folder.rpartition("/")[2] for held in wheel.sources}
+        for name in graph.intent.source_sets if graph.intent else ():
+            if name not in names:
+                yield _finding(
+                    wheel, "", f"the user-compiled object {name!r} of the manifest is not in the wheel"
+                )
+
+
+def _problems(held: SourceSet) -> Iterator[str]:
+    if held.problem:
+        yield held.problem
+        return
+    if held.recipe.get("schema") != 1 or not held.recipe.get("sources") or not held.recipe.get("toolchains"):
+        yield "it is not a recipe of schema 1 with sources and toolchains"
+        return
+    listed: list[object] = []
+    for key in ("sources", "includes"):
+        entries = held.recipe.get(key)
+        listed += entries if isinstance(entries, list) else []
+    for entry in listed:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("file"), str):
+            yield "an entry names no file"
+        elif entry["file"] not in held.digests:
+            yield f"{entry['file']} is not in the wheel"
+        elif held.digests[entry["file"]] != entry.get("sha256"):
+            yield f"the sha256 of {entry['file']} is not the one in the recipe"
+
+
+def _finding(wheel: WheelFacts, file: str, problem: str) -> Finding:
+    return Finding(
+        CODE,
+        SEVERITY,
+        wheel.name,
+        files=(file,) if file else (),
+        subject=(f"{file}: {problem}" if file else problem,),
+        message="user-compiled sources are not what their recipe says: a user cannot compile them",
+        remedy="build the wheel again; nothing may change these files after the recipe was written",
+    )

@@ -1,0 +1,82 @@
+"""Random access to the parts of a stream that were kept while it went by."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from gpuforge.audit.model import MalformedError
+
+
+class MissedError(Exception):
+    """A range inside the file was asked for that was not kept: another pass has to bring it."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        super().__init__(f"bytes {start}..{stop} were not kept")
+        self.start = start
+        self.stop = stop
+
+
+class Window:
+    """Pieces of a file of `size` bytes, readable by offset."""
+
+    def __init__(self, size: int, pieces: dict[int, bytes] | None = None) -> None:
+        self.size = size
+        self._pieces = dict(pieces or {})
+        self._starts = sorted(self._pieces)
+
+    @classmethod
+    def of(cls, data: bytes) -> Window:
+        """Make a window that has all of a file."""
+        return cls(len(data), {0: data})
+
+    def add(self, pieces: dict[int, bytes]) -> None:
+        """Keep more of the file."""
+        for start, piece in pieces.items():
+            if len(piece) > len(self._pieces.get(start, b"")):
+                self._pieces[start] = piece
+        self._starts = sorted(self._pieces)
+
+    def has(self, start: int, stop: int) -> bool:
+        """Say whether the bytes from `start` to `stop` were kept."""
+        try:
+            self._piece(start, stop - start, 0)
+        except MissedError:
+            return False
+        return True
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Return exactly `count` bytes at `offset`.
+
+        Raises MalformedError when the file ends before them, MissedError when they were not kept.
+        """
+        if offset < 0 or count < 0 or offset + count > self.size:
+            raise MalformedError.of(f"it ends at byte {self.size}, before {offset + count}")
+        if not count:
+            return b""
+        return self._piece(offset, count, count)
+
+    def read_up_to(self, offset: int, count: int) -> bytes:
+        """Return at most `count` bytes at `offset`: less where the file ends. Raises as `read` does."""
+        return self.read(offset, max(0, min(count, self.size - offset)))
+
+    def text(self, offset: int, limit: int) -> str:
+        """Return the NUL-terminated string at `offset`, which must end before `limit`. Raises as `read` does."""
+        step = 256
+        while True:
+            data = self.read(offset, max(0, min(step, limit - offset)))
+            end = data.find(b"\0")
+            if end >= 0:
+                return data[:end].decode("utf-8", "backslashreplace")
+            if offset + step >= limit:
+                raise MalformedError.of(f"the string at byte {offset} has no end")
+            step *= 8
+
+    def _piece(self, offset: int, count: int, wanted: int) -> bytes:
+        index = bisect_right(self._starts, offset) - 1
+        while index >= 0:
+            start = self._starts[index]
+            piece = self._pieces[start]
+            if start + len(piece) >= offset + count:
+                return piece[offset - start : offset - start + count]
+            index -= 1
+        raise MissedError(offset, min(self.size, offset + max(wanted, 1 << 16)))

@@ -1,0 +1,186 @@
+"""The audit on wheels from PyPI: what it must say of them, what it must not, and every dynamic field of every ELF."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from elftools.elf.dynamic import DynamicSegment
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection
+
+from gpuforge.audit import Report, audit
+from gpuforge.audit.wheel import read
+
+pytestmark = pytest.mark.network
+
+PLATFORMS = (
+    "manylinux_2_28_x86_64",
+    "manylinux_2_27_x86_64",
+    "manylinux2014_x86_64",
+    "manylinux_2_17_x86_64",
+)
+
+
+Wheel = Callable[[str], Path]
+Said = Callable[[str], dict[tuple[str, str], tuple[str, ...]]]
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
+    """Download one wheel for CPython 3.11 on x86_64, once."""
+    options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11"]
+    options += [f"--platform={platform}" for platform in PLATFORMS]
+
+    @cache
+    def download(requirement: str) -> Path:
+        folder = tmp_path_factory.mktemp("wheels")
+        argv = [sys.executable, "-m", "pip", "download", "-q", *options, "-d", str(folder), requirement]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"PyPI cannot be reached: {done.stderr.strip().splitlines()[-1]}")
+        return next(folder.glob("*.whl"))
+
+    return download
+
+
+@pytest.fixture(scope="session")
+def report(wheel: Wheel) -> Callable[[str], Report]:
+    return cache(lambda requirement: audit([wheel(requirement)]))
+
+
+@pytest.fixture(scope="session")
+def said(report: Callable[[str], Report]) -> Said:
+    """Return the subjects of each finding by (code, severity)."""
+    return lambda requirement: {(f.code, f.severity): f.subject for f in report(requirement).findings}
+
+
+NVHPC = """
+    libnvhpcatm-406400d8 libnvomp-fb1a2b9f libnvc-ca879ffd libnvcpumath-avx2-91375214 libacchost-c31344de
+    libacccuda-43e350a6 libaccdevaux-f0c679c6 libcudadevice-5901c3a2 libcudanvhpc-8257c6fc
+""".split()  # noqa: SIM905
+
+
+def test_neuron_gpu_names_each_runtime_and_who_loads_it(said: Said) -> None:
+    found = said("neuron-gpu==8.2.2")
+    assert {code for code, severity in found if severity == "error"} == {"GF101", "GF301", "GF503"}
+    lines = {line.partition(" ")[0]: line for line in found["GF101", "error"]}
+    assert lines.keys() == {*(f"{name}.so" for name in NVHPC), "libcudart-4554289f.so.11.5.117"}
+    assert lines["libcudart-4554289f.so.11.5.117"].endswith("loaded by nrniv-core, mod2c_core")
+    for loader in ("libnrniv.so", "libnrnpython3.so", "librxdmath.so", "libcorenrnmpi_ompi.so", "nrniv-core"):
+        assert loader in lines["libnvomp-fb1a2b9f.so"]
+    assert len(found["GF301", "error"]) == 9
+    assert {Path(file).name for file in found["GF503", "error"]} == {
+        "libnvomp-fb1a2b9f.so",
+        "libnvcpumath-avx2-91375214.so",
+        "libaccdevaux-f0c679c6.so",
+        "nrniv-core",
+        "mod2c_core",
+    }
+
+
+def test_neuron_without_gpu_has_no_toolchain_runtime(said: Said) -> None:
+    found = said("neuron==9.0.2")
+    assert not any(code.startswith("GF1") for code, _ in found)
+    # its demo program was left with the build machine's RUNPATH, and cannot start
+    assert found["GF202", "error"] == (
+        "libnrniv.so at neuron/.data/lib/libnrniv.so, "
+        "NEEDED by neuron/.data/share/nrn/demo/release/x86_64/special",
+    )
+    assert {code for code, severity in found if severity == "error"} == {"GF202", "GF302"}
+
+
+def test_cufinufft_has_no_providers(said: Said, report: Callable[[str], Report]) -> None:
+    assert said("cufinufft==2.5.1") == {
+        ("GF201", "error"): (
+            "libcudart.so.12 (of nvidia-cuda-runtime-cu12), NEEDED by cufinufft/libcufinufft.so",
+            "libcufft.so.11 (of nvidia-cufft-cu12), NEEDED by cufinufft/libcufinufft.so",
+        )
+    }
+    (found,) = report("cufinufft==2.5.1").objects
+    linked, inputs = (
+        [c for c in found.containers if c.section == section] for section in (".nv_fatbin", "__nv_relfatbin")
+    )
+    assert (len(linked), len(inputs)) == (1, 14)
+    assert all(len(c.cubins) == 14 for c in found.containers)
+    assert [c.ptx for c in inputs] == [{"compute_90"}] * 14
+
+
+def test_cupy_is_wrong_in_its_tag_alone(said: Said, report: Callable[[str], Report]) -> None:
+    found = said("cupy-cuda12x==14.2.0")
+    assert found.keys() == {("GF501", "error"), ("GF502", "warning"), ("GF205", "info")}
+    assert any("GLIBCXX_3.4.21" in line for line in found["GF501", "error"])
+    assert any("CXXABI_1.3.9" in line for line in found["GF501", "error"])
+    static = {
+        o.name.partition(".")[0]
+        for o in report("cupy-cuda12x==14.2.0").objects
+        if "static-cudart" in o.markers
+    }
+    assert static == {"cub", "jitify", "thrust", "_generator_api", "runtime"}
+
+
+def test_torchvision_meets_torchs_cudart(said: Said) -> None:
+    found = said("torchvision==0.29.2")
+    assert {key for key in found if key[1] == "error"} == {("GF102", "error"), ("GF302", "error")}
+    assert any("libcudart.3eda8113.so.13" in line for line in found["GF102", "error"])
+    assert "/__w/_temp/conda_environment_40679574592/lib" in found["GF302", "error"][0]
+    assert ("GF502", "warning") in found
+
+
+def test_xformers_wants_another_major_than_torch_brings(said: Said) -> None:
+    assert said("xformers==0.0.35").keys() == {("GF204", "error")}
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    ["nvidia-cuda-runtime-cu12==12.9.79", "psutil==7.2.2", "tokenizers==0.23.3", "numpy==2.4.6"],
+)
+def test_sound_wheels_are_clean(said: Said, requirement: str) -> None:
+    assert said(requirement) == {}
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "neuron-gpu==8.2.2",
+        "torchvision==0.29.2",
+        "cupy-cuda12x==14.2.0",
+        "numpy==2.4.6",
+        "tokenizers==0.23.3",
+    ],
+)
+def test_every_dynamic_field_is_what_pyelftools_reads(wheel: Wheel, requirement: str) -> None:
+    path = wheel(requirement)
+    objects = {found.file: found for found in read(path).objects}
+    seen = 0
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as stream:
+                if stream.read(4) != b"\x7fELF":
+                    continue
+            peer = ELFFile(io.BytesIO(archive.read(name)))
+            found = objects[name]
+            seen += 1
+            segment = next((s for s in peer.iter_segments() if isinstance(s, DynamicSegment)), None)
+            tags = list(segment.iter_tags()) if segment else []
+            assert [value for _, value in found.dynamic] == [
+                t.entry.d_val for t in tags if t.entry.d_tag != "DT_NULL"
+            ]
+            assert list(found.needed) == [t.needed for t in tags if t.entry.d_tag == "DT_NEEDED"], name
+            held = {"DT_SONAME": found.soname or None, "DT_RPATH": found.rpath, "DT_RUNPATH": found.runpath}
+            for tag, value in held.items():
+                expected = [getattr(t, tag[3:].lower()) for t in tags if t.entry.d_tag == tag]
+                assert value == (expected[0] if expected else None), (name, tag)
+            needs = peer.get_section_by_name(".gnu.version_r")
+            if isinstance(needs, GNUVerNeedSection):
+                assert [(n.library, list(n.versions)) for n in found.version_needs] == [
+                    (need.name, [aux.name for aux in names]) for need, names in needs.iter_versions()
+                ], name
+            assert [s.name for s in found.sections] == [s.name for s in peer.iter_sections()], name
+    assert seen == len(objects)

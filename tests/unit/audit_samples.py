@@ -1,0 +1,168 @@
+"""Makes small ELF files, fatbins and wheels for the audit's tests, byte by byte, without any compiler."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import struct
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+EXEC_STACK = 7
+DT = {"needed": 1, "strtab": 5, "strsz": 10, "soname": 14, "rpath": 15, "runpath": 29}
+
+
+class _Strings:
+    def __init__(self) -> None:
+        self.data = b"\0"
+
+    def add(self, text: str) -> int:
+        found = self.data.find(b"\0" + text.encode() + b"\0")
+        if found >= 0:
+            return found + 1
+        offset = len(self.data)
+        self.data += text.encode() + b"\0"
+        return offset
+
+
+def elf(
+    *,
+    soname: str = "",
+    needed: Sequence[str] = ("libc.so.6",),
+    rpath: str | None = None,
+    runpath: str | None = None,
+    versions: Mapping[str, Sequence[str]] | None = None,
+    stack: int = 6,
+    interpreter: str = "",
+    sections: Mapping[str, bytes] | None = None,
+    strings: Sequence[str] = (),
+    machine: int = 62,
+) -> bytes:
+    """A 64-bit little-endian shared object: headers, version needs, dynamic section, sections; no code."""
+    table = _Strings()
+    for text in strings:
+        table.add(text)
+    dynamic = [(DT["needed"], table.add(name)) for name in needed]
+    dynamic += [(DT["soname"], table.add(soname))] if soname else []
+    dynamic += [(DT["rpath"], table.add(rpath))] if rpath is not None else []
+    dynamic += [(DT["runpath"], table.add(runpath))] if runpath is not None else []
+    needs = _version_needs(versions or {}, table)
+    base = 64 + 56 * 4
+    parts = {"needs": needs, "interp": interpreter.encode() + b"\0", "strings": table.data}
+    offsets, position = {}, base
+    for name, data in parts.items():
+        offsets[name], position = position, position + len(data)
+    dynamic += [(DT["strtab"], offsets["strings"]), (DT["strsz"], len(table.data))]
+    dynamic += [(0x6FFFFFFE, offsets["needs"]), (0x6FFFFFFF, len(versions))] if versions else []
+    packed = b"".join(struct.pack("<qQ", *entry) for entry in [*dynamic, (0, 0)])
+    offsets["dynamic"] = position
+    body = b"".join(parts.values()) + packed
+    tail, shoff, count = _sections(base + len(body), sections or {})
+    size = base + len(body) + len(tail)
+    segments = [
+        (1, 5, 0, size),
+        (2, 6, offsets["dynamic"], len(packed)),
+        (0x6474E551, stack, 0, 0),
+        (3 if interpreter else 0, 4, offsets["interp"], len(parts["interp"])),
+    ]
+    table_of_segments = b"".join(
+        struct.pack("<IIQQQQQQ", kind, flags, start, start, start, length, length, 8)
+        for kind, flags, start, length in segments
+    )
+    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
+    header = struct.pack(
+        "<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, shoff, 0, 64, 56, 4, 64, count, count - 1 if count else 0
+    )
+    return ident + header + table_of_segments + body + tail
+
+
+def _version_needs(versions: Mapping[str, Sequence[str]], table: _Strings) -> bytes:
+    data = b""
+    for index, (library, names) in enumerate(versions.items()):
+        last = index == len(versions) - 1
+        size = 16 + 16 * len(names)
+        data += struct.pack("<HHIII", 1, len(names), table.add(library), 16, 0 if last else size)
+        for number, name in enumerate(names):
+            data += struct.pack("<IHHII", 0, 0, 2, table.add(name), 0 if number == len(names) - 1 else 16)
+    return data
+
+
+def _sections(offset: int, sections: Mapping[str, bytes]) -> tuple[bytes, int, int]:
+    if not sections:
+        return b"", 0, 0
+    names = _Strings()
+    data, headers = b"", bytes(64)
+    for name, content in sections.items():
+        data += bytes(-(offset + len(data)) % 8)
+        headers += struct.pack(
+            "<IIQQQQIIQQ", names.add(name), 1, 0, 0, offset + len(data), len(content), 0, 0, 8, 0
+        )
+        data += content
+    shstrtab = names.add(".shstrtab")
+    headers += struct.pack("<IIQQQQIIQQ", shstrtab, 3, 0, 0, offset + len(data), len(names.data), 0, 0, 1, 0)
+    data += names.data
+    data += bytes(-(offset + len(data)) % 8)
+    return data + headers, offset + len(data), len(sections) + 2
+
+
+def image(arch: str, *, size: int = 256, compressed: int = 0) -> bytes:
+    """A fatbin entry: "sm_90a" is a cubin, "compute_80:8.7" is PTX of that ISA."""
+    target, _, isa = arch.partition(":")
+    kind, number = target.split("_")
+    flags = {"a": 0x100000, "f": 0x200000}.get(number[-1], 0) | (0x2000 if compressed else 0)
+    major, minor = (int(n) for n in (isa or "1.8").split("."))
+    stored = compressed or size
+    payload = bytes(stored + -stored % 8)
+    header = struct.pack(
+        "<HHIQIIHHIIIQQQ", 2 if kind == "sm" else 1, 0x101, 64, len(payload), compressed, 0, minor, major,
+        int(number.rstrip("af")), 0, 0, flags | 0x11, 0, size if compressed else 0,
+    )  # fmt: skip
+    return header + payload
+
+
+def fatbin(*archs: str) -> bytes:
+    """A fatbin container with one image for each architecture."""
+    entries = b"".join(image(arch) for arch in archs)
+    return b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(entries)) + entries
+
+
+def wheel(
+    folder: Path,
+    files: Mapping[str, bytes],
+    *,
+    name: str = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl",
+    requires: Sequence[str] = (),
+    tags: Sequence[str] | None = None,
+    record: Mapping[str, str] | None = None,
+) -> Path:
+    """Write a wheel with `files`; `record` replaces lines of RECORD ("" drops one)."""
+    project, version, *rest = name.removesuffix(".whl").split("-")
+    info = f"{project}-{version}.dist-info"
+    lines = [f"Tag: {tag}" for tag in (tags if tags is not None else ["-".join(rest)])]
+    held = {
+        **files,
+        f"{info}/METADATA": "\n".join(
+            [
+                "Metadata-Version: 2.1",
+                f"Name: {project}",
+                f"Version: {version}",
+                *(f"Requires-Dist: {r}" for r in requires),
+                "",
+            ]
+        ).encode(),
+        f"{info}/WHEEL": "\n".join(["Wheel-Version: 1.0", "Root-Is-Purelib: false", *lines, ""]).encode(),
+    }
+    rows = {member: f"{member},sha256={_digest(data)},{len(data)}" for member, data in held.items()}
+    rows |= record or {}
+    rows[f"{info}/RECORD"] = f"{info}/RECORD,,"
+    path = folder / name
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, data in held.items():
+            archive.writestr(member, data)
+        archive.writestr(f"{info}/RECORD", "\n".join(filter(None, rows.values())) + "\n")
+    return path
+
+
+def _digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")

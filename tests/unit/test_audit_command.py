@@ -1,0 +1,134 @@
+"""The command `gpuforge audit` and the build's step: exit codes, streams, options."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from audit_samples import elf, wheel
+
+from gpuforge.cli.main import run
+
+OK = {"demo/ext.so": elf()}
+WARNS = {"demo/ext.so": elf(runpath="/build/lib")}
+FAILS = {"demo/ext.so": elf(rpath="libs")}
+MANIFEST = """
+schema = 1
+[package]
+name = "demo"
+python = ["3.11"]
+[cuda.13]
+toolkit = "13.0"
+archs = ["80"]
+[[objects]]
+name = "core"
+role = "host-only"
+files = ["**/*.so"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "status"),
+    [
+        (OK, [], 0),
+        (WARNS, [], 0),
+        (WARNS, ["--fail-on", "warning"], 1),
+        (FAILS, [], 1),
+        (FAILS, ["--ignore", "GF301=the tests run there"], 0),
+        (FAILS, ["--ignore", "GF301:demo/*=the tests run there"], 0),
+        (FAILS, ["--ignore", "GF301:other/*=the tests run there"], 1),
+        (FAILS, ["--ignore", "GF301"], 2),
+        (FAILS, ["--ignore", "GF301="], 2),
+        (OK, ["--cuda", "13"], 2),
+        (OK, ["--manifest", "/nowhere.toml"], 2),
+        (OK, ["--jobs", "2"], 0),
+    ],
+)
+def test_exit_status(tmp_path: Path, files: dict[str, bytes], options: list[str], status: int) -> None:
+    assert run(["audit", str(wheel(tmp_path, files)), *options]) == status
+
+
+def test_unreadable_input_goes_to_stderr(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.whl"
+    bad.write_text("x")
+    assert run(["audit", str(bad), str(wheel(tmp_path, OK)), str(tmp_path / "none.whl")]) == 2
+    out, err = capfd.readouterr()
+    assert "demo-1.0" in out
+    assert err == (
+        f"error: {bad}: it is not a wheel: not even a zip file\n"
+        "  hint: download or build it again; `python -m zipfile -t FILE` tests an archive\n"
+        f"error: {tmp_path / 'none.whl'}: No such file or directory\n"
+        "  hint: check the path\n"
+        "2 errors\n"
+    )
+
+
+def test_json_goes_to_stdout_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", "--format", "json", str(wheel(tmp_path, FAILS))]) == 1
+    out, err = capfd.readouterr()
+    report = json.loads(out)
+    assert err == ""
+    assert [f["code"] for f in report["findings"]] == ["GF301"]
+    assert report["wheels"][0]["verdict"] == "error"
+
+
+def test_the_manifest_brings_promises_and_accepted_findings(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    manifest = tmp_path / "gpuforge.toml"
+    manifest.write_text(
+        MANIFEST + '[audit]\nignore = [{ rule = "GF301", file = "demo/*", reason = "known" }]\n'
+    )
+    assert run(["audit", "--format", "json", "--manifest", str(manifest), str(wheel(tmp_path, FAILS))]) == 0
+    report = json.loads(capfd.readouterr().out)
+    assert [i["reason"] for i in report["ignored"]] == ["known"]
+    assert any(line.startswith("host-only: core: no GPU code") for line in report["proved"])
+
+
+def test_a_toolkit_that_the_manifest_lacks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    manifest = tmp_path / "gpuforge.toml"
+    manifest.write_text(MANIFEST)
+    assert run(["audit", "--manifest", str(manifest), "--cuda", "12", str(wheel(tmp_path, OK))]) == 2
+    assert "the manifest has no CUDA version 12\n  hint: it has 13\n" in capfd.readouterr().err
+
+
+def step(folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "gpuforge.toml").write_text(MANIFEST)
+    argv = [
+        "--wheel",
+        path,
+        "--manifest",
+        folder / "gpuforge.toml",
+        "--cuda",
+        "13",
+        "--report",
+        folder / "r.json",
+    ]
+    return subprocess.run(
+        [sys.executable, "-m", "gpuforge.steps.audit_wheel", *map(str, argv)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_step_reports_and_passes(tmp_path: Path) -> None:
+    path = wheel(tmp_path, OK)
+    for given in (path, path.parent):
+        done = step(tmp_path, given)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "host-only: core" in done.stdout
+        assert json.loads((tmp_path / "r.json").read_text())["findings"][0]["code"] == "GF401"
+
+
+def test_the_step_fails_on_an_error_and_still_reports(tmp_path: Path) -> None:
+    done = step(tmp_path, wheel(tmp_path, FAILS))
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: the audit found errors: GF301\n"
+        "  hint: the findings above say what to change; [audit] ignore accepts one, with a reason\n"
+    )
+    assert json.loads((tmp_path / "r.json").read_text())["findings"]

@@ -1,0 +1,134 @@
+"""The ELF reader: what it reads, and that nothing but its own error comes of broken bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from audit_samples import elf as sample
+from elftools.elf.dynamic import DynamicSegment
+from elftools.elf.elffile import ELFFile
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuforge.audit import elf
+from gpuforge.audit.model import ElfObject, MalformedError, VersionNeed
+from gpuforge.audit.source import MissedError, Window
+
+
+def read(data: bytes) -> ElfObject:
+    return elf.read(Window.of(data), wheel="w.whl", file="a/libx.so")
+
+
+RICH = sample(
+    soname="libx.so.1",
+    needed=["liby.so", "libc.so.6"],
+    rpath="$ORIGIN:/opt/x",
+    versions={"libc.so.6": ["GLIBC_2.2.5", "GLIBC_2.17"], "libstdc++.so.6": ["GLIBCXX_3.4"]},
+    interpreter="/lib64/ld-linux-x86-64.so.2",
+    sections={".comment": b"GCC: (GNU) 12.2.0\0GCC: (GNU) 12.2.0\0clang 19\0", ".nv_fatbin": bytes(40)},
+    strings=["__pgi_data_section_start"],
+    stack=7,
+)
+
+
+def test_every_field_is_read() -> None:
+    found = read(RICH)
+    assert (found.soname, found.needed, found.rpath, found.runpath) == (
+        "libx.so.1",
+        ("liby.so", "libc.so.6"),
+        "$ORIGIN:/opt/x",
+        None,
+    )
+    assert found.version_needs == (
+        VersionNeed("libc.so.6", ("GLIBC_2.2.5", "GLIBC_2.17")),
+        VersionNeed("libstdc++.so.6", ("GLIBCXX_3.4",)),
+    )
+    assert found.interpreter == "/lib64/ld-linux-x86-64.so.2"
+    assert found.program
+    assert found.links
+    assert found.stack == 7
+    assert found.comment == ("GCC: (GNU) 12.2.0", "clang 19")
+    assert [s.name for s in found.sections] == ["", ".comment", ".nv_fatbin", ".shstrtab"]
+    assert found.markers == {"nvhpc"}
+    assert (found.bits, found.machine, found.size) == (64, 62, len(RICH))
+
+
+def test_an_object_without_dynamic_section_links_nothing() -> None:
+    data = bytearray(sample())
+    data[64 + 56 : 64 + 60] = bytes(4)  # PT_DYNAMIC becomes PT_NULL
+    found = read(bytes(data))
+    assert (found.needed, found.links) == ((), False)
+
+
+@pytest.mark.parametrize("length", [0, 3, 15, 63, 100, 200, len(RICH) - 1])
+def test_a_cut_off_file_is_malformed(length: int) -> None:
+    with pytest.raises(MalformedError):
+        read(RICH[:length])
+
+
+def test_what_was_not_kept_is_asked_for_until_all_is_there() -> None:
+    window = Window(len(RICH), {0: RICH[:64]})
+    for _ in range(20):
+        try:
+            found = elf.read(window, wheel="w.whl", file="a/libx.so")
+            break
+        except MissedError as missed:
+            window.add({missed.start: RICH[missed.start : missed.stop]})
+    assert found == read(RICH)
+
+
+def test_the_outline_names_what_the_header_points_to() -> None:
+    ranges = elf.outline(Window(len(RICH), {0: RICH[:512]}))
+    assert all(0 <= start < stop <= len(RICH) for start, stop in ranges)
+    assert any(stop == len(RICH) for _, stop in ranges)  # the section headers, at the end
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(RICH) - 1), st.integers(0, 255)), min_size=1, max_size=12))
+def test_mutated_bytes_raise_nothing_but_the_readers_error(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(RICH)
+    for position, value in changes:
+        data[position] = value
+    with contextlib.suppress(MalformedError):
+        read(bytes(data))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=400))
+def test_any_bytes_after_the_magic_raise_nothing_else(rest: bytes) -> None:
+    with contextlib.suppress(MalformedError):
+        read(elf.MAGIC + b"\x02\x01\x01" + rest)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize(
+    "flags", [["-shared", "-Wl,-soname,libx.so.3", "-Wl,-rpath,$ORIGIN/y"], ["-Wl,-z,execstack"]]
+)
+def test_a_compilers_object_is_read_as_pyelftools_reads_it(tmp_path: Path, flags: list[str]) -> None:
+    (tmp_path / "x.c").write_text('#include <stdio.h>\nint main(void) { return puts("x"); }\n')
+    target = tmp_path / "x"
+    subprocess.run(
+        ["gcc", "-fPIC", *flags, "-o", str(target), str(tmp_path / "x.c")],
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
+    data = target.read_bytes()
+    found = read(data)
+    peer = ELFFile(io.BytesIO(data))
+    segment = next(s for s in peer.iter_segments() if isinstance(s, DynamicSegment))
+    entries = [(t.entry.d_tag, t.entry.d_val) for t in segment.iter_tags()][:-1]
+    assert [value for _, value in found.dynamic] == [value for _, value in entries]
+    assert list(found.needed) == [t.needed for t in segment.iter_tags("DT_NEEDED")]
+    assert found.soname == ("libx.so.3" if "-shared" in flags else "")
+    assert found.build_id == next(
+        n["n_desc"]
+        for s in peer.iter_segments("PT_NOTE")
+        for n in s.iter_notes()
+        if n["n_type"] == "NT_GNU_BUILD_ID"
+    )
+    assert bool(found.stack and found.stack & 1) == ("-shared" not in flags)

@@ -1,0 +1,125 @@
+"""The fatbin reader: containers wherever they lie, fed in any pieces, broken in any way."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+
+import pytest
+from audit_samples import fatbin, image
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuforge.audit.fatbin import STATIC_CUDART, Scanner, entry, scan, standalone_cubin
+from gpuforge.audit.model import Container, Entry, MalformedError
+from gpuforge.audit.ptx import standalone
+
+ONE = fatbin("sm_80", "sm_90a", "sm_100f", "compute_120:8.8")
+FILE = b"head" * 10 + STATIC_CUDART + bytes(7) + ONE + b"between" * 9 + fatbin("sm_75") + b"tail" * 5
+
+
+def archs(containers: list[Container]) -> list[list[str]]:
+    return [[e.arch for e in c.entries] for c in containers]
+
+
+def test_containers_are_found_wherever_they_lie() -> None:
+    found = list(scan(FILE))
+    assert archs(found) == [["sm_80", "sm_90a", "sm_100f", "compute_120"], ["sm_75"]]
+    assert [FILE[c.offset : c.offset + c.size] for c in found] == [ONE, fatbin("sm_75")]
+    assert found[0].entries[3] == Entry("ptx", "compute_120", "8.8", 256, 256)
+    assert (found[0].cubins, found[0].ptx) == ({"sm_80", "sm_90a", "sm_100f"}, {"compute_120"})
+    assert not any(c.damaged for c in found)
+
+
+def test_a_compressed_entry_has_both_sizes() -> None:
+    found, step = entry(image("compute_90:8.4", size=1000, compressed=77))
+    assert (found.size, found.stored, found.compression, step) == (1000, 77, "lz4", 64 + 80)
+
+
+@pytest.mark.parametrize("flag", [0x2000, 0x8000])
+def test_the_compression_is_told_by_the_flags(flag: int) -> None:
+    data = bytearray(image("sm_80"))
+    struct.pack_into("<Q", data, 40, flag)
+    assert entry(bytes(data))[0].compression == {0x2000: "lz4", 0x8000: "zstd"}[flag]
+
+
+def fed(data: bytes, size: int) -> Scanner:
+    scanner = Scanner(len(data))
+    for offset in range(0, len(data), size):
+        scanner.feed(offset, data[offset : offset + size])
+    scanner.finish()
+    return scanner
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, len(FILE) + 10))
+def test_the_pieces_it_is_fed_make_no_difference(size: int) -> None:
+    scanner = fed(FILE, size)
+    assert scanner.containers == list(scan(FILE))
+    assert scanner.static_cudart
+
+
+def test_a_mark_inside_a_payload_is_not_a_mark() -> None:
+    data = bytearray(fatbin("sm_80"))
+    data[100 : 100 + len(STATIC_CUDART)] = STATIC_CUDART
+    assert not fed(bytes(data), 64).static_cudart
+
+
+def test_a_cut_off_container_is_damaged() -> None:
+    scanner = Scanner(len(ONE))  # the file says that it is longer than what comes
+    scanner.feed(0, ONE[:500])
+    scanner.finish()
+    assert archs(scanner.containers) == [["sm_80", "sm_90a"]]  # as far as their headers came
+    assert scanner.containers[0].damaged
+
+
+def test_magic_without_a_container_behind_it_is_passed_over() -> None:
+    magic = ONE[:8]
+    data = magic + b"\xff" * 8 + magic + struct.pack("<Q", 64) + bytes(64) + ONE
+    assert archs(list(scan(data))) == archs(list(scan(ONE)))
+
+
+def test_entries_that_do_not_add_up_are_damage() -> None:
+    data = bytearray(ONE)
+    struct.pack_into("<I", data, 16 + 64 + 256 + 4, 7)  # the second entry's header size
+    assert [c.damaged for c in scan(bytes(data))] == [True]
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, len(ONE) - 1), st.integers(0, 255)), min_size=1, max_size=10),
+    st.integers(1, 600),
+)
+def test_mutated_containers_raise_nothing(changes: list[tuple[int, int]], size: int) -> None:
+    data = bytearray(ONE)
+    for position, value in changes:
+        data[position] = value
+    assert fed(bytes(data), size).containers == list(scan(bytes(data)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_header_raises_nothing_but_the_readers_error(header: bytes) -> None:
+    with contextlib.suppress(MalformedError):
+        entry(header)
+
+
+@pytest.mark.parametrize(
+    ("abi", "flags", "arch"),
+    [
+        (7, 0x00500550, "sm_80"),
+        (7, 0x005A0D5A, "sm_90a"),
+        (8, 0x06006408, "sm_100a"),
+        (8, 0x06007802, "sm_120"),
+    ],
+)
+def test_a_cubin_file_tells_its_architecture(abi: int, flags: int, arch: str) -> None:
+    head = b"\x7fELF\x02\x01\x01\x33" + bytes([abi]) + bytes(39) + struct.pack("<I", flags) + bytes(12)
+    assert standalone_cubin(head, 5000).cubins == {arch}
+
+
+def test_a_ptx_text_tells_its_isa_and_target() -> None:
+    found = standalone(b"//\n.version 8.4\n.target sm_90a\n.address_size 64\n", 900)
+    assert found is not None
+    assert found.entries == (Entry("ptx", "compute_90a", "8.4", 900, 900),)
+    assert standalone(b"nothing of the kind", 900) is None

@@ -1,0 +1,104 @@
+"""The reports, whole: as text at 80 columns and as JSON that its schema accepts."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from audit_samples import EXEC_STACK, elf, fatbin, wheel
+from jsonschema import Draft202012Validator
+from rich.console import Console
+
+from gpuforge import __version__
+from gpuforge.audit import Ignore, Report, audit
+from gpuforge.audit.report import data, text
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "audit"
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    clean = wheel(
+        tmp_path,
+        {
+            "good/_core.so": elf(
+                needed=["libcudart.so.13", "libc.so.6"],
+                runpath="$ORIGIN/../nvidia/cu13/lib",
+                versions={"libc.so.6": ["GLIBC_2.14"]},
+                sections={".nv_fatbin": fatbin("sm_80", "sm_90", "compute_90:9.0")},
+            )
+        },
+        name="good-2.0-cp311-cp311-manylinux_2_17_x86_64.whl",
+        requires=["nvidia-cuda-runtime<14,>=13.0"],
+    )
+    nvomp, nvc = "bad.libs/libnvomp-fb1a2b9f.so", "bad.libs/libnvc-ca879ffd.so"
+    bad = wheel(
+        tmp_path,
+        {
+            nvomp: elf(soname="libnvomp-fb1a2b9f.so", rpath="bad.libs", stack=EXEC_STACK),
+            nvc: elf(soname="libnvc-ca879ffd.so", rpath="bad.libs"),
+            "bad/libcore.so": elf(
+                needed=["libnvomp-fb1a2b9f.so", "libnvc-ca879ffd.so"], runpath="$ORIGIN/../bad.libs"
+            ),
+            "bad/ext.so": elf(needed=["libcufft.so.11", "libcore.so"], runpath="$ORIGIN"),
+            "bad/libcore.a": b"!<arch>\n",
+            **{
+                f"bad/plugins/a_plugin_with_a_long_name_{n:02}.so": elf(needed=["libcufft.so.11"])
+                for n in range(15)
+            },
+        },
+        name="bad-1.0-cp311-cp311-manylinux_2_17_x86_64.whl",
+        tags=["cp311-cp311-linux_x86_64"],
+    )
+    (tmp_path / "text.whl").write_text("no wheel")
+    return audit(
+        [bad, clean, tmp_path / "text.whl"],
+        ignore=[Ignore("GF503", "glibc 2.41 is not supported yet, see the installation page", "bad.libs/*")],
+    )
+
+
+def hold(name: str, found: str) -> None:
+    """Compare with the golden file; GPUFORGE_UPDATE_GOLDEN=1 writes it instead."""
+    path = GOLDEN / name
+    if os.environ.get("GPUFORGE_UPDATE_GOLDEN"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(found)
+    assert found == path.read_text()
+
+
+def test_the_text_report(report: Report) -> None:
+    found = text.render(report, width=80)
+    assert all(len(line) <= 80 and line == line.rstrip() for line in found.splitlines())
+    hold("report.txt", found)
+
+
+def test_the_json_report(report: Report, tmp_path: Path) -> None:
+    found = (
+        data.dumps(report)
+        .replace(str(tmp_path), "DIST")
+        .replace(f'"version": "{__version__}"', '"version": "0"')
+    )
+    hold("report.json", found)
+
+
+def test_the_json_report_is_valid_against_its_schema(report: Report) -> None:
+    schema = data.schema()
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(json.loads(data.dumps(report)))
+    assert schema["properties"]["schema"]["const"] == data.SCHEMA
+
+
+def test_colour_changes_nothing_of_what_is_said(report: Report) -> None:
+    console = Console(
+        width=80, force_terminal=True, color_system="truecolor", highlight=False, file=io.StringIO()
+    )
+    with console.capture() as captured:
+        text.show(report, console)
+    coloured = captured.get()
+    assert "\x1b[" in coloured
+    bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert [line.rstrip() for line in bare.splitlines()] == text.render(report, width=80).splitlines()

@@ -1,0 +1,449 @@
+"""Each rule: a wheel that it must speak of, and the nearest one that it must not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from audit_samples import EXEC_STACK, elf, fatbin, wheel
+
+from gpuforge.audit import Ignore, audit
+from gpuforge.audit.intent import matches
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules import RULES
+from gpuforge.manifest.load import ManifestFile
+
+DOCS = Path(__file__).parents[2] / "docs" / "findings"
+NVOMP = "demo.libs/libnvomp-fb1a2b9f.so"
+CUDART = "demo.libs/libcudart-4554289f.so.13.0.96"
+GOMP = "demo.libs/libgomp-a34b3233.so.1.0.0"
+CU13 = "$ORIGIN/../nvidia/cu13/lib"
+LIBS = "$ORIGIN/../demo.libs"
+
+
+def grafted(path: str) -> bytes:
+    return elf(soname=path.rpartition("/")[2])
+
+
+def user_of(*paths: str, **keys: object) -> bytes:
+    return elf(needed=[path.rpartition("/")[2] for path in paths], runpath=LIBS, **keys)  # type: ignore[arg-type]
+
+
+KERNEL = fatbin("sm_80", "compute_90:8.7")
+
+
+def index(**change: object) -> bytes:
+    module = {
+        "name": "k", "source": "k.cu", "file": "k.fatbin", "sha256": sha256(KERNEL).hexdigest(),
+        "images": [{"kind": "cubin", "arch": "sm_80"}, {"kind": "ptx", "arch": "compute_90", "isa": "8.7"}],
+    }  # fmt: skip
+    return json.dumps({"schema": 1, "name": "k", "modules": [module | change]}).encode()
+
+
+def recipe(**change: object) -> bytes:
+    source = {"file": "a.cpp", "sha256": sha256(b"// a\n").hexdigest()}
+    held = {"schema": 1, "sources": [source], "includes": [], "toolchains": [{"name": "host"}]}
+    return json.dumps(held | change).encode()
+
+
+SET = "demo/_gpuforge/kernels/k/"
+SOURCES = "demo/_gpuforge/sources/m/"
+
+
+@dataclass(frozen=True)
+class Case:
+    code: str
+    severity: str
+    subject: tuple[str, ...]
+    files: Mapping[str, bytes]
+    but: Mapping[str, bytes | None]  # what must change for the rule to be silent; None: the file is not there
+    requires: Sequence[str] = ()
+    name: str = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    tags: Sequence[str] | None = None
+    record: Mapping[str, str] = field(default_factory=dict)
+
+
+CASES = {
+    "hashed runtime beside an archive": Case(
+        "GF101", "error", ("libnvomp-fb1a2b9f.so (NVIDIA HPC SDK), loaded by libcore.so, ext.so",),
+        {
+            NVOMP: grafted(NVOMP), "demo/libcore.so": user_of(NVOMP), "demo/ext.so": user_of(NVOMP),
+            "demo/x.a": b"!<arch>\n",
+        },
+        {"demo/x.a": None},
+    ),
+    "hashed cudart beside a makefile": Case(
+        "GF101", "error", ("libcudart-4554289f.so.13.0.96 (CUDA runtime), loaded by ext.so",),
+        {CUDART: grafted(CUDART), "demo/ext.so": user_of(CUDART), "demo/nrnmech_makefile": b"all:\n"},
+        {"demo/nrnmech_makefile": None},
+    ),
+    "hashed OpenMP is milder": Case(
+        "GF101", "warning", ("libgomp-a34b3233.so.1.0.0 (OpenMP of GCC), loaded by ext.so",),
+        {GOMP: grafted(GOMP), "demo/ext.so": user_of(GOMP), "demo/demoConfig.cmake": b"\n"},
+        {"demo/demoConfig.cmake": None},
+    ),
+    "grafted and torch's cudart": Case(
+        "GF102", "error",
+        (
+            "demo.libs/libcudart-4554289f.so.13.0.96, loaded by demo/ext.so",
+            "the one of nvidia-cuda-runtime, loaded by demo/ext.so",
+        ),
+        {CUDART: grafted(CUDART), "demo/ext.so": elf(needed=[Path(CUDART).name, "libtorch.so"], runpath=LIBS)},
+        {"demo/ext.so": user_of(CUDART)},
+        requires=["torch>=2.12"],
+    ),
+    "nobody provides": Case(
+        "GF201", "error", ("libcudart.so.12 (of nvidia-cuda-runtime-cu12), NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libcudart.so.12"])},
+        {"demo/ext.so": elf()},
+    ),
+    "a library of the machine": Case(
+        "GF201", "warning", ("libnuma.so.1, NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libnuma.so.1"])},
+        {"demo/ext.so": elf(needed=["libz.so.1", "libGL.so.1", "ld-linux-x86-64.so.2"])},
+    ),
+    "declared and not reachable": Case(
+        "GF202", "error", ("libcudart.so.13 of nvidia-cuda-runtime, NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libcudart.so.13"])},
+        {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13)},
+        requires=["nvidia-cuda-runtime>=13,<14"],
+    ),
+    "inside and not reachable": Case(
+        "GF202", "error", ("libx.so at demo/lib/libx.so, NEEDED by demo/ext.so",),
+        {"demo/lib/libx.so": elf(soname="libx.so"), "demo/ext.so": elf(needed=["libx.so"])},
+        {"demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN/lib")},
+    ),
+    "inside, and another object has it loaded": Case(
+        "GF202", "warning", ("libx.so at demo/lib/libx.so, NEEDED by demo/plugin.so",),
+        {
+            "demo/lib/libx.so": elf(soname="libx.so"), "demo/plugin.so": elf(needed=["libx.so"]),
+            "demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN/lib"),
+        },
+        {"demo/plugin.so": elf(needed=["libx.so"], runpath="$ORIGIN/lib")},
+    ),
+    "reachable and not declared": Case(
+        "GF203", "error", (f"libcudart.so.13 of nvidia-cuda-runtime, by RUNPATH {CU13} of demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13)},
+        {"demo/ext.so": elf(runpath=CU13)},
+    ),
+    "torch of another major": Case(
+        "GF204", "error", ("libcudart.so.12, where 'torch>=2.10' brings nvidia-cuda-runtime, NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libcudart.so.12"])},
+        {"demo/ext.so": elf(needed=["libcudart.so.13"])},
+        requires=["torch>=2.10"],
+    ),
+    "loaded by Python": Case(
+        "GF205", "info", ("libcublas.so.12 (of nvidia-cublas-cu12, in the extra [ctk]), NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libcublas.so.12"]), "demo/a.py": b"pathfinder.load_nvidia_dynamic_lib(x)\n"},
+        {"demo/ext.so": elf(needed=["libcublas.so.12"], runpath="$ORIGIN/../nvidia/cublas/lib")},
+        requires=["nvidia-cublas-cu12; extra == 'ctk'"],
+    ),
+    "loaded by Python from wherever": Case(
+        "GF205", "warning", ("libcublas.so.12 (declared by no requirement), NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libcublas.so.12"]), "demo/a.py": b"CDLL(find('cublas'))\n"},
+        {"demo/a.py": b"CDLL(find('cufft'))\n"},
+    ),
+    "inside, and imported by Python": Case(
+        "GF202", "warning", ("libx.so at demo/libx.so, NEEDED by demo/plugins/p.so",),
+        {"demo/libx.so": elf(strings=["PyInit_libx"]), "demo/plugins/p.so": elf(needed=["libx.so"])},
+        {"demo/plugins/p.so": elf(needed=["libx.so"], runpath="$ORIGIN/..")},
+    ),
+    "one of several variants, and none fits": Case(
+        "GF204", "error", ("libcublas.so.11, where 'torch' brings nvidia-cublas, NEEDED by demo/libx_cuda118.so",),
+        {"demo/libx_cuda118.so": elf(needed=["libcublas.so.11"])},
+        {"demo/libx_cuda130.so": elf(needed=["libcublas.so.13"])},
+        requires=["torch"],
+    ),
+    "a relative search path": Case(
+        "GF301", "error", ("demo/ext.so",),
+        {"demo/ext.so": elf(rpath="demo.libs:$ORIGIN/x")},
+        {"demo/ext.so": elf(rpath="${ORIGIN}/x")},
+    ),
+    "an empty search path entry": Case(
+        "GF301", "warning", ("demo/ext.so",),
+        {"demo/ext.so": elf(runpath="$ORIGIN:")},
+        {"demo/ext.so": elf(runpath="")},
+    ),
+    "the build machine's folder, and something is lost": Case(
+        "GF302", "error", ("demo/ext.so: RPATH /build/lib; it needs libc10.so",),
+        {"demo/ext.so": elf(rpath="/build/lib", needed=["libc10.so"])},
+        {"demo/ext.so": elf(rpath="$ORIGIN", needed=["libc10.so"])},
+        requires=["torch"],
+    ),
+    "the build machine's folder, dead": Case(
+        "GF302", "warning", ("demo/ext.so: RUNPATH /build/lib",),
+        {"demo/ext.so": elf(runpath="/build/lib")},
+        {"demo/ext.so": elf(runpath="$ORIGIN")},
+    ),
+    "a higher symbol version than the tag": Case(
+        "GF501", "error", ("demo/ext.so wants GLIBC_2.28, GLIBCXX_3.4.21",),
+        {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.28", "GLIBC_2.4"], "libstdc++.so.6": ["GLIBCXX_3.4.21"]})},
+        {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.17"], "libx.so.1": ["GLIBC_2.99", "OMP_9"]})},
+    ),
+    "another machine": Case(
+        "GF501", "warning", ("demo/ext.so is for aarch64",),
+        {"demo/ext.so": elf(machine=183)}, {"demo/ext.so": elf()},
+    ),
+    "a wheel for anywhere": Case(
+        "GF501", "warning", ("demo/ext.so is for x86_64",),
+        {"demo/ext.so": elf()}, {"demo/ext.so": None}, name="demo-1.0-py3-none-any.whl",
+    ),
+    "tags that disagree": Case(
+        "GF502", "warning",
+        ("cp311-cp311-manylinux_2_17_x86_64: in the file name only", "cp311-cp311-linux_x86_64: in WHEEL only"),
+        {"demo/ext.so": elf()}, {}, tags=["cp311-cp311-linux_x86_64"],
+    ),
+    "an executable stack": Case(
+        "GF503", "error", ("demo/ext.so",),
+        {"demo/ext.so": elf(stack=EXEC_STACK)}, {"demo/ext.so": elf()},
+    ),
+    "a kernel set with another file": Case(
+        "GF701", "error", (f"{SET}k.fatbin: its sha256 is not the one in the index",),
+        {f"{SET}index.json": index(), f"{SET}k.fatbin": fatbin("sm_80")}, {f"{SET}k.fatbin": KERNEL},
+    ),
+    "a kernel set without an image": Case(
+        "GF701", "error",
+        (
+            f"{SET}k.fatbin: the index lists cubin sm_90, which is not in it",
+            f"{SET}k.fatbin: it has cubin sm_80, which the index does not list",
+        ),
+        {
+            f"{SET}index.json": index(
+                images=[{"kind": "cubin", "arch": "sm_90"}, {"kind": "ptx", "arch": "compute_90"}]
+            ),
+            f"{SET}k.fatbin": KERNEL,
+        },
+        {f"{SET}index.json": index()},
+    ),
+    "a kernel set with a file too many": Case(
+        "GF701", "error", (f"{SET}old.fatbin: it is in the folder and not in the index",),
+        {f"{SET}index.json": index(), f"{SET}k.fatbin": KERNEL, f"{SET}old.fatbin": KERNEL}, {f"{SET}old.fatbin": None},
+    ),
+    "an index that is none": Case(
+        "GF701", "error", (f"{SET}index.json: it is not an index of schema 1 with modules",),
+        {f"{SET}index.json": b'{"schema": 9}', f"{SET}k.fatbin": KERNEL}, {f"{SET}index.json": index()},
+    ),
+    "sources that changed": Case(
+        "GF702", "error", (f"{SOURCES}recipe.json: the sha256 of a.cpp is not the one in the recipe",),
+        {f"{SOURCES}recipe.json": recipe(), f"{SOURCES}a.cpp": b"// b\n"}, {f"{SOURCES}a.cpp": b"// a\n"},
+    ),
+    "sources that are not there": Case(
+        "GF702", "error", (f"{SOURCES}recipe.json: a.cpp is not in the wheel",),
+        {f"{SOURCES}recipe.json": recipe()}, {f"{SOURCES}a.cpp": b"// a\n"},
+    ),
+    "a file that RECORD does not list": Case(
+        "GF703", "warning", ("demo/ext.so: not in RECORD", "demo/gone.py: in RECORD and not in the wheel"),
+        {"demo/ext.so": elf()}, {},
+        record={"demo/ext.so": "", "demo/gone.py": "demo/gone.py,sha256=x,3"},
+    ),
+    "a requirement that is none": Case(
+        "GF704", "error",
+        ("Requires-Dist: numpy >>1: Expected semicolon (after name with no version specifier) or end",),
+        {"demo/ext.so": elf()}, {}, requires=["numpy >>1"],
+    ),
+    "a damaged binary": Case(
+        "GF705", "warning", ("demo/ext.so: it ends at byte 30, before 64",),
+        {"demo/ext.so": elf()[:30]}, {"demo/ext.so": elf()},
+    ),
+}  # fmt: skip
+
+
+def findings(
+    case: Case, files: Mapping[str, bytes | None], folder: Path, *, fixed: bool = False
+) -> list[Finding]:
+    held = {name: data for name, data in files.items() if data is not None}
+    whole = fixed and not case.but
+    path = wheel(
+        folder,
+        held,
+        name=case.name,
+        requires=() if whole else case.requires,
+        tags=None if whole else case.tags,
+        record={} if whole else case.record,
+    )
+    return [f for f in audit([path]).findings if f.code == case.code]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_rule_speaks_where_it_must_and_nowhere_else(tmp_path: Path, case: Case) -> None:
+    (found,) = findings(case, case.files, tmp_path)
+    assert (found.severity, found.subject) == (case.severity, case.subject)
+    assert all(file in case.files or file == "demo/gone.py" for file in found.files)
+    assert findings(case, {**case.files, **case.but}, tmp_path, fixed=True) == []
+
+
+def test_every_rule_is_listed_once_with_its_page() -> None:
+    codes = [rule.CODE for rule in RULES]
+    assert codes == sorted(set(codes))
+    pages = {page.stem for page in DOCS.glob("GF*.md")}
+    assert pages == set(codes)
+    for rule in RULES:
+        text = (DOCS / f"{rule.CODE}.md").read_text()
+        assert text.startswith(f"# {rule.CODE}: {rule.TITLE}\n"), rule.CODE
+        assert rule.CODE in (DOCS / "README.md").read_text()
+
+
+BASE = {"demo/libcore.so": elf(), "demo/ext.so": elf(), f"{SET}index.json": index(), f"{SET}k.fatbin": KERNEL}
+PROMISES = """
+schema = 1
+[package]
+name = "demo"
+python = ["3.11"]
+[toolchains.device]
+compiler = "nvcc"
+[cuda.13]
+toolkit = "13.0"
+archs = ["80"]
+ptx = "90"
+[[objects]]
+name = "core"
+role = "host-only"
+files = ["demo/lib*.so"]
+"""
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Callable[[str], ManifestFile]:
+    from gpuforge.manifest.load import load
+
+    def write(add: str = "") -> ManifestFile:
+        (tmp_path / "gpuforge.toml").write_text(PROMISES + add)
+        return load(tmp_path / "gpuforge.toml")
+
+    return write
+
+
+def judged(
+    folder: Path, source: ManifestFile, change: Mapping[str, bytes | None]
+) -> list[tuple[str, str, tuple[str, ...]]]:
+    files = {name: data for name, data in {**BASE, **change}.items() if data is not None}
+    report = audit([wheel(folder, files)], manifest=source)
+    return [(f.code, f.severity, f.subject) for f in report.findings]
+
+
+NV_FATBIN, RELFATBIN = ".nv_fatbin", "__nv_relfatbin"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, []),
+        (
+            {"demo/libcore.so": elf(sections={NV_FATBIN: fatbin("sm_80", "compute_90:8.7")})},
+            [("GF601", "error", ("demo/libcore.so: GPU code for compute_90, sm_80",))],
+        ),
+        (
+            {"demo/libcore.so": elf(strings=["__pgi_bss_section_start"])},
+            [("GF601", "error", ("demo/libcore.so: symbols of the NVIDIA HPC compilers",))],
+        ),
+        (
+            {"demo/libcore.so": elf(sections={".rodata": b"cudaErrorCudartUnloading"})},
+            [("GF601", "error", ("demo/libcore.so: a static libcudart",))],
+        ),
+        (
+            {
+                "demo/libcore.so": user_of(NVOMP), CUDART: grafted(CUDART),
+                NVOMP: elf(soname="libnvomp-fb1a2b9f.so", needed=[Path(CUDART).name], runpath="$ORIGIN"),
+            },
+            [("GF601", "error", (
+                "demo/libcore.so: needs libnvomp-fb1a2b9f.so, a runtime of nvhpc",
+                "demo/libcore.so: needs libcudart-4554289f.so.13.0.96, through libnvomp-fb1a2b9f.so",
+            ))],
+        ),
+        (
+            {"demo/libcore.so": None},
+            [("GF602", "error", ("'demo/lib*.so' of the object 'core'",))],
+        ),
+        (
+            {"demo/ext.so": elf(sections={NV_FATBIN: KERNEL + fatbin("sm_90", "compute_90:8.7")})},
+            [("GF401", "error", ("demo/ext.so: only 1 of 2 containers with sm_80",))],
+        ),
+        (
+            {"demo/ext.so": elf(sections={NV_FATBIN: fatbin("sm_80")})},
+            [("GF402", "error", ("demo/ext.so: no container with PTX for compute_90",))],
+        ),
+        (  # relocatable device code: the PTX lies in the inputs of the device link
+            {"demo/ext.so": elf(sections={NV_FATBIN: fatbin("sm_80"), RELFATBIN: KERNEL})}, []),
+        (
+            {"demo/ext.so": elf(sections={NV_FATBIN: fatbin("sm_80"), RELFATBIN: fatbin("sm_80")})},
+            [("GF402", "error", ("demo/ext.so: no container with PTX for compute_90",))],
+        ),
+        (  # a grafted CUDA library has the architectures that NVIDIA chose
+            {"demo.libs/libcufft-0a1b2c3d.so.12": elf(sections={NV_FATBIN: fatbin("sm_75")})}, []),
+        (
+            {f"{SET}index.json": None, f"{SET}k.fatbin": None},
+            [("GF401", "warning", ("the whole wheel",))],
+        ),
+    ],
+)  # fmt: skip
+def test_the_manifests_promises_are_judged(
+    tmp_path: Path,
+    manifest: Callable[[str], ManifestFile],
+    change: Mapping[str, bytes | None],
+    expected: list[object],
+) -> None:
+    assert judged(tmp_path, manifest(""), change) == expected
+
+
+def test_objects_of_the_manifest_must_be_in_the_wheel(
+    tmp_path: Path, manifest: Callable[[str], ManifestFile]
+) -> None:
+    add = """
+[[objects]]
+name = "fast"
+role = "fallback"
+sources = ["k.cu"]
+toolchain = "device"
+[[objects]]
+name = "mech"
+role = "user-compiled"
+sources = ["m.cpp"]
+toolchains = ["device"]
+"""
+    (tmp_path / "k.cu").write_text("")
+    (tmp_path / "m.cpp").write_text("")
+    found = judged(tmp_path, manifest(add), {})
+    assert found == [
+        ("GF701", "error", ("the fallback object 'fast' of the manifest is not in the wheel",)),
+        ("GF702", "error", ("the user-compiled object 'mech' of the manifest is not in the wheel",)),
+    ]
+
+
+def test_one_cause_in_many_files_is_one_finding(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {f"demo/{n}.so": elf(rpath="libs") for n in range(9)})
+    (found,) = audit([path]).findings
+    assert (len(found.files), len(found.subject), found.file) == (9, 9, "demo/0.so")
+
+
+def test_findings_can_be_accepted_by_file_with_a_reason(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {f"demo/{n}.so": elf(rpath="libs") for n in range(3)})
+    report = audit([path], ignore=[Ignore("GF301", "known", "demo/1*"), Ignore("GF302", "other rule")])
+    assert [f.files for f in report.findings] == [("demo/0.so", "demo/2.so")]
+    assert [(i.finding.file, i.reason) for i in report.wheels[0].ignored] == [("demo/1.so", "known")]
+
+
+def test_variants_that_are_chosen_from_do_not_meet(tmp_path: Path) -> None:
+    files = {f"demo/libx_cuda{v}0.so": elf(needed=[f"libcudart.so.{v}"]) for v in (12, 13)}
+    requires = ["nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"]
+    assert "GF102" not in {f.code for f in audit([wheel(tmp_path, files, requires=requires)]).findings}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "file", "fits"),
+    [
+        ("**/*.so", "a/b/c.so", True),
+        ("**/*.so", "c.so", True),
+        ("*.so", "a/c.so", False),
+        ("demo/lib?.so", "demo/lib1.so", True),
+        ("demo/[!x]*.so", "demo/y.so", True),
+        ("demo/[!x]*.so", "demo/x.so", False),
+        ("demo/**", "demo/a/b", True),
+        ("a+b.so", "a+b.so", True),
+    ],
+)
+def test_patterns_of_files(pattern: str, file: str, fits: bool) -> None:
+    assert matches(pattern, file) is fits

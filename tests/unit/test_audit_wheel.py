@@ -1,0 +1,158 @@
+"""Reading wheels: what is in them, and one clear error for what is none."""
+
+from __future__ import annotations
+
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from audit_samples import elf, fatbin, wheel
+
+from gpuforge.audit import audit, scan
+from gpuforge.audit.model import MalformedError, Preload, WheelFacts
+from gpuforge.audit.wheel import read
+
+FILES = {
+    "demo/_core.so": elf(
+        sections={".nv_fatbin": fatbin("sm_80", "compute_80:8.7")}, needed=["libfar.so.1", "libc.so.6"]
+    ),
+    "demo/kernels.fatbin": fatbin("sm_90"),
+    "demo/k.ptx": b".version 8.0\n.target sm_70\n",
+    "demo/libx.a": b"!<arch>\n" + fatbin("sm_75"),
+    "demo/__init__.py": b"import ctypes\nctypes.CDLL('libfar.so.1', ctypes.RTLD_GLOBAL)\n",
+    "demo/data.bin": b"\x7fELF is how this text begins",
+}
+
+
+def test_everything_in_a_wheel_is_found(tmp_path: Path) -> None:
+    found = read(wheel(tmp_path, FILES, requires=["numpy>=1", "torch"]))
+    assert (found.project, found.version) == ("demo", "1.0")
+    assert found.file_tags == found.wheel_tags == ("cp311-cp311-manylinux_2_17_x86_64",)
+    assert found.requires == ("numpy>=1", "torch")
+    assert [o.file for o in found.objects] == ["demo/_core.so"]
+    assert {d.file: [e.arch for c in d.containers for e in c.entries] for d in found.device} == {
+        "demo/_core.so": ["sm_80", "compute_80"],
+        "demo/kernels.fatbin": ["sm_90"],
+        "demo/k.ptx": ["compute_70"],
+        "demo/libx.a": ["sm_75"],
+    }
+    assert found.objects[0].containers[0].section == ".nv_fatbin"
+    assert [(p.file, p.everything, "far" in p.names) for p in found.preloads] == [
+        ("demo/__init__.py", True, True)
+    ]
+    assert list(found.damaged) == ["demo/data.bin"]
+    assert found.record is not None
+    assert found.members.keys() - found.record.keys() == set()
+
+
+def test_python_files_are_not_read_where_nothing_is_missing(tmp_path: Path) -> None:
+    found = read(wheel(tmp_path, {**FILES, "demo/_core.so": elf()}))
+    assert found.preloads == ()
+
+
+def test_cuda_pathfinder_is_recognised(tmp_path: Path) -> None:
+    text = b"from cuda.pathfinder import load_nvidia_dynamic_lib\nload_nvidia_dynamic_lib('cublas')\n"
+    found = read(wheel(tmp_path, {"demo/a.so": FILES["demo/_core.so"], "demo/load.py": text}))
+    assert found.preloads == (
+        Preload("demo/load.py", pathfinder=True, everything=False, names=frozenset({"cublas"})),
+    )
+
+
+def test_several_readers_read_the_same(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {f"demo/{n}.so": elf(soname=f"lib{n}.so") for n in range(5)})
+    with ThreadPoolExecutor(3) as pool:
+        assert read(path, pool) == read(path)
+
+
+def test_a_file_larger_than_what_is_kept_is_read_by_more_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = wheel(tmp_path, FILES)
+    whole = read(path)
+    monkeypatch.setattr(scan, "_HEAD", 1)
+    monkeypatch.setattr("gpuforge.audit.inflate._CHUNK", 300)
+    assert read(path) == whole
+
+
+def test_stored_members_are_read_too(tmp_path: Path) -> None:
+    packed = wheel(tmp_path, FILES)
+    stored = tmp_path / "stored" / packed.name
+    stored.parent.mkdir()
+    with zipfile.ZipFile(packed) as source, zipfile.ZipFile(stored, "w", zipfile.ZIP_STORED) as target:
+        for info in source.infolist():
+            target.writestr(info.filename, source.read(info))
+    assert _facts(read(stored)) == _facts(read(packed))
+
+
+def _facts(found: WheelFacts) -> tuple[object, ...]:
+    return (found.objects, found.device, found.record, found.requires, found.preloads)
+
+
+def test_a_file_name_that_is_no_wheels_is_no_reason_to_stop(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {"demo/a.so": elf()}).rename(tmp_path / "demo.whl")
+    assert read(path).file_tags == ()
+
+
+def _broken(kind: str, folder: Path) -> Path:
+    path = wheel(folder, FILES)
+    data = path.read_bytes()
+    match kind:
+        case "text":
+            path.write_bytes(b"hello")
+        case "empty":
+            path.write_bytes(b"")
+        case "cut off":
+            path.write_bytes(data[: len(data) // 2])
+        case "no wheel":
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("a.txt", "x")
+        case "folder":
+            path.unlink()
+            path.mkdir()
+        case "not there":
+            path.unlink()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("text", "it is not a wheel: not even a zip file"),
+        ("empty", "it is not a wheel: not even a zip file"),
+        (
+            "cut off",
+            "it begins like a zip file but its directory cannot be read (File is not a zip file): "
+            "it was cut off or damaged",
+        ),
+        ("no wheel", "it is a zip file but no wheel: it has no .dist-info folder"),
+        ("folder", "Is a directory"),
+        ("not there", "No such file or directory"),
+    ],
+)
+def test_what_cannot_be_read_is_one_problem_and_the_rest_goes_on(
+    tmp_path: Path, kind: str, message: str
+) -> None:
+    (tmp_path / "good").mkdir()
+    (tmp_path / "bad").mkdir()
+    good, bad = wheel(tmp_path / "good", {"demo/a.so": elf()}), _broken(kind, tmp_path / "bad")
+    report = audit([bad, good])
+    assert [(p.message, p.place.file if p.place else "") for p in report.problems] == [(message, str(bad))]
+    assert [w.facts.name for w in report.wheels] == [good.name]
+
+
+def test_a_byte_changed_in_a_member_is_named_with_the_member(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {"demo/a.so": elf(strings=["x" * 500])})
+    data = bytearray(path.read_bytes())
+    data[data.index(b"demo/a.so") + 60] ^= 0xFF
+    path.write_bytes(bytes(data))
+    (problem,) = read(path).damaged.values()
+    assert problem.startswith("demo/a.so: ")
+
+
+def test_a_member_of_an_unknown_packing_method(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {"demo/a.so": elf()})
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("demo/_gpuforge/kernels/k/index.json", "{}" * 400)
+    with pytest.raises(MalformedError, match="packed with method 14, which wheels do not use"):
+        read(path)
