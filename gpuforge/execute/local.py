@@ -100,26 +100,27 @@ class LocalRunner:
     def _workplace(self, task: Task) -> Iterator[Places]:
         """Give the action its working directory, empty, and take it away again whatever happens.
 
-        The outputs' folder, which has another name on every run, gets a fixed one beside it: a link.
+        Folders that are read and the outputs' folder, which lie elsewhere on every machine, get fixed names
+        beside it, as links: compilers write the paths of what they read into what they make.
         """
         if self._root is None:
             self._root = workdir.root(self._environ)
         name = locks.file_name(task.action.id)
-        work, out = self._root / name, self._root / f"{name}.out"
+        work, out, links = self._root / name, self._root / f"{name}.out", self._root / f"{name}.in"
         while (held := locks.claim(self._root / f"{name}.lock")) is None:
             if self._cancelled.wait(0.1):
                 raise _CancelledError
         with held:
             try:
-                remove(work)
-                out.unlink(missing_ok=True)
+                _clear(work, out, links)
                 work.mkdir()
                 out.symlink_to(task.out.absolute())
-                yield Places(work, out, {name: source.path for name, source in task.inputs.items()})
+                links.mkdir()
+                inputs = {name: _linked(source.path, links / name) for name, source in task.inputs.items()}
+                yield Places(work, out, inputs)
             finally:
                 with suppress(OSError):
-                    out.unlink(missing_ok=True)
-                    remove(work)
+                    _clear(work, out, links)
 
     def _execute(self, task: Task, argv: list[str], env: dict[str, str], work: Path) -> int:
         with task.log.open("wb") as log:
@@ -170,6 +171,20 @@ class LocalRunner:
             self._groups.discard(process.pid)
             if self._warden:
                 self._warden.forget(process.pid)
+
+
+def _clear(work: Path, out: Path, links: Path) -> None:
+    out.unlink(missing_ok=True)
+    remove(links)
+    remove(work)
+
+
+def _linked(path: Path, link: Path) -> Path:
+    """Return a link to a folder; a file keeps its own path, by which programs know where they are installed."""
+    if not path.is_dir():
+        return path
+    link.symlink_to(path.absolute())
+    return link
 
 
 def _header(action: Action, argv: list[str], env: Mapping[str, str], work: Path) -> str:
