@@ -14,9 +14,10 @@ $(VENV)/.installed: pyproject.toml
 
 # The main job, for real: a CUDA 13 toolkit from PyPI, recipes/saxpy built with it, and the proof.
 demo: $(VENV)/.installed
-	$(BIN)/gpuforge build recipes/saxpy --cuda 13 --output dist
-	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps --target $(VENV)/demo dist/saxpy_cu13-*.whl
-	@echo; cd $(VENV)/demo && PYTHONPATH=. ../../$(BIN)/python -m saxpy
+	$(BIN)/gpuforge build recipes/saxpy --cuda 13 --python $$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])') --output dist/demo
+	@rm -rf $(VENV)/demo
+	@$(BIN)/python -m pip install --quiet --no-deps --target $(VENV)/demo dist/demo/saxpy_cu13-*.whl
+	@echo; echo "The wheel, installed and run here:"; PYTHONPATH=$(VENV)/demo $(BIN)/python -P -m saxpy
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto --dist loadgroup

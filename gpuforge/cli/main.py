@@ -52,7 +52,7 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program and exit with the status that docs/cli.md lists."""
+    """Run the program and exit with the status that the README lists."""
     sys.exit(run(arguments))
 
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -131,9 +130,6 @@ Name = Annotated[
         "letters and digits, and between them `-`, `_`, `+` and `.`",
         r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$",
     ),
-]
-PackageVersion = Annotated[
-    str, Form("a version", 'PEP 440 versions look like "2.5.1" or "2.5.1.post1"', r"^\S+$", Version)
 ]
 PinnedRequirement = Annotated[
     str,

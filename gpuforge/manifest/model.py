@@ -112,8 +112,6 @@ class Package(Table):
 
     name: forms.DistributionName = Field(examples=["cufinufft"])
     """Name of the distribution; `[wheel] naming` may append the CUDA major to it."""
-    version: forms.PackageVersion | None = Field(default=None, examples=["2.5.1"])
-    """Version of the wheels. Left out, it is what the project's own build says."""
     source: Source = Field(default=PathSource(path="."), examples=[{"path": "."}])
     """Where the sources come from: exactly one of `path`, `pypi` (with `sha256`) and `git` (with `rev`)."""
     python: Annotated[tuple[forms.PythonVersion, ...], Distinct] = Field(

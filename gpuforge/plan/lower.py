@@ -410,6 +410,11 @@ def _unsupported(file: ManifestFile) -> Iterator[Diagnostic]:
     if "variant" in manifest.wheel.naming:
         place = file.place("wheel", "naming")
         yield Diagnostic('naming "variant" cannot be built yet', place, 'use "suffix", "local" or "plain"')
+    for name, toolchain in manifest.toolchains.items():
+        if toolchain.compiler == "nvcc" and toolchain.path:
+            message = f"[toolchains.{name}] path: nvcc is always the one of the toolkit"
+            hint = "leave it out; [cuda.*] toolkit and provider choose the toolkit"
+            yield Diagnostic(message, file.place("toolchains", name, "path"), hint)
     for number, item in enumerate(manifest.objects):
         if item.role != "fallback":
             continue

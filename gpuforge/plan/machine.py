@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -53,6 +53,9 @@ def resolve(file: ManifestFile, selection: Selection, *, asked: Collection[str])
     search = _Search({name: MissingError.all_of(each) for name, each in found.items() if each})
     machine = selection.cells[0].machine if selection.cells else machine_type()
     toolkits = search.all(_names(selection, "cuda"), lambda name: toolkit_of(file, name, machine))
+    unfit = [p for name, toolkit in toolkits.items() for p in unfit_compilers(file, name, toolkit)]
+    if unfit:
+        raise UsageError.all_of(unfit)
     interpreters = search.all(_names(selection, "python"), lambda name: _interpreter(file, name))
     buildable = tuple(c for c in selection.cells if c.cuda in toolkits and c.python in interpreters)
     missing = {
@@ -153,6 +156,18 @@ def impossible(file: ManifestFile, cuda: str, host: Compiler) -> Iterable[Diagno
         elif problem.index is not None:
             keys = (*keys, problem.index)
         yield Diagnostic(problem.message, file.place(*keys), problem.hint)
+
+
+def unfit_compilers(file: ManifestFile, cuda: str, toolkit: Toolkit) -> Iterator[Diagnostic]:
+    """Yield the nvcc toolchains of fallback objects whose `version` the toolkit's nvcc is not in."""
+    used = {item.toolchain for item in file.manifest.objects if item.role == "fallback"}
+    for name, toolchain in file.manifest.toolchains.items():
+        if name in used and toolchain.compiler == "nvcc" and toolkit.nvcc not in toolchain.versions:
+            yield Diagnostic(
+                f"[cuda.{cuda}] has nvcc {toolkit.nvcc}, which is not {toolchain.version}",
+                file.place("toolchains", name, "version"),
+                "widen the range, or choose a toolkit in it",
+            )
 
 
 def _interpreter(file: ManifestFile, python: str) -> Interpreter:

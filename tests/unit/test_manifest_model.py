@@ -46,7 +46,6 @@ def test_the_smallest_manifest(tmp_path: Path) -> None:
     assert file.digest == hashlib.sha256(SMALLEST.encode()).hexdigest()
     assert manifest.package.source == PathSource(path=".")
     assert manifest.package.import_ == "my_pkg"
-    assert manifest.package.version is None
     assert manifest.cuda.linkage == "pip"
     assert manifest.cuda.versions["13.0"].toolkit == "13.0"
     assert manifest.cuda.versions["13.0"].provider is None

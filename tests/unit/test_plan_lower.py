@@ -14,7 +14,7 @@ from gpuforge.plan.action import Action
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower import Plan, lower
-from gpuforge.plan.machine import Machine
+from gpuforge.plan.machine import Machine, unfit_compilers
 
 Recipe = Callable[..., ManifestFile]
 
@@ -157,3 +157,18 @@ def test_argv_has_no_path_of_this_machine(recipe: Recipe, machine: Machine) -> N
         return [word for word in action.argv if str(recipe().folder) in word or "/usr/bin/g++" in word]
 
     assert [paths(action) for action in plan_of(recipe(), machine).actions if paths(action)] == []
+
+
+def test_the_toolkit_decides_on_nvcc(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(('compiler = "nvcc"', 'compiler = "nvcc"\npath = "/opt/nvcc"'))
+    with pytest.raises(UsageError, match="nvcc is always the one of the toolkit"):
+        plan_of(file, machine)
+
+
+def test_an_nvcc_outside_the_declared_range_is_refused(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(('compiler = "nvcc"', 'compiler = "nvcc"\nversion = "<13"'))
+    (problem,) = unfit_compilers(file, "13", machine.toolkits["13"])
+    assert problem.message == "[cuda.13] has nvcc 13.0.88, which is not <13"
+    assert problem.place
+    assert problem.place.line == 12
+    assert not list(unfit_compilers(recipe(), "13", machine.toolkits["13"]))
