@@ -12,6 +12,7 @@ from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Toolchain
 from gpuforge.plan.cell import LeftOut, Selection
+from gpuforge.plan.environment import real
 from gpuforge.toolchains import cpython
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.detect import detect
@@ -149,7 +150,9 @@ def toolkit_of(file: ManifestFile, cuda: str, machine: str) -> Toolkit:
 def impossible(file: ManifestFile, cuda: str, host: Compiler) -> Iterable[Diagnostic]:
     """Yield what cannot work in `[cuda.<cuda>]` with this host compiler, each with the nearest that can."""
     wanted = file.manifest.cuda.versions[cuda]
-    for problem in tables.problems(toolkit=wanted.toolkit, host=host, archs=wanted.archs, ptx=wanted.ptx):
+    for problem in tables.problems(
+        toolkit=wanted.toolkit, host=host, archs=real(wanted.archs), ptx=wanted.ptx
+    ):
         keys: tuple[str | int, ...] = ("cuda", cuda, problem.subject)
         if problem.subject == "host":
             keys = _host_keys(file)

@@ -1,0 +1,75 @@
+"""Every failure becomes a message on stderr and the exit status of the contract; no traceback reaches a user."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from gpuforge.cli import main
+from gpuforge.diagnostics import Diagnostic, Place
+from gpuforge.errors import ActionError, MissingError, UsageError
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "says"),
+    [
+        (UsageError.of("no", hint="yes", place=Place("f", 1, 2)), 2, "error: f:1:2: no\n  hint: yes\n"),
+        (MissingError.of("no g++"), 3, "error: no g++\n"),
+        (ActionError(Diagnostic("one"), Diagnostic("two")), 1, "error: one\nerror: two\n2 errors\n"),
+        (KeyboardInterrupt(), 130, "interrupted; what was finished is kept\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/x"),
+            3,
+            "error: /x: No space left on device\n"
+            "  hint: free some space, or set GPUFORGE_CACHE_DIR and GPUFORGE_WORK to another disk\n",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/x"),
+            2,
+            "error: /x: Permission denied\n  hint: check who may write there\n",
+        ),
+        (
+            RuntimeError("oops"),
+            70,
+            "error: gpuforge itself failed: RuntimeError: oops\n"
+            "  hint: this is a bug; run again with GPUFORGE_DEBUG=1 and report what it prints\n",
+        ),
+    ],
+)
+def test_how_a_call_ends(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    problem: BaseException,
+    status: int,
+    says: str,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise problem
+
+    monkeypatch.delenv("GPUFORGE_DEBUG", raising=False)
+    monkeypatch.setattr(main.cli, "main", fail)
+    assert (main.run([]), capsys.readouterr().err) == (status, says)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["bild"], "No such command 'bild'"),
+        (["build", "--cudas", "12"], "No such option '--cudas'. Did you mean '--cuda'?"),
+        (["build", "--jobs", "0"], "Invalid value for '--jobs'"),
+        (["matrix", "--format", "xml"], "Invalid value for '--format'"),
+        (["build", "--runner", "docker", "."], "the runner 'docker' cannot be used yet"),
+    ],
+)
+def test_a_wrong_call_exits_2(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    assert main.run(arguments) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert says in output.err
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in main.COMMANDS)])
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    assert main.run([*command, "--help"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: gpuforge")
