@@ -15,9 +15,9 @@ import click
 
 from gpuforge import digest
 from gpuforge.cli.build_report import Result, Wheel, is_done, result_data, show_plan, show_result
-from gpuforge.cli.main import INTERRUPTED
+from gpuforge.cli.main import INTERRUPTED, say
 from gpuforge.cli.options import cache_dir, selection
-from gpuforge.errors import UsageError
+from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute.engine import run
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.local import LocalRunner
@@ -84,7 +84,7 @@ def command(
             steps,
             store=store,
             ledger=ledger,
-            runner=LocalRunner(),
+            runner=LocalRunner(project=file.manifest.package.name),
             jobs=jobs or os.cpu_count() or 1,
             observer=observer,
             logs=cache / "logs",
@@ -96,8 +96,18 @@ def command(
     if as_json:
         click.echo(json.dumps(result_data(result), indent=2))
     else:
-        show_result(result, explain=explain)
-    ctx.exit(INTERRUPTED if outcome.interrupted else 0 if outcome.ok else 1)
+        show_result(result, image=file.manifest.wheel.image, explain=explain)
+    for note in plan.notes:
+        say(f"note: {note}")
+    ctx.exit(exit_code(outcome))
+
+
+def exit_code(outcome: Outcome) -> int:
+    """Return the status of the contract: 3 when all that failed was something missing on this machine."""
+    if outcome.interrupted:
+        return INTERRUPTED
+    failed = {result.status for result in outcome.having("failed")}
+    return 0 if outcome.ok else MissingError.exit_code if failed == {MissingError.exit_code} else 1
 
 
 def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, dist: Path) -> list[Wheel]:

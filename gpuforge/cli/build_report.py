@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from gpuforge.execute.model import Outcome, short_seconds
@@ -54,13 +57,13 @@ def show_plan(
         click.echo(json.dumps(plan_data(plan, selection, verdicts), indent=2))
         return
     console = _console()
-    console.print(Text(f"{len(plan.cells)} cells", style="bold"))
+    console.print(Text(_count(len(plan.cells), "cell"), style="bold"))
     for cell in plan.cells:
         python = "every Python 3" if cell.python == "3" else f"Python {cell.python}"
         console.print(f"  {cell.id}: {python}, CUDA {cell.toolkit}")
     runs = [name for name, verdict in verdicts.items() if verdict.run]
     console.print()
-    console.print(Text(f"{len(plan.actions)} actions, {len(runs)} to run", style="bold"))
+    console.print(Text(f"{_count(len(plan.actions), 'action')}, {len(runs)} to run", style="bold"))
     for action in plan.actions:
         verdict = verdicts[action.id]
         mark = Text("run    ", style="yellow") if verdict.run else Text("reuse  ", style="green")
@@ -125,7 +128,7 @@ def result_data(result: Result) -> dict[str, Any]:
     }
 
 
-def show_result(result: Result, *, explain: bool) -> None:
+def show_result(result: Result, *, image: str | None, explain: bool) -> None:
     """Print the wheels and what was proved of each; then the cells that have none, and why."""
     console = _console()
     if explain:
@@ -134,31 +137,58 @@ def show_result(result: Result, *, explain: bool) -> None:
             console.print(Text(f"  {result.verdicts[action.id].reason}", style="dim"))
         console.print()
     for wheel in result.wheels:
-        console.print(Text(str(wheel.path), style="bold"))
-        console.print(Text(f"  {wheel.size / 1e6:.1f} MB, sha256 {wheel.sha256}"))
-        for line in wheel.report.get("proved", []):
-            console.print(Text("  ✓ ", style="green") + Text(line))
-        for finding in wheel.report["findings"]:
-            console.print(
-                Text(f"  {finding['severity']}: ", style="yellow")
-                + Text(f"{finding['code']} {finding['message']}")
-            )
+        _show_wheel(console, wheel, image)
     _show_left_out(console, result.selection)
-    ran = len(result.outcome.having("done"))
-    failed = [
-        cell.id
-        for cell in result.plan.cells
-        if not is_done(result.outcome, result.plan.reports[cell.id].action)
+    missing = [
+        c.id for c in result.plan.cells if not is_done(result.outcome, result.plan.reports[c.id].action)
     ]
-    if failed:
-        err = Console(stderr=True, highlight=False, soft_wrap=True)
-        err.print(f"not built: {', '.join(failed)}", style="bold red")
-    what = f"{ran} actions ran" if ran else "nothing to do: every action's inputs are as they were"
-    console.print(
-        f"{len(result.wheels)} of {len(result.plan.cells)} wheels, {what} ({short_seconds(result.seconds)})"
+    if missing:
+        Console(stderr=True, highlight=False).print(f"not built: {', '.join(missing)}", style="bold red")
+    ran = [r for r in result.outcome.results.values() if r.state in {"done", "failed", "cancelled"}]
+    what = (
+        f"{_count(len(ran), 'action')} ran"
+        if ran
+        else "nothing to do: every action's inputs are as they were"
     )
-    if not ran and not failed and not explain:
+    of = _count(len(result.plan.cells), "wheel")
+    console.print(f"{len(result.wheels)} of {of}, {what} ({short_seconds(result.seconds)})")
+    if not ran and not explain:
         console.print(Text("  --explain says for each action why", style="dim"))
+
+
+def _show_wheel(console: Console, wheel: Wheel, image: str | None) -> None:
+    console.print(Text(str(wheel.path), style="bold"))
+    console.print(Text(f"  {_size(wheel.size)}, sha256 {wheel.sha256}"))
+    lines = Table.grid(padding=(0, 1))
+    lines.add_column(no_wrap=True)
+    lines.add_column()
+    for line in wheel.report.get("proved", []):
+        lines.add_row(Text("  ✓", style="green"), Text(line))
+    for finding in wheel.report["findings"]:
+        said = f"{finding['severity']} {finding['code']}: {finding['message']}"
+        lines.add_row(Text("  !", style="yellow"), Text(said))
+    newer = newer_platform(wheel.path.name, image)
+    if newer:
+        lines.add_row(Text("  !", style="yellow"), Text(newer))
+    console.print(lines)
+
+
+def newer_platform(wheel: str, image: str | None) -> str:
+    """Return what to say of a wheel that needs a newer glibc than the manylinux policy `image`; else ""."""
+    promised = re.fullmatch(r"manylinux_(\d+)_(\d+)(_\w+)?", image or "")
+    found = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", wheel)]
+    if not promised or not found or min(found) <= (int(promised[1]), int(promised[2])):
+        return ""
+    needs = ".".join(map(str, min(found)))
+    return f"needs glibc {needs}, newer than {image} of [wheel] image: it was built against this machine's libraries"
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _show_left_out(console: Console, selection: Selection) -> None:
@@ -171,4 +201,5 @@ def _show_left_out(console: Console, selection: Selection) -> None:
 
 
 def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+    """Return a console that wraps for a terminal, and not for a pipe, where others look for whole lines."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,15 @@ from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.cell import Cell, LeftOut, Selection, select
 from gpuforge.plan.machine import machine_type
 
-# GitHub's hosted runners: https://docs.github.com/actions/reference/runners/github-hosted-runners
-RUNNERS = {"x86_64": "ubuntu-24.04", "aarch64": "ubuntu-24.04-arm"}
+# https://docs.github.com/actions/reference/runners/github-hosted-runners
+# https://docs.gitlab.com/ci/runners/hosted_runners/linux
+RUNNERS = {
+    "github": {"x86_64": "ubuntu-24.04", "aarch64": "ubuntu-24.04-arm"},
+    "gitlab": {"x86_64": "saas-linux-medium-amd64", "aarch64": "saas-linux-medium-arm64"},
+}
+DEFAULT_IMAGE = {"github": None, "gitlab": "manylinux_2_28"}  # a GitLab job always has one
+# Where images named by a manylinux policy are: https://github.com/pypa/manylinux#docker-images
+MANYLINUX = "quay.io/pypa/{policy}_{machine}"
 # https://docs.github.com/actions/reference/limits and https://docs.gitlab.com/ci/yaml/#parallelmatrix
 MOST_JOBS = {"github": 256, "gitlab": 200}
 
@@ -36,7 +44,7 @@ def command(path: Path, cuda: tuple[str, ...], python: tuple[str, ...], cell: st
     """Print the cells of the manifest in PATH (default: here), each with what a CI job needs to build it."""
     file = load(path)
     chosen = select(file, machine_type(), cuda=cuda, python=python, cell=cell)
-    jobs = [job(file, path, item) for item in chosen.cells]
+    jobs = [job(file, path, item, "gitlab" if form == "gitlab" else "github") for item in chosen.cells]
     if form == "table":
         table(jobs, chosen)
         return
@@ -54,8 +62,8 @@ def command(path: Path, cuda: tuple[str, ...], python: tuple[str, ...], cell: st
     click.echo(github(jobs) if form == "github" else gitlab(jobs))
 
 
-def job(file: ManifestFile, path: Path, cell: Cell) -> dict[str, Any]:
-    """Return what a CI job needs for one cell."""
+def job(file: ManifestFile, path: Path, cell: Cell, system: str) -> dict[str, Any]:
+    """Return what a job of a CI system ("github", "gitlab") needs for one cell."""
     folder = [] if path == Path() else [path.as_posix()]
     return {
         "cell": cell.id,
@@ -64,10 +72,17 @@ def job(file: ManifestFile, path: Path, cell: Cell) -> dict[str, Any]:
         "toolkit": cell.toolkit,
         "machine": cell.machine,
         "archs": list(file.manifest.cuda.versions[cell.cuda].archs),
-        "runner": RUNNERS.get(cell.machine, "self-hosted"),
-        "image": file.manifest.wheel.image,
+        "runner": RUNNERS[system].get(cell.machine, "self-hosted"),
+        "image": image_of(file.manifest.wheel.image or DEFAULT_IMAGE[system], cell.machine),
         "build": shlex.join(["gpuforge", "build", *folder, "--cell", cell.id]),
     }
+
+
+def image_of(image: str | None, machine: str) -> str | None:
+    """Return the full reference of an image: a manylinux policy is one of PyPA's, anything else is as written."""
+    if image and re.fullmatch(r"manylinux\w+", image):
+        return MANYLINUX.format(policy=image, machine=machine)
+    return image
 
 
 def github(jobs: Sequence[dict[str, Any]]) -> str:
@@ -81,7 +96,11 @@ def gitlab(jobs: Sequence[dict[str, Any]]) -> str:
         ".gpuforge:",
         "  tags: [$RUNNER]",
         "  image: $IMAGE",
+        "  before_script:",
+        "    - export PATH=/opt/python/cp312-cp312/bin:$PATH  # where manylinux images have their Pythons",
+        "    - pip install gpuforge",
         "  script: [$BUILD]",
+        "  artifacts: {paths: [dist]}",
         "  parallel:",
         "    matrix:",
     ]
@@ -101,7 +120,7 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
 
     console = Console(soft_wrap=False)
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("cell", "python", "CUDA", "GPU architectures", "runner", "image"):
+    for heading in ("cell", "python", "CUDA", "GPU architectures", "runner"):
         shown.add_column(heading, overflow="fold", no_wrap=heading == "cell")
     for entry in jobs:
         python = "every 3.x" if entry["python"] == "3" else entry["python"]
@@ -111,7 +130,6 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
             entry["toolkit"],
             " ".join(entry["archs"]),
             entry["runner"],
-            entry["image"] or "-",
         )
     console.print(shown)
     if jobs:

@@ -193,7 +193,7 @@ class LiveProgress:
 def failure(action: Action, result: ActionResult) -> Text:
     """Return what to say of a failed action: what it was, its last lines, the cause, the log, the next step."""
     text = Text.assemble(("failed: ", "bold red"), (action.title, "bold"), "\n")
-    for line in result.tail:
+    for line in _before_message(result):
         text.append("  | ", style="dim").append(f"{line}\n")
     if result.error:
         text.append("  why:  ", style="bold").append(f"{result.error.message}\n")
@@ -203,6 +203,12 @@ def failure(action: Action, result: ActionResult) -> Text:
         text.append("  hint: ", style="bold").append(f"{result.error.hint}\n")
     text.right_crop(1)
     return text
+
+
+def _before_message(result: ActionResult) -> tuple[str, ...]:
+    """Return the last lines without the command's own `error: …`, which is told as the cause."""
+    said = f"error: {result.error.message}" if result.error else ""
+    return result.tail[: result.tail.index(said)] if said in result.tail else result.tail
 
 
 def _doing(cell: Cell) -> Text:

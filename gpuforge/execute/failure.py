@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError
+from gpuforge.plan.action import Action
 
 TAIL_LINES = 20
 _TAIL_BYTES = 64 * 1024
@@ -43,12 +44,13 @@ def _printable(line: str) -> str:
     return "".join(c for c in line.expandtabs() if c.isprintable())
 
 
-def of_status(name: str, status: int, lines: Sequence[str], places: Iterable[Path] = ()) -> Diagnostic:
+def of_status(action: Action, status: int, lines: Sequence[str], places: Iterable[Path] = ()) -> Diagnostic:
     """Return what to say of a command that ended with a status other than 0 (negative: a signal's number).
 
     `lines` is the end of its output, where its own `error: …` and `  hint: …` are taken from; `places` are
     folders it wrote to, one of which may be full.
     """
+    name = action.id
     if any(sign in line for sign in _FULL for line in lines) or any(_is_full(place) for place in places):
         return Diagnostic(f"{name} failed: the disk is full", hint=_ROOM)
     if status == -signal.SIGKILL:
@@ -60,7 +62,7 @@ def of_status(name: str, status: int, lines: Sequence[str], places: Iterable[Pat
         return Diagnostic(f"{name} was ended by {_signal(-status)}", hint="its log shows how far it came")
     told = [number for number, line in enumerate(lines) if line.startswith("error: ")]
     if not told:
-        hint = "its log shows the command and its output"
+        hint = action.hint or "its log shows the command and its output"
         return Diagnostic(f"{name} failed with exit status {status}", hint=hint)
     hints = [line.partition("hint: ")[2] for line in lines[told[-1] :] if line.startswith("  hint: ")]
     return Diagnostic(lines[told[-1]].removeprefix("error: "), hint="; ".join(hints))

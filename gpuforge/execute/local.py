@@ -33,14 +33,20 @@ class LocalRunner:
     """Runs each action in a fixed working directory, in its own process group, with exactly its environment.
 
     `environ` is where the variables that actions pass through come from; `root` holds the working directories
-    (default: see `workdir.root`).
+    (default: see `workdir.root`), below it those of one `project`.
     """
 
     def __init__(
-        self, *, environ: Mapping[str, str] | None = None, root: Path | None = None, grace: float = GRACE
+        self,
+        *,
+        environ: Mapping[str, str] | None = None,
+        root: Path | None = None,
+        project: str = "",
+        grace: float = GRACE,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self._root = root
+        self._project = project
         self._grace = grace
         self._cancelled = threading.Event()
         self._guard = threading.Condition()  # over the three below
@@ -104,7 +110,8 @@ class LocalRunner:
         beside it, as links: compilers write the paths of what they read into what they make.
         """
         if self._root is None:
-            self._root = workdir.root(self._environ)
+            self._root = workdir.root(self._environ) / self._project
+            self._root.mkdir(exist_ok=True)
         name = locks.file_name(task.action.id)
         work, out, links = self._root / name, self._root / f"{name}.out", self._root / f"{name}.in"
         while (held := locks.claim(self._root / f"{name}.lock")) is None:

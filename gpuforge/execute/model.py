@@ -38,6 +38,9 @@ class ActionResult:
     log: Path | None = None
     error: Diagnostic | None = None  # only with state "failed"
     tail: tuple[str, ...] = ()  # the last lines of the log of a failed action
+    status: int | None = (
+        None  # of a failed action: its command's exit status, or the one its error stands for
+    )
 
 
 @dataclass(frozen=True, slots=True)

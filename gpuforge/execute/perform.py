@@ -68,7 +68,8 @@ def perform(
                 return ActionResult(name, "reused", reuse(stored).reason, stored.record.seconds)
             return _run(step, shop, reason)
     except (OSError, GpuforgeError) as error:
-        return _failed(step, shop, reason, time.monotonic() - begin, failure.of_error(name, error))
+        status = error.exit_code if isinstance(error, GpuforgeError) else None
+        return _failed(step, shop, reason, time.monotonic() - begin, failure.of_error(name, error), status)
 
 
 def _take_turn(
@@ -97,7 +98,7 @@ def _run(step: Step, shop: Workshop, reason: str) -> ActionResult:
             return ActionResult(action.id, "cancelled", "interrupted", end.seconds, log)
         error = _judge(step, end, out, log)
         if error:
-            return _failed(step, shop, reason, end.seconds, error)
+            return _failed(step, shop, reason, end.seconds, error, end.status)
         shop.store.commit(step.key, out, Record(action.id, end.seconds, now(), action.outputs))
     _write_down(step, shop, end.seconds, "ok")
     return ActionResult(action.id, "done", reason, end.seconds, log)
@@ -123,17 +124,18 @@ def _sources(step: Step, shop: Workshop) -> dict[str, Source]:
 
 def _judge(step: Step, end: Exit, out: Path, log: Path) -> Diagnostic | None:
     if end.status:
-        return failure.of_status(step.action.id, end.status, failure.tail(log), (out, log.parent))
+        return failure.of_status(step.action, end.status, failure.tail(log), (out, log.parent))
     missing = [name for name in step.action.outputs if not os.path.lexists(out / name)]
     return failure.of_missing(step.action.id, missing) if missing else None
 
 
-def _failed(step: Step, shop: Workshop, reason: str, seconds: float, error: Diagnostic) -> ActionResult:
+def _failed(
+    step: Step, shop: Workshop, reason: str, seconds: float, error: Diagnostic, status: int | None
+) -> ActionResult:
     log = shop.log(step)
     _write_down(step, shop, seconds, "failed")
-    return ActionResult(
-        step.action.id, "failed", reason, seconds, log if log.exists() else None, error, failure.tail(log)
-    )
+    there, tail = log if log.exists() else None, failure.tail(log)
+    return ActionResult(step.action.id, "failed", reason, seconds, there, error, tail, status)
 
 
 def _write_down(step: Step, shop: Workshop, seconds: float, result: Literal["ok", "failed"]) -> None:

@@ -263,7 +263,8 @@ class Wheel(Table):
     """How wheels for different CUDA majors are told apart: `suffix` (`name-cu12`), `local` (version `1.0+cu12`),
     `variant` (wheel variants) or `plain` (not at all). Each one listed gives a wheel."""
     image: forms.Text | None = Field(default=None, examples=["manylinux_2_28"])
-    """Container image of the build: a manylinux policy, or any image's reference."""
+    """Container image of the build: a manylinux policy, or any image's reference. CI jobs get its name; a build in
+    local processes is not bound by it, and says so when its wheel needs a newer platform."""
     size_limit: forms.Size | None = Field(default=None, alias="size-limit", examples=["100 MB"])
     """Largest size a wheel may have; MB is 10⁶ bytes, MiB 2²⁰."""
 
@@ -276,7 +277,7 @@ class Wheel(Table):
 class Ignore(Table):
     """A finding of the audit that is accepted, with the reason."""
 
-    rule: forms.RuleCode = Field(examples=["GF104"])
+    rule: forms.RuleCode = Field(examples=["GF205"])
     """Code of the rule, as the audit prints it."""
     file: forms.Text = Field(default="*", examples=["libexample*.so*"])
     """Pattern of the files in the wheel for which the finding is accepted; `*` crosses folders."""
@@ -288,15 +289,15 @@ class Audit(Table):
     """What the audit of the wheels takes into account."""
 
     beside: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["jax[cuda12]"]])
-    """Packages that must be able to live in the same process as this one."""
+    """Packages that must be able to live in the same process as this one. This version does not look at it yet."""
     ignore: tuple[Ignore, ...] = Field(
-        default=(), examples=[[{"rule": "GF104", "file": "*", "reason": "why it is accepted"}]]
+        default=(), examples=[[{"rule": "GF205", "file": "*", "reason": "why it is accepted"}]]
     )
     """Findings that are accepted."""
 
 
 class Test(Table):
-    """How the built wheel is tested, in an environment of its own."""
+    """How the built wheel is tested, in an environment of its own. This version does not run it yet."""
 
     __test__ = False  # no test class, whatever pytest thinks of its name
 

@@ -60,6 +60,15 @@ class WheelName:
         return parse_tag(f"{self.python}-{self.abi}-{self.platform}")
 
 
+def check_name(name: WheelName, distribution: str | None) -> None:
+    """Raise ActionError unless the wheel is of the distribution asked for."""
+    if distribution and canonicalize_name(distribution) != canonicalize_name(name.distribution):
+        raise ActionError.of(
+            f"the build made {name}, but the manifest's [package] name is {distribution!r}",
+            hint="make the manifest and the project's own metadata say the same name",
+        )
+
+
 def check_tags(name: WheelName, *, python: str | None, abi: str | None) -> None:
     """Raise ActionError unless the wheel serves the Python ("cp311") and has the ABI ("abi3") asked for.
 

@@ -57,13 +57,12 @@ class Action:
     env: Mapping[str, str] = field(default_factory=dict)  # the whole environment, but for what `passes` adds
     passes: tuple[
         str, ...
-    ] = ()  # variables handed through from the caller (proxies, CA bundles): not in the key
-    facts: Mapping[str, str] = field(
-        default_factory=dict
-    )  # what else the result depends on: compiler versions
+    ] = ()  # variables of the caller handed through (proxies, CA bundles): not in the key
+    facts: Mapping[str, str] = field(default_factory=dict)  # what else the result depends on
     network: bool = False
     image: str | None = None  # image by digest; None: this machine itself
     cells: tuple[str, ...] = ()  # the ids of the cells that need it
+    hint: str = ""  # what to try when it fails without saying so itself; not in the key
     weight: int = 1  # how many job slots it fills (a build that runs its own parallel jobs fills them all)
 
     def __post_init__(self) -> None:

@@ -42,12 +42,16 @@ _PROGRAMS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be done: the cells, their actions, and where each cell's wheel will be (action id, output)."""
+    """What will be done: the cells, their actions, and where each cell's wheel and report will be.
+
+    `notes` say what the manifest asks for and this plan does not do.
+    """
 
     cells: tuple[Cell, ...]
     actions: tuple[Action, ...]
     wheels: dict[str, ActionInput]
     reports: dict[str, ActionInput]
+    notes: tuple[str, ...] = ()
 
 
 def lower(file: ManifestFile, cells: Sequence[Cell], machine: Machine) -> Plan:
@@ -61,7 +65,7 @@ def lower(file: ManifestFile, cells: Sequence[Cell], machine: Machine) -> Plan:
         name: {cell.id: ActionInput(f"{cell.id}/{name}", output) for cell in cells}
         for name, output in (("wheel", "wheel"), ("audit", "report.json"))
     }
-    return Plan(tuple(cells), actions, ends["wheel"], ends["audit"])
+    return Plan(tuple(cells), actions, ends["wheel"], ends["audit"], tuple(_notes(file)))
 
 
 class _Lowering:
@@ -297,11 +301,13 @@ class _Lowering:
         wanted = self.manifest.cuda.versions[cell.cuda]
         toolchain = self.manifest.toolchains[item.toolchain or ""]
         host = self.machine.host
+        place = self.file.place("objects", self.manifest.objects.index(item))
         images = [f"sm_{arch}" for arch in wanted.archs] + ([f"PTX {wanted.ptx}"] if wanted.ptx else [])
         action = Action(
             id=f"cu{cell.toolkit}/kernels/{item.name}/{source.replace('/', '-')}",
             kind="compile",
             title=f"compile {source} with nvcc {cell.toolkit} for {' '.join(images)}",
+            hint=f"a file that it includes and does not find belongs into `headers` of {item.name!r} ({place})",
             argv=nvcc.module_argv(
                 "${in:toolkit}/bin/nvcc",
                 source=f"${{stage:sources}}/{source}",
@@ -329,6 +335,7 @@ class _Lowering:
         wheel = self.manifest.wheel
         spec = {
             "wheel": "${in:wheel}",
+            "name": self.manifest.package.name,
             "kernels": [f"${{in:kernels{number}}}" for number in range(len(kernels))],
             "import": self.manifest.package.import_,
             "cuda": cell.toolkit,
@@ -389,6 +396,13 @@ _NAMES = {
     "toolkit": "${in:toolkit}",
     "env": "${work}/env",
 }
+
+
+def _notes(file: ManifestFile) -> Iterator[str]:
+    if file.manifest.test.command:
+        yield f"{file.place('test', 'command')}: [test] is not run yet: test the wheels yourself"
+    if file.manifest.audit.beside:
+        yield f"{file.place('audit', 'beside')}: [audit] beside is not looked at yet"
 
 
 def _folder(path: Path) -> FileInput:

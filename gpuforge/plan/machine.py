@@ -59,10 +59,9 @@ def resolve(file: ManifestFile, selection: Selection, *, asked: Collection[str])
         raise UsageError.all_of(unfit)
     interpreters = search.all(_names(selection, "python"), lambda name: _interpreter(file, name))
     buildable = tuple(c for c in selection.cells if c.cuda in toolkits and c.python in interpreters)
-    missing = {
-        name: e for name, e in search.missing.items() if not buildable or _asked(name, selection, asked)
-    }
-    if missing:
+    missing = {name: e for name, e in search.missing.items() if _asked(name, selection, asked)}
+    if missing or not buildable:
+        missing = missing or search.missing
         raise MissingError.all_of([d for error in missing.values() for d in error.diagnostics])
     left_out = [
         LeftOut(cell, (search.missing.get(cell.cuda) or search.missing[cell.python]).diagnostics[0].message)

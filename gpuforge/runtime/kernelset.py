@@ -26,9 +26,9 @@ class KernelSet:
     nothing falls back to the CPU after work was begun on the GPU.
     """
 
-    def __init__(self, folder: Path, *, env: Mapping[str, str] = os.environ, driver: str = LIBRARY) -> None:
+    def __init__(self, folder: Path, *, env: Mapping[str, str] | None = None, driver: str = LIBRARY) -> None:
         self._folder = folder
-        self._env = env
+        self._env = os.environ if env is None else env
         self._driver = driver
         self._index: Index | None = None
         self._failures: dict[str, str] = {}  # module: why its last load failed; for `explain` alone

@@ -51,11 +51,11 @@ def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
     (pin,) = wanted.specifier
     index = index_url()
     try:
-        with PyPISimple(endpoint=index) as client:
+        with PyPISimple(endpoint=index, session=session()) as client:
             page = client.get_project_page(canonicalize_name(wanted.name))
             package = _sdist(page.packages, wanted.name, pin.version, index)
             target = folder / Path(package.filename).name
-            print(f"downloading {package.filename} ({package.size or '?'} bytes)", flush=True)
+            print(f"downloading {package.filename}", flush=True)
             client.download_package(
                 package, target, verify="sha256" in (package.digests or {}), keep_on_error=False
             )
@@ -84,17 +84,28 @@ def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
 
 def index_url() -> str:
     """Return the package index that pip is set to use."""
-    answer = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
-    )
+    return pip_setting("index-url") or DEFAULT_INDEX
+
+
+def session() -> requests.Session:
+    """Return an HTTP session with pip's CA bundle, if pip is set to use one of its own."""
+    made = requests.Session()
+    bundle = pip_setting("cert")
+    if bundle:
+        made.verify = bundle
+    return made
+
+
+def pip_setting(name: str) -> str:
+    """Return one of pip's settings, from its environment variables or its configuration files; else ""."""
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     found: dict[str, str] = {}
     for line in answer.stdout.splitlines():
-        name, _, value = line.partition("=")
-        found[name] = next(iter(shlex.split(value)), "")
-    for name in (":env:.index-url", "install.index-url", "global.index-url"):
-        if found.get(name):
-            return found[name]
-    return DEFAULT_INDEX
+        key, _, value = line.partition("=")
+        found[key] = next(iter(shlex.split(value)), "")
+    places = (":env:", "download", "install", "global")
+    return next((found[key] for place in places if found.get(key := f"{place}.{name}")), "")
 
 
 def unpack(archive: Path, output: Path, scratch: Path) -> None:
@@ -106,7 +117,7 @@ def unpack(archive: Path, output: Path, scratch: Path) -> None:
                 bundle.extractall(place)  # noqa: S202  zipfile strips absolute and parent paths itself
         else:
             with tarfile.open(archive) as bundle:
-                bundle.extractall(place, filter="data")
+                extract(bundle, place)
         (top,) = place.iterdir()
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
@@ -116,6 +127,28 @@ def unpack(archive: Path, output: Path, scratch: Path) -> None:
             hint="delete it where it came from and fetch it again; an sdist holds exactly one top folder",
         ) from error
     shutil.move(top, output)
+
+
+def extract(bundle: tarfile.TarFile, place: Path) -> None:
+    """Extract an archive whose members stay inside `place`, with no special files; raises tarfile.TarError else.
+
+    That is PEP 706's `data` filter, which Python has since 3.11.4; before, what it refuses is refused here.
+    """
+    if hasattr(tarfile, "data_filter"):
+        bundle.extractall(place, filter="data")
+        return
+    for member in bundle:
+        targets = [place / member.name]
+        if member.issym():
+            targets.append(place / Path(member.name).parent / member.linkname)
+        elif member.islnk():
+            targets.append(place / member.linkname)
+        elif not (member.isfile() or member.isdir()):
+            raise tarfile.TarError(f"{member.name} is a special file")
+        if any(not target.resolve().is_relative_to(place.resolve()) for target in targets):
+            raise tarfile.TarError(f"{member.name} leads outside the archive")
+        member.mode |= 0o600
+        bundle.extract(member, place)
 
 
 def clone(repository: str, rev: str, output: Path) -> None:

@@ -24,6 +24,7 @@ class PackageSpec(Specification):
     """What the finished wheel is made of."""
 
     wheel: Path  # the host wheel, or the folder that holds it and no other
+    name: str | None = None  # the distribution that it should be
     kernels: tuple[Path, ...] = ()  # folders, as kernel_index makes them
     package: str = Field(alias="import")  # the import package that the kernels go into
     cuda: str  # the toolkit's version: "13.0"
@@ -57,6 +58,7 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     """Make the wheel in `output` and return its path; raises ActionError and leaves nothing there on failure."""
     source = _one_wheel(spec.wheel)
     name = WheelName.parse(source.name)
+    naming.check_name(name, spec.name)
     naming.check_tags(name, python=spec.python, abi=spec.abi)
     tree = scratch / "tree"
     archive.unpack(source, tree)

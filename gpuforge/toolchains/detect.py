@@ -102,9 +102,10 @@ class _Looked:
         else:
             where = ", ".join(("PATH", *self.family.places))
         found = "; ".join(self.refused) or "nothing by that name there"
-        return MissingError.of(
-            f"no usable {what}: looked at {where}; found: {found}", hint=self.family.install
-        )
+        hint = self.family.install
+        if "is not" in found:
+            hint = f"install a version that is {self.wanted} (Debian and others have several), or widen the range"
+        return MissingError.of(f"no usable {what}: looked at {where}; found: {found}", hint=hint)
 
 
 def _explicit(path: str, looked: _Looked) -> list[Path]:

@@ -334,7 +334,7 @@ def test_a_full_disk_is_one_message_and_leaves_nothing(project: Project, tmp_pat
             )
             assert answer.returncode == 1
             first, hint = answer.stderr.splitlines()
-            assert re.fullmatch(rf"{place}/.*: No space left on device", first)
+            assert re.fullmatch(rf"error: {place}/.*: No space left on device", first)
             assert hint == "  hint: free some space there, or choose another folder for the output"
             assert [path for path in small.rglob("*") if path.is_file()] == []
     finally:

@@ -148,5 +148,5 @@ def test_a_terminated_step_leaves_nothing(tmp_path: Path) -> None:
     step.send_signal(signal.SIGTERM)
     _, said = step.communicate(timeout=30)
 
-    assert (step.returncode, said) == (130, "interrupted\n")
+    assert (step.returncode, said) == (130, "error: interrupted\n")
     assert list((tmp_path / "out").iterdir()) == []
