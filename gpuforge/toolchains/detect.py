@@ -103,7 +103,7 @@ class _Looked:
             where = ", ".join(("PATH", *self.family.places))
         found = "; ".join(self.refused) or "nothing by that name there"
         hint = self.family.install
-        if "is not" in found:
+        if str(self.wanted) and ": version " in found:
             hint = f"install a version that is {self.wanted} (Debian and others have several), or widen the range"
         return MissingError.of(f"no usable {what}: looked at {where}; found: {found}", hint=hint)
 
