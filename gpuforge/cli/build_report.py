@@ -158,7 +158,8 @@ def show_result(result: Result, *, image: str | None, explain: bool) -> None:
 
 def _show_wheel(console: Console, wheel: Wheel, image: str | None) -> None:
     console.print(Text(str(wheel.path), style="bold"))
-    console.print(Text(f"  {_size(wheel.size)}, sha256 {wheel.sha256}"))
+    console.print(Text(f"  {_size(wheel.size)}"))
+    console.print(Text(f"  sha256 {wheel.sha256}"))
     lines = Table.grid(padding=(0, 1))
     lines.add_column(no_wrap=True)
     lines.add_column()
