@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import functools
 import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -431,7 +433,9 @@ print(outcome.interrupted, states(outcome))
 
 def test_ctrl_c_stops_children_that_ignore_it_and_keeps_what_is_finished(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CLI, str(Path(__file__).parent), str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    # a shell lets commands in the background, such as a CI's, ignore SIGINT: undo that
+    hear = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=hear) as process:
         pids = tmp_path / "pids"
         while not (pids.exists() and pids.read_text().endswith(" ")):
             assert process.poll() is None
