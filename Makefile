@@ -28,6 +28,7 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet pydistcheck
 	$(BIN)/python bench/run.py
 
 clean:

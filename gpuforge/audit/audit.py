@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuforge.audit import graph as link
-from gpuforge.audit import intent, proof, wheel
+from gpuforge.audit import inputs, wheel
+from gpuforge.audit.baseline import Acceptance
 from gpuforge.audit.model import (
     NEEDED_BY,
     SEVERITIES,
@@ -23,10 +21,10 @@ from gpuforge.audit.model import (
     Severity,
     WheelFacts,
 )
-from gpuforge.audit.rules import RULES
 from gpuforge.diagnostics import Diagnostic, Place
 
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
+    from gpuforge.audit import graph as link
     from gpuforge.manifest.load import ManifestFile
 
 
@@ -86,49 +84,51 @@ def audit(
     *,
     manifest: ManifestFile | None = None,
     cuda: str | None = None,
-    ignore: Iterable[Ignore] = (),
+    ignore: Iterable[Acceptance] = (),
     jobs: int = 1,
 ) -> Report:
-    """Audit wheels together: one may provide what another needs.
+    """Audit wheels, and what is taken for such (see `inputs`), together: one may provide what another needs.
 
     With a manifest, what it promises is judged too: for the toolkit `cuda`, the key of its table, or for its
-    only one. `jobs` processes read members at the same time. What cannot be read becomes a problem of the
+    only one. `jobs` threads read members at the same time. What cannot be read becomes a problem of the
     report, and the rest goes on. Raises UsageError for a `cuda` that the manifest does not have.
     """
-    promised = intent.of(manifest, cuda) if manifest else None
-    accepted = [*ignore]
+    promised = None
+    if manifest:
+        from gpuforge.audit import intent  # noqa: PLC0415  only a manifest needs it
+
+        promised = intent.of(manifest, cuda)
+    accepted: list[Acceptance] = [*ignore]
     if manifest:
         accepted += [Ignore(i.rule, i.reason, i.file) for i in manifest.manifest.audit.ignore]
     facts: list[WheelFacts] = []
-    problems: list[Diagnostic] = []
-    with _pool(jobs) as pool:
-        for path in paths:
-            try:
-                facts.append(wheel.read(path, pool))
-            except MalformedError as error:
-                problems += [Diagnostic(d.message, Place(str(path)), _HINT) for d in error.diagnostics]
-            except OSError as error:
-                problems.append(Diagnostic(error.strerror or str(error), Place(str(path)), "check the path"))
+    with inputs.expand(paths) as given:
+        problems = given.problems
+        outcomes = wheel.read_all(given.found, jobs)
+        # these take as long to load as a small wheel takes to read, and with several jobs that has begun
+        from gpuforge.audit import graph as link  # noqa: PLC0415
+        from gpuforge.audit.rules import RULES  # noqa: PLC0415
+
+        for one, outcome in zip(given.found, outcomes, strict=True):
+            place = Place(str(one.place))
+            match outcome:
+                case MalformedError():
+                    problems += [Diagnostic(d.message, place, one.hint) for d in outcome.diagnostics]
+                case OSError():
+                    problems.append(Diagnostic(outcome.strerror or str(outcome), place, "check the path"))
+                case _:
+                    facts.append(outcome)
     graph = link.build(facts, promised)
-    raw = [finding for rule in RULES for finding in rule.check(graph)]
+    forms = {held.name: held.form for held in facts}
+    raw = [f for rule in RULES for f in rule.check(graph) if inputs.judged(f.code, forms[f.wheel])]
     return Report(tuple(_report(graph, held, raw, accepted) for held in facts), tuple(problems), graph)
 
 
-_HINT = "download or build it again; `python -m zipfile -t FILE` tests an archive"
-
-
-@contextmanager
-def _pool(jobs: int) -> Iterator[Executor | None]:
-    if jobs <= 1:
-        yield None
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield pool
-
-
 def _report(
-    graph: link.LinkGraph, held: WheelFacts, raw: Iterable[Finding], accepted: Sequence[Ignore]
+    graph: link.LinkGraph, held: WheelFacts, raw: Iterable[Finding], accepted: Sequence[Acceptance]
 ) -> WheelReport:
+    from gpuforge.audit import proof  # noqa: PLC0415  as in `audit`
+
     kept: list[Finding] = []
     ignored: list[Ignored] = []
     for finding in raw:
@@ -140,7 +140,10 @@ def _report(
         else:
             ignored.append(Ignored(finding, reason))
     findings = _by_cause(kept)
-    return WheelReport(held, findings, tuple(ignored), proof.proofs(graph, held, findings))
+    proofs = proof.proofs(graph, held, findings)
+    if not inputs.judged("GF201", held.form):  # then nobody asked who provides what it needs
+        proofs = tuple(p for p in proofs if p.topic != "providers")
+    return WheelReport(held, findings, tuple(ignored), proofs)
 
 
 def _by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:

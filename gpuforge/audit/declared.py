@@ -62,6 +62,17 @@ def packages(facts: WheelFacts) -> Mapping[str, Declared]:
     return found
 
 
+def carriers() -> frozenset[str]:
+    """Return the packages that bring CUDA libraries without an extra, and load them when they are imported."""
+    return frozenset(row["package"] for row in _tables()["carrier"] if row["loads"] and not row.get("extra"))
+
+
+def brought_by(package: str) -> Mapping[str, Declared]:
+    """Return what pip would install with the newest known release of a package."""
+    return {d.package: d for d in _brought(Requirement(package), package, "", "", _DEPTH)}
+
+
+@cache
 def candidates(soname: str) -> tuple[Library, ...]:
     """Return every package known to bring a library of this SONAME."""
     toolkit = (
@@ -77,6 +88,7 @@ def candidates(soname: str) -> tuple[Library, ...]:
     return (*toolkit, *others)
 
 
+@cache
 def other_majors(soname: str) -> frozenset[str]:
     """Return the packages that bring the same library for other CUDA majors: cudart 12's is cudart 13's."""
     stem = soname.partition(".so")[0]
@@ -125,7 +137,7 @@ def _brought(requirement: Requirement, line: str, extra: str, loader: str, depth
     rows = list(_rows(name, requirement))
     if any(row["loads"] for row in rows):
         loader = loader or name
-    cuda = next((row["cuda"] for row in rows), None)
+    cuda = next((row.get("cuda") for row in rows), None)
     yield Declared(name, line, extra, loader, cuda)
     if not depth:
         return

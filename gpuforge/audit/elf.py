@@ -6,22 +6,32 @@ Formats: System V gABI chapters 4 and 5, LSB core "Symbol Versioning", and glibc
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuforge.audit.model import ElfObject, MalformedError, Section, VersionNeed
+from gpuforge.audit.search import find
 from gpuforge.audit.source import MissedError, Window
 
 MAGIC = b"\x7fELF"
 EM_CUDA = 190
 
-PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_STACK = 1, 2, 3, 4, 0x6474E551
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 3, 4, 0x6474E551, 0x6474E552
 DT_NULL, DT_NEEDED, DT_STRTAB, DT_STRSZ, DT_SONAME, DT_RPATH, DT_RUNPATH = 0, 1, 5, 10, 14, 15, 29
 DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM = 0x6FFFFFFC, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
 SHT_NOBITS = 8
+EM_X86_64 = 62
+_X86_ISA_1_NEEDED = 0xC0008002
+_SDK_PATH = re.compile(rb"/hpc_sdk/[^/\0]+/(\d+\.\d+)/")
+_SDK_PRODUCER = re.compile(rb"NVC(?:\+\+)? (\d+\.\d+)-\d+")
+_MENTIONED = re.compile(rb"lib(?<!\wlib)(?:cu|nv|nccl)\w+\.so\.\d+(?=\0)")  # quick: a literal comes first
+_PYTHON = re.compile(rb"_?Py[A-Z_]\w*")
 _LONGEST_DYNSTR = 64 << 20  # bytes of .dynstr that are searched for a compiler's traces
 _SLACK = 1 << 16  # bytes kept around what is known to be wanted
+_SMALL = 4 << 20  # bytes of a segment that is kept whole
+_LONGEST_DYNAMIC = 1 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +85,15 @@ def read(window: Window, *, wheel: str = "", file: str = "") -> ElfObject:
         version_needs=tuple(_version_needs(window, header, values, strings)),
         version_definitions=tuple(_version_definitions(window, header, values, strings)),
         stack=next((s.flags for s in header.segments if s.type == PT_GNU_STACK), None),
+        relro=any(s.type == PT_GNU_RELRO for s in header.segments),
+        isa=_isa(window, header),
         build_id=_build_id(window, header),
         comment=_comment(window, sections),
         sections=sections,
         markers=_markers(strings),
+        producers=_producers(window, sections, strings),
+        mentions=_mentions(window, sections),
+        python=_python(window, header, sections, strings) if _stable_abi(wheel, file) else frozenset(),
     )
 
 
@@ -91,7 +106,11 @@ def outline(window: Window) -> list[tuple[int, int]]:
     header = _header(window)
     small = (PT_DYNAMIC, PT_INTERP, PT_NOTE)
     wanted = [(s.offset, s.offset + s.size) for s in header.segments if s.type in small]
-    wanted.append((window.size - _SLACK, window.size))  # the sections' names and .comment, mostly
+    wanted.append((window.size - _SLACK, window.size))  # the sections' names, mostly
+    loaded = sorted((s.offset, s.offset + s.size) for s in header.segments if s.type == PT_LOAD)[-4:]
+    wanted += [(end, end + _SLACK) for _, end in loaded]  # .comment, the first of what is not loaded
+    # small ones whole: patchelf's, with what it moved
+    wanted += [(start, end) for start, end in loaded if end - start <= _SMALL]
     if header.section_count:
         end = header.section_offset + header.section_count * header.section_size
         wanted.append((header.section_offset - _SLACK, end))
@@ -105,6 +124,12 @@ def outline(window: Window) -> list[tuple[int, int]]:
     return [
         (max(0, start), min(stop, window.size)) for start, stop in wanted if start < min(stop, window.size)
     ]
+
+
+def loaded(window: Window) -> int:
+    """Return where in the file its last loaded segment ends. Raises as `outline` does."""
+    ends = (s.offset + s.size for s in _header(window).segments if s.type == PT_LOAD)
+    return max(ends, default=0)
 
 
 def _header(window: Window) -> _Header:
@@ -183,6 +208,7 @@ class _Strings:
 
     def __init__(self, window: Window, offset: int, size: int) -> None:
         self._window, self._offset, self._size = window, offset, size
+        self._all: bytes | None = None
 
     def text(self, index: int) -> str:
         if index >= self._size:
@@ -190,9 +216,13 @@ class _Strings:
         return self._window.text(self._offset + index, self._offset + self._size)
 
     def has(self, word: bytes) -> bool:
-        if self._size > _LONGEST_DYNSTR:
-            return False
-        return word in self._window.read(self._offset, self._size)
+        return find(self.all(), word) >= 0
+
+    def all(self) -> bytes:
+        """Return the whole table; nothing of one that is too long to be searched."""
+        if self._all is None:
+            self._all = b"" if self._size > _LONGEST_DYNSTR else self._window.read(self._offset, self._size)
+        return self._all
 
 
 def _file_offset(header: _Header, address: int) -> int:
@@ -217,6 +247,8 @@ def _entries(window: Window, header: _Header) -> tuple[tuple[int, int], ...]:
     if segment is None:
         return ()
     layout = struct.Struct(header.order + ("iI" if header.bits == 32 else "qQ"))
+    if segment.size > _LONGEST_DYNAMIC:
+        raise MalformedError.of(f"a dynamic section of {segment.size} bytes")
     table = window.read(segment.offset, segment.size - segment.size % layout.size)
     entries: list[tuple[int, int]] = []
     for tag, value in layout.iter_unpack(table):
@@ -287,6 +319,62 @@ def _build_id(window: Window, header: _Header) -> str:
                 return notes[start : start + size].hex()
             position = start + (size + 3) // 4 * 4
     return ""
+
+
+def _isa(window: Window, header: _Header) -> str:
+    """Return the x86-64 level of GNU_PROPERTY_X86_ISA_1_NEEDED (x86-64 psABI, "Program Property")."""
+    for segment in header.segments:
+        if segment.type != PT_NOTE or header.machine != EM_X86_64 or not 16 < segment.size <= 1 << 12:
+            continue
+        notes = window.read(segment.offset, segment.size)
+        at = notes.find(struct.pack("<II", _X86_ISA_1_NEEDED, 4))
+        if b"GNU\0" in notes[:at] and 0 <= at <= len(notes) - 12:
+            (levels,) = struct.unpack_from("<I", notes, at + 8)
+            return next((f"x86-64-v{n}" for n in (4, 3, 2) if levels & 1 << (n - 1)), "")
+    return ""
+
+
+def _producers(window: Window, sections: tuple[Section, ...], strings: _Strings) -> tuple[str, ...]:
+    """Return the versions of the HPC SDK that an object was compiled by or once searched for libraries in.
+
+    nvc++ writes DW_AT_producer as the first string of the debug info; patchelf leaves the path that it replaces.
+    """
+    names = strings.all()
+    found = _SDK_PATH.findall(names) if b"/hpc_sdk/" in names else []
+    if b"\0__pgi_" in names:
+        for section in sections:
+            if section.name in (".debug_info", ".debug_str") and section.size:
+                found += _SDK_PRODUCER.findall(window.read(section.offset, min(section.size, 256)))
+    return tuple(sorted({version.decode() for version in found}))
+
+
+def _mentions(window: Window, sections: tuple[Section, ...]) -> frozenset[str]:
+    """Return the libraries that an object's constants name, as far as these were kept: a second pass is too dear."""
+    for section in sections:
+        if section.name == ".rodata" and window.has(section.offset, section.offset + section.size):
+            text = window.read(section.offset, section.size)
+            return frozenset(name.decode() for name in _MENTIONED.findall(text))
+    return frozenset()
+
+
+def _stable_abi(wheel: str, file: str) -> bool:
+    return file.endswith(".abi3.so") or ("-abi3-" in wheel and file.endswith(".so"))
+
+
+def _python(
+    window: Window, header: _Header, sections: tuple[Section, ...], strings: _Strings
+) -> frozenset[str]:
+    """Return the undefined symbols of Python's C API in `.dynsym` (gABI, "Symbol Table"); weak ones are optional."""
+    section = next((s for s in sections if s.name == ".dynsym"), None)
+    if section is None or header.bits != 64:  # no 32-bit GPU wheel was ever met
+        return frozenset()
+    names = strings.all()
+    table = window.read(section.offset, section.size - section.size % 24)
+    found = set()
+    for name, info, _, index, _, _ in struct.iter_unpack(header.order + "IBBHQQ", table):
+        if not index and info >> 4 == 1 and (match := _PYTHON.match(names, name)):
+            found.add(match[0].decode())
+    return frozenset(found)
 
 
 def _comment(window: Window, sections: tuple[Section, ...]) -> tuple[str, ...]:

@@ -11,11 +11,14 @@ import struct
 from collections.abc import Generator, Iterator
 from typing import Literal
 
+from gpuforge.audit import cubin
 from gpuforge.audit.model import Container, Entry, MalformedError
+from gpuforge.audit.search import find
 
 MAGIC = b"\x50\xed\x55\xba"
 _START = MAGIC + b"\x01\x00\x10\x00"  # version 1, a header of 16 bytes
 _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
+_NEAR = 24  # bytes: less than hold the magic and STATIC_CUDART
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _LZ4, _ZSTD, _ARCH_SPECIFIC, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
 # A message of cudart's own error table: in every static libcudart from 9.0 to 13.2, and in nothing else.
@@ -50,6 +53,12 @@ def entry(header: bytes) -> tuple[Entry, int]:
     return found, header_size + payload
 
 
+def _made_by(toolkit: str, e: Entry) -> Entry:
+    if e.kind != "cubin":
+        return e
+    return Entry(e.kind, e.arch, e.isa, e.size, e.stored, e.compression, toolkit)
+
+
 _Request = Generator[tuple[int, int], bytes, None]
 
 
@@ -63,6 +72,7 @@ class Scanner:
         self.containers: list[Container] = []
         self.static_cudart = False
         self._size = size
+        self._budget = cubin.BUDGET
         self._walk: _Request | None = None
         self._want = (0, 0)
         self._rest = b""  # bytes of the last chunk that the next search or request begins in
@@ -72,9 +82,13 @@ class Scanner:
         """Take the bytes at `offset`, where the last chunk ended."""
         if self._walk is not None and self._want[0] >= offset + len(chunk):
             return  # inside a payload
-        data = self._rest + chunk if self._rest else chunk
-        self._base = offset - len(self._rest)
-        self._rest = b""
+        rest, self._rest = self._rest, b""
+        if rest and self._walk is None and len(chunk) >= len(STATIC_CUDART):
+            seam = rest + chunk[: len(STATIC_CUDART)]
+            if _START not in seam and STATIC_CUDART not in seam:
+                rest = b""  # spares joining it to all of the chunk
+        data = rest + chunk if rest else chunk
+        self._base = offset - len(rest)
         position = self._base
         while position < self._base + len(data):
             if self._walk is None:
@@ -95,10 +109,12 @@ class Scanner:
     def _search(self, data: bytes, position: int) -> int:
         """Search on from `position`; return where to go on, or the end of `data`."""
         start = position - self._base
-        hit = data.find(_START, start)
-        end = hit if hit >= 0 else len(data)
-        if not self.static_cudart and data.find(STATIC_CUDART, start, end) >= 0:
-            self.static_cudart = True
+        hit = data.find(_START, start, start + _NEAR)  # where one container ends, another begins, mostly
+        if hit < 0:
+            hit = find(data, _START, start)
+            if not self.static_cudart:
+                outside = data[start:hit] if hit >= 0 else data
+                self.static_cudart = find(outside, STATIC_CUDART, start if hit < 0 else 0) >= 0
         if hit < 0:
             keep = min(len(STATIC_CUDART) - 1, len(data) - start)
             self._rest = data[len(data) - keep :] if keep else b""
@@ -117,7 +133,10 @@ class Scanner:
         return max(start, self._want[0])
 
     def _container(self, offset: int) -> _Request:
-        """Walk one container: a coroutine that asks for (offset, count) and is sent those bytes."""
+        """Walk one container: a coroutine that asks for (offset, count) and is sent those bytes.
+
+        One run of `fatbinary` wrote it, so what its smallest cubin says of the toolkit goes for all of them.
+        """
         header = yield offset, 16
         (payload,) = struct.unpack_from("<Q", header, 8)
         self._resume = offset + len(_START)  # where to search on if this is not one after all
@@ -127,11 +146,18 @@ class Scanner:
         entries: list[Entry] = []
         position = offset + 16
         damaged = True
+        smallest, image = cubin.LONGEST + 1, b""
+        maker: Entry | None = None
         try:
             while position + _ENTRY.size <= end:
-                found, step = entry((yield position, _ENTRY.size))
+                header = yield position, _ENTRY.size
+                found, step = entry(header)
                 if position + step > end:
                     break
+                (skip,) = struct.unpack_from("<I", header, 4)
+                if found.kind == "cubin" and found.stored < smallest and skip + found.stored <= step:
+                    smallest, maker = found.stored, found
+                    image = yield position + skip, found.stored
                 entries.append(found)
                 position += step
             else:
@@ -141,6 +167,10 @@ class Scanner:
                 return
         finally:
             if entries:
+                if maker and self._budget >= maker.size:
+                    self._budget -= maker.size
+                    version = cubin.toolkit(maker, image)
+                    entries = [_made_by(version, e) for e in entries] if version else entries
                 self.containers.append(Container(offset, 16 + payload, tuple(entries), damaged=damaged))
         if entries:
             self._resume = end

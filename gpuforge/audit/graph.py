@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from packaging.utils import canonicalize_name
@@ -117,6 +116,7 @@ class _Resolver:
         self.declared = {wheel.name: declared.packages(wheel) for wheel in wheels}
         self._majors = {wheel.name: _cuda_major(wheel) for wheel in wheels}
         self._preloads = {wheel.name: wheel.preloads for wheel in wheels}
+        self._projects = {wheel.name: wheel.project for wheel in wheels}
         self._installed: dict[str, ElfObject] = {}
         self._named: dict[str, list[ElfObject]] = {}
         for found in (o for w in wheels for o in w.objects if o.links):
@@ -128,6 +128,7 @@ class _Resolver:
         """Load `root` as the linker does: breadth first, each name once."""
         loaded: dict[str, ElfObject] = {name: root for name in (root.soname, root.name) if name}
         order = [root]
+        ordered = {_key(root)}
         queue: deque[tuple[ElfObject, tuple[ElfObject, ...]]] = deque([(root, ())])
         while queue:
             loader, ancestors = queue.popleft()
@@ -139,7 +140,8 @@ class _Resolver:
                 found = edge.provider.object
                 if found is None or (not edge.route and not edge.preload):
                     continue
-                if found not in order:
+                if _key(found) not in ordered:
+                    ordered.add(_key(found))
                     order.append(found)
                     queue.append((found, (loader, *ancestors)))
                 for known in (name, found.soname):
@@ -154,7 +156,7 @@ class _Resolver:
             return Edge(loader, name, self._of_object(loader, found), f"loaded before it by {found.name}")
         packages = declared.candidates(name)
         for entry in layout.search(loader, ancestors):
-            if installed := self._installed.get(posixpath.join(entry.folder, name)):
+            if installed := self._installed.get(f"{entry.folder}/{name}"):
                 return Edge(loader, name, self._of_object(loader, installed), entry.why)
             for library in packages:
                 if entry.folder == f"{layout.SITE}/{library.folder}":
@@ -175,6 +177,8 @@ class _Resolver:
             provider = self._of_package(loader, packages, None)
             loader_package = provider.declared.loaded_by if provider.declared else ""
             route = f"import {loader_package}" if loader_package else ""
+            if given := self._given(provider, name):
+                provider = replace(provider, source="sibling", object=given)
             return Edge(loader, name, provider, route, preload)
         if others := self._named.get(name):
             return Edge(loader, name, self._of_object(loader, others[0]), preload=preload)
@@ -210,6 +214,13 @@ class _Resolver:
         major = self._majors[loader.wheel]
         likely = [p for p in order if p.cuda == major] or order
         return Provider("package", package=likely[-1].package)
+
+    def _given(self, provider: Provider, name: str) -> ElfObject | None:
+        """Return a declared package's own library when its wheel was given, too."""
+        if provider.declared is None:
+            return None
+        of_package = (o for o in self._named.get(name, ()) if self._projects[o.wheel] == provider.package)
+        return next(of_package, None)
 
     def _preload(self, wheel: str, name: str) -> Preload | None:
         """Return the Python file of a wheel that says it loads this library."""

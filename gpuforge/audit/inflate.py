@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,22 +12,14 @@ from typing import Self
 from isal import isal_zlib
 
 from gpuforge.audit.model import MalformedError
+from gpuforge.audit.zipdir import DEFLATED, STORED, Member, directory
+
+__all__ = ["Archive", "Member"]
 
 _Broken: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls it an instance
 _PACKED_CHUNK = 1 << 18
+_EXTRA = 64  # bytes that a local header may have beyond its name, in most wheels
 _CHUNK = 1 << 21  # at most this much of a member is in hand at once
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A file in a zip, as its central directory has it."""
-
-    name: str
-    size: int  # bytes, unpacked
-    packed: int
-    method: int
-    crc: int
-    header: int  # offset of its local header
 
 
 class Archive:
@@ -37,18 +27,16 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         """Open it; raises MalformedError for what is no zip, or a broken one, OSError when it cannot be read."""
-        try:
-            with zipfile.ZipFile(path) as directory:
-                infos = directory.infolist()
-        except (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError) as error:
-            raise MalformedError.of(_broken(path, error)) from error
         self.path = path
-        self.members = tuple(
-            Member(i.filename, i.file_size, i.compress_size, i.compress_type, i.CRC, i.header_offset)
-            for i in infos
-            if not i.is_dir()
-        )
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.members = tuple(directory(self._file))
+        except MalformedError as error:
+            os.close(self._file)
+            raise MalformedError.of(_broken(path, error)) from error
+        except OSError:
+            os.close(self._file)
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -70,10 +58,10 @@ class Archive:
 
     def head(self, member: Member, count: int) -> bytes:
         """Return the first `count` bytes of a member, without inflating more than they need."""
-        got = self._read(self._start(member), min(member.packed, 4 * count + 512))
-        if member.method == zipfile.ZIP_STORED:
+        _, got = self._begin(member, min(member.packed, 4 * count + 512))
+        if member.method == STORED:
             return got[:count]
-        if member.method != zipfile.ZIP_DEFLATED:
+        if member.method != DEFLATED:
             return b""
         try:
             return bytes(isal_zlib.decompressobj(wbits=-15).decompress(got, count))
@@ -85,20 +73,24 @@ class Archive:
         return b"".join(self.chunks(member))
 
     def _unpacked(self, member: Member) -> Iterator[bytes]:
-        start, end = self._start(member), 0
+        chunk_size = _CHUNK if member.method == STORED else _PACKED_CHUNK
+        start, packed = self._begin(member, min(chunk_size, member.packed))
         end = start + member.packed
-        if member.method == zipfile.ZIP_STORED:
-            for position in range(start, end, _CHUNK):
-                yield self._read(position, min(_CHUNK, end - position))
+        if member.method == STORED:
+            yield packed
+            for position in range(start + chunk_size, end, chunk_size):
+                yield self._read(position, min(chunk_size, end - position))
             return
-        if member.method != zipfile.ZIP_DEFLATED:
+        if member.method != DEFLATED:
             raise MalformedError.of(
                 f"{member.name}: packed with method {member.method}, which wheels do not use"
             )
         inflater = isal_zlib.decompressobj(wbits=-15)
         try:
-            for position in range(start, end, _PACKED_CHUNK):
-                pending = self._read(position, min(_PACKED_CHUNK, end - position))
+            for position in range(start, end, chunk_size):
+                pending = (
+                    packed if position == start else self._read(position, min(chunk_size, end - position))
+                )
                 while pending and not inflater.eof:
                     if chunk := inflater.decompress(pending, _CHUNK):
                         yield chunk
@@ -108,12 +100,16 @@ class Archive:
         except _Broken as error:
             raise MalformedError.of(f"{member.name}: cannot be inflated ({error})") from error
 
-    def _start(self, member: Member) -> int:
-        header = self._read(member.header, 30)
-        if header[:4] != b"PK\x03\x04":
+    def _begin(self, member: Member, count: int) -> tuple[int, bytes]:
+        """Return where a member's data starts, and its first `count` bytes: for most members in one read."""
+        data = os.pread(self._file, 30 + len(member.name) + _EXTRA + count, member.header)
+        if data[:4] != b"PK\x03\x04" or len(data) < 30:
             raise MalformedError.of(f"{member.name}: the archive has no file where its directory says")
-        name, extra = struct.unpack_from("<HH", header, 26)
-        return member.header + 30 + int(name) + int(extra)
+        name, extra = struct.unpack_from("<HH", data, 26)
+        skip = 30 + int(name) + int(extra)
+        start = member.header + skip
+        first = data[skip : skip + count]
+        return start, first if len(first) == count else self._read(start, count)
 
     def _read(self, offset: int, count: int) -> bytes:
         data = os.pread(self._file, count, offset)

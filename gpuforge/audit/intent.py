@@ -64,6 +64,27 @@ def of(source: ManifestFile, cuda: str | None = None) -> Intent:
     )
 
 
+def expecting(text: str) -> Intent:
+    """Read the architectures that somebody expects of a wheel without a manifest: "80,90a,120+ptx".
+
+    An architecture with "+ptx" is expected as PTX too; "ptx:90" as PTX alone. Raises UsageError for anything else.
+    """
+    cubins: list[str] = []
+    ptx: list[str] = []
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        match = re.fullmatch(r"(ptx:)?(?:sm_)?(\d{2,3}[af]?)(\+ptx)?", word)
+        if match is None or (match[1] and match[3]):
+            raise UsageError.of(
+                f"no architecture: {word!r}",
+                hint="write them as in '80,90a,120+ptx', and PTX alone as 'ptx:90'",
+            )
+        cubins += [] if match[1] else [f"sm_{match[2]}"]
+        ptx += [f"compute_{match[2]}"] if match[1] or match[3] else []
+    if not cubins and not ptx:
+        raise UsageError.of("no architecture is expected", hint="write them as in '80,90a,120+ptx'")
+    return Intent(cubins=tuple(cubins), ptx=tuple(ptx), host_only=(), kernel_sets=(), source_sets=())
+
+
 def matches(pattern: str, file: str) -> bool:
     """Match a file of a wheel against a pattern, in which `**` crosses folders, and `*` and `?` do not."""
     regex = ""

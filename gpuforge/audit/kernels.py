@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -12,6 +11,8 @@ from gpuforge.audit.model import KernelSet, SourceSet
 
 _INDEX = re.compile(r"(.*_gpuforge/kernels/[^/]+)/index\.json")
 _RECIPE = re.compile(r"(.*_gpuforge/sources/[^/]+)/recipe\.json")
+_INCLUDED = re.compile(rb"^\s*#\s*(?:include|line\s+\d+|\d+)\s*[<\"](/[^>\"\n]+)", re.MULTILINE)
+_LARGEST_SOURCE = 16 << 20  # bytes; larger files are data
 _LARGEST_INDEX = 16 << 20  # bytes
 
 
@@ -26,7 +27,21 @@ def source_sets(archive: Archive) -> Iterator[SourceSet]:
     """Yield every set of user-compiled sources. Raises MalformedError for a broken archive."""
     for member, folder in _found(archive, _RECIPE):
         recipe, problem = _json(archive, member)
-        yield SourceSet(folder, recipe, _digests(archive, folder, member), problem)
+        digests = _digests(archive, folder, member)
+        yield SourceSet(folder, recipe, digests, problem, _absolute(archive, folder))
+
+
+def _absolute(archive: Archive, folder: str) -> dict[str, tuple[str, ...]]:
+    """Return what sources include by an absolute path, or name so in a #line directive."""
+    found: dict[str, tuple[str, ...]] = {}
+    for member in archive.members:
+        if member.name.startswith(f"{folder}/") and member.size <= _LARGEST_SOURCE:
+            paths = _INCLUDED.findall(archive.data(member))
+            if paths:
+                found[member.name.removeprefix(f"{folder}/")] = tuple(
+                    p.decode("utf-8", "replace") for p in paths
+                )
+    return found
 
 
 def _found(archive: Archive, pattern: re.Pattern[str]) -> Iterator[tuple[Member, str]]:
@@ -54,6 +69,8 @@ def _json(archive: Archive, member: Member) -> tuple[dict[str, object], str]:
 
 
 def _sha256(archive: Archive, member: Member) -> str:
+    import hashlib  # noqa: PLC0415  few wheels have kernel sets
+
     digest = hashlib.sha256()
     for chunk in archive.chunks(member):
         digest.update(chunk)

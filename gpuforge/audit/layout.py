@@ -9,10 +9,22 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from gpuforge.audit.model import ElfObject
 
-SITE = "/env/lib/python/site-packages"
+ENVIRONMENT = "/env"
+SITE = f"{ENVIRONMENT}/lib/python/site-packages"
+# Folders that mean the same on every machine, where they exist.
+SHARED = (
+    "/usr/lib",
+    "/usr/local/lib",
+    "/lib",
+    "/usr/local/cuda",
+    "/usr/local/nvidia",
+    "/opt/rocm",
+    "/opt/nvidia",
+)
 _DATA = re.compile(r"[^/]+-[^/]+\.data/(purelib|platlib|data|scripts|headers)/(.+)")
 _SCHEME = {"purelib": SITE, "platlib": SITE, "data": "/env", "scripts": "/env/bin", "headers": "/env/include"}
 
@@ -25,6 +37,7 @@ class SearchEntry:
     why: str
 
 
+@cache
 def install_path(member: str) -> str:
     """Return where pip puts a member of a wheel (binary distribution format, "The .data directory")."""
     match = _DATA.fullmatch(member)
@@ -51,8 +64,16 @@ def search(loader: ElfObject, ancestors: Iterable[ElfObject]) -> Iterator[Search
             yield from _folders(found, found.rpath, "RPATH", note)
 
 
-def _folders(found: ElfObject, path: str, kind: str, note: str = "") -> Iterator[SearchEntry]:
-    origin = posixpath.dirname(install_path(found.file))
+def _folders(found: ElfObject, path: str, kind: str, note: str = "") -> tuple[SearchEntry, ...]:
+    return _resolved(found.file, path, kind, note)
+
+
+@cache  # the same object is asked in every load set that it is in
+def _resolved(file: str, path: str, kind: str, note: str) -> tuple[SearchEntry, ...]:
+    return tuple(_entries(posixpath.dirname(install_path(file)), path, kind, note))
+
+
+def _entries(origin: str, path: str, kind: str, note: str) -> Iterator[SearchEntry]:
     for entry in entries(path):
         folder = entry.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
         if folder.startswith("/") and "$" not in folder:

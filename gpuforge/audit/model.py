@@ -10,6 +10,7 @@ from gpuforge.errors import ActionError
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+Form = Literal["wheel", "nested", "unpacked", "installed", "file"]  # what was given to read
 
 
 class MalformedError(ActionError):
@@ -94,10 +95,17 @@ class ElfObject:
     version_needs: tuple[VersionNeed, ...] = ()
     version_definitions: tuple[str, ...] = ()
     stack: int | None = None  # p_flags of PT_GNU_STACK; None without one
+    relro: bool = False  # it has a PT_GNU_RELRO segment
+    isa: str = ""  # "x86-64-v3": what its GNU property says that it needs; "" for the baseline or without one
     build_id: str = ""
     comment: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
     markers: frozenset[str] = frozenset()  # "static-cudart", "nvhpc", "python-module"
+    producers: tuple[str, ...] = ()  # the compilers of the HPC SDK by its debug info and dead paths: "22.1"
+    mentions: frozenset[str] = frozenset()  # libraries of GPU toolkits that its strings name: "libcudnn.so.9"
+    python: frozenset[str] = (
+        frozenset()
+    )  # what it wants of Python's C API, for modules of the stable ABI alone
     containers: tuple[Container, ...] = ()
 
     @property
@@ -134,6 +142,9 @@ class SourceSet:
     recipe: Mapping[str, object]
     digests: Mapping[str, str]
     problem: str = ""
+    absolute: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # file -> what it includes by absolute path
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +155,14 @@ class Preload:
     pathfinder: bool  # through cuda-pathfinder
     everything: bool  # it loads into the global scope what a list elsewhere names
     names: frozenset[str]  # the libraries and words it speaks of, without "lib" and ".so"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A toolchain that a build file of the wheel asks its users for."""
+
+    file: str
+    what: str  # "the NVIDIA HPC SDK 22.1", "-gpu=cuda11.5,cc60,cc70,cc80"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +177,11 @@ class WheelFacts:
     wheel_tags: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     members: Mapping[str, int] = field(default_factory=dict)  # name -> size in bytes
+    checksums: Mapping[str, int] = field(
+        default_factory=dict
+    )  # name -> CRC-32, as the archive's directory has it
+    purelib: bool = False  # WHEEL says Root-Is-Purelib
+    pins: tuple[Pin, ...] = ()
     record: Mapping[str, tuple[str, int | None]] | None = None  # name -> (hash, size); None without a RECORD
     objects: tuple[ElfObject, ...] = ()
     device: tuple[DeviceCode, ...] = ()  # every file with GPU code, ELF or not
@@ -166,6 +190,7 @@ class WheelFacts:
     preloads: tuple[Preload, ...] = ()
     metadata_problems: tuple[str, ...] = ()
     damaged: Mapping[str, str] = field(default_factory=dict)  # member -> why it cannot be read
+    form: Form = "wheel"
 
     @property
     def platforms(self) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ class Policy:
 @cache
 def policies() -> tuple[Policy, ...]:
     """Return all manylinux policies, the most widely accepted (the oldest) first."""
-    raw = json.loads((files("auditwheel.policy") / "manylinux-policy.json").read_text())
+    raw = json.loads((files("auditwheel") / "policy" / "manylinux-policy.json").read_text())
     found = [
         Policy(
             name=p["name"],
@@ -91,6 +91,7 @@ def system_libraries() -> frozenset[str]:
     return frozenset(name for policy in policies() for name in policy.libraries)
 
 
+@cache
 def is_system(soname: str) -> bool:
     """Say whether the platform itself brings this library."""
     return soname in system_libraries() or _LOADER.fullmatch(soname) is not None
@@ -119,3 +120,8 @@ def _wanted(objects: Iterable[ElfObject]) -> Iterator[tuple[str, tuple[int, ...]
                 parts = re.fullmatch(r"(GLIBC|GLIBCXX|CXXABI)_(\d+(?:\.\d+)*)", version)
                 if parts and (is_system(need.library)):
                     yield parts[1], tuple(map(int, parts[2].split("."))), found.file
+
+
+def is_loader(soname: str) -> bool:
+    """Say whether this is the dynamic linker itself or the C library, which every process has."""
+    return _LOADER.fullmatch(soname) is not None or soname == "libc.so.6"

@@ -11,7 +11,14 @@ from collections.abc import Iterator
 from gpuforge.audit.inflate import Archive
 from gpuforge.audit.model import Preload
 
-_LOADS = re.compile(rb"\bCDLL\(|\bLoadLibrary\(|\bload_nvidia_dynamic_lib\(")
+_CALLS = (
+    b"CDLL(",
+    b"ibrary(",
+    b"ibraries(",
+    b"loadPlugins",
+    b"dynamic_lib(",
+)  # quicker to look for than the pattern
+_LOADS = re.compile(rb"\bCDLL\(|\bload_nvidia_dynamic_lib\(|\b[lL]oad_?\w*(?:[lL]ibrar|Plugins)\w*\(")
 _NAMES = re.compile(rb"\blib(\w+)\.so|[\"'](?:lib)?([A-Za-z]\w+)[\"']")
 _LARGEST = 4 << 20  # bytes; larger Python files are data
 
@@ -26,7 +33,7 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
         if not member.name.endswith(".py") or member.size > _LARGEST:
             continue
         text = archive.data(member)
-        if not _LOADS.search(text):
+        if not any(call in text for call in _CALLS) or not _LOADS.search(text):
             continue
         names = {a or b for a, b in _NAMES.findall(text)}
         yield Preload(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gpuforge.audit import elf, fatbin, ptx
 from gpuforge.audit.inflate import Archive, Member
-from gpuforge.audit.model import Container, ElfObject, MalformedError
+from gpuforge.audit.model import Container, ElfObject, MalformedError, Section
+from gpuforge.audit.search import find
 from gpuforge.audit.source import MissedError, Window
 
 ARCHIVE_MAGIC = b"!<arch>\n"
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings
 _PASSES = 6
+_SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake")  # a wheel may have ten thousand of them
+_RANGES = 256  # that are kept of one file; sound files need a dozen
+_NAMES = b"\0.shstrtab\0"
+_AROUND = 1 << 14  # bytes kept on each side of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,11 @@ class Scanned:
     object: ElfObject | None = None
     containers: tuple[Container, ...] = ()
     problem: str = ""
+
+
+def may_be_binary(name: str) -> bool:
+    """Say whether to look into a member at all: what is named as source text is not loaded by anything else."""
+    return not name.endswith(_SOURCES)
 
 
 def is_binary(name: str, head: bytes) -> bool:
@@ -63,8 +73,10 @@ class _Keeper:
 
     def __init__(self, window: Window, ranges: Iterable[tuple[int, int]]) -> None:
         self.window = window
-        self._parts: dict[tuple[int, int], list[bytes]] = {key: [] for key in ranges}
-        self._known = set(self._parts)
+        self._open: dict[tuple[int, int], list[bytes]] = {key: [] for key in ranges}
+        self._known = set(self._open)
+        self._recent: tuple[tuple[int, bytes], ...] = ()  # the last two chunks, by offset
+        self._loaded: int | None = None  # where the last loaded segment ends
 
     @property
     def stop(self) -> int:
@@ -73,23 +85,50 @@ class _Keeper:
 
     def take(self, offset: int, chunk: bytes) -> None:
         """Take the bytes at `offset`, where the last chunk ended."""
+        self._recent = (*self._recent[-1:], (offset, chunk))
         end = offset + len(chunk)
-        for (start, stop), parts in list(self._parts.items()):
-            if start < end and stop > offset:
+        closed = False
+        for (start, stop), parts in list(self._open.items()):
+            if start < end:
                 parts.append(chunk[max(0, start - offset) : stop - offset])
             if stop <= end:
-                self.window.add({start: b"".join(self._parts.pop((start, stop)))})
-                self._learn(end)
+                self.window.add(start, self._open.pop((start, stop)))
+                closed = True
+        while closed:
+            closed = self._learn()
+        if self._loaded is not None and end > self._loaded:
+            self._find_names()
 
-    def _learn(self, position: int) -> None:
+    def _learn(self) -> bool:
+        """Ask for what is known to be wanted by now; return whether some of it was in hand."""
         try:
+            self._loaded = elf.loaded(self.window)
             wanted = elf.outline(self.window)
         except (MalformedError, MissedError):  # said, or fetched, when the file is read
-            return
-        for start, stop in wanted:
-            if start >= position and (start, stop) not in self._known:
-                self._known.add((start, stop))
-                self._parts[start, stop] = []
+            return False
+        kept = [self._want(start, stop) for start, stop in wanted[:_RANGES]]
+        return any(kept)
+
+    def _want(self, start: int, stop: int) -> bool:
+        """Keep a range that does not begin before the chunks in hand; return whether all of it is there."""
+        if (start, stop) in self._known or start < self._recent[0][0] or len(self._known) > _RANGES:
+            return False
+        self._known.add((start, stop))
+        parts = [chunk[max(0, start - at) : max(0, stop - at)] for at, chunk in self._recent]
+        if stop <= self._recent[-1][0] + len(self._recent[-1][1]):
+            self.window.add(start, parts)
+            return True
+        self._open[start, stop] = parts
+        return False
+
+    def _find_names(self) -> None:
+        """Keep the sections' names, which LLD puts between the symbols and their names: no header says where."""
+        (before, last), (offset, chunk) = self._recent[0], self._recent[-1]
+        if before != offset and _NAMES in last[-len(_NAMES) :] + chunk[: len(_NAMES)]:
+            self._want(offset - _AROUND, min(self.window.size, offset + _AROUND))
+        if (hit := find(chunk, _NAMES)) >= 0:
+            start = max(before, offset + hit - _AROUND)
+            self._want(start, min(self.window.size, offset + hit + _AROUND))
 
 
 def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
@@ -117,7 +156,7 @@ def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, 
 
 
 def _with_device_code(found: ElfObject, head: bytes, scanner: fatbin.Scanner) -> Scanned:
-    containers = tuple(replace(c, section=_section_at(found, c.offset)) for c in scanner.containers)
+    containers = tuple(_placed(scanner.containers, found.sections))
     markers = found.markers
     if scanner.static_cudart and not found.soname.startswith("libcudart"):
         markers |= {"static-cudart"}
@@ -127,5 +166,10 @@ def _with_device_code(found: ElfObject, head: bytes, scanner: fatbin.Scanner) ->
     return Scanned(found.file, found, containers)
 
 
-def _section_at(found: ElfObject, offset: int) -> str:
-    return next((s.name for s in found.sections if s.offset <= offset < s.offset + s.size), "")
+def _placed(containers: Iterable[Container], sections: tuple[Section, ...]) -> Iterator[Container]:
+    """Name the section of each container; most lie in the section of the one before."""
+    here = Section("", 0, 0)
+    for c in containers:
+        if not here.offset <= c.offset < here.offset + here.size:
+            here = next((s for s in sections if s.offset <= c.offset < s.offset + s.size), Section("", 0, 0))
+        yield Container(c.offset, c.size, c.entries, here.name, c.damaged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 
 from gpuforge.audit.model import MalformedError
 
@@ -29,19 +30,21 @@ class Window:
         """Make a window that has all of a file."""
         return cls(len(data), {0: data})
 
-    def add(self, pieces: dict[int, bytes]) -> None:
-        """Keep more of the file."""
-        for start, piece in pieces.items():
-            if len(piece) > len(self._pieces.get(start, b"")):
-                self._pieces[start] = piece
+    def add(self, start: int, parts: Iterable[bytes]) -> None:
+        """Keep more of the file: consecutive parts of it, the first at `start`."""
+        for part in parts:
+            if len(part) > len(self._pieces.get(start, b"")):
+                self._pieces[start] = part
+            start += len(part)
         self._starts = sorted(self._pieces)
 
     def has(self, start: int, stop: int) -> bool:
         """Say whether the bytes from `start` to `stop` were kept."""
-        try:
-            self._piece(start, stop - start, 0)
-        except MissedError:
-            return False
+        while start < stop:
+            at, piece = self._around(start)
+            if at + len(piece) <= start:
+                return False
+            start = at + len(piece)
         return True
 
     def read(self, offset: int, count: int) -> bytes:
@@ -73,10 +76,28 @@ class Window:
 
     def _piece(self, offset: int, count: int, wanted: int) -> bytes:
         index = bisect_right(self._starts, offset) - 1
-        while index >= 0:
+        if index >= 0:
             start = self._starts[index]
             piece = self._pieces[start]
             if start + len(piece) >= offset + count:
                 return piece[offset - start : offset - start + count]
-            index -= 1
-        raise MissedError(offset, min(self.size, offset + max(wanted, 1 << 16)))
+        return self._joined(offset, count, wanted)
+
+    def _joined(self, offset: int, count: int, wanted: int) -> bytes:
+        """Return what lies in an earlier piece, or in several."""
+        found = []
+        position, end = offset, offset + count
+        while position < end:
+            start, piece = self._around(position)
+            part = piece[position - start : end - start]
+            if not part:
+                raise MissedError(offset, min(self.size, offset + max(wanted, 1 << 16)))
+            found.append(part)
+            position += len(part)
+        return b"".join(found)
+
+    def _around(self, position: int) -> tuple[int, bytes]:
+        """Return the piece that goes on longest of those that begin before `position`, with where it begins."""
+        behind = self._starts[: bisect_right(self._starts, position)]
+        start = max(behind, key=lambda at: at + len(self._pieces[at]), default=0)
+        return start, self._pieces.get(start, b"")

@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gpuforge.cli.main import complain
+from gpuforge.cli.main import complain, say
 
 if TYPE_CHECKING:
+    from gpuforge.audit import Ignore, Report
+    from gpuforge.audit.baseline import Baseline
     from gpuforge.manifest.load import ManifestFile
 
 _IGNORE = re.compile(r"(GF\d{3})(?::([^=]+))?=(.+)", re.DOTALL)
+_FAILING: dict[str, tuple[str, ...]] = {"error": ("error",), "warning": ("error", "warning")}
 
 
 @click.command("audit")
 @click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="WHEEL...")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "sarif", "junit", "markdown"]),
+    default="text",
+    show_default=True,
+    help="json has everything; sarif is for code scanning, junit for GitLab and Jenkins, markdown for "
+    "$GITHUB_STEP_SUMMARY.",
+)
+@click.option(
+    "--tree", "show_tree", is_flag=True, help="Show who loads what, who provides it, and how it is found."
+)
+@click.option(
+    "--gpus", "show_gpus", is_flag=True, help="Show the GPU code of each file, and what each GPU can run."
+)
 @click.option(
     "--manifest",
     type=click.Path(path_type=Path),
@@ -41,6 +59,20 @@ _IGNORE = re.compile(r"(GF\d{3})(?::([^=]+))?=(.+)", re.DOTALL)
     help="Accept findings of a rule, for all files or those that match; the report repeats the reason.",
 )
 @click.option(
+    "--baseline",
+    "known",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Accept the findings that this file lists, and no new ones.",
+)
+@click.option(
+    "--write-baseline",
+    "write",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="List the findings in this file, and accept them.",
+)
+@click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=lambda: len(os.sched_getaffinity(0)),
@@ -52,46 +84,95 @@ def command(
     ctx: click.Context,
     wheels: tuple[Path, ...],
     form: str,
+    show_tree: bool,
+    show_gpus: bool,
     manifest: Path | None,
     cuda: str | None,
-    fail_on: str,
+    fail_on: Literal["error", "warning"],
     ignore: tuple[str, ...],
+    known: Path | None,
+    write: Path | None,
     jobs: int,
 ) -> None:
     """Judge wheels: runtimes that would meet in one process, libraries that nobody provides, search paths, GPU
     architectures, platform tags. Wheels given together may provide for each other.
 
+    WHEEL is a wheel, a folder with wheels somewhere below it, an unpacked wheel, an environment or its site-packages
+    folder, an sdist that has wheels in it, or one binary (.so, .fatbin, .cubin, .ptx, a program).
+
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 something could not be read.
     """
-    from rich.console import Console
-
-    from gpuforge.audit import Ignore, audit
-    from gpuforge.audit.report import data, text
+    from gpuforge.audit import audit, baseline
 
     if cuda and not manifest:
         raise click.UsageError("--cuda names a table of the manifest: give --manifest too")
-    accepted = [Ignore(rule, reason.strip(), glob) for rule, glob, reason in map(_ignored, ignore)]
+    if (show_tree or show_gpus) and form not in {"text", "markdown"}:
+        raise click.UsageError("--tree and --gpus are for text and markdown; json has all of it without them")
+    accepted = [_ignored(option) for option in ignore]
+    base = baseline.read(known) if known else None
     report = audit(
-        list(dict.fromkeys(wheels)),
+        wheels,
         manifest=_load(manifest) if manifest else None,
         cuda=cuda,
-        ignore=accepted,
+        ignore=[*accepted, *([base] if base else [])],
         jobs=jobs,
     )
-    if form == "json":
-        click.echo(data.dumps(report), nl=False)
-    else:
-        console = Console(highlight=False)
-        if console.is_terminal:
-            text.show(report, console)
-        else:
-            click.echo(text.render(report, width=console.width), nl=False)
+    unused = _unused(report, accepted, base)
+    _print(report, form, fail_on, unused, show_tree=show_tree, show_gpus=show_gpus)
     complain(report.problems)
-    failing = ("error",) if fail_on == "error" else ("error", "warning")
+    for text in unused:
+        say(f"note: {text}")
     if report.problems:
+        if write:
+            say(f"note: {write} was not written, as not everything could be read")
         ctx.exit(2)
-    if report.worst() in failing:
+    if write:
+        _write(write, report, base)
+    elif report.worst() in _FAILING[fail_on]:
         ctx.exit(1)
+
+
+def _print(
+    report: Report,
+    form: str,
+    fail_on: Literal["error", "warning"],
+    unused: Sequence[str],
+    *,
+    show_tree: bool,
+    show_gpus: bool,
+) -> None:
+    match form:
+        case "json":
+            from gpuforge.audit.report import data
+
+            click.echo(data.dumps(report, unused), nl=False)
+        case "sarif":
+            from gpuforge.audit.report import sarif
+
+            click.echo(sarif.dumps(report), nl=False)
+        case "junit":
+            from gpuforge.audit.report import junit
+
+            click.echo(junit.dumps(report, fail_on=fail_on), nl=False)
+        case "markdown":
+            from gpuforge.audit.report import markdown
+
+            click.echo(markdown.render(report, show_tree=show_tree, show_gpus=show_gpus), nl=False)
+        case _:
+            _print_text(report, show_tree=show_tree, show_gpus=show_gpus)
+
+
+def _print_text(report: Report, *, show_tree: bool, show_gpus: bool) -> None:
+    from rich.console import Console
+
+    from gpuforge.audit.report import text
+
+    console = Console(highlight=False)
+    if console.is_terminal:
+        text.show(report, console, show_tree=show_tree, show_gpus=show_gpus)
+    else:
+        shown = text.render(report, width=console.width, show_tree=show_tree, show_gpus=show_gpus)
+        click.echo(shown, nl=False)
 
 
 def _load(manifest: Path) -> ManifestFile:
@@ -100,10 +181,50 @@ def _load(manifest: Path) -> ManifestFile:
     return load(manifest)
 
 
-def _ignored(option: str) -> tuple[str, str, str]:
+def _ignored(option: str) -> Ignore:
+    from gpuforge.audit import Ignore
+    from gpuforge.audit.rules import RULES
+
     match = _IGNORE.fullmatch(option)
     if match is None or not match[3].strip():
         raise click.UsageError(
             f"--ignore {option}: write RULE[:GLOB]=REASON, as in GF302:lib/*=not loaded by us"
         )
-    return match[1], match[2] or "*", match[3]
+    codes = [rule.CODE for rule in RULES]
+    if match[1] not in codes:
+        raise click.UsageError(
+            f"--ignore {option}: there is no rule {match[1]}; there are {', '.join(codes)}"
+        )
+    return Ignore(match[1], match[3].strip(), match[2] or "*")
+
+
+def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -> list[str]:
+    """Say which acceptances met nothing; nothing can be said when not everything was read."""
+    from gpuforge.audit import baseline
+
+    if report.problems:
+        return []
+    ignored = [i for held in report.wheels for i in held.ignored]
+    found = [
+        f"--ignore {one.rule}{'' if one.file == '*' else ':' + one.file}={one.reason}: it accepts nothing that is found"
+        for one in accepted
+        if not any(one.covers(i.finding) for i in ignored)
+    ]
+    if base:
+        projects = {baseline.project_of(held.facts.name) for held in report.wheels}
+        found += [
+            f"in the baseline, and not found: {k}"
+            for k in baseline.unused(base, ignored)
+            if k.project in projects
+        ]
+    return found
+
+
+def _write(path: Path, report: Report, base: Baseline | None) -> None:
+    from gpuforge.audit import baseline
+
+    still = [i.finding for held in report.wheels for i in held.ignored if base and i.reason == base.reason]
+    findings = [*report.findings, *still]
+    path.write_text(baseline.dumps(findings), encoding="utf-8")
+    count = len({known for finding in findings for known in baseline.of_finding(finding)})
+    say(f"{path}: lists {count} finding{'s' * (count != 1)}, which --baseline {path} accepts from now on")

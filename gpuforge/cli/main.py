@@ -6,7 +6,6 @@ import errno
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 import click
@@ -111,6 +110,8 @@ def say(message: str) -> None:
 
 def _internal() -> int:
     if os.environ.get("GPUFORGE_DEBUG"):
+        import traceback
+
         traceback.print_exc()
     kind, value, _ = sys.exc_info()
     complain(

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.network
 PLATFORMS = (
     "manylinux_2_28_x86_64",
     "manylinux_2_27_x86_64",
+    "manylinux_2_24_x86_64",
     "manylinux2014_x86_64",
     "manylinux_2_17_x86_64",
 )
@@ -69,10 +70,19 @@ NVHPC = """
 
 def test_neuron_gpu_names_each_runtime_and_who_loads_it(said: Said) -> None:
     found = said("neuron-gpu==8.2.2")
-    assert {code for code, severity in found if severity == "error"} == {"GF101", "GF301", "GF503"}
-    lines = {line.partition(" ")[0]: line for line in found["GF101", "error"]}
+    assert {code for code, severity in found if severity == "error"} == {"GF101", "GF108", "GF301", "GF503"}
+    pins = [line for line in found["GF101", "error"] if " asks for " in line]
+    assert any(line.endswith("nvc++ of the NVIDIA HPC SDK 22.1") for line in pins)
+    lines = {line.partition(" ")[0]: line for line in found["GF101", "error"] if line not in pins}
     assert lines.keys() == {*(f"{name}.so" for name in NVHPC), "libcudart-4554289f.so.11.5.117"}
     assert lines["libcudart-4554289f.so.11.5.117"].endswith("loaded by nrniv-core, mod2c_core")
+    assert "(NVIDIA HPC SDK 22.1)" in lines["libnvc-ca879ffd.so"]  # its own runtimes were built by 21.11
+    assert "libacchost.so comes beside it in a link with" in lines["libacchost-c31344de.so"]
+    assert [line.partition(",")[0] for line in found["GF108", "error"]] == [
+        "neuron/.data/lib/libnrniv.so",
+        "NEURON_gpu.libs/libnrniv-b13f8654.so",
+    ]
+    assert any("libnvcpumath-avx2-91375214.so, for avx2" in line for line in found["GF505", "warning"])
     for loader in ("libnrniv.so", "libnrnpython3.so", "librxdmath.so", "libcorenrnmpi_ompi.so", "nrniv-core"):
         assert loader in lines["libnvomp-fb1a2b9f.so"]
     assert len(found["GF301", "error"]) == 9
@@ -97,11 +107,15 @@ def test_neuron_without_gpu_has_no_toolchain_runtime(said: Said) -> None:
 
 
 def test_cufinufft_has_no_providers(said: Said, report: Callable[[str], Report]) -> None:
-    assert said("cufinufft==2.5.1") == {
+    said_of = dict(said("cufinufft==2.5.1"))
+    assert said_of.pop(("GF708", "info"))[1].startswith("sections: __nv_relfatbin 103 MB, .nv_fatbin 69 MB")
+    assert said_of == {
         ("GF201", "error"): (
             "libcudart.so.12 (of nvidia-cuda-runtime-cu12), NEEDED by cufinufft/libcufinufft.so",
             "libcufft.so.11 (of nvidia-cufft-cu12), NEEDED by cufinufft/libcufinufft.so",
-        )
+        ),
+        ("GF407", "warning"): ("cufinufft/libcufinufft.so: 97 of 167 MiB",),
+        ("GF408", "info"): ("cufinufft/libcufinufft.so: 10.0, 10.3, 12.0 with driver 550.54.14 or newer",),
     }
     (found,) = report("cufinufft==2.5.1").objects
     linked, inputs = (
@@ -114,7 +128,8 @@ def test_cufinufft_has_no_providers(said: Said, report: Callable[[str], Report])
 
 def test_cupy_is_wrong_in_its_tag_alone(said: Said, report: Callable[[str], Report]) -> None:
     found = said("cupy-cuda12x==14.2.0")
-    assert found.keys() == {("GF501", "error"), ("GF502", "warning"), ("GF205", "info")}
+    assert {key for key in found if key[1] != "info"} == {("GF501", "error"), ("GF502", "warning")}
+    assert {"GF103", "GF205"} <= {code for code, severity in found if severity == "info"}
     assert any("GLIBCXX_3.4.21" in line for line in found["GF501", "error"])
     assert any("CXXABI_1.3.9" in line for line in found["GF501", "error"])
     static = {
@@ -127,19 +142,55 @@ def test_cupy_is_wrong_in_its_tag_alone(said: Said, report: Callable[[str], Repo
 
 def test_torchvision_meets_torchs_cudart(said: Said) -> None:
     found = said("torchvision==0.29.2")
-    assert {key for key in found if key[1] == "error"} == {("GF102", "error"), ("GF302", "error")}
+    assert {key for key in found if key[1] == "error"} == {
+        ("GF102", "error"),
+        ("GF210", "error"),
+        ("GF302", "error"),
+    }
+    assert len(found["GF210", "error"]) == 7
     assert any("libcudart.3eda8113.so.13" in line for line in found["GF102", "error"])
     assert "/__w/_temp/conda_environment_40679574592/lib" in found["GF302", "error"][0]
     assert ("GF502", "warning") in found
 
 
 def test_xformers_wants_another_major_than_torch_brings(said: Said) -> None:
-    assert said("xformers==0.0.35").keys() == {("GF204", "error")}
+    assert said("xformers==0.0.35").keys() == {("GF204", "error"), ("GF408", "info")}
+
+
+def test_an_abi3_wheel_is_asked_for_its_symbols(said: Said) -> None:
+    assert said("torchao==0.18.0")["GF504", "warning"] == (
+        "torchao/_C_mxfp8.cpython-310-x86_64-linux-gnu.so is for CPython 3.10 alone",
+    )
+
+
+def test_rapids_finds_its_libraries_through_its_requirements(said: Said) -> None:
+    assert not {code for code, severity in said("rmm-cu12==26.10.0") if severity != "info"}
+
+
+def test_an_older_ctranslate2_cannot_be_loaded_by_new_systems(said: Said) -> None:
+    found = said("ctranslate2==3.24.0")
+    assert {key for key in found if key[1] == "error"} == {("GF301", "error"), ("GF503", "error")}
+
+
+def test_faiss_and_torchvision_together_are_of_two_majors(wheel: Wheel) -> None:
+    given = [wheel("faiss-gpu-cu12==1.14.1.post1"), wheel("torchvision==0.29.2")]
+    found = {f.code: f for f in audit(given).findings}
+    assert (found["GF104"].severity, found["GF104"].wheel) == ("warning", given[1].name)
+    assert "CUDA 12: libcudart.so.12, loaded by faiss/_swigfaiss.so" in found["GF104"].subject
 
 
 @pytest.mark.parametrize(
     "requirement",
-    ["nvidia-cuda-runtime-cu12==12.9.79", "psutil==7.2.2", "tokenizers==0.23.3", "numpy==2.4.6"],
+    [
+        "nvidia-cuda-runtime-cu12==12.9.79",
+        "psutil==7.2.2",
+        "tokenizers==0.23.3",
+        "numpy==2.4.6",
+        "cryptography==50.0.2",
+        "pandas==3.1.1",
+        "pyopencl==2026.1.4",
+        "cuda-core==1.2.2",
+    ],
 )
 def test_sound_wheels_are_clean(said: Said, requirement: str) -> None:
     assert said(requirement) == {}

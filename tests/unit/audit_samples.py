@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 EXEC_STACK = 7
+RELRO = 0x6474E552
 DT = {"needed": 1, "strtab": 5, "strsz": 10, "soname": 14, "rpath": 15, "runpath": 29}
 
 
@@ -38,18 +39,26 @@ def elf(
     sections: Mapping[str, bytes] | None = None,
     strings: Sequence[str] = (),
     machine: int = 62,
+    dynamic: Sequence[tuple[int, int]] = (),
+    undefined: Sequence[str] = (),
+    segment: tuple[int, bytes] = (RELRO, b""),
 ) -> bytes:
-    """A 64-bit little-endian shared object: headers, version needs, dynamic section, sections; no code."""
+    """A 64-bit little-endian shared object: headers, version needs, dynamic section, sections; no code.
+
+    `segment` is the type and content of its fourth program header, unless it has an interpreter.
+    """
     table = _Strings()
     for text in strings:
         table.add(text)
-    dynamic = [(DT["needed"], table.add(name)) for name in needed]
+    dynamic = [*dynamic, *((DT["needed"], table.add(name)) for name in needed)]
     dynamic += [(DT["soname"], table.add(soname))] if soname else []
     dynamic += [(DT["rpath"], table.add(rpath))] if rpath is not None else []
     dynamic += [(DT["runpath"], table.add(runpath))] if runpath is not None else []
+    symbols = b"".join(struct.pack("<IBBHQQ", table.add(name), 16, 0, 0, 0, 0) for name in undefined)
+    sections = {**(sections or {}), **({".dynsym": symbols} if undefined else {})}
     needs = _version_needs(versions or {}, table)
     base = 64 + 56 * 4
-    parts = {"needs": needs, "interp": interpreter.encode() + b"\0", "strings": table.data}
+    parts = {"needs": needs, "interp": interpreter.encode() + b"\0" + segment[1], "strings": table.data}
     offsets, position = {}, base
     for name, data in parts.items():
         offsets[name], position = position, position + len(data)
@@ -64,7 +73,9 @@ def elf(
         (1, 5, 0, size),
         (2, 6, offsets["dynamic"], len(packed)),
         (0x6474E551, stack, 0, 0),
-        (3 if interpreter else 0, 4, offsets["interp"], len(parts["interp"])),
+        (3, 4, offsets["interp"], len(parts["interp"]))
+        if interpreter
+        else (segment[0], 4, offsets["interp"] + 1, len(segment[1])),
     ]
     table_of_segments = b"".join(
         struct.pack("<IIQQQQQQ", kind, flags, start, start, start, length, length, 8)
@@ -135,10 +146,12 @@ def wheel(
     requires: Sequence[str] = (),
     tags: Sequence[str] | None = None,
     record: Mapping[str, str] | None = None,
+    purelib: bool = False,
 ) -> Path:
     """Write a wheel with `files`; `record` replaces lines of RECORD ("" drops one)."""
     project, version, *rest = name.removesuffix(".whl").split("-")
     info = f"{project}-{version}.dist-info"
+    pure = str(purelib).lower()
     lines = [f"Tag: {tag}" for tag in (tags if tags is not None else ["-".join(rest)])]
     held = {
         **files,
@@ -151,7 +164,7 @@ def wheel(
                 "",
             ]
         ).encode(),
-        f"{info}/WHEEL": "\n".join(["Wheel-Version: 1.0", "Root-Is-Purelib: false", *lines, ""]).encode(),
+        f"{info}/WHEEL": "\n".join(["Wheel-Version: 1.0", f"Root-Is-Purelib: {pure}", *lines, ""]).encode(),
     }
     rows = {member: f"{member},sha256={_digest(data)},{len(data)}" for member, data in held.items()}
     rows |= record or {}

@@ -42,6 +42,14 @@ files = ["**/*.so"]
         (FAILS, ["--ignore", "GF301:other/*=the tests run there"], 1),
         (FAILS, ["--ignore", "GF301"], 2),
         (FAILS, ["--ignore", "GF301="], 2),
+        (FAILS, ["--ignore", "GF999=there is no such rule"], 2),
+        (FAILS, ["--baseline", "/nowhere.json"], 2),
+        (FAILS, ["--format", "sarif"], 1),
+        (FAILS, ["--format", "junit"], 1),
+        (FAILS, ["--format", "markdown", "--tree", "--gpus"], 1),
+        (FAILS, ["--tree", "--gpus"], 1),
+        (OK, ["--format", "json", "--tree"], 2),
+        (OK, ["--format", "html"], 2),
         (OK, ["--cuda", "13"], 2),
         (OK, ["--manifest", "/nowhere.toml"], 2),
         (OK, ["--jobs", "2"], 0),
@@ -73,6 +81,56 @@ def test_json_goes_to_stdout_alone(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert err == ""
     assert [f["code"] for f in report["findings"]] == ["GF301"]
     assert report["wheels"][0]["verdict"] == "error"
+
+
+def test_sarif_junit_and_markdown_go_to_stdout_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = str(wheel(tmp_path, FAILS))
+    for form, begin in (("sarif", "{"), ("junit", "<?xml "), ("markdown", "## ")):
+        assert run(["audit", "--format", form, path]) == 1
+        out, err = capfd.readouterr()
+        assert (out[: len(begin)], out[-1], err) == (begin, "\n", "")
+        assert "GF301" in out
+
+
+def test_a_baseline_is_written_kept_and_told_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    base = tmp_path / "baseline.json"
+    path = str(wheel(tmp_path, FAILS))
+    assert run(["audit", path, "--write-baseline", str(base)]) == 0
+    assert capfd.readouterr().err == f"{base}: lists 1 finding, which --baseline {base} accepts from now on\n"
+    assert run(["audit", path, "--baseline", str(base), "--fail-on", "warning"]) == 0
+    out, err = capfd.readouterr()
+    assert "accepted  GF301 demo/ext.so: in the baseline" in out
+    assert err == ""
+    worse = str(wheel(tmp_path, {**FAILS, "demo/new.so": elf(rpath="libs")}))
+    assert run(["audit", worse, "--baseline", str(base)]) == 1
+    assert "- demo/new.so\n" in capfd.readouterr().out
+    assert run(["audit", worse, "--baseline", str(base), "--write-baseline", str(base)]) == 0
+    assert capfd.readouterr().err.startswith(f"{base}: lists 2 findings,")
+    mended = str(wheel(tmp_path, OK))
+    assert run(["audit", mended, "--baseline", str(base)]) == 0
+    assert capfd.readouterr().err == (
+        "note: in the baseline, and not found: GF301 demo: demo/ext.so\n"
+        "note: in the baseline, and not found: GF301 demo: demo/new.so\n"
+    )
+
+
+def test_a_baseline_is_not_written_of_half_of_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    base = tmp_path / "baseline.json"
+    argv = ["audit", str(wheel(tmp_path, FAILS)), str(tmp_path / "none.whl"), "--write-baseline", str(base)]
+    assert run(argv) == 2
+    assert capfd.readouterr().err.endswith(f"note: {base} was not written, as not everything could be read\n")
+    assert not base.exists()
+
+
+def test_an_ignore_that_accepts_nothing_is_told_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    argv = ["audit", "--format", "json", str(wheel(tmp_path, OK)), "--ignore", "GF301:x/*=needed once"]
+    assert run(argv) == 0
+    out, err = capfd.readouterr()
+    told = "--ignore GF301:x/*=needed once: it accepts nothing that is found"
+    assert json.loads(out)["unused"] == [told]
+    assert err == f"note: {told}\n"
 
 
 def test_the_manifest_brings_promises_and_accepted_findings(

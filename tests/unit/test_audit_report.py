@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 from pathlib import Path
 
 import pytest
+from audit_reports import hold, sample
 from audit_samples import EXEC_STACK, elf, fatbin, wheel
 from jsonschema import Draft202012Validator
 from rich.console import Console
@@ -16,8 +16,6 @@ from rich.console import Console
 from gpuforge import __version__
 from gpuforge.audit import Ignore, Report, audit
 from gpuforge.audit.report import data, text
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "audit"
 
 
 @pytest.fixture
@@ -61,15 +59,6 @@ def report(tmp_path: Path) -> Report:
     )
 
 
-def hold(name: str, found: str) -> None:
-    """Compare with the golden file; GPUFORGE_UPDATE_GOLDEN=1 writes it instead."""
-    path = GOLDEN / name
-    if os.environ.get("GPUFORGE_UPDATE_GOLDEN"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(found)
-    assert found == path.read_text()
-
-
 def test_the_text_report(report: Report) -> None:
     found = text.render(report, width=80)
     assert all(len(line) <= 80 and line == line.rstrip() for line in found.splitlines())
@@ -92,13 +81,41 @@ def test_the_json_report_is_valid_against_its_schema(report: Report) -> None:
     assert schema["properties"]["schema"]["const"] == data.SCHEMA
 
 
-def test_colour_changes_nothing_of_what_is_said(report: Report) -> None:
-    console = Console(
-        width=80, force_terminal=True, color_system="truecolor", highlight=False, file=io.StringIO()
-    )
-    with console.capture() as captured:
-        text.show(report, console)
-    coloured = captured.get()
-    assert "\x1b[" in coloured
-    bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
-    assert [line.rstrip() for line in bare.splitlines()] == text.render(report, width=80).splitlines()
+@pytest.mark.parametrize("width", [80, 120])
+def test_colour_changes_nothing_of_what_is_said(report: Report, width: int) -> None:
+    for held in (report, sample()):
+        console = Console(
+            width=width, force_terminal=True, color_system="truecolor", highlight=False, file=io.StringIO()
+        )
+        with console.capture() as captured:
+            text.show(held, console, show_tree=True, show_gpus=True)
+        coloured = captured.get()
+        assert "\x1b[" in coloured
+        bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+        plain = text.render(held, width=width, show_tree=True, show_gpus=True)
+        assert [line.rstrip() for line in bare.splitlines()] == plain.splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_tree_and_the_gpus(width: int) -> None:
+    found = text.render(sample(), width=width, show_tree=True, show_gpus=True)
+    assert all(len(line) <= width and line == line.rstrip() for line in found.splitlines())
+    hold(f"everything-{width}.txt", found)
+
+
+def test_of_a_whole_environment_only_what_has_binaries_is_shown() -> None:
+    report = sample()
+    object.__setattr__(report.wheels[1].facts, "form", "installed")
+    found = text.render(report)
+    assert "good-2.0" not in found
+    assert "1 more installed distribution has no binaries, and nothing was found in it\n" in found
+
+
+def test_the_json_of_the_sample_is_valid_and_says_what_was_of_no_use() -> None:
+    found = data.of(sample(), ["--ignore GF999=x: it accepts nothing that is found"])
+    Draft202012Validator(data.schema()).validate(found)
+    assert found["unused"] == ["--ignore GF999=x: it accepts nothing that is found"]
+    assert [(c["count"], c["images"][0]["stored"]) for c in found["device_code"][0]["containers"]] == [
+        (3, 12_000_000),
+        (1, 4_000_000),
+    ]

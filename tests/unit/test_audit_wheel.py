@@ -126,7 +126,7 @@ def _broken(kind: str, folder: Path) -> Path:
             "it was cut off or damaged",
         ),
         ("no wheel", "it is a zip file but no wheel: it has no .dist-info folder"),
-        ("folder", "Is a directory"),
+        ("folder", "there is no wheel below it, and it is no unpacked wheel and no environment"),
         ("not there", "No such file or directory"),
     ],
 )
@@ -135,7 +135,8 @@ def test_what_cannot_be_read_is_one_problem_and_the_rest_goes_on(
 ) -> None:
     (tmp_path / "good").mkdir()
     (tmp_path / "bad").mkdir()
-    good, bad = wheel(tmp_path / "good", {"demo/a.so": elf()}), _broken(kind, tmp_path / "bad")
+    name = "good-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    good, bad = wheel(tmp_path / "good", {"demo/a.so": elf()}, name=name), _broken(kind, tmp_path / "bad")
     report = audit([bad, good])
     assert [(p.message, p.place.file if p.place else "") for p in report.problems] == [(message, str(bad))]
     assert [w.facts.name for w in report.wheels] == [good.name]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from gpuforge import __version__
 from gpuforge.audit.audit import Report, WheelReport
+from gpuforge.audit.generations import reach
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import Container, ElfObject, Finding
+from gpuforge.audit.model import Container, DeviceCode, ElfObject, Finding, WheelFacts
+from gpuforge.audit.report import devices
 from gpuforge.audit.rules import RULES
 
 SCHEMA = 1
@@ -19,9 +21,9 @@ SCHEMA = 1
 _TITLES = {rule.CODE: rule.TITLE for rule in RULES}
 
 
-def dumps(report: Report) -> str:
-    """Return the report as JSON text with a final newline."""
-    return json.dumps(of(report), indent=2, ensure_ascii=False) + "\n"
+def dumps(report: Report, unused: Sequence[str] = ()) -> str:
+    """Return the report as JSON text with a final newline; `unused` are acceptances that met nothing."""
+    return json.dumps(of(report, unused), indent=2, ensure_ascii=False) + "\n"
 
 
 def schema() -> dict[str, Any]:
@@ -31,7 +33,7 @@ def schema() -> dict[str, Any]:
     return found
 
 
-def of(report: Report) -> dict[str, Any]:
+def of(report: Report, unused: Sequence[str] = ()) -> dict[str, Any]:
     """Return the report as what JSON can say."""
     return {
         "schema": SCHEMA,
@@ -40,15 +42,29 @@ def of(report: Report) -> dict[str, Any]:
         "proved": [f"{p.topic}: {p.text}" for held in report.wheels for p in held.proofs],
         "findings": [_finding(f) for f in report.findings],
         "ignored": [{**_finding(i.finding), "reason": i.reason} for w in report.wheels for i in w.ignored],
+        "unused": list(unused),
         "problems": [
             {"file": d.place.file if d.place else "", "message": d.message, "hint": d.hint}
             for d in report.problems
         ],
         "objects": [_object(o, report.graph) for o in report.objects],
         "device_code": [
-            {"wheel": held.facts.name, "file": code.file, "containers": _containers(code.containers)}
+            {
+                "wheel": held.facts.name,
+                "file": code.file,
+                "containers": _containers(code.containers),
+                "runs": _runs(held.facts, code),
+            }
             for held in report.wheels
             for code in held.facts.device
+        ],
+        "load_sets": [
+            {
+                "wheel": loaded.root.wheel,
+                "root": loaded.root.file,
+                "objects": [{"wheel": o.wheel, "file": o.file} for o in loaded.objects],
+            }
+            for loaded in report.graph.load_sets
         ],
     }
 
@@ -62,6 +78,7 @@ def _wheel(held: WheelReport) -> dict[str, Any]:
     facts = held.facts
     return {
         "name": facts.name,
+        "form": facts.form,
         "size": facts.size,
         "project": facts.project,
         "version": facts.version,
@@ -123,19 +140,40 @@ def _edge(edge: Edge) -> dict[str, Any]:
 
 def _containers(containers: Iterable[Container]) -> list[Mapping[str, Any]]:
     """Describe containers, those with the same images in the same section together."""
-    alike = Counter(
-        (c.section, tuple((e.kind, e.arch, e.isa, e.compression) for e in c.entries), c.damaged)
-        for c in containers
-    )
+    alike: dict[tuple[Any, ...], list[Container]] = {}
+    for c in containers:
+        images = tuple((e.kind, e.arch, e.isa, e.compression, e.toolkit) for e in c.entries)
+        alike.setdefault((c.section, images, c.damaged), []).append(c)
     return [
         {
             "section": section,
-            "count": count,
+            "count": len(group),
             "damaged": damaged,
             "images": [
-                {"kind": kind, "arch": arch, "isa": isa, "compression": compression}
-                for kind, arch, isa, compression in images
+                {
+                    "kind": kind,
+                    "arch": arch,
+                    "isa": isa,
+                    "compression": compression,
+                    "toolkit": toolkit,
+                    "size": sum(c.entries[index].size for c in group),
+                    "stored": sum(c.entries[index].stored for c in group),
+                }
+                for index, (kind, arch, isa, compression, toolkit) in enumerate(images)
             ],
         }
-        for (section, images, damaged), count in alike.items()
+        for (section, images, damaged), group in alike.items()
+    ]
+
+
+def _runs(wheel: WheelFacts, code: DeviceCode) -> list[Mapping[str, Any]]:
+    return [
+        {
+            "capability": found.generation.capability,
+            "native": found.native,
+            "jit": found.jit,
+            "none": found.none,
+            "driver": found.driver,
+        }
+        for found in reach(code, devices.machine(wheel))
     ]

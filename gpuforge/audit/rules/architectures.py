@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cache
 
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
@@ -32,11 +34,31 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 
 def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
-    """Yield the GPU code that the project itself compiled: not that of grafted CUDA libraries."""
+    """Yield the GPU code that the project itself compiled: not that of CUDA libraries or compilers' runtimes."""
+    if is_toolkit(wheel):
+        return
     for code in wheel.device:
         name = libraries.plain_name(code.file.rpartition("/")[2])
-        if not declared.candidates(name):
+        stem = re.split(r"_static\b|\.so|\.a$", name)[0]
+        if not declared.candidates(name) and stem not in _stems() and not libraries.compiler_runtime(name):
             yield code
+
+
+@cache
+def _stems() -> frozenset[str]:
+    """Return the names of CUDA's libraries without what follows; libcudadevrt and its like are archives alone."""
+    known = (e.soname.partition(".so")[0] for cuda in (11, 12, 13) for e in libraries.toolkit_libraries(cuda))
+    return frozenset(known) | {"libcudadevrt", "libculibos", "libcupti"}
+
+
+def is_toolkit(wheel: WheelFacts) -> bool:
+    """Say whether a wheel is one of NVIDIA's own, with libraries of a CUDA toolkit."""
+    return wheel.project in _packages()
+
+
+@cache
+def _packages() -> frozenset[str]:
+    return frozenset(e.package for cuda in (11, 12, 13) for e in libraries.toolkit_libraries(cuda))
 
 
 def relocatable(container: Container) -> bool:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
-from gpuforge.audit.rules.rule import variant_family
+from gpuforge.audit.known import named
+from gpuforge.audit.model import ElfObject, Finding, Severity
+from gpuforge.audit.processes import Image, Process, images, processes
 from gpuforge.toolkits import libraries
 
 CODE = "GF102"
@@ -18,57 +19,62 @@ _RUNTIME = re.compile(r"nvidia-cuda-runtime(-cu\d+)?")
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Look at what each import pulls in, and at what the imports of one wheel pull in together."""
-    for wheel in graph.wheels:
-        sets = [s for s in graph.load_sets if s.root.wheel == wheel.name]
-        groups = [(s.root.file, s.objects) for s in sets]
-        together = [o for s in sets if not s.root.program and not variant_family(s.root) for o in s.objects]
-        groups.append(("", tuple(dict.fromkeys(together, None))))
-        said: set[frozenset[str]] = set()
-        for file, objects in groups:
-            images = _images(graph, objects)
-            if len(images) > 1 and frozenset(images) not in said:
-                said.add(frozenset(images))
-                yield _finding(wheel, file, images)
+    """Count the images of each major of libcudart in every process; those of two majors are GF104's."""
+    said: list[set[str]] = []
+    for process in processes(graph):
+        found = cudarts(graph, process.objects)
+        for major in sorted({i.soname for i in found}):
+            held = [i for i in found if i.soname == major]
+            names = {i.name for i in held}
+            if len(names) > 1 and not any(names <= known for known in said):
+                said.append(names)
+                yield _finding(graph, process, held)
 
 
-def _images(graph: LinkGraph, objects: Iterable[ElfObject]) -> dict[str, str]:
-    """Return the images of libcudart that these objects bring, each with who loads it."""
-    found: dict[str, str] = {}
-    for held in objects:
-        for edge in graph.from_object(held):
-            for image in _brought(graph, edge):
-                found.setdefault(image, f"loaded by {held.file}")
-    return found
+def cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Image]:
+    """List the images of libcudart that these objects bring, `soname` being cut to "libcudart.so.12"."""
+    held = list(objects)
+    found = images(graph, held, lambda name: name.startswith("libcudart.so."))
+    found += [i for o in held for edge in graph.from_object(o) for i in _carried(graph, edge)]
+    unique: dict[str, Image] = {}
+    for image in found:
+        major = ".".join(image.soname.split(".")[:3])
+        unique.setdefault(image.name, Image(image.name, major, image.wheel, image.loader))
+    return list(unique.values())
 
 
-def _brought(graph: LinkGraph, edge: Edge) -> Iterator[str]:
-    target = edge.provider.object
-    if target is not None:
-        if libraries.plain_name(target.name).startswith("libcudart.so") and edge.route:
-            yield target.file
-    elif (
-        edge.provider.source == "package"
-        and edge.needed.startswith("libcudart.so")
-        and edge.provider.declared
-    ):
-        yield f"the one of {edge.provider.package}"
-    elif edge.route.startswith("import "):
-        loader = edge.route.removeprefix("import ")
-        for package, declared in graph.declared[edge.loader.wheel].items():
-            if declared.loaded_by == loader and _RUNTIME.fullmatch(package):
-                yield f"the one of {package}"
+def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
+    """Yield the libcudart that importing a package (torch) has loaded, if it is not given or brings its own."""
+    if not edge.route.startswith("import ") or edge.provider.object is not None:
+        return
+    loader = edge.route.removeprefix("import ")
+    for package, known in graph.declared[edge.loader.wheel].items():
+        if known.loaded_by == loader and _RUNTIME.fullmatch(package):
+            soname = next((s for s, p in _sonames() if p == package), "libcudart.so")
+            given = next((o for w in graph.wheels if w.project == package for o in w.objects), None)
+            name = given.file if given else f"the one of {package}"
+            yield Image(name, soname, edge.loader.wheel, edge.loader.file)
 
 
-def _finding(wheel: WheelFacts, file: str, images: dict[str, str]) -> Finding:
+def _sonames() -> list[tuple[str, str]]:
+    entries = (e for cuda in (11, 12, 13) for e in libraries.toolkit_libraries(cuda))
+    return [(e.soname, e.package) for e in entries if e.soname.startswith("libcudart.so")]
+
+
+def _finding(graph: LinkGraph, process: Process, found: list[Image]) -> Finding:
+    wide = process.scope == "environment"
+    wheel = found[-1].wheel if wide else process.wheel
+    members = next(w.members for w in graph.wheels if w.name == wheel)
+    files = tuple(i.name for i in found if i.name in members)
     return Finding(
         CODE,
-        SEVERITY,
-        wheel.name,
-        files=(file,) if file else tuple(i for i in images if i in wheel.members),
-        subject=tuple(f"{image}, {why}" for image, why in images.items()),
-        message="several images of libcudart come into one process: streams, contexts and errors of one are unknown "
-        "to the other",
+        "warning" if wide else SEVERITY,
+        wheel,
+        files=(process.root,) if process.root else files,
+        subject=tuple(f"{i.name}{named(graph, i.name)}, loaded by {i.loader}" for i in found),
+        message="several images of libcudart come into one process: the device that one has chosen, its streams' "
+        "defaults, its errors and its registered kernels are unknown to the other"
+        + (", if these wheels are used together" if wide else ""),
         remedy="exclude libcudart from the graft (auditwheel repair --exclude 'libcudart.so.*') and link every object "
         "with the same one",
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpuforge.audit import declared
+from gpuforge.audit.declared import Declared
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
-from gpuforge.audit.rules.rule import variant_family
+from gpuforge.audit.processes import variant_family
 
 CODE = "GF204"
 SEVERITY: Severity = "error"
@@ -19,7 +20,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for edge in graph.edges:
         if edge.provider.source != "package" or edge.provider.declared or edge.preload:
             continue
-        brought = graph.declared[edge.loader.wheel]
+        brought = graph.declared[edge.loader.wheel] or _implied(graph, edge)
         for package in sorted(declared.other_majors(edge.needed) & brought.keys()):
             if _chosen_from(graph, edge):
                 continue
@@ -36,6 +37,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 "of what brings them",
             )
             break
+
+
+def _implied(graph: LinkGraph, edge: Edge) -> Mapping[str, Declared]:
+    """Return what a package would bring that is not required, and whose libraries the object needs: torch."""
+    packages = {e.provider.package for e in graph.from_object(edge.loader) if e.provider.source == "package"}
+    found: dict[str, Declared] = {}
+    for package in sorted(packages & declared.carriers()):
+        found |= declared.brought_by(package)
+    return found
 
 
 def _chosen_from(graph: LinkGraph, edge: Edge) -> bool:

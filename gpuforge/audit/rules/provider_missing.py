@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpuforge.audit import declared
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
+from gpuforge.audit.rules.rule import optional_part
 from gpuforge.toolkits import libraries
 
 CODE = "GF201"
 SEVERITY: Severity = "error"
 TITLE = "a NEEDED library has no provider"
+
+_CARRIER = re.compile(r"(?!nvidia-).+-cu\d\d(x)?")
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -21,23 +25,37 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue
         if edge.provider.source == "package" and edge.provider.declared is None:
             if not declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
-                yield _missing(edge)
+                yield _missing(graph, edge)
         elif edge.provider.source == "nobody":
             yield _unknown(edge)
 
 
-def _missing(edge: Edge) -> Finding:
+def _missing(graph: LinkGraph, edge: Edge) -> Finding:
+    others = _unknown_carriers(graph, edge)
+    optional = optional_part(graph, edge.loader)
     return Finding(
         CODE,
-        SEVERITY,
+        "warning" if others or optional else SEVERITY,
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{edge.needed} (of {edge.provider.package}){NEEDED_BY}{edge.loader.file}",),
         message="libraries have no provider that is declared or reachable: they are not in the wheel, no Requires-Dist "
-        "line brings them, and no RPATH or RUNPATH leads to where pip would put them",
+        "line brings them, and no RPATH or RUNPATH leads to where pip would put them"
+        + (f"; {', '.join(others)} may bring them, which is not known here" if others else "")
+        + ("; these objects are for those who have that framework, as their names say" if optional else ""),
         remedy="declare the packages in Requires-Dist, and give the objects a RUNPATH to their folders "
         '(gpuforge build with linkage = "pip" does both)',
     )
+
+
+def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
+    """Return required packages for a CUDA major whose own requirements are in no table."""
+    known = graph.declared[edge.loader.wheel]
+    return [
+        package
+        for package, d in known.items()
+        if _CARRIER.fullmatch(package) and sum(o.line == d.line for o in known.values()) == 1
+    ]
 
 
 def _unknown(edge: Edge) -> Finding:

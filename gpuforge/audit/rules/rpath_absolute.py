@@ -7,22 +7,11 @@ from collections.abc import Iterator
 from gpuforge.audit import layout
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Severity
-from gpuforge.audit.rules.rule import may_be_loaded
+from gpuforge.audit.rules.rule import may_be_loaded, optional_part
 
 CODE = "GF302"
 SEVERITY: Severity = "error"
 TITLE = "an RPATH or RUNPATH entry is an absolute path"
-
-# Folders that mean the same on every machine, where they exist.
-_SHARED = (
-    "/usr/lib",
-    "/usr/local/lib",
-    "/lib",
-    "/usr/local/cuda",
-    "/usr/local/nvidia",
-    "/opt/rocm",
-    "/opt/nvidia",
-)
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -36,9 +25,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 if not entry.startswith("/"):
                     continue
                 lost = _lost(graph, found)
-                if entry.startswith(_SHARED):
-                    yield _finding(found, f"{kind} {entry}", "warning", _SYSTEM)
-                elif lost:
+                if entry.startswith(layout.SHARED):
+                    wanted = any(e.provider.source in ("package", "nobody") for e in graph.from_object(found))
+                    yield _finding(found, f"{kind} {entry}", "warning" if wanted else "info", _SYSTEM)
+                elif lost and not optional_part(graph, found):
                     subject = f"{kind} {entry}; it needs {', '.join(lost)}"
                     yield _finding(found, subject, SEVERITY, _ONLY_THERE)
                 else:

@@ -9,8 +9,6 @@ from typing import Protocol
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Severity
 
-_VARIANT = re.compile(r"cu(da)?[-_]?\d+")
-
 
 class Rule(Protocol):
     """A module of this package: one rule, one file, one pure function.
@@ -28,24 +26,24 @@ class Rule(Protocol):
         ...
 
 
-def variant_family(found: ElfObject) -> str:
-    """Return what several objects for different CUDA versions have in common: libx_cuda118.so's is "libx_#.so".
-
-    "" for an object whose name has no such version: it is not chosen from several.
-    """
-    family = _VARIANT.sub("#", found.name)
-    return family if family != found.name else ""
-
-
 def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
     """Say whether a library of the wheel that no path leads to may be in the process already.
 
-    It may when another object brings it along or Python imports it; a program starts with nothing loaded.
+    It may when another object brings it along, or Python code imports it or loads libraries on its own; a program
+    starts with nothing loaded.
     """
     target = edge.provider.object
     if target is None or edge.loader.program:
         return False
-    return "python-module" in target.markers or any(other.route for other in graph.users(target))
+    loads = any(w.preloads for w in graph.wheels if w.name == edge.loader.wheel)
+    return loads or "python-module" in target.markers or any(other.route for other in graph.users(target))
+
+
+def optional_part(graph: LinkGraph, found: ElfObject) -> bool:
+    """Say whether an object is there for those who have another framework: libx_torch_ops.so of a project x."""
+    wheel = next(w for w in graph.wheels if w.name == found.wheel)
+    words = {"torch": r"torch", "tensorflow": r"(?<![a-z])tf(?![a-z])|tensorflow"}
+    return any(re.search(p, found.name) and not re.search(p, wheel.project) for p in words.values())
 
 
 def names(objects: Iterable[ElfObject]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
 from gpuforge.audit.rules.rule import names
+from gpuforge.audit.rules.sdk_versions import sdk
 from gpuforge.toolkits import libraries
 
 CODE = "GF101"
@@ -23,11 +24,15 @@ _TOOLCHAINS = {
     "llvm-openmp": "OpenMP of LLVM",
     "intel-openmp": "OpenMP of Intel",
 }
+_SDKS = {"nvhpc", "pgi"}
 _OPENMP = {"gcc-openmp", "llvm-openmp", "intel-openmp"}
 _ARTEFACTS = re.compile(
     r"(?P<archives>.*\.a)|(?P<objects>.*\.o)|(?P<makefiles>(?i:.*makefile(\.\w+)?|.*\.mk))"
     r"|(?P<configs>.*(-config|Config|Targets|-targets)\.cmake|.*\.pc)"
 )
+
+# Archives of the CUDA toolkit itself are inputs of nvcc and nvlink, not something that was built with a compiler.
+_TOOLKIT = re.compile(r"libcudadevrt\.a|libcudart_static\.a|lib(cu|nv|npp)\w*_static(_nocallback)?\.a")
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -47,7 +52,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     severity,
                     wheel.name,
                     files=tuple(o.file for o, _ in chosen),
-                    subject=tuple(_subject(graph, o, family) for o, family in chosen),
+                    subject=(
+                        *(_subject(graph, o, family) for o, family in chosen),
+                        *(_pinned(wheel) if any(family in _SDKS for _, family in chosen) else ()),
+                    ),
                     message="runtimes of a toolchain are in the wheel under hashed names, and the wheel is there to be "
                     f"linked with ({artefacts}): a user's link brings the plain ones, and both meet in one process",
                     remedy="compile what users link with by g++ alone, or leave these runtimes out of the wheel "
@@ -60,7 +68,9 @@ def link_artefacts(wheel: WheelFacts) -> str:
     found: dict[str, list[str]] = {}
     for member in wheel.members:
         name = member.rpartition("/")[2]
-        if (match := _ARTEFACTS.fullmatch(name)) and match.lastgroup and "/tests/" not in member:
+        if _TOOLKIT.fullmatch(name) or "/tests/" in member:
+            continue
+        if match := _ARTEFACTS.fullmatch(name):
             kind = next(k for k, v in match.groupdict().items() if v is not None)
             found.setdefault(kind, []).append(name)
     words = {
@@ -88,5 +98,24 @@ def _grafted(found: ElfObject) -> str:
 
 
 def _subject(graph: LinkGraph, found: ElfObject, family: str) -> str:
-    loaders = names(edge.loader for edge in graph.users(found))
-    return f"{found.name} ({_TOOLCHAINS[family]}), loaded by {loaders or 'nothing in the wheel'}"
+    users = [edge.loader for edge in graph.users(found)]
+    versions = sorted({v for o in users if (v := sdk(o))}) if family in _SDKS else []
+    maker = " ".join([_TOOLCHAINS[family], *versions])
+    linkable = names(o for o in users if _linkable(o))
+    plain = libraries.plain_name(found.name)
+    twice = f"; {plain} comes beside it in a link with {linkable}" if linkable else ""
+    return f"{found.name} ({maker}), loaded by {names(users) or 'nothing in the wheel'}{twice}"
+
+
+def _linkable(found: ElfObject) -> bool:
+    """Say whether an object is one that a user's linker would be given, or that its result loads by name."""
+    return not found.program and re.fullmatch(r"lib[^-]+\.so", found.name) is not None
+
+
+def _pinned(wheel: WheelFacts) -> Iterator[str]:
+    """Say which compilers the wheel's build files ask its users for: each once, with the first file."""
+    said: dict[str, str] = {}
+    for pin in wheel.pins:
+        said.setdefault(pin.what, pin.file.rpartition("/")[2])
+    for what, file in said.items():
+        yield f"{file} asks for {what}"

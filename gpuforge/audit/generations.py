@@ -1,0 +1,172 @@
+"""On which GPUs the device code of a file runs: natively, by JIT from PTX with which driver, or not at all.
+
+Rules of compatibility: CUDA C++ programming guide, "Binary Compatibility", "PTX Compatibility" and
+"Architecture-Specific and Family-Specific Features"; nvcc manual, "Using Separate Compilation in CUDA".
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+from packaging.version import Version
+
+from gpuforge.audit.model import Container, DeviceCode, Entry
+from gpuforge.toolkits import tables
+
+Way = Literal["native", "jit", "none"]
+EMPTY_PTX = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
+_ARCH = re.compile(r"(?:sm|compute)_(\d+)(\d)([af]?)")
+_RENAMED = {(10, 1): (11, 0)}  # sm_101 of CUDA 12 is sm_110 of CUDA 13
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A compute capability that GPUs have."""
+
+    capability: str  # "12.0"
+    name: str  # "Blackwell, RTX 50"
+    machines: tuple[str, ...]  # where such GPUs are; empty for everywhere
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """The capability as (12, 0)."""
+        major, minor = self.capability.split(".")
+        return int(major), int(minor)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How the device code of a file runs on one generation: the number of its containers for each way."""
+
+    generation: Generation
+    native: int
+    jit: int
+    none: int
+    driver: str  # the oldest driver for all that runs, "525.60.13"; "" where it is not known, or nothing runs
+
+    @property
+    def way(self) -> Way | Literal["partly"]:
+        """The one word for it: "jit" when any container needs it, "partly" when some run and others do not."""
+        if self.none:
+            return "partly" if self.native or self.jit else "none"
+        return "jit" if self.jit else "native"
+
+
+@cache
+def generations(machine: str = "") -> tuple[Generation, ...]:
+    """Return the generations that can be in a machine ("x86_64"), or all of them, oldest first."""
+    text = (files("gpuforge.audit") / "data" / "generations.toml").read_text(encoding="utf-8")
+    rows = tomllib.loads(text)["generation"]
+    held = (Generation(r["capability"], r["name"], tuple(r.get("machines", ()))) for r in rows)
+    return tuple(g for g in held if not machine or not g.machines or machine in g.machines)
+
+
+def reach(code: DeviceCode, machine: str = "") -> tuple[Reach, ...]:
+    """Judge the device code of one file for each generation, container by container, never by their union."""
+    judged, ptx = judgeable(code.containers)
+    linked = all(_usable(c) for c in ptx) if ptx else False
+    found = []
+    for generation in generations(machine):
+        ways = [_way(c, generation, linked_ptx=ptx if linked else ()) for c in judged]
+        counts = {way: sum(w == way for w, _ in ways) for way in ("native", "jit", "none")}
+        drivers = [driver for way, driver in ways if way != "none" and driver]
+        newest = max(drivers, key=Version, default="")
+        found.append(Reach(generation, counts["native"], counts["jit"], counts["none"], newest))
+    return tuple(found)
+
+
+def judgeable(containers: Iterable[Container]) -> tuple[list[Container], list[Container]]:
+    """Return the containers that GPUs run, and the inputs of a device link whose PTX may stand in for the result.
+
+    The inputs of a device link (`__nv_relfatbin`) are no code to run where its result is there. Containers without
+    any kernel, of sources that have none, are left out.
+    """
+    held = [c for c in containers if not _hollow(c)]
+    inputs = [c for c in held if c.section == "__nv_relfatbin"]
+    results = [c for c in held if c.section != "__nv_relfatbin"]
+    return (results, inputs) if results else (inputs, [])
+
+
+def plain_ptx(container: Container) -> list[Entry]:
+    """Return the PTX that newer GPUs can run: not empty, and not for one architecture or family alone."""
+    return [
+        e for e in container.entries if e.kind == "ptx" and e.size >= EMPTY_PTX and e.arch[-1] not in "af"
+    ]
+
+
+def driver_of_ptx(isa: str) -> str:
+    """Return the driver released with the first toolkit that wrote this PTX ISA, "" where it is not known."""
+    known = (r.driver for r in tables.releases() if r.ptx == isa and r.driver)
+    return next(known, "")
+
+
+def driver_of_cubin(entries: Sequence[Entry]) -> str:
+    """Return the oldest driver for the cubins of a container, by the toolkit that its entries tell of; "" if none."""
+    majors = {e.toolkit.partition(".")[0] for e in entries if e.toolkit}
+    isas = {e.isa for e in entries if e.kind == "ptx"}
+    majors |= {r.version.partition(".")[0] for r in tables.releases() if r.ptx in isas}
+    floors = [r.driver_floor for r in tables.releases() if r.version.partition(".")[0] in majors]
+    return max(floors, key=Version, default="")
+
+
+def _hollow(container: Container) -> bool:
+    """Say whether a container has no kernel to run: its images are empty, or LTO-IR for a link at run time alone."""
+    if all(e.kind == "lto-ir" for e in container.entries):
+        return True
+    ptx = [e for e in container.entries if e.kind == "ptx"]
+    cubins = [e for e in container.entries if e.kind == "cubin"]
+    return bool(ptx) and all(e.size < EMPTY_PTX for e in ptx) and all(e.size < _HOLLOW_CUBIN for e in cubins)
+
+
+_HOLLOW_CUBIN = 3072  # bytes; of 431 containers seen with empty PTX all but one (5440) had at most 2744
+
+
+def _usable(container: Container) -> bool:
+    return bool(plain_ptx(container))
+
+
+def _way(container: Container, generation: Generation, linked_ptx: Sequence[Container]) -> tuple[Way, str]:
+    """Return how a container runs on a generation, and with which driver at least."""
+    entries = container.entries
+    if any(e.kind == "cubin" and _fits(e.arch, generation.number) for e in entries):
+        return "native", driver_of_cubin(entries)
+    ptx = [e for e in entries if e.kind == "ptx" and e.size >= EMPTY_PTX]
+    isas = [e.isa for e in ptx if _reaches(e.arch, generation.number)]
+    if not isas and linked_ptx:
+        sets = [[e.isa for e in plain_ptx(c) if _reaches(e.arch, generation.number)] for c in linked_ptx]
+        isas = [min(found, key=Version) for found in sets if found] if all(sets) else []
+        return ("jit", _newest(isas)) if isas else ("none", "")
+    return ("jit", driver_of_ptx(min(isas, key=Version))) if isas else ("none", "")
+
+
+def _newest(isas: Iterable[str]) -> str:
+    return max((d for isa in isas if (d := driver_of_ptx(isa))), key=Version, default="")
+
+
+def _fits(arch: str, gpu: tuple[int, int]) -> bool:
+    """Say whether machine code runs on a GPU: of the same major and no newer minor; `a` on this one GPU alone."""
+    number, suffix = split(arch)
+    if suffix == "a":
+        return number == gpu
+    return number[0] == gpu[0] and number[1] <= gpu[1]
+
+
+def _reaches(arch: str, gpu: tuple[int, int]) -> bool:
+    """Say whether PTX can be compiled for a GPU: any that is not older; `a` and `f` as for machine code."""
+    number, suffix = split(arch)
+    return _fits(arch, gpu) if suffix else number <= gpu
+
+
+def split(arch: str) -> tuple[tuple[int, int], str]:
+    """Return "sm_90a" as ((9, 0), "a"); ((0, 0), "") for what is no architecture."""
+    match = _ARCH.fullmatch(arch)
+    if match is None:
+        return (0, 0), ""
+    number = int(match[1]), int(match[2])
+    return _RENAMED.get(number, number), match[3]

@@ -1,0 +1,293 @@
+"""What the audit was given to read: wheels, folders, sdists, single binaries; each becomes one input or several.
+
+Nothing is written to disk: wheels inside an sdist are unpacked into anonymous memory files.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import posixpath
+import tarfile
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from gpuforge.audit import elf, fatbin
+from gpuforge.audit.folder import Folder, files_below
+from gpuforge.audit.inflate import Archive
+from gpuforge.audit.model import Form
+from gpuforge.diagnostics import Diagnostic, Place
+
+_BINARY = (elf.MAGIC, fatbin.MAGIC, b"!<ar")
+_INFO = ".dist-info"
+_BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, ValueError, NotImplementedError)
+# Rules that ask what a wheel's metadata, file name, RECORD or other files say, by what has none to ask: a single binary
+# was never declared anywhere, installers write RECORD anew, and only a wheel is uploaded.
+_UNASKED = {
+    "file": frozenset(
+        {"GF201", "GF202", "GF203", "GF204", "GF205", "GF207", "GF208", "GF209"}
+        | {"GF502", "GF504", "GF703", "GF704", "GF706", "GF708"}
+    ),
+    "unpacked": frozenset({"GF708"}),
+    "installed": frozenset({"GF502", "GF703", "GF708"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One thing to audit, as a wheel. `label` is what the report calls it: no two in one call have the same."""
+
+    label: str
+    path: Path  # the file or the folder that is opened
+    place: PurePosixPath  # where it is, for messages: of a wheel in an sdist, the sdist and its name there
+    form: Form = "wheel"
+    info: str = ""  # for "installed": its .dist-info folder
+    member: str = ""  # for "file": its name among the single files given
+
+    @classmethod
+    def of(cls, path: Path) -> Input:
+        """Take `path` for a wheel."""
+        return cls(path.name, path, PurePosixPath(path))
+
+    def open(self) -> Archive:
+        """Open it for reading; raises MalformedError for what is broken, OSError when it cannot be read."""
+        match self.form:
+            case "unpacked":
+                return Folder(self.path, files_below(self.path))
+            case "installed":
+                return Folder(self.path, _recorded(self.path, self.info))
+            case "file":
+                self.path.stat()
+                return Folder(self.path, {self.member: self.path})
+            case _:
+                return Archive(self.path)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file; 0 for a folder."""
+        return 0 if self.form in {"unpacked", "installed"} else self.path.stat().st_size
+
+    @property
+    def hint(self) -> str:
+        """What to do when it cannot be read."""
+        if self.form in {"wheel", "nested"}:
+            return "download or build it again; `python -m zipfile -t FILE` tests an archive"
+        return "build or install it again"
+
+
+@dataclass(slots=True)
+class Inputs:
+    """Everything to read, and a diagnostic for each path that has nothing to read."""
+
+    found: list[Input] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
+    memory: list[int] = field(default_factory=list)  # open files that hold unpacked wheels
+
+
+@contextmanager
+def expand(paths: Iterable[Path]) -> Iterator[Inputs]:
+    """Find out what each path is; what was unpacked into memory is let go at the end.
+
+    A path that is nothing known is taken for a wheel, so that reading it says what is wrong.
+    """
+    inputs = Inputs()
+    try:
+        for path in dict.fromkeys(paths):
+            try:
+                _add(path, inputs)
+            except _BROKEN as error:
+                inputs.problems.append(_problem(path, f"it cannot be unpacked ({error})", _AGAIN))
+            except OSError as error:
+                inputs.problems.append(_problem(path, error.strerror or str(error), "check the path"))
+        inputs.found = _labelled(_named(inputs.found))
+        yield inputs
+    finally:
+        for descriptor in inputs.memory:
+            os.close(descriptor)
+
+
+def judged(code: str, form: Form) -> bool:
+    """Say whether a rule can be asked of an input of this form."""
+    return code not in _UNASKED.get(form, ())
+
+
+_AGAIN = "download or build it again"
+
+
+def _add(path: Path, inputs: Inputs) -> None:
+    if path.is_dir():
+        _add_folder(path, inputs)
+    elif path.exists() and not path.is_file():
+        inputs.problems.append(_problem(path, "it is neither a file nor a folder", "save it to a file first"))
+    elif path.suffix == ".whl" or not path.exists():
+        inputs.found.append(Input.of(path))
+    elif _is_binary(path):
+        inputs.found.append(Input(path.name, path, PurePosixPath(path), "file", member=path.name))
+    elif zipfile.is_zipfile(path):
+        _add_zip(path, inputs)
+    elif tarfile.is_tarfile(path):
+        _add_tar(path, inputs)
+    else:
+        inputs.found.append(Input.of(path))
+
+
+def _is_binary(path: Path) -> bool:
+    with path.open("rb") as stream:
+        head = stream.read(8)
+    return head.startswith(_BINARY) or path.suffix == ".ptx"
+
+
+def _add_folder(path: Path, inputs: Inputs) -> None:
+    sites = _sites(path)
+    for site in sites:
+        for info in sorted(entry.name for entry in site.iterdir() if entry.name.endswith(_INFO)):
+            if not (site / info / "RECORD").is_file():
+                problem = _problem(
+                    site / info, "it has no RECORD, so its files are not known", "install it with pip"
+                )
+                inputs.problems.append(problem)
+                continue
+            inputs.found.append(Input(info, site, PurePosixPath(site / info), "installed", info=info))
+    if sites:
+        return
+    if len([entry for entry in path.iterdir() if entry.name.endswith(_INFO)]) == 1:
+        inputs.found.append(Input(path.resolve().name, path, PurePosixPath(path.resolve()), "unpacked"))
+        return
+    wheels = [file for name, file in files_below(path).items() if name.endswith(".whl")]
+    inputs.found += [Input.of(file) for file in wheels]
+    if not wheels:
+        problem = _problem(
+            path,
+            "there is no wheel below it, and it is no unpacked wheel and no environment",
+            "name the binaries themselves, or the site-packages folder",
+        )
+        inputs.problems.append(problem)
+
+
+def _sites(path: Path) -> list[Path]:
+    """Return the folders of installed packages that `path` is or, as an environment, has."""
+    infos = [entry for entry in path.iterdir() if entry.name.endswith(_INFO)]
+    installed = len(infos) > 1 or any((info / "INSTALLER").is_file() for info in infos)
+    if installed or (infos and path.resolve().name in {"site-packages", "dist-packages"}):
+        return [path]
+    below = {
+        site.resolve(): site for site in sorted(path.glob("lib*/python3*/site-packages")) if site.is_dir()
+    }
+    return list(below.values())
+
+
+def _recorded(site: Path, info: str) -> dict[str, Path]:
+    """Return the files of an installed distribution as the members they were in its wheel."""
+    stem = info.removesuffix(_INFO)
+    found: dict[str, Path] = {}
+    with (site / info / "RECORD").open(encoding="utf-8", errors="replace", newline="") as stream:
+        for row in csv.reader(stream):
+            if row and not row[0].endswith(".pyc"):
+                name = posixpath.normpath(row[0])
+                found[_member(name, stem)] = site / name
+    return found
+
+
+def _member(name: str, stem: str) -> str:
+    """Name a file in a wheel by its name in RECORD, in which scripts and data are `../../../bin/x`."""
+    if not name.startswith(("../", "/")):
+        return name
+    outside = name.lstrip("./") if name.startswith("../") else name.lstrip("/")
+    if outside.startswith("bin/"):
+        return f"{stem}.data/scripts/{outside.removeprefix('bin/')}"
+    return f"{stem}.data/data/{outside}"
+
+
+def _add_zip(path: Path, inputs: Inputs) -> None:
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        if any(name.partition("/")[0].endswith(_INFO) for name in names):
+            inputs.found.append(Input.of(path))
+            return
+        wheels = [name for name in names if name.endswith(".whl")]
+        for name in wheels:
+            with archive.open(name) as stream:
+                _unpack(path, name, iter(lambda: stream.read(1 << 20), b""), inputs)
+    if not wheels:
+        inputs.problems.append(_no_wheel(path))
+
+
+def _add_tar(path: Path, inputs: Inputs) -> None:
+    found = False
+    with tarfile.open(path) as archive:
+        for member in archive:
+            if not member.isfile() or not member.name.endswith(".whl"):
+                continue
+            stream = archive.extractfile(member)
+            if stream is not None:
+                found = True
+                _unpack(path, member.name, iter(lambda: stream.read(1 << 20), b""), inputs)  # noqa: B023 - used at once
+    if not found:
+        inputs.problems.append(_no_wheel(path))
+
+
+def _unpack(path: Path, name: str, chunks: Iterator[bytes], inputs: Inputs) -> None:
+    descriptor = os.memfd_create(PurePosixPath(name).name)
+    inputs.memory.append(descriptor)
+    for chunk in chunks:
+        os.write(descriptor, chunk)
+    readable = Path(f"/proc/{os.getpid()}/fd/{descriptor}")  # by other processes of the audit too
+    place = PurePosixPath(path) / name
+    inputs.found.append(Input(f"{path.name}/{name}", readable, place, "nested"))
+
+
+def _no_wheel(path: Path) -> Diagnostic:
+    return _problem(
+        path, "there is no wheel in it", "build a wheel of it (`python -m build`), and audit that"
+    )
+
+
+def _problem(path: Path, message: str, hint: str) -> Diagnostic:
+    return Diagnostic(message, Place(str(path)), hint)
+
+
+def _named(found: Sequence[Input]) -> list[Input]:
+    """Drop what was given twice, and name single files from the folder that has them all.
+
+    So two of them see each other as their RPATH has it: `$ORIGIN/../lib`.
+    """
+    unique = list(
+        {(i.form, i.info, i.place if i.form == "nested" else _real(i.path)): i for i in found}.values()
+    )
+    files = [i.path.absolute() for i in unique if i.form == "file"]
+    if len({file.parent for file in files}) < 2:
+        return unique
+    base = os.path.commonpath([file.parent for file in files])
+    return [
+        replace(i, member=i.path.absolute().relative_to(base).as_posix()) if i.form == "file" else i
+        for i in unique
+    ]
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _labelled(found: Sequence[Input]) -> list[Input]:
+    """Give those of the same name as much of their path as tells them apart."""
+    counts = Counter(i.label for i in found)
+    return [i if counts[i.label] == 1 else replace(i, label=_label(i, found)) for i in found]
+
+
+def _label(one: Input, found: Sequence[Input]) -> str:
+    alike = [i for i in found if i.label == one.label and i is not one]
+    own = _parts(one)
+    others = [_parts(i) for i in alike]
+    for count in range(len(PurePosixPath(one.label).parts) + 1, len(own)):
+        if all(parts[-count:] != own[-count:] for parts in others):
+            return "/".join(own[-count:])
+    return str(one.place)
+
+
+def _parts(one: Input) -> tuple[str, ...]:
+    return PurePosixPath(os.path.abspath(one.place)).parts  # noqa: PTH100 - links stay as they were given

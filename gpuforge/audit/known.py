@@ -1,0 +1,58 @@
+"""Tell whose library a grafted file really is: by its hash in RECORD, or by the hash in its name."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import tomllib
+from functools import cache
+from importlib.resources import files
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import WheelFacts
+
+_HASHED = re.compile(r"[-.]([0-9a-f]{8})\.so")
+
+
+def named(graph: LinkGraph, file: str) -> str:
+    """Return " (libcudart.so.13 of nvidia-cuda-runtime 13.2.86)" for a file that is known, else "".
+
+    A grafted file that was changed afterwards is recognised by its name: auditwheel puts the first 8 digits of
+    the sha256 of what it copied there.
+    """
+    wheel = next((w for w in graph.wheels if file in w.members), None)
+    if wheel is None:
+        return ""
+    digest = sha256(wheel, file)
+    if digest:
+        for other in graph.wheels:
+            if other is not wheel:
+                for name in other.record or {}:
+                    if name.partition(".so")[1] and sha256(other, name) == digest:
+                        return f" (byte for byte {name} of {other.name})"
+    match = _HASHED.search(file)
+    for known, text in _known().items():
+        if digest == known or (match and known.startswith(match[1])):
+            return f" ({text})"
+    return ""
+
+
+def sha256(wheel: WheelFacts, file: str) -> str:
+    """Return the sha256 of a wheel's member as RECORD has it, in hexadecimal; "" where it has none."""
+    value = (wheel.record or {}).get(file, ("", None))[0]
+    if not value.startswith("sha256="):
+        return ""
+    text = value.removeprefix("sha256=")
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).hex()
+    except (ValueError, binascii.Error):
+        return ""
+
+
+@cache
+def _known() -> dict[str, str]:
+    rows = tomllib.loads((files("gpuforge.audit") / "data" / "known.toml").read_text(encoding="utf-8"))[
+        "library"
+    ]
+    return {row["sha256"]: f"{row['soname']} of {row['package']} {row['version']}" for row in rows}

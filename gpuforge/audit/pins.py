@@ -1,0 +1,36 @@
+"""Find which toolchain the build files of a wheel ask its users for: makefiles, CMake and pkg-config configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuforge.audit.inflate import Archive
+from gpuforge.audit.model import Pin
+
+BUILD_FILE = re.compile(r"(?i:.*makefile(\.\w+)?|.*\.mk)|.*(-config|Config|Targets|-targets)\.cmake|.*\.pc")
+_SDK = re.compile(rb"/hpc_sdk/[^/\s]+/(\d+\.\d+)/compilers/bin/(nvc\+\+|nvc|nvfortran)")
+_TARGET = re.compile(rb"-gpu=[\w,.]*(?:cuda\d|cc\d)[\w,.]*")
+_NVCC = re.compile(rb"/cuda-(\d+\.\d+)/bin/nvcc")
+_LARGEST = 4 << 20  # bytes; larger ones are no build files
+
+
+def pins(archive: Archive) -> tuple[Pin, ...]:
+    """List the toolchains that a wheel's build files name by path or option. Raises MalformedError."""
+    return tuple(_pins(archive))
+
+
+def _pins(archive: Archive) -> Iterator[Pin]:
+    for member in archive.members:
+        if member.size > _LARGEST or not BUILD_FILE.fullmatch(member.name.rpartition("/")[2]):
+            continue
+        text = archive.data(member)
+        sdks: dict[str, dict[str, None]] = {}
+        for version, tool in _SDK.findall(text):
+            sdks.setdefault(version.decode(), {})[tool.decode()] = None
+        for version, tools in sdks.items():
+            yield Pin(member.name, f"{' and '.join(tools)} of the NVIDIA HPC SDK {version}")
+        for option in dict.fromkeys(_TARGET.findall(text)):
+            yield Pin(member.name, option.decode())
+        for version in dict.fromkeys(_NVCC.findall(text)):
+            yield Pin(member.name, f"nvcc {version.decode()}")

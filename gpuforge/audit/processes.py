@@ -1,0 +1,94 @@
+"""What meets in one process: the objects of one import, of all imports of a wheel, of all wheels together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.model import ElfObject
+from gpuforge.toolkits import libraries
+
+_VARIANT = re.compile(r"(cu(da)?|rocm|xpu)[-_]?\d+")
+
+Scope = Literal["import", "wheel", "environment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Objects that come into one process, and how sure that is.
+
+    "import": one import or one program loads them all. "wheel": somebody imports everything of one wheel.
+    "environment": somebody imports all the wheels given; it is blamed on the last of them that takes part.
+    """
+
+    scope: Scope
+    wheel: str
+    root: str  # the file that is imported or started; "" for the wider scopes
+    objects: tuple[ElfObject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A library as it would be mapped: two of one library are two images."""
+
+    name: str  # the file in its wheel, or "the one of <package>"
+    soname: str  # what it was asked for as, not mangled
+    wheel: str  # whose object asked for it
+    loader: str  # the file that asked
+
+
+def processes(graph: LinkGraph) -> Iterator[Process]:
+    """Yield every process that the wheels can be in, the surest first.
+
+    Variants for several CUDA versions (libx_cuda118.so, libx_cuda126.so) are chosen from, programs start their own
+    process, and the imports of a wheel may all be made by one user.
+    """
+    joined: dict[str, dict[tuple[str, str], ElfObject]] = {}
+    for held in graph.load_sets:
+        yield Process("import", held.root.wheel, held.root.file, held.objects)
+        if not held.root.program and not variant_family(held.root):
+            joined.setdefault(held.root.wheel, {}).update({(o.wheel, o.file): o for o in held.objects})
+    for wheel, objects in joined.items():
+        yield Process("wheel", wheel, "", tuple(objects.values()))
+    if len(joined) > 1:
+        everything = {key: found for objects in joined.values() for key, found in objects.items()}
+        yield Process("environment", list(joined)[-1], "", tuple(everything.values()))
+
+
+def images(graph: LinkGraph, objects: Iterable[ElfObject], wanted: Callable[[str], bool]) -> list[Image]:
+    """List the images of the libraries whose plain SONAME is `wanted` that these objects load."""
+    found: dict[str, Image] = {}
+    for held in objects:
+        for edge in graph.from_object(held):
+            name = _plain(edge.needed)
+            if wanted(name) and (image := _image(edge, name)):
+                found.setdefault(image.name, image)
+    return list(found.values())
+
+
+_plain = cache(libraries.plain_name)
+
+
+def _image(edge: Edge, soname: str) -> Image | None:
+    target = edge.provider.object
+    if target is not None:
+        found = target.file if edge.route or edge.preload else ""
+    elif edge.provider.source == "package":
+        known = edge.provider.declared is not None or edge.preload is not None
+        found = f"the one of {edge.provider.package}" if known else ""
+    else:
+        found = f"{soname} of the system"
+    return Image(found, soname, edge.loader.wheel, edge.loader.file) if found else None
+
+
+def variant_family(found: ElfObject) -> str:
+    """Return what several objects for different CUDA versions have in common: libx_cuda118.so's is "libx_#.so".
+
+    "" for an object whose name has no such version: it is not chosen from several.
+    """
+    family = _VARIANT.sub("#", found.name)
+    return family if family != found.name else ""

@@ -1,0 +1,156 @@
+"""The GPU code of wheels as tables: by file, and by GPU generation; what they say is plain text for any renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from gpuforge.audit.audit import Report
+from gpuforge.audit.generations import Reach, driver_of_cubin, driver_of_ptx, reach
+from gpuforge.audit.generations import generations as all_generations
+from gpuforge.audit.model import Container, DeviceCode, Entry, WheelFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Containers with the same images, in one file or in several that are alike."""
+
+    files: tuple[str, ...]
+    section: str  # "" for a file that is a container itself
+    count: int  # containers, in each of the files
+    cubins: tuple[str, ...]  # "sm_80"
+    ptx: tuple[str, ...]  # "compute_90 (8.4)"; "lto compute_90" for LTO-IR
+    toolkit: str  # "12.4"; several joined by ", "; "" when it is not known
+    packing: str  # "lz4", "none, zstd"
+    driver: str  # the oldest that runs it: "525.60 for machine code, 550.54 for PTX"
+    stored: int  # bytes in one file
+
+
+def code(wheel: WheelFacts) -> tuple[Code, ...]:
+    """List the GPU code of a wheel, files with equal code together, in the order of the wheel."""
+    alike: dict[tuple[tuple[object, ...], ...], list[DeviceCode]] = {}
+    for held in wheel.device:
+        alike.setdefault(tuple(sorted(map(_look, held.containers), key=str)), []).append(held)
+    return tuple(row for group in alike.values() for row in _rows(group))
+
+
+def _look(container: Container) -> tuple[object, ...]:
+    return (container.section, *sorted((e.kind, e.arch, e.isa, e.compression) for e in container.entries))
+
+
+def _rows(group: list[DeviceCode]) -> list[Code]:
+    files = tuple(held.file for held in group)
+    by_images: dict[tuple[object, ...], list[Container]] = {}
+    for container in group[0].containers:
+        images = tuple(sorted({(e.kind, e.arch, e.isa) for e in container.entries}))
+        by_images.setdefault((container.section, *images), []).append(container)
+    return [_row(files, containers) for containers in by_images.values()]
+
+
+def _row(files: tuple[str, ...], containers: list[Container]) -> Code:
+    entries = [e for c in containers for e in c.entries]
+    return Code(
+        files=files,
+        section=containers[0].section,
+        count=len(containers),
+        cubins=tuple(sorted({e.arch for e in entries if e.kind == "cubin"}, key=number)),
+        ptx=tuple(sorted({_virtual(e) for e in entries if e.kind != "cubin"})),
+        toolkit=", ".join(sorted({e.toolkit for e in entries if e.toolkit}, key=_version)),
+        packing=", ".join(sorted({e.compression for e in entries})),
+        driver=driver(entries),
+        stored=sum(e.stored for e in entries),
+    )
+
+
+def _virtual(entry: Entry) -> str:
+    if entry.kind == "ptx":
+        return f"{entry.arch} ({entry.isa})"
+    return f"{entry.kind} {entry.arch}"
+
+
+def number(arch: str) -> tuple[int, str]:
+    """Return what sorts architectures by number: sm_90 before sm_100a."""
+    digits = "".join(c for c in arch if c.isdigit())
+    return int(digits or 0), arch
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def driver(entries: Sequence[Entry]) -> str:
+    """Say the oldest driver for machine code and for PTX, as "≥ 525.60, PTX ≥ 550.54"; "" where nothing is known."""
+    cubins = driver_of_cubin(entries) if any(e.kind == "cubin" for e in entries) else ""
+    ptx = max((driver_of_ptx(e.isa) for e in entries if e.kind == "ptx"), key=_version, default="")
+    parts = [f"≥ {_short(cubins)}"] if cubins else []
+    parts += [f"PTX ≥ {_short(ptx)}"] if ptx else []
+    return ", ".join(parts)
+
+
+def _short(driver_version: str) -> str:
+    return ".".join(driver_version.split(".")[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What GPUs of one compute capability can do with each wheel."""
+
+    capability: str
+    name: str
+    verdicts: tuple[str, ...]  # one for each wheel
+
+
+@dataclass(frozen=True, slots=True)
+class Generations:
+    """The table of GPU generations over all wheels with GPU code."""
+
+    wheels: tuple[str, ...]
+    rows: tuple[Generation, ...]
+
+
+def generations(report: Report) -> Generations:
+    """Return the table of the GPU generations that some wheel may meet; a verdict is that of all files together."""
+    held = [w.facts for w in report.wheels if w.facts.device]
+    reached = [_reached(wheel) for wheel in held]
+    rows = [
+        Generation(
+            known.capability,
+            known.name,
+            tuple(_verdict(found.get(known.capability, ())) for found in reached),
+        )
+        for known in all_generations()
+    ]
+    return Generations(tuple(wheel.name for wheel in held), tuple(row for row in rows if any(row.verdicts)))
+
+
+def runs_on(wheel: WheelFacts, file: str) -> str:
+    """Say in a line on which generations one file's GPU code runs: "5.0 to 7.0: does not run; 7.5 to 12.1: native"."""
+    found = next((reach(held, machine(wheel)) for held in wheel.device if held.file == file), ())
+    runs = [
+        (way, [r.generation.capability for r in group])
+        for way, group in groupby(found, lambda r: _verdict((r,)))
+    ]
+    return "; ".join(f"{c[0]} to {c[-1]}: {way}" if len(c) > 1 else f"{c[0]}: {way}" for way, c in runs)
+
+
+def _reached(wheel: WheelFacts) -> dict[str, list[Reach]]:
+    found: dict[str, list[Reach]] = {}
+    for held in wheel.device:
+        for one in reach(held, machine(wheel)):
+            found.setdefault(one.generation.capability, []).append(one)
+    return found
+
+
+def machine(wheel: WheelFacts) -> str:
+    """Return the machine that a wheel's platform tag names; "" when it names none."""
+    return next((m for p in wheel.platforms for m in ("x86_64", "aarch64") if p.endswith(m)), "")
+
+
+def _verdict(found: Sequence[Reach]) -> str:
+    native, jit, none = sum(r.native for r in found), sum(r.jit for r in found), sum(r.none for r in found)
+    if not native + jit:
+        return "does not run" if none else ""
+    needed = max((r.driver for r in found), key=_version)
+    how = f"JIT, driver ≥ {_short(needed)}" if jit and needed else "JIT" if jit else "native"
+    return f"{how}, in {native + jit} of {native + jit + none} containers" if none else how

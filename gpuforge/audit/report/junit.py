@@ -1,0 +1,97 @@
+"""The audit's report as JUnit XML, which GitLab and Jenkins show: a suite for each wheel, a case for each rule.
+
+What fails a case is what fails the command (`--fail-on`); lesser findings are its output. Format: the schema of
+Jenkins' JUnit plugin, of which GitLab reads a part
+(https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from xml.etree import ElementTree as ET
+
+from gpuforge.audit.audit import Report, WheelReport
+from gpuforge.audit.model import SEVERITIES, Finding, Severity
+from gpuforge.audit.rules import RULES
+from gpuforge.audit.rules.rule import Rule
+from gpuforge.diagnostics import Diagnostic
+
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, section 2.2, Char
+
+
+def dumps(report: Report, *, fail_on: Severity = "error") -> str:
+    """Return the report as the text of a JUnit file; findings at or above `fail_on` are failures."""
+    failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    suites = [_suite(held, failing) for held in report.wheels]
+    suites += [_unread(problem) for problem in report.problems]
+    root = ET.Element("testsuites", {"name": "gpuforge audit", **_totals(suites)})
+    root.extend(suites)
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _suite(held: WheelReport, failing: Sequence[Severity]) -> ET.Element:
+    cases = [_case(rule, held, failing) for rule in RULES]
+    return _suite_of(held.facts.name, cases)
+
+
+def _suite_of(name: str, cases: Sequence[ET.Element]) -> ET.Element:
+    counts = {
+        "tests": len(cases),
+        "failures": sum(case.find("failure") is not None for case in cases),
+        "errors": sum(case.find("error") is not None for case in cases),
+        "skipped": sum(case.find("skipped") is not None for case in cases),
+    }
+    suite = ET.Element(
+        "testsuite", {"name": _clean(name), **{k: str(v) for k, v in counts.items()}, "time": "0"}
+    )
+    suite.extend(cases)
+    return suite
+
+
+def _totals(suites: Sequence[ET.Element]) -> dict[str, str]:
+    names = ("tests", "failures", "errors")
+    return {name: str(sum(int(suite.attrib[name]) for suite in suites)) for name in names}
+
+
+def _case(rule: Rule, held: WheelReport, failing: Sequence[Severity]) -> ET.Element:
+    case = _named(f"{rule.CODE} {rule.TITLE}", held.facts.name)
+    findings = [f for f in held.findings if f.code == rule.CODE]
+    ignored = [i for i in held.ignored if i.finding.code == rule.CODE]
+    bad = [f for f in findings if f.severity in failing]
+    rest = [_told(f) for f in findings if f.severity not in failing]
+    rest += [f"accepted ({i.reason}): {_told(i.finding)}" for i in ignored]
+    if bad:
+        failure = ET.SubElement(case, "failure", message=_clean(bad[0].message), type=bad[0].severity)
+        failure.text = _clean("\n\n".join(map(_told, bad)))
+    elif ignored and not findings:
+        ET.SubElement(case, "skipped", message=_clean("; ".join(_each(i.reason for i in ignored))))
+    if rest:
+        ET.SubElement(case, "system-out").text = _clean("\n\n".join(rest))
+    return case
+
+
+def _unread(problem: Diagnostic) -> ET.Element:
+    name = problem.place.file if problem.place else "input"
+    case = _named("it can be read", name)
+    error = ET.SubElement(case, "error", message=_clean(problem.message), type="unreadable")
+    error.text = _clean(problem.hint)
+    return _suite_of(name, [case])
+
+
+def _named(name: str, wheel: str) -> ET.Element:
+    return ET.Element("testcase", classname=_clean(wheel), name=_clean(name), time="0")
+
+
+def _told(finding: Finding) -> str:
+    lines = [f"{finding.severity}: {finding.message}", *(f"- {subject}" for subject in finding.subject)]
+    return "\n".join([*lines, f"remedy: {finding.remedy}"])
+
+
+def _each(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))
+
+
+def _clean(text: str) -> str:
+    return _NO_XML.sub("\ufffd", text)

@@ -1,0 +1,157 @@
+"""The audit's report as GitHub's Markdown, for `$GITHUB_STEP_SUMMARY` and comments on pull requests.
+
+A table of verdicts, then each wheel with its findings folded away; errors are open from the start.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from gpuforge.audit.audit import Report, WheelReport
+from gpuforge.audit.model import SEVERITIES, Finding, Severity
+from gpuforge.audit.report import devices, pages, tree
+from gpuforge.audit.report.shown import shown
+
+_SIGNS: dict[str, str] = {"error": "❌", "warning": "⚠️", "info": "ℹ️", "clean": "✅"}  # noqa: RUF001 - it is the sign
+_MOST_SUBJECTS = 30
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$@])")
+# What is better shown as code: quoted with backticks by a rule, a path with $ORIGIN (GitHub takes two $ for a formula),
+# the name of a binary.
+_CODE = re.compile(
+    r"`(?P<quoted>[^`]+)`"
+    r"|(?P<path>\$\{?ORIGIN\}?[^\s,;:)']*)"
+    r"|(?P<file>(?<![\w/])(?:[\w.@+-]+/)*[\w.@+-]*\.(?:so|a|o|fatbin|cubin|ptx)(?:\.\d+)*(?![\w/*]))"
+)
+
+
+def render(report: Report, *, show_tree: bool = False, show_gpus: bool = False) -> str:
+    """Return the report as Markdown, with the link graph and the GPU tables where they are asked for."""
+    lines = ["## GPU wheel audit", "", *_overview(report)]
+    for held in report.wheels:
+        lines += _wheel(held)
+        if show_tree:
+            lines += _folded("Link graph", _fenced(tree.lines(report.graph, held.facts)))
+        if show_gpus:
+            lines += _folded("GPU code by file", _gpu_code(held))
+    if show_gpus and report.wheels:
+        lines += ["### GPU generations", "", *_generations(report)]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _overview(report: Report) -> Iterator[str]:
+    yield "| | wheel | errors | warnings | information |"
+    yield "|---|---|--:|--:|--:|"
+    for held in report.wheels:
+        counts = Counter(f.severity for f in held.findings)
+        numbers = " | ".join(str(counts[s]) if counts[s] else "" for s in SEVERITIES)
+        yield f"| {_SIGNS[_verdict(held)]} | {_code(held.facts.name, cell=True)} | {numbers} |"
+    for problem in report.problems:
+        name = problem.place.file if problem.place else ""
+        yield f"| 🚫 | {_code(name, cell=True)} | cannot be read: {_text(problem.message)} | | |"
+    yield ""
+
+
+def _verdict(held: WheelReport) -> str:
+    return held.findings[0].severity if held.findings else "clean"
+
+
+def _wheel(held: WheelReport) -> Iterator[str]:
+    yield f"### {_SIGNS[_verdict(held)]} {_code(held.facts.name)}"
+    yield ""
+    if not held.findings:
+        yield "Clean: nothing was found."
+        yield ""
+    for finding in held.findings:
+        yield from _finding(finding)
+    if held.ignored:
+        rows = [
+            f"- {i.finding.code} {_subject(i.finding.file or 'the wheel')}: {_text(i.reason)}"
+            for i in held.ignored
+        ]
+        yield from _folded(f"Accepted: {len(held.ignored)}", rows)
+    if held.proofs:
+        rows = [f"- **{_text(proof.topic)}**: {_subject(proof.text)}" for proof in held.proofs]
+        yield from _folded("Looked at, and holds", rows)
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    head = f"{_SIGNS[finding.severity]} <b>{finding.code}</b> {_html(finding.message)}"
+    rows = [f"- {_subject(subject)}" for subject in finding.subject[:_MOST_SUBJECTS]]
+    if len(finding.subject) > _MOST_SUBJECTS:
+        rows.append(f"- and {len(finding.subject) - _MOST_SUBJECTS} more (`--format json` lists all)")
+    more = f"[about {finding.code}]({pages.uri(finding.code)})"
+    yield from _folded(
+        head, [*rows, "", f"**Remedy:** {_subject(finding.remedy)} ({more})"], finding.severity
+    )
+
+
+def _folded(head: str, body: Iterable[str], severity: Severity | None = None) -> Iterator[str]:
+    yield "<details open>" if severity == "error" else "<details>"
+    yield f"<summary>{head}</summary>"
+    yield ""  # without it, what follows would be HTML to GitHub, not Markdown
+    yield from body
+    yield ""
+    yield "</details>"
+    yield ""
+
+
+def _gpu_code(held: WheelReport) -> Iterator[str]:
+    rows = devices.code(held.facts)
+    if not rows:
+        yield "There is none."
+        return
+    yield "| files | containers | machine code | PTX | toolkit | packed | driver | runs on |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for row in rows:
+        names = "<br>".join(_code(name, cell=True) for name in row.files)
+        where = f"{row.count} {_code(row.section, cell=True)}" if row.section else str(row.count)
+        runs = devices.runs_on(held.facts, row.files[0])
+        cells = (" ".join(row.cubins), ", ".join(row.ptx), row.toolkit, row.packing, row.driver, runs)
+        yield f"| {names} | {where} | {' | '.join(map(_text, cells))} |"
+
+
+def _generations(report: Report) -> Iterator[str]:
+    table = devices.generations(report)
+    yield "| capability | GPUs | " + " | ".join(_code(name, cell=True) for name in table.wheels) + " |"
+    yield "|---" * (len(table.wheels) + 2) + "|"
+    for row in table.rows:
+        yield f"| {' | '.join(map(_text, (row.capability, row.name, *row.verdicts)))} |"
+
+
+def _fenced(lines: Sequence[str]) -> Iterator[str]:
+    fence = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall(r"`+", line)), default=0))
+    yield f"{fence}text"
+    yield from lines
+    yield fence
+
+
+def _text(text: str) -> str:
+    """Escape what Markdown would take for markup, on one line."""
+    return _SPECIAL.sub(r"\\\1", shown(" ".join(text.split())))
+
+
+def _html(text: str) -> str:
+    """Escape for inside an HTML block, where GitHub reads no Markdown."""
+    return html.escape(shown(" ".join(text.split())), quote=False)
+
+
+def _code(text: str, *, cell: bool = False) -> str:
+    """Return a code span; a table ends its cells at `|` even in one."""
+    text = shown(" ".join(text.split()))
+    fence = "`" * (max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text.replace('|', chr(92) + '|') if cell else text}{pad}{fence}"
+
+
+def _subject(text: str) -> str:
+    """Escape a text on one line, with names of binaries and paths in it as code."""
+    text = shown(" ".join(text.split()))
+    parts: list[str] = []
+    position = 0
+    for match in _CODE.finditer(text):
+        parts += [_SPECIAL.sub(r"\\\1", text[position : match.start()]), _code(match["quoted"] or match[0])]
+        position = match.end()
+    return "".join([*parts, _SPECIAL.sub(r"\\\1", text[position:])])

@@ -1,0 +1,33 @@
+"""The pages about findings (docs/findings), which every package of gpuforge has with it."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+HOME = "https://pypi.org/project/gpuforge/"
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+
+
+@cache
+def markdown(code: str) -> str:
+    """Return the page of a finding's code without its heading; "" where there is none."""
+    packaged = files("gpuforge.audit.report") / "findings" / f"{code}.md"
+    in_tree = Path(__file__).parents[3] / "docs" / "findings" / f"{code}.md"
+    for page in (packaged, in_tree):
+        if page.is_file():
+            _, _, body = page.read_text(encoding="utf-8").partition("\n")
+            return body.strip()
+    return ""
+
+
+def plain(code: str) -> str:
+    """Return the page of a finding's code as text without markup."""
+    return _LINK.sub(r"\1", markdown(code)).replace("**", "").replace("`", "")
+
+
+def uri(code: str) -> str:
+    """Return where a reader of a report finds out more about a code."""
+    return f"{HOME}#{code}"

@@ -1,0 +1,111 @@
+"""The audit's report as SARIF 2.1.0, for code scanning: one result for each cause, with all of its files.
+
+Format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html; and what GitHub asks for beyond it:
+https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from gpuforge import __version__, digest
+from gpuforge.audit import baseline
+from gpuforge.audit.audit import Report
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.report import pages
+from gpuforge.audit.rules import RULES
+from gpuforge.audit.rules.rule import Rule
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
+_CODES = [rule.CODE for rule in RULES]
+
+
+def dumps(report: Report) -> str:
+    """Return the report as the text of a SARIF file."""
+    return json.dumps(of(report), indent=2, ensure_ascii=False) + "\n"
+
+
+def of(report: Report) -> dict[str, Any]:
+    """Return the report as a SARIF log of one run; accepted findings are in it as suppressed results."""
+    results = [_result(finding) for finding in report.findings]
+    accepted = [(i.finding, i.reason) for held in report.wheels for i in held.ignored]
+    if accepted:  # all results say whether they are suppressed, or none does (section 3.27.23)
+        results = [{**result, "suppressions": []} for result in results]
+        results += [
+            {
+                **_result(finding),
+                "suppressions": [{"kind": "external", "status": "accepted", "justification": reason}],
+            }
+            for finding, reason in accepted
+        ]
+    run = {
+        "tool": {
+            "driver": {
+                "name": "gpuforge",
+                "version": __version__,
+                "informationUri": pages.HOME,
+                "rules": [_rule(rule) for rule in RULES],
+            }
+        },
+        "invocations": [_invocation(report)],
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    code, title = rule.CODE, rule.TITLE
+    page = pages.markdown(code)
+    module = getattr(rule, "__name__", code).rpartition(".")[2]
+    return {
+        "id": code,
+        "name": module.replace("_", " ").title().replace(" ", ""),
+        "shortDescription": {"text": title},
+        "fullDescription": {"text": f"{title[0].upper()}{title[1:]}."},
+        "help": {"text": pages.plain(code) or title, "markdown": page or title},
+        "helpUri": pages.uri(code),
+        "defaultConfiguration": {"level": _LEVELS[rule.SEVERITY]},
+    }
+
+
+def _result(finding: Finding) -> dict[str, Any]:
+    subjects = "".join(f"\n- {subject}" for subject in finding.subject)
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": _CODES.index(finding.code),
+        "level": _LEVELS[finding.severity],
+        "message": {"text": f"{finding.message}{subjects}\nRemedy: {finding.remedy}"},
+        "locations": [_location(finding.wheel, file) for file in finding.files or ("",)],
+        "partialFingerprints": {"causeAndSubjects/v1": _fingerprint(finding)},
+    }
+
+
+def _location(wheel: str, file: str) -> dict[str, Any]:
+    name = f"{wheel}/{file}" if file else wheel
+    return {
+        "physicalLocation": {
+            "artifactLocation": {"uri": quote(name)},
+            "region": {"startLine": 1},  # of a binary nothing better can be said, and GitHub wants one
+        }
+    }
+
+
+def _fingerprint(finding: Finding) -> str:
+    return digest.of_data(sorted(map(str, baseline.of_finding(finding))))
+
+
+def _invocation(report: Report) -> dict[str, Any]:
+    told: dict[str, Any] = {"executionSuccessful": not report.problems}
+    if report.problems:
+        told["toolExecutionNotifications"] = [
+            {
+                "level": "error",
+                "message": {"text": f"{d.place}: {d.message}" if d.place else d.message},
+            }
+            for d in report.problems
+        ]
+    return told

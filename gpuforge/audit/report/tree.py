@@ -1,0 +1,144 @@
+"""The link graph as a tree: from each object that Python or a user starts, what is NEEDED, by whom, and how found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gpuforge.audit.graph import Edge, Key, LinkGraph
+from gpuforge.audit.model import ElfObject, WheelFacts
+from gpuforge.audit.report.shown import shown
+
+_SOURCES = {"driver": "the driver", "system": "the system"}
+
+
+@dataclass(slots=True)
+class Node:
+    """A line of the tree. `found` is False where nothing leads to the library."""
+
+    name: str
+    provider: str = ""  # "" at a root
+    route: str = ""
+    found: bool = True
+    children: list[Node] = field(default_factory=list)
+
+
+def roots(graph: LinkGraph, wheel: WheelFacts) -> list[Node]:
+    """Return a tree for each load root of a wheel; roots with the same below them are one, a line each in its name.
+
+    Below a root each object is opened once, and libraries of the system are told of the root alone.
+    """
+    found: dict[tuple[object, ...], Node] = {}
+    for held in graph.load_sets:
+        if held.root.wheel != wheel.name:
+            continue
+        node = Node(shown(held.root.file), children=_children(graph, held.root, {_key(held.root)}, root=True))
+        look = _look(node)[1:]
+        if known := found.get(look):
+            known.name += f"\n{node.name}"
+            continue
+        found[look] = node
+    for node in found.values():
+        node.children = node.children or [Node("nothing is NEEDED")]
+    return list(found.values())
+
+
+def _look(node: Node) -> tuple[object, ...]:
+    return (node.name, node.provider, node.route, *map(_look, node.children))
+
+
+def lines(graph: LinkGraph, wheel: WheelFacts) -> list[str]:
+    """Return the tree as lines of text with box characters."""
+    found: list[str] = []
+    for node in roots(graph, wheel):
+        found += [*node.name.split("\n"), *_below(node, "")]
+    return found or ["nothing in it is loaded by the dynamic linker"]
+
+
+def told(node: Node) -> str:
+    """Say what a line of the tree says, after its name."""
+    if not node.provider:
+        return ""
+    return f" → {node.provider}" + (f", {node.route}" if node.route else "")
+
+
+def _below(node: Node, indent: str) -> Iterator[str]:
+    for index, child in enumerate(node.children):
+        last = index == len(node.children) - 1
+        yield f"{indent}{'└── ' if last else '├── '}{child.name}{told(child)}"
+        yield from _below(child, indent + ("    " if last else "│   "))
+
+
+def _children(graph: LinkGraph, loader: ElfObject, opened: set[Key], *, root: bool = False) -> list[Node]:
+    found: list[Node] = []
+    leaves: dict[tuple[str, str], Node] = {}
+    system: Node | None = None
+    for edge in graph.from_object(loader):
+        node = _node(graph, edge, opened)
+        if edge.provider.object is not None:
+            found.append(node)
+        elif edge.provider.source == "system":
+            system = _joined(system, node)
+        elif known := leaves.get((node.provider, node.route)):
+            _joined(known, node)
+        else:
+            leaves[node.provider, node.route] = node
+            found.append(node)
+    return [*found, *([system] if system and root else [])]
+
+
+def _joined(known: Node | None, node: Node) -> Node:
+    """Put a library on the line of others that come from the same place in the same way."""
+    if known is None:
+        return node
+    known.name += f" {node.name}"
+    return known
+
+
+def _node(graph: LinkGraph, edge: Edge, opened: set[Key]) -> Node:
+    target = edge.provider.object
+    node = Node(
+        shown(edge.needed), shown(_provider(edge)), shown(_route(edge)), bool(edge.route or edge.preload)
+    )
+    if target is None:
+        return node
+    if _key(target) in opened:
+        node.route = f"{node.route}; above" if _opens(graph, target) else node.route
+        return node
+    opened.add(_key(target))
+    node.children = _children(graph, target, opened)
+    return node
+
+
+def _opens(graph: LinkGraph, target: ElfObject) -> bool:
+    return any(edge.provider.source != "system" for edge in graph.from_object(target))
+
+
+def _provider(edge: Edge) -> str:
+    provider = edge.provider
+    match provider.source:
+        case "wheel" | "sibling" if provider.object:
+            folder, _, name = provider.object.file.rpartition("/")
+            file = f"{folder or '.'}/" if name == edge.needed else provider.object.file
+            return file if provider.source == "wheel" else f"{file} of {provider.object.wheel}"
+        case "package":
+            known = provider.declared
+            extra = f" (extra {known.extra})" if known and known.extra else ""
+            return f"{provider.package}{extra}" + ("" if known else " (not declared)")
+        case "nobody":
+            return "nobody"
+    return _SOURCES[provider.source]
+
+
+def _route(edge: Edge) -> str:
+    if edge.provider.source in _SOURCES:
+        return ""
+    if edge.route:
+        return "already loaded" if edge.route.startswith("loaded before") else f"by {edge.route}"
+    if edge.preload:
+        return f"loaded before it by {edge.preload.file}"
+    return "" if edge.provider.source == "nobody" else "no path leads to it"
+
+
+def _key(found: ElfObject) -> Key:
+    return found.wheel, found.file

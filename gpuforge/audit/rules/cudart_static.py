@@ -1,0 +1,64 @@
+"""GF103: the CUDA runtime linked statically beside another image of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import ElfObject, Finding, Severity
+from gpuforge.audit.processes import Process, processes
+from gpuforge.audit.rules.architectures import is_toolkit
+from gpuforge.audit.rules.cudart_images import cudarts
+from gpuforge.toolkits import libraries
+
+CODE = "GF103"
+SEVERITY: Severity = "warning"
+TITLE = "a static CUDA runtime is in one process with another image of it"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find objects with a static libcudart beside a shared one (a warning in one import), or beside each other.
+
+    NVIDIA's own libraries have it inside by design: they hide its symbols and never share its state.
+    """
+    said: list[set[str]] = []
+    for process in processes(graph):
+        static = [o for o in process.objects if "static-cudart" in o.markers and not of_nvidia(graph, o)]
+        images = cudarts(graph, process.objects)
+        shared = [f"{i.name}, loaded by {i.loader}" for i in images]
+        names = {o.file for o in static} | {i.name for i in images}
+        if not static or len(names) < 2 or any(names <= known for known in said):
+            continue
+        said.append(names)
+        yield _finding(process, static, shared)
+
+
+def of_nvidia(graph: LinkGraph, found: ElfObject) -> bool:
+    """Say whether an object is a library of a CUDA toolkit: one by its name, or of one of NVIDIA's wheels."""
+    plain = (libraries.plain_name(name) for name in (found.name, found.soname))
+    if any(entry.kind == "toolkit" for name in plain for entry in libraries.by_soname(name)):
+        return True
+    wheel = next(w for w in graph.wheels if w.name == found.wheel)
+    return is_toolkit(wheel)
+
+
+def _finding(process: Process, static: list[ElfObject], shared: list[str]) -> Finding:
+    # one that needs the shared one, too, was not meant to have its own: a static library of NVIDIA brought it
+    chosen = [o for o in static if not any(n.startswith("libcudart.so") for n in o.needed)]
+    serious = process.scope == "import" and bool(shared) and bool(chosen)
+    wheel = static[-1].wheel if process.scope == "environment" else process.wheel
+    own = [o for o in static if o.wheel == wheel]
+    return Finding(
+        CODE,
+        SEVERITY if serious else "info",
+        wheel,
+        files=tuple(o.file for o in own),
+        subject=(*(f"{o.file}: static" for o in static), *shared),
+        message="one import brings a static CUDA runtime and another image: each has its own current device, last "
+        "error and registered kernels"
+        if serious
+        else "several CUDA runtimes, static ones among them, can be in one process: each has its own current device, "
+        "last error and registered kernels",
+        remedy="link all objects that pass device state to each other with the shared libcudart "
+        "(nvcc --cudart=shared), or make sure that they share nothing but pointers, streams and events",
+    )

@@ -1,0 +1,37 @@
+"""GF508: debug information in what users download."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+
+CODE = "GF508"
+SEVERITY: Severity = "info"
+TITLE = "debug information is left in"
+
+_LEAST = 1 << 20  # bytes in the whole wheel; less is not worth a word
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Add up the `.debug_*` sections of a wheel's objects."""
+    for wheel in graph.wheels:
+        sizes = {
+            o.file: size
+            for o in wheel.objects
+            if (size := sum(s.size for s in o.sections if s.name.startswith((".debug_", ".zdebug_"))))
+        }
+        total = sum(sizes.values())
+        if total < _LEAST:
+            continue
+        largest = sorted(sizes, key=lambda file: -sizes[file])
+        yield Finding(
+            CODE,
+            SEVERITY,
+            wheel.name,
+            files=tuple(largest),
+            subject=tuple(f"{file}: {sizes[file] >> 10:,} KiB" for file in largest),
+            message=f"{total >> 20} MiB of debug information are in the wheel, with the paths of the build machine",
+            remedy="strip it (strip --strip-debug, auditwheel repair --strip), or keep it in files of its own",
+        )

@@ -1,0 +1,33 @@
+"""GF207: the driver's own libraries, or stubs of them, inside a wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.toolkits import libraries
+
+CODE = "GF207"
+SEVERITY: Severity = "error"
+TITLE = "a library of the driver, or a stub of it, is in the wheel"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find files with a driver library's name; stubs in a folder of that name are there for linkers alone."""
+    for wheel in graph.wheels:
+        for found in (o for o in wheel.objects if o.links):
+            if not (libraries.is_driver(found.name) or libraries.is_driver(found.soname)):
+                continue
+            if "/stubs/" in found.file and not graph.users(found):
+                continue
+            yield Finding(
+                CODE,
+                SEVERITY,
+                wheel.name,
+                files=(found.file,),
+                subject=(found.file,),
+                message="libraries of the NVIDIA driver are in the wheel: they must be those of the kernel module of "
+                "the machine, and a stub fails in every call",
+                remedy="leave them out (auditwheel repair --exclude libcuda.so.1 --exclude libnvidia-ml.so.1)",
+            )

@@ -1,0 +1,54 @@
+"""GF708: a large wheel, and what makes it so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+
+CODE = "GF708"
+SEVERITY: Severity = "info"
+TITLE = "the wheel is larger than what PyPI accepts by default"
+
+_LIMIT = 100_000_000  # bytes; https://docs.pypi.org/project-management/storage-limits/
+_MOST = 5
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Say of wheels over 100 MB which files, which sections and which architectures take the room."""
+    for wheel in graph.wheels:
+        if wheel.size > _LIMIT:
+            yield Finding(
+                CODE,
+                SEVERITY,
+                wheel.name,
+                files=(),
+                subject=tuple(
+                    f"{topic}: {', '.join(f'{name} {size / 1e6:,.0f} MB' for name, size in table)}"
+                    for topic, table in sizes(wheel).items()
+                    if table
+                ),
+                message=f"the wheel has {wheel.size / 1e6:,.0f} MB: more than the 100 MB that PyPI accepts of a file "
+                "without being asked",
+                remedy="leave architectures to PTX, compress device code (nvcc --compress-mode=size), require CUDA's "
+                "libraries instead of shipping them, or ask PyPI for a higher limit",
+            )
+
+
+def sizes(wheel: WheelFacts) -> dict[str, list[tuple[str, int]]]:
+    """Return the largest files, ELF sections and GPU architectures, each as (name, bytes in the installed wheel)."""
+    sections: Counter[str] = Counter()
+    for found in wheel.objects:
+        for section in found.sections:
+            sections[section.name] += section.size
+    archs: Counter[str] = Counter()
+    for code in wheel.device:
+        for entry in (e for c in code.containers for e in c.entries):
+            archs[f"{entry.arch} PTX" if entry.kind == "ptx" else entry.arch] += entry.stored
+    return {
+        "files": Counter(dict(wheel.members)).most_common(_MOST),
+        "sections": [(name, size) for name, size in sections.most_common(_MOST) if name],
+        "device code": archs.most_common(_MOST),
+    }

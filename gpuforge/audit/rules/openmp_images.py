@@ -1,0 +1,48 @@
+"""GF105: several OpenMP runtimes in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.processes import Image, Process, images, processes
+from gpuforge.toolkits import libraries
+
+CODE = "GF105"
+SEVERITY: Severity = "warning"
+TITLE = "several OpenMP runtimes would be loaded into one process"
+
+_RUNTIMES = ("libgomp.so", "libomp.so", "libiomp5.so", "libnvomp.so")
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Count the images of OpenMP runtimes in every process."""
+    said: list[set[str]] = []
+    for process in processes(graph):
+        found = images(graph, process.objects, is_openmp)
+        names = {i.name for i in found}
+        if len(names) > 1 and not any(names <= known for known in said):
+            said.append(names)
+            yield _finding(process, found)
+
+
+def is_openmp(soname: str) -> bool:
+    """Say whether a SONAME is an OpenMP runtime's own, not a plugin's or a stub's."""
+    return soname.startswith(_RUNTIMES)
+
+
+def _finding(process: Process, found: list[Image]) -> Finding:
+    families = {libraries.compiler_runtime(i.soname) for i in found}
+    mixed = len(families) > 1
+    return Finding(
+        CODE,
+        "info" if process.scope == "environment" and not mixed else SEVERITY,
+        process.wheel,
+        files=(process.root,) if process.root else (),
+        subject=tuple(f"{i.name}, loaded by {i.loader}" for i in found),
+        message=("one import loads" if process.scope == "import" else "what is imported together loads")
+        + " several OpenMP runtimes: each starts its own threads, so the processors are overcommitted"
+        + (", and runtimes of different compilers can hang or abort one another" if mixed else ""),
+        remedy="graft one runtime for all objects, or leave it to a package that all of them require",
+    )

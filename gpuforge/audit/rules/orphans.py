@@ -1,0 +1,38 @@
+"""GF209: grafted libraries that nothing uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.toolkits import libraries
+
+CODE = "GF209"
+SEVERITY: Severity = "info"
+TITLE = "a grafted library is used by nothing in the wheel"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find libraries in a `.libs` folder that no object NEEDs: auditwheel grafts only what is NEEDED."""
+    for wheel in graph.wheels:
+        wanted = {name for o in wheel.objects for name in o.needed}
+        spoken = {name for p in wheel.preloads for name in p.names}
+        for found in (o for o in wheel.objects if o.links and not o.program):
+            folder = found.file.rpartition("/")[0]
+            plain = libraries.plain_name(found.name)
+            stem = plain.partition(".so")[0].removeprefix("lib")
+            if not folder.endswith(".libs") or plain == found.name or {found.name, found.soname} & wanted:
+                continue
+            if {stem, plain, found.name} & spoken:
+                continue
+            yield Finding(
+                CODE,
+                SEVERITY,
+                wheel.name,
+                files=(found.file,),
+                subject=(f"{found.file}, {found.size >> 10:,} KiB",),
+                message="grafted libraries are NEEDED by nothing in the wheel: dead weight, unless code opens them by "
+                "this very name",
+                remedy="leave them out; repair the wheel after the last change to what its objects need",
+            )

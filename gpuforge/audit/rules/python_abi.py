@@ -1,0 +1,111 @@
+"""GF504: Python modules that not every Python which accepts the wheel can load."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
+
+CODE = "GF504"
+SEVERITY: Severity = "error"
+TITLE = "a Python module does not fit all Pythons that the tags promise"
+
+_MODULE = re.compile(r"(?P<name>.+)\.cpython-(?P<version>\d+t?)-[\w-]+\.so")
+_TAG = re.compile(r"(?P<python>cp3(?P<minor>\d+)|py3|py2)-(?P<abi>\w+)-")
+_Version = tuple[int, int]
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare modules with the tags: by the version in their file name, and by the symbols that they want."""
+    for wheel in graph.wheels:
+        tags = [m for tag in wheel.file_tags if (m := _TAG.match(tag))]
+        abi3 = [(3, int(m["minor"])) for m in tags if m["abi"] == "abi3" and m["minor"]]
+        anything = any(m["abi"] == "none" for m in tags)
+        versions = {
+            (m["python"] + m["abi"].removeprefix(m["python"]))[2:] for m in tags if m["abi"][:2] == "cp"
+        }
+        yield from _by_name(wheel, {v for v in versions if v}, promises_many=bool(abi3) or anything)
+        if abi3 or anything:
+            for found in wheel.objects:
+                yield from _by_symbols(wheel, found, min(abi3, default=None))
+
+
+def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> Iterator[Finding]:
+    """Judge modules by the CPython version in their names; several versions of one module are chosen from."""
+    named: dict[str, set[str]] = {}
+    files_of: dict[str, str] = {}
+    for member in wheel.members:
+        if match := _MODULE.fullmatch(member):
+            named.setdefault(match["name"], set()).add(match["version"])
+            files_of[match["name"]] = member
+    objects = {o.file: o for o in wheel.objects}
+    for name, found in named.items():
+        module = objects.get(files_of[name])
+        if module is None or len(found) > 1 or (not promises_many and (not versions or found & versions)):
+            continue
+        (version,) = found
+        bad = sorted(module.python - _stable().keys())
+        text = f"{module.file} is for CPython {version[0]}.{version[1:]} alone"
+        yield _finding(
+            wheel,
+            module,
+            SEVERITY if bad or not promises_many else "warning",
+            text + (f", and wants {', '.join(bad)}" if bad else ""),
+            "the tags promise more Pythons than modules can be imported by: their file names say one version",
+        )
+
+
+def _by_symbols(wheel: WheelFacts, found: ElfObject, floor: _Version | None) -> Iterator[Finding]:
+    """Judge modules for the stable ABI by what they want of it (PEP 384)."""
+    if not found.name.endswith(".abi3.so") and (
+        _MODULE.fullmatch(found.name) or "python-module" not in found.markers
+    ):
+        return
+    unknown = sorted(found.python - _stable().keys())
+    later = sorted(s for s in found.python & _stable().keys() if floor and _stable()[s] > floor)
+    if unknown:
+        yield _finding(
+            wheel,
+            found,
+            SEVERITY,
+            f"{found.file} wants {', '.join(unknown)}",
+            "modules of the stable ABI want symbols of Python that are not in it: another version may not have them",
+        )
+    if later and floor:
+        versions = max(_stable()[s] for s in later)
+        yield _finding(
+            wheel,
+            found,
+            SEVERITY,
+            f"{found.file} wants {', '.join(later)}",
+            f"the tags promise CPython {floor[0]}.{floor[1]}, and modules want symbols of the stable ABI of "
+            f"{versions[0]}.{versions[1]}",
+        )
+
+
+def _finding(wheel: WheelFacts, found: ElfObject, severity: Severity, subject: str, message: str) -> Finding:
+    return Finding(
+        CODE,
+        severity,
+        wheel.name,
+        files=(found.file,),
+        subject=(subject,),
+        message=message,
+        remedy="build every module with Py_LIMITED_API of the version in the tag (abi3audit checks it), or tag the "
+        "wheel for the one version",
+    )
+
+
+@cache
+def _stable() -> Mapping[str, _Version]:
+    text = (files("gpuforge.audit") / "data" / "stable_abi.toml").read_text(encoding="utf-8")
+    found: dict[str, _Version] = {}
+    for row in tomllib.loads(text)["version"]:
+        major, minor = map(int, row["python"].split("."))
+        found |= dict.fromkeys(row["names"], (major, minor))
+    return found

@@ -1,0 +1,38 @@
+"""GF303: search paths that lead out of the environment."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from gpuforge.audit import layout
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+
+CODE = "GF303"
+SEVERITY: Severity = "warning"
+TITLE = "an RPATH or RUNPATH entry leads out of the environment"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find entries with so many `..` after $ORIGIN that they end above the environment's own folder."""
+    for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
+        origin = posixpath.dirname(layout.install_path(found.file))
+        for kind, path in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
+            for entry in dict.fromkeys(layout.entries(path)):
+                folder = entry.replace("${ORIGIN}", "$ORIGIN")
+                if not folder.startswith("$ORIGIN"):
+                    continue
+                target = posixpath.normpath(folder.replace("$ORIGIN", origin))
+                if not f"{target}/".startswith(f"{layout.ENVIRONMENT}/"):
+                    yield Finding(
+                        CODE,
+                        SEVERITY,
+                        found.wheel,
+                        files=(found.file,),
+                        subject=(f"{found.file}: {kind} {entry}",),
+                        message="search paths lead out of the environment that the wheel is installed in: what lies "
+                        "there belongs to somebody else",
+                        remedy="keep what begins with $ORIGIN within site-packages, and remove the rest "
+                        "(patchelf --set-rpath)",
+                    )

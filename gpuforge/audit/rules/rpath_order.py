@@ -1,0 +1,44 @@
+"""GF305: search paths in an order that lets somebody else's library win."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from gpuforge.audit import declared, layout
+from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.model import Finding, Severity
+
+CODE = "GF305"
+SEVERITY: Severity = "warning"
+TITLE = "the order of search paths lets another package's library win"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find entries before the one that leads to a NEEDED library in which another copy of it may lie."""
+    for edge in graph.edges:
+        if edge.provider.source not in ("wheel", "package") or not edge.route.startswith(
+            ("RPATH", "RUNPATH")
+        ):
+            continue
+        for entry in _before(edge):
+            yield Finding(
+                CODE,
+                SEVERITY,
+                edge.loader.wheel,
+                files=(edge.loader.file,),
+                subject=(f"{edge.needed} for {edge.loader.file}: {entry} before {edge.route}",),
+                message="search paths name folders of others before the folder that has the library: a copy there, "
+                "of whatever version, is taken instead",
+                remedy="put the entry that leads to the right library first, and remove those that lead elsewhere",
+            )
+
+
+def _before(edge: Edge) -> Iterator[str]:
+    rivals = {posixpath.join(layout.SITE, library.folder) for library in declared.candidates(edge.needed)}
+    for entry in layout.search(edge.loader, ()):
+        if entry.why == edge.route:
+            return
+        outside = not f"{entry.folder}/".startswith(f"{layout.ENVIRONMENT}/")
+        if (outside and entry.folder.startswith(layout.SHARED)) or entry.folder in rivals:
+            yield entry.why

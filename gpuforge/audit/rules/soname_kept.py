@@ -1,0 +1,36 @@
+"""GF210: a grafted library under a hashed name that still calls itself by the plain one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.rule import names
+from gpuforge.toolkits import libraries
+
+CODE = "GF210"
+SEVERITY: Severity = "error"
+TITLE = "a grafted library has a hashed file name and its old SONAME"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find libraries whose file name is hashed and whose SONAME is the one that everybody else asks for."""
+    for wheel in graph.wheels:
+        for found in (o for o in wheel.objects if o.links and o.soname):
+            plain = libraries.plain_name(found.name)
+            if plain == found.name or libraries.plain_name(found.soname) != found.soname:
+                continue
+            users = names(edge.loader for edge in graph.users(found))
+            yield Finding(
+                CODE,
+                SEVERITY if users else "warning",
+                wheel.name,
+                files=(found.file,),
+                subject=(
+                    f"{found.file}: SONAME {found.soname}, loaded by {users or 'nothing in the wheel'}",
+                ),
+                message="grafted libraries have a hashed file name and still the SONAME of the original: once loaded, "
+                "the linker gives them to everybody else in the process who needs that name",
+                remedy="set the SONAME to the file name, as auditwheel repair does (patchelf --set-soname)",
+            )

@@ -1,0 +1,50 @@
+"""GF603: user-compiled sources that name folders of the machine that built the wheel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, SourceSet
+
+CODE = "GF603"
+SEVERITY: Severity = "error"
+TITLE = "the sources of a user-compiled object name folders of the build machine"
+
+_ABSOLUTE = re.compile(r"(?:^|=|-[ILF])(/(?!usr/|opt/nvidia/|dev/null)[\w.+-]+/[^\s\"']*)")
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find absolute paths in recipes, and in the #include lines of the sources."""
+    for wheel in graph.wheels:
+        for held in wheel.sources:
+            for file, path in _paths(held):
+                yield Finding(
+                    CODE,
+                    SEVERITY,
+                    wheel.name,
+                    files=(file,),
+                    subject=(f"{file}: {path}",),
+                    message="user-compiled sources name folders of the machine that built the wheel: elsewhere they "
+                    "do not compile, or compile with something else",
+                    remedy="write paths relative to the source, and ship what they lead to",
+                )
+
+
+def _paths(held: SourceSet) -> Iterator[tuple[str, str]]:
+    yield from ((f"{held.folder}/{file}", path) for file, paths in held.absolute.items() for path in paths)
+    for text in _texts(held.recipe):
+        for path in _ABSOLUTE.findall(text):
+            yield f"{held.folder}/recipe.json", path
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for held in value.values():
+            yield from _texts(held)
+    elif isinstance(value, list):
+        for held in value:
+            yield from _texts(held)

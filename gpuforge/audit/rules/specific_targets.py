@@ -1,0 +1,44 @@
+"""GF404: device code for single architectures or families alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.generations import judgeable
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Container, Finding, Severity
+from gpuforge.audit.rules.architectures import own_code
+
+CODE = "GF404"
+SEVERITY: Severity = "info"
+TITLE = "device code is for single architectures (a) or families (f) alone"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find containers that have nothing but `a` and `f` targets: no later GPU runs them, not even by JIT."""
+    if graph.intent is not None and graph.intent.cubins:
+        return  # then GF401 and GF402 judge: what is declared is meant
+    for wheel in graph.wheels:
+        for code in own_code(wheel):
+            judged, _ = judgeable(code.containers)
+            found = [c for c in judged if specific(c)]
+            if found:
+                archs = sorted({e.arch for c in found for e in c.entries})
+                yield Finding(
+                    CODE,
+                    SEVERITY,
+                    wheel.name,
+                    files=(code.file,),
+                    subject=(
+                        f"{code.file}: {len(found)} of {len(judged)} containers have {', '.join(archs)} alone",
+                    ),
+                    message="kernels are compiled for single architectures (a) or families (f) alone: they run on "
+                    "these GPUs and on no others, also when PTX is among them",
+                    remedy="nothing, if the kernels use what only these GPUs have and another one is chosen "
+                    "elsewhere; else compile for the plain architecture, too",
+                )
+
+
+def specific(container: Container) -> bool:
+    """Say whether a container has images for `a` and `f` targets only."""
+    return bool(container.entries) and all(e.arch[-1] in "af" for e in container.entries)

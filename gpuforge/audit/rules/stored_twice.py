@@ -1,0 +1,37 @@
+"""GF707: the same bytes under several names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+
+CODE = "GF707"
+SEVERITY: Severity = "warning"
+TITLE = "the same file is in the wheel several times"
+
+_LEAST = 1 << 20  # bytes that one copy would save
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find members with the same size and checksum; wheels have no links, so each copy is stored and installed."""
+    for wheel in graph.wheels:
+        binary = {o.file for o in wheel.objects} | {code.file for code in wheel.device}
+        alike: dict[tuple[int, int], list[str]] = {}
+        for name, size in wheel.members.items():
+            checksum = wheel.checksums.get(name, 0)  # files of a folder have none
+            if checksum and name in binary:
+                alike.setdefault((size, checksum), []).append(name)
+        for (size, _), members in alike.items():
+            if len(members) > 1 and size * (len(members) - 1) >= _LEAST:
+                yield Finding(
+                    CODE,
+                    SEVERITY,
+                    wheel.name,
+                    files=tuple(members),
+                    subject=(f"{' = '.join(members)}, {size >> 10:,} KiB each",),
+                    message="the same binary is in the wheel under several names, mostly what were symbolic links: "
+                    "each is downloaded and installed, and if two are loaded they are two images",
+                    remedy="keep the one that is NEEDED, the name in its SONAME, and leave the others out",
+                )

@@ -1,0 +1,50 @@
+"""What a test of a rule is made of: a wheel that it must speak of, and what must change for it to be silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from audit_samples import wheel
+
+from gpuforge.audit import audit
+from gpuforge.audit.model import Finding
+
+
+@dataclass(frozen=True)
+class Case:
+    code: str
+    severity: str
+    subject: tuple[str, ...]
+    files: Mapping[str, bytes]
+    but: Mapping[str, bytes | None]  # what must change for the rule to be silent; None: the file is not there
+    requires: Sequence[str] = ()
+    name: str = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    tags: Sequence[str] | None = None
+    record: Mapping[str, str] = field(default_factory=dict)
+    purelib: bool = False
+
+
+def findings(
+    case: Case, files: Mapping[str, bytes | None], folder: Path, *, fixed: bool = False
+) -> list[Finding]:
+    held = {name: data for name, data in files.items() if data is not None}
+    whole = fixed and not case.but
+    path = wheel(
+        folder,
+        held,
+        name=case.name,
+        requires=() if whole else case.requires,
+        tags=None if whole else case.tags,
+        record={} if whole else case.record,
+        purelib=case.purelib and not whole,
+    )
+    return [f for f in audit([path]).findings if f.code == case.code]
+
+
+def hold(case: Case, folder: Path) -> None:
+    """Fail unless the rule says exactly this of the case, and nothing once it is mended."""
+    (found,) = findings(case, case.files, folder)
+    assert (found.severity, found.subject) == (case.severity, case.subject)
+    assert findings(case, {**case.files, **case.but}, folder, fixed=True) == []

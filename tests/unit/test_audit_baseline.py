@@ -1,0 +1,108 @@
+"""Baselines: what was known is accepted in the next build too, and nothing that is new."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuforge.audit import baseline
+from gpuforge.audit.model import Finding, Ignored
+from gpuforge.errors import UsageError
+
+WHEEL = "demo_pkg-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+FINDING = Finding(
+    "GF201",
+    "warning",
+    WHEEL,
+    ("demo/ext.cpython-311-x86_64-linux-gnu.so",),
+    ("libx-0123abcd.so.1, NEEDED by demo/ext.cpython-311-x86_64-linux-gnu.so, demo/b.so",),
+    "nobody has it",
+    "bring it",
+)
+
+
+def known(*findings: Finding) -> baseline.Baseline:
+    return baseline.Baseline(frozenset(k for f in findings for k in baseline.of_finding(f)))
+
+
+def test_a_file_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text(baseline.dumps([FINDING, FINDING]))
+    assert json.loads(path.read_text()) == {
+        "schema": 1,
+        "findings": [
+            {"code": "GF201", "severity": "warning", "project": "demo-pkg", "subject": subject}
+            for subject in (
+                "libx-*.so.1, NEEDED by demo/b.so",
+                "libx-*.so.1, NEEDED by demo/ext.cpython-*-x86_64-linux-gnu.so",
+            )
+        ],
+    }
+    assert baseline.read(path) == known(FINDING)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"wheel": "demo_pkg-1.1-cp313-cp313-manylinux_2_28_x86_64.whl"},
+        {"wheel": "dist/" + WHEEL},
+        {"severity": "info"},
+        {"message": "worded otherwise"},
+        {"subject": ("libx-99999999.so.1, NEEDED by demo/ext.cpython-313-x86_64-linux-gnu.so",)},
+        {"subject": ("libx.aaaaaaaa.so.1, NEEDED by demo/b.so", FINDING.subject[0])[1:]},
+    ],
+)
+def test_the_same_finding_of_another_build_is_known(change: dict[str, object]) -> None:
+    assert known(FINDING).covers(replace(FINDING, **change))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"code": "GF202"},
+        {"severity": "error"},
+        {"wheel": "other-1.0-py3-none-any.whl"},
+        {"subject": (*FINDING.subject, "liby.so, NEEDED by demo/b.so")},
+        {"subject": ("libx-0123abcd.so.1, NEEDED by demo/c.so",)},
+        {"subject": ("libx-0123abcd.so.2, NEEDED by demo/b.so",)},
+    ],
+)
+def test_a_new_finding_is_not(change: dict[str, object]) -> None:
+    assert not known(FINDING).covers(replace(FINDING, **change))  # type: ignore[arg-type]
+
+
+def test_what_was_mended_is_told() -> None:
+    held = known(FINDING, replace(FINDING, code="GF302", subject=("demo/a.so",)))
+    assert [str(k) for k in baseline.unused(held, [Ignored(FINDING, held.reason)])] == [
+        "GF302 demo-pkg: demo/a.so"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "it is no baseline: Expecting property name"),
+        ("[]", "it is no baseline: its schema is not 1"),
+        ("{}", "it is no baseline: it has no 'schema'"),
+        ('{"schema": 2, "findings": []}', "it is no baseline: its schema is not 1"),
+        ('{"schema": 1}', "it is no baseline: it has no 'findings'"),
+        ('{"schema": 1, "findings": [{"code": "GF101"}]}', "it is no baseline: it has no 'severity'"),
+        ('{"schema": 1, "findings": [7]}', "it is no baseline: 'int' object is not subscriptable"),
+        (
+            '{"schema": 1, "findings": [{"code": "GF101", "severity": "x", "project": "", "subject": ""}]}',
+            "it is no baseline: a finding of it cannot be understood",
+        ),
+    ],
+)
+def test_a_file_that_is_none(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text(text)
+    with pytest.raises(UsageError) as error:
+        baseline.read(path)
+    (problem,) = error.value.diagnostics
+    assert problem.message.startswith(said)
+    assert problem.place is not None
+    assert problem.place.file == str(path)

@@ -1,0 +1,181 @@
+"""Which GPUs the device code of a file runs on, and the rules about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from audit_cases import Case, hold
+from audit_samples import elf, fatbin, image
+
+from gpuforge.audit import fatbin as reader
+from gpuforge.audit.generations import generations, reach
+from gpuforge.audit.intent import expecting
+from gpuforge.audit.model import Container, DeviceCode, Entry
+from gpuforge.errors import UsageError
+
+NV, REL = ".nv_fatbin", "__nv_relfatbin"
+
+
+def code(*containers: tuple[str, ...]) -> DeviceCode:
+    """Device code with these containers; the first word of each may be a section."""
+    held = []
+    for archs in containers:
+        section = archs[0] if archs[0] in (NV, REL) else NV
+        (found,) = reader.scan(fatbin(*(a for a in archs if a not in (NV, REL))))
+        held.append(Container(0, found.size, found.entries, section))
+    return DeviceCode("x.so", tuple(held))
+
+
+def ways(found: DeviceCode, machine: str = "x86_64") -> dict[str, str]:
+    return {r.generation.capability: r.way for r in reach(found, machine)}
+
+
+@pytest.mark.parametrize(
+    ("archs", "native", "jit"),
+    [
+        (("sm_80",), {"8.0", "8.6", "8.9"}, set()),
+        (("sm_86",), {"8.6", "8.9"}, set()),
+        (("sm_90a",), {"9.0"}, set()),
+        (("sm_100a",), {"10.0"}, set()),
+        (("sm_100f",), {"10.0", "10.3"}, set()),
+        (("sm_90", "compute_90:8.4"), {"9.0"}, {"10.0", "10.3", "12.0"}),
+        (("sm_90a", "compute_90a:8.4"), {"9.0"}, set()),
+        (("compute_100f:8.8",), set(), {"10.0", "10.3"}),
+        (("sm_50", "compute_120:8.8"), {"5.0", "5.2"}, {"12.0"}),
+    ],
+)  # fmt: skip
+def test_images_run_where_the_programming_guide_says(
+    archs: tuple[str, ...], native: set[str], jit: set[str]
+) -> None:
+    found = ways(code(archs))
+    assert {c for c, way in found.items() if way == "native"} == native
+    assert {c for c, way in found.items() if way == "jit"} == jit
+
+
+def test_containers_are_judged_one_by_one() -> None:
+    found = ways(code(("sm_80", "compute_80:8.4"), ("sm_90",)))
+    assert (found["8.0"], found["9.0"], found["12.0"], found["7.0"]) == ("partly", "jit", "partly", "none")
+
+
+def test_boards_with_arm_processors_are_asked_about_there_alone() -> None:
+    assert {"8.7", "11.0", "12.1"} <= {g.capability for g in generations("aarch64")}
+    assert not {"8.7", "11.0", "12.1"} & {g.capability for g in generations("x86_64")}
+    assert ways(code(("sm_101",)), "aarch64")["11.0"] == "native"
+
+
+def test_ptx_of_relocatable_code_counts_when_all_inputs_have_it() -> None:
+    linked, whole, bare = (NV, "sm_80"), (REL, "sm_80", "compute_80:8.4"), (REL, "sm_80")
+    assert ways(code(linked, whole, whole))["9.0"] == "jit"
+    assert ways(code(linked, whole, bare))["9.0"] == "none"
+    assert ways(code(bare))["8.0"] == "native"  # an object file that is still to be linked
+
+
+def test_containers_without_a_kernel_are_left_out() -> None:
+    hollow = Container(
+        0, 1, (Entry("ptx", "compute_80", "8.4", 60, 60), Entry("cubin", "sm_75", "", 900, 900))
+    )
+    lto = Container(0, 1, (Entry("lto-ir", "compute_75", "", 9000, 9000),))
+    assert ways(DeviceCode("x.so", (hollow, lto, *code(("sm_80",)).containers)))["8.0"] == "native"
+
+
+@pytest.mark.parametrize(
+    ("archs", "capability", "driver"),
+    [
+        (("sm_80", "compute_80:8.4"), "8.0", "525.60.13"),
+        (("sm_80", "compute_80:8.4"), "9.0", "550.54.14"),
+        (("sm_80", "compute_80:7.5"), "8.0", "450.80.02"),
+        (("sm_80", "compute_80:9.0"), "9.0", "580.65.06"),
+        (("sm_80",), "8.0", ""),
+        (("compute_80:99.9",), "8.0", ""),
+    ],
+)  # fmt: skip
+def test_the_oldest_driver(archs: tuple[str, ...], capability: str, driver: str) -> None:
+    assert {r.generation.capability: r.driver for r in reach(code(archs))}[capability] == driver
+
+
+@pytest.mark.parametrize(
+    ("text", "cubins", "ptx"),
+    [
+        ("80,90a,120+ptx", ("sm_80", "sm_90a", "sm_120"), ("compute_120",)),
+        (" sm_80 , ptx:90", ("sm_80",), ("compute_90",)),
+    ],
+)
+def test_architectures_can_be_expected_without_a_manifest(
+    text: str, cubins: tuple[str, ...], ptx: tuple[str, ...]
+) -> None:
+    found = expecting(text)
+    assert (found.cubins, found.ptx) == (cubins, ptx)
+
+
+@pytest.mark.parametrize("text", ["", "eighty", "80 90", "ptx:80+ptx"])
+def test_what_is_no_architecture_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="architecture"):
+        expecting(text)
+
+
+def so(*containers: tuple[str, ...], section: str = NV) -> bytes:
+    return elf(sections={section: b"".join(fatbin(*archs) for archs in containers)})
+
+
+def empty_ptx() -> bytes:
+    entries = image("sm_80", size=4096) + image("compute_80:8.4", size=64)
+    return elf(
+        sections={NV: b"\x50\xed\x55\xba\x01\x00\x10\x00" + len(entries).to_bytes(8, "little") + entries}
+    )
+
+
+MIB = 1 << 20
+BIG = b"".join(
+    b"\x50\xed\x55\xba\x01\x00\x10\x00" + len(e).to_bytes(8, "little") + e
+    for e in [image("sm_80", size=5 * MIB), image("sm_80", size=64)]
+)
+CASES = {
+    "nothing for newer GPUs": Case(
+        "GF403", "warning",
+        ("demo/ext.so: sm_80, sm_90; nothing for 10.0 (Blackwell, B200), 10.3 (Blackwell, B300), "
+         "12.0 (Blackwell, RTX 50)",),
+        {"demo/ext.so": so(("sm_80", "sm_90"))}, {"demo/ext.so": so(("sm_80", "compute_90:8.4"))},
+    ),
+    "nothing for later GPUs": Case(
+        "GF403", "info", ("demo/ext.so: sm_90, sm_100, sm_120",),
+        {"demo/ext.so": so(("sm_90", "sm_100", "sm_120"))},
+        {"demo.libs/libcufft-0a1b2c3d.so.12": so(("sm_90",)), "demo/ext.so": elf()},
+    ),
+    "some kernels only": Case(
+        "GF403", "info",
+        ("demo/ext.so: not on each of 10.0 (Blackwell, B200), 10.3 (Blackwell, B300), 12.0 (Blackwell, RTX 50); "
+         "at worst 1 of 2 containers do not run (10.0)",),
+        {"demo/ext.so": so(("sm_90",), ("sm_90", "compute_90:8.4"))},
+        {"demo/ext.so": so(("sm_90", "compute_90:8.4"), ("sm_90", "compute_90:8.4"))},
+    ),
+    "one architecture alone": Case(
+        "GF404", "info", ("demo/ext.so: 1 of 2 containers have compute_90a, sm_90a alone",),
+        {"demo/ext.so": so(("sm_90a", "compute_90a:8.4"), ("sm_90a", "sm_80"))},
+        {"demo/ext.so": so(("sm_90a", "sm_80"))},
+    ),
+    "empty PTX": Case(
+        "GF405", "warning", ("demo/ext.so: 1 of 1 containers",),
+        {"demo/ext.so": empty_ptx()}, {"demo/ext.so": so(("sm_80", "compute_80:8.4"))},
+    ),
+    "several toolkits": Case(
+        "GF406", "info", ("demo/ext.so: CUDA 12.4 (1 images), CUDA 12.5/12.6 (1 images)",),
+        {"demo/ext.so": so(("sm_80", "compute_80:8.4"), ("sm_80", "compute_80:8.5"))},
+        {"demo/ext.so": so(("sm_80", "compute_80:8.5"), ("sm_80", "compute_80:8.5"))},
+    ),
+    "relocatable code is left in": Case(
+        "GF407", "warning", ("demo/ext.so: 5 of 5 MiB",),
+        {"demo/ext.so": elf(sections={NV: fatbin("sm_80"), REL: BIG})},
+        {"demo/ext.so": elf(sections={REL: BIG})},  # there is no result beside them
+    ),
+    "only by JIT": Case(
+        "GF408", "info", ("demo/ext.so: 9.0, 10.0, 10.3, 12.0 with driver 550.54.14 or newer",),
+        {"demo/ext.so": so(("sm_80", "compute_80:8.4"))},
+        {"demo/ext.so": so(("sm_80", "sm_90", "sm_100", "sm_120", "compute_120:8.8"))},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_rule_speaks_where_it_must_and_nowhere_else(tmp_path: Path, case: Case) -> None:
+    hold(case, tmp_path)

@@ -1,0 +1,123 @@
+"""Rules about the platform, the package and the sources in it: the cases beyond the plainest."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from audit_cases import Case, hold
+from audit_samples import elf, wheel
+
+from gpuforge.audit import audit
+from gpuforge.audit.rules.large import sizes
+from gpuforge.audit.wheel import read
+
+ABI3 = "demo-1.0-cp310-abi3-manylinux_2_17_x86_64.whl"
+ANY_PYTHON = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"
+PT_NOTE, TEXTREL, FLAGS = 4, 22, 30
+
+
+def module(*undefined: str) -> bytes:
+    return elf(strings=["PyInit_ext"], undefined=undefined)
+
+
+def needs_level(level: int) -> tuple[int, bytes]:
+    data = struct.pack("<III", 0xC0008002, 4, 1 << (level - 1)) + bytes(4)
+    return PT_NOTE, struct.pack("<III", 4, len(data), 5) + b"GNU\0" + data
+
+
+NOISE = random.Random(0).randbytes(1 << 20)  # noqa: S311 - only has to be incompressible
+SOURCES = "demo/_gpuforge/sources/m/"
+
+
+def recipe(**change: object) -> bytes:
+    source = {"file": "a.cpp", "sha256": sha256(b"// a\n").hexdigest()}
+    held = {"schema": 1, "sources": [source], "includes": [], "toolchains": [{"name": "host"}]}
+    return json.dumps(held | change).encode()
+
+
+CASES = {
+    "a module for one version in an abi3 wheel": Case(
+        "GF504", "error",
+        ("demo/ext.cpython-310-x86_64-linux-gnu.so is for CPython 3.10 alone, and wants PyFrame_GetBack",),
+        {"demo/ext.cpython-310-x86_64-linux-gnu.so": module("PyFrame_GetBack", "PyLong_Type", "free")},
+        {"demo/ext.cpython-310-x86_64-linux-gnu.so": None, "demo/ext.abi3.so": module("PyLong_Type")}, name=ABI3,
+    ),
+    "one that wants nothing else": Case(
+        "GF504", "warning", ("demo/ext.cpython-310-x86_64-linux-gnu.so is for CPython 3.10 alone",),
+        {"demo/ext.cpython-310-x86_64-linux-gnu.so": module("PyLong_Type")},
+        {"demo/ext.cpython-311-x86_64-linux-gnu.so": module("PyLong_Type")}, name=ABI3,
+    ),
+    "a module for another version": Case(
+        "GF504", "error", ("demo/ext.cpython-312-x86_64-linux-gnu.so is for CPython 3.12 alone",),
+        {"demo/ext.cpython-312-x86_64-linux-gnu.so": module()},
+        {"demo/ext.cpython-311-x86_64-linux-gnu.so": module(), "demo/ext.cpython-312-x86_64-linux-gnu.so": None},
+    ),
+    "a symbol that is not in the stable ABI": Case(
+        "GF504", "error", ("demo/ext.abi3.so wants _PyObject_MakeTpCall",),
+        {"demo/ext.abi3.so": module("_PyObject_MakeTpCall")},
+        {"demo/ext.abi3.so": module("PyLong_Type")}, name=ANY_PYTHON,
+    ),
+    "a symbol of a later stable ABI": Case(
+        "GF504", "error", ("demo/ext.abi3.so wants PyBuffer_Release",),
+        {"demo/ext.abi3.so": module("PyBuffer_Release")}, {"demo/ext.abi3.so": module("PyLong_Type")}, name=ABI3,
+    ),
+    "a newer processor": Case(
+        "GF505", "warning", ("demo/ext.so: its GNU property asks for x86-64-v3",),
+        {"demo/ext.so": elf(segment=needs_level(3))}, {"demo/ext.so": elf(segment=needs_level(1))},
+    ),
+    "a runtime for a newer processor": Case(
+        "GF505", "warning", ("demo/ext.so: NEEDED libnvcpumath-avx2.so, for avx2",),
+        {"demo/ext.so": elf(needed=["libnvcpumath-avx2.so"])}, {"demo/ext.so": elf(needed=["libnvcpumath.so"])},
+    ),
+    "relocations in code": Case(
+        "GF506", "warning", ("demo/a.so", "demo/b.so"),
+        {"demo/a.so": elf(dynamic=[(TEXTREL, 0)]), "demo/b.so": elf(dynamic=[(FLAGS, 4)])},
+        {"demo/a.so": elf(dynamic=[(FLAGS, 8)]), "demo/b.so": elf()},
+    ),
+    "no RELRO": Case(
+        "GF507", "info", ("demo/ext.so",), {"demo/ext.so": elf(segment=(0, b""))}, {"demo/ext.so": elf()},
+    ),
+    "debug information": Case(
+        "GF508", "info", ("demo/ext.so: 1,024 KiB",),
+        {"demo/ext.so": elf(sections={".debug_info": NOISE})}, {"demo/ext.so": elf(sections={".text": NOISE})},
+    ),
+    "sources that include by absolute path": Case(
+        "GF603", "error", ("demo/_gpuforge/sources/m/a.h: /build/x.h", f"{SOURCES}recipe.json: /home/me/include"),
+        {
+            f"{SOURCES}recipe.json": recipe(flags=["-I/home/me/include", "-I/usr/include", "-DX=1"]),
+            f"{SOURCES}a.cpp": b"// a\n", f"{SOURCES}a.h": b'#include "/build/x.h"\n#include <x.h>\n',
+        },
+        {f"{SOURCES}recipe.json": recipe(), f"{SOURCES}a.h": b"#include <x.h>\n"},
+    ),
+    "purelib": Case(
+        "GF706", "warning", ("1 shared objects, such as demo/ext.so",),
+        {"demo/ext.so": elf()}, {"demo/ext.so": None, "demo-1.0.data/platlib/demo/ext.so": elf()}, purelib=True,
+    ),
+    "stored twice": Case(
+        "GF707", "warning", ("demo/a.so = demo/b.so, 1,024 KiB each",),
+        {"demo/a.so": elf(sections={".x": NOISE}), "demo/b.so": elf(sections={".x": NOISE})},
+        {"demo/b.so": elf(sections={".y": NOISE})},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_rule_speaks_where_it_must_and_nowhere_else(tmp_path: Path, case: Case) -> None:
+    hold(case, tmp_path)
+
+
+def test_modules_for_several_versions_are_chosen_from(tmp_path: Path) -> None:
+    files = {f"demo/ext.cpython-{v}-x86_64-linux-gnu.so": module() for v in ("310", "311")}
+    assert audit([wheel(tmp_path, files, name=ANY_PYTHON)]).findings == ()
+
+
+def test_what_takes_the_room(tmp_path: Path) -> None:
+    found = sizes(read(wheel(tmp_path, {"demo/ext.so": elf(sections={".x": NOISE}), "demo/a.py": b"pass\n"})))
+    assert found["sections"][0] == (".x", len(NOISE))
+    assert found["files"][0][0] == "demo/ext.so"
+    assert found["device code"] == []

@@ -1,0 +1,233 @@
+"""Rules about what meets in one process, and about who provides what: the cases beyond the plainest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from audit_cases import Case, hold
+from audit_samples import elf, fatbin, wheel
+
+from gpuforge.audit import audit
+
+STATIC = {".rodata": b"cudaErrorCudartUnloading"}
+CU12, CU13 = "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cu13/lib"
+BOTH = ["nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"]
+CUDART = "demo.libs/libcudart-0a1b2c3d.so.13.0.96"
+
+
+def lib(file: str, **keys: object) -> bytes:
+    return elf(soname=file.rpartition("/")[2], **keys)  # type: ignore[arg-type]
+
+
+CASES = {
+    "static beside shared in one import": Case(
+        "GF103", "warning",
+        ("demo/libs/liba.so: static", "the one of nvidia-cuda-runtime, loaded by demo/ext.so"),
+        {
+            "demo/ext.so": elf(needed=["liba.so", "libcudart.so.13"], runpath=f"$ORIGIN/libs:{CU13}"),
+            "demo/libs/liba.so": lib("liba.so", sections=STATIC),
+        },
+        {"demo/libs/liba.so": lib("liba.so")}, requires=BOTH,
+    ),
+    "static in several imports": Case(
+        "GF103", "info", ("demo/a.so: static", "demo/b.so: static"),
+        {"demo/a.so": elf(sections=STATIC), "demo/b.so": elf(sections=STATIC)},
+        {"demo/b.so": elf()},
+    ),
+    "NVIDIA's own have it by design": Case(
+        "GF103", "info", ("demo/a.so: static", "demo/b.so: static"),
+        {"demo/a.so": elf(sections=STATIC), "demo/b.so": elf(sections=STATIC)},
+        {"demo/b.so": None, "demo/libcufft-0a1b2c3d.so.12": lib("libcufft.so.12", sections=STATIC)},
+    ),
+    "two majors in one import": Case(
+        "GF104", "error",
+        ("CUDA 12: libcudart.so.12, loaded by demo/libs/liba.so", "CUDA 13: libcudart.so.13, loaded by demo/ext.so"),
+        {
+            "demo/ext.so": elf(needed=["liba.so", "libcudart.so.13"], runpath=f"$ORIGIN/libs:{CU13}"),
+            "demo/libs/liba.so": lib("liba.so", needed=["libcudart.so.12"], runpath=f"$ORIGIN/../{CU12[8:]}"),
+        },
+        {"demo/libs/liba.so": lib("liba.so")}, requires=BOTH,
+    ),
+    "two majors in two imports": Case(
+        "GF104", "warning",
+        ("CUDA 12: libcudart.so.12, loaded by demo/a.so", "CUDA 13: libcudart.so.13, loaded by demo/b.so"),
+        {
+            "demo/a.so": elf(needed=["libcudart.so.12"], runpath=CU12),
+            "demo/b.so": elf(needed=["libcudart.so.13"], runpath=CU13),
+        },
+        # chosen from by name, so never together; a SONAME of several majors says nothing
+        {"demo/a.so": None, "demo/b_cuda12.so": elf(needed=["libcudart.so.12"], runpath=CU12)}, requires=BOTH,
+    ),
+    "several OpenMP runtimes": Case(
+        "GF105", "warning",
+        ("demo.libs/libgomp-0a1b2c3d.so.1, loaded by demo/ext.so", "libomp.so of the system, loaded by demo/ext.so"),
+        {
+            "demo/ext.so": elf(needed=["libgomp-0a1b2c3d.so.1", "libomp.so"], runpath="$ORIGIN/../demo.libs"),
+            "demo.libs/libgomp-0a1b2c3d.so.1": lib("libgomp-0a1b2c3d.so.1"),
+        },
+        {"demo/ext.so": elf(needed=["libgomp-0a1b2c3d.so.1"], runpath="$ORIGIN/../demo.libs")},
+    ),
+    "two HPC SDKs": Case(
+        "GF106", "warning", ("demo/ext.so: NVIDIA HPC SDK 22.1", "demo/liba.so: NVIDIA HPC SDK 23.7"),
+        {
+            "demo/ext.so": elf(
+                needed=["liba.so"], runpath="$ORIGIN", strings=["/opt/nvidia/hpc_sdk/Linux_x86_64/22.1/compilers/lib"]
+            ),
+            "demo/liba.so": lib(
+                "liba.so", strings=["__pgi_x"], sections={".debug_str": b"NVC++ 23.7-0\0", ".debug_info": b"x"}
+            ),
+        },
+        {"demo/liba.so": lib("liba.so")},
+    ),
+    "two C++ libraries": Case(
+        "GF107", "warning",
+        ("demo/libstdc++-0a1b2c3d.so.6, loaded by demo/ext.so", "libstdc++.so.6 of the system, loaded by demo/ext.so"),
+        {
+            "demo/ext.so": elf(needed=["libstdc++-0a1b2c3d.so.6", "libstdc++.so.6"], runpath="$ORIGIN"),
+            "demo/libstdc++-0a1b2c3d.so.6": lib("libstdc++-0a1b2c3d.so.6"),
+        },
+        {"demo/ext.so": elf(needed=["libstdc++.so.6"], runpath="$ORIGIN")},
+    ),
+    "a library twice": Case(
+        "GF108", "error", ("demo/liba.so, loaded by x.so", "demo.libs/liba-0a1b2c3d.so, loaded by y.so"),
+        {
+            "demo/x.so": elf(needed=["liba.so"], runpath="$ORIGIN"), "demo/liba.so": lib("liba.so"),
+            "demo/y.so": elf(needed=["liba-0a1b2c3d.so"], runpath="$ORIGIN/../demo.libs"),
+            "demo.libs/liba-0a1b2c3d.so": lib("liba-0a1b2c3d.so"),
+        },
+        {"demo/y.so": elf(needed=["liba.so"], runpath="$ORIGIN")},
+    ),
+    "the driver is needed": Case(
+        "GF206", "warning", ("libcuda.so.1, NEEDED by demo/liba.so: no import of demo/ext.so",),
+        {
+            "demo/ext.so": elf(needed=["liba.so"], runpath="$ORIGIN"),
+            "demo/liba.so": lib("liba.so", needed=["libcuda.so.1"]),
+        },
+        {"demo/liba.so": lib("liba.so")},
+    ),
+    "the driver is grafted": Case(
+        "GF207", "error", ("demo.libs/libcuda-0a1b2c3d.so.1",),
+        {"demo.libs/libcuda-0a1b2c3d.so.1": lib("libcuda-0a1b2c3d.so.1")},
+        {"demo.libs/libcuda-0a1b2c3d.so.1": None, "demo/lib/stubs/libcuda.so": lib("libcuda.so.1")},
+    ),
+    "opened by name": Case(
+        "GF208", "info", ("libnvrtc.so.12 (of nvidia-cuda-nvrtc-cu12), named in demo/ext.so",),
+        {"demo/ext.so": elf(sections={".rodata": b"x\0libnvrtc.so.12\0libcuda.so.1\0"})},
+        {"demo/ext.so": elf(needed=["libnvrtc.so.12"], sections={".rodata": b"x\0libnvrtc.so.12\0"})},
+    ),
+    "an orphan": Case(
+        "GF209", "info", ("demo.libs/libz-0a1b2c3d.so.1, 0 KiB",),
+        {"demo.libs/libz-0a1b2c3d.so.1": lib("libz-0a1b2c3d.so.1"), "demo/ext.so": elf()},
+        {"demo/ext.so": elf(needed=["libz-0a1b2c3d.so.1"], runpath="$ORIGIN/../demo.libs")},
+    ),
+    "a SONAME that was kept": Case(
+        "GF210", "error", ("demo.libs/libz.0a1b2c3d.so.1: SONAME libz.so.1, loaded by ext.so",),
+        {
+            "demo.libs/libz.0a1b2c3d.so.1": lib("libz.so.1"),
+            "demo/ext.so": elf(needed=["libz.0a1b2c3d.so.1"], runpath="$ORIGIN/../demo.libs"),
+        },
+        {"demo.libs/libz.0a1b2c3d.so.1": lib("libz.0a1b2c3d.so.1")},
+    ),
+    "stray symbol versions": Case(
+        "GF211", "error", ("demo/ext.so wants LIBX_1 of libx.so.1",),
+        {"demo/ext.so": elf(versions={"libx.so.1": ["LIBX_1"], "libc.so.6": ["GLIBC_2.4"]})},
+        {"demo/ext.so": elf(needed=["libx.so.1"], versions={"libx.so.1": ["LIBX_1"]})},
+    ),
+    "a framework's part that is not for everybody": Case(
+        "GF201", "warning", ("libc10.so (of torch), NEEDED by demo/demo_torch_ops.so",),
+        {"demo/demo_torch_ops.so": elf(needed=["libc10.so"])}, {"demo/demo_torch_ops.so": elf()},
+    ),
+    "a requirement that may bring it": Case(
+        "GF201", "warning", ("libcublas.so.12 (of nvidia-cublas-cu12), NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libcublas.so.12"])}, {"demo/ext.so": elf()}, requires=["libdemo-cu12"],
+    ),
+    "torch of another major, not even required": Case(
+        "GF204", "error", ("libcudart.so.12, where 'torch' brings nvidia-cuda-runtime, NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libcudart.so.12", "libc10_cuda.so"])},
+        {"demo/ext.so": elf(needed=["libcudart.so.13", "libc10_cuda.so"])},
+    ),
+    "Python code opens plugins": Case(
+        "GF202", "warning", ("libx.so at demo/lib/libx.so, NEEDED by demo/p.so",),
+        {
+            "demo/lib/libx.so": lib("libx.so"), "demo/p.so": elf(needed=["libx.so", "libelse.so"]),
+            "demo/a.py": b"torch.ops.load_library(path)\n",
+        },
+        {"demo/p.so": elf(needed=["libx.so", "libelse.so"], runpath="$ORIGIN/lib")},
+    ),
+    "out of the environment": Case(
+        "GF303", "warning", ("demo/ext.so: RUNPATH $ORIGIN/../../../../../lib",),
+        {"demo/ext.so": elf(runpath="$ORIGIN/../../../../../lib:$ORIGIN/../../../../lib")},
+        {"demo/ext.so": elf(runpath="$ORIGIN/../../../../lib")},
+    ),
+    "RPATH to other packages": Case(
+        "GF304", "info", (f"demo/ext.so: RPATH {CU13}",),
+        {"demo/ext.so": elf(needed=["libcudart.so.13"], rpath=CU13)},
+        {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13)}, requires=["nvidia-cuda-runtime"],
+    ),
+    "a system folder first": Case(
+        "GF305", "warning",
+        (f"libcudart.so.13 for demo/ext.so: RUNPATH /usr/local/cuda/lib64 before RUNPATH {CU13}",),
+        {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"/usr/local/cuda/lib64:{CU13}")},
+        {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"{CU13}:/usr/local/cuda/lib64")},
+        requires=["nvidia-cuda-runtime"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_rule_speaks_where_it_must_and_nowhere_else(tmp_path: Path, case: Case) -> None:
+    hold(case, tmp_path)
+
+
+def test_wheels_given_together_are_one_environment(tmp_path: Path) -> None:
+    one = wheel(tmp_path, {"a/a.so": elf(needed=["libcudart.so.12"], runpath=CU12)}, requires=BOTH)
+    two = wheel(
+        tmp_path,
+        {"b/b.so": elf(needed=["libcudart.so.13"], runpath=CU13)},
+        name="other-1.0-cp311-cp311-manylinux_2_17_x86_64.whl",
+        requires=BOTH,
+    )
+    assert "GF104" not in {f.code for path in (one, two) for f in audit([path]).findings}
+    found = [f for f in audit([one, two]).findings if f.code == "GF104"]
+    assert [(f.severity, f.wheel) for f in found] == [("warning", two.name)]
+
+
+def test_a_grafted_cudart_is_recognised_by_its_bytes(tmp_path: Path) -> None:
+    cudart = lib("libcudart.so.13", sections={".nv_fatbin": fatbin("sm_80")})
+    own = wheel(
+        tmp_path,
+        {
+            "demo/ext.so": elf(needed=[Path(CUDART).name, "libtorch.so"], runpath="$ORIGIN/../demo.libs"),
+            CUDART: cudart,
+        },
+        requires=["torch"],
+    )
+    runtime = wheel(
+        tmp_path,
+        {"nvidia/cu13/lib/libcudart.so.13": cudart},
+        name="nvidia_cuda_runtime-13.0.96-py3-none-manylinux_2_17_x86_64.whl",
+    )
+    found = {f.code: f for f in audit([own, runtime]).findings if f.wheel == own.name}
+    assert found["GF102"].subject[0] == (
+        f"{CUDART} (byte for byte nvidia/cu13/lib/libcudart.so.13 of {runtime.name}), loaded by demo/ext.so"
+    )
+    assert found["GF108"].severity == "warning"
+
+
+def test_makefiles_and_dead_paths_name_the_sdk(tmp_path: Path) -> None:
+    sdk = "/opt/nvidia/hpc_sdk/Linux_x86_64/22.1/compilers"
+    files = {
+        "demo.libs/libnvc-0a1b2c3d.so": lib("libnvc-0a1b2c3d.so"),
+        "demo/libcore.so": elf(
+            needed=["libnvc-0a1b2c3d.so"], runpath="$ORIGIN/../demo.libs", strings=[f"{sdk}/lib"]
+        ),
+        "demo/demo_makefile": f"CXX = {sdk}/bin/nvc++\nLD = -cuda -gpu=cuda11.5,cc80\n".encode(),
+    }
+    (found,) = [f for f in audit([wheel(tmp_path, files)]).findings if f.code == "GF101"]
+    assert found.subject == (
+        "libnvc-0a1b2c3d.so (NVIDIA HPC SDK 22.1), loaded by libcore.so; "
+        "libnvc.so comes beside it in a link with libcore.so",
+        "demo_makefile asks for nvc++ of the NVIDIA HPC SDK 22.1",
+        "demo_makefile asks for -gpu=cuda11.5,cc80",
+    )

@@ -1,0 +1,89 @@
+"""SARIF 2.1.0: what the standard and GitHub's code scanning demand, and the results whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import unquote, urlparse
+
+import pytest
+from audit_reports import BAD, hold, sample
+
+from gpuforge.audit.report import sarif
+from gpuforge.audit.rules import RULES
+
+LEVELS = {"none", "note", "warning", "error"}
+
+
+def test_the_results() -> None:
+    (run,) = sarif.of(sample())["runs"]
+    for result in run["results"]:
+        del result["ruleIndex"]  # of rules that come and go; another test looks at it
+    hold("report.sarif.json", json.dumps({k: run[k] for k in ("invocations", "results")}, indent=2) + "\n")
+
+
+def test_the_log_and_its_tool() -> None:
+    log = json.loads(sarif.dumps(sample()))
+    assert log["version"] == "2.1.0"
+    assert log["$schema"].endswith("sarif-2.1.0.json")
+    driver = log["runs"][0]["tool"]["driver"]
+    assert driver["name"] == "gpuforge"
+    assert re.fullmatch(r"\d+\.\d+.*", driver["version"])
+    assert urlparse(driver["informationUri"]).scheme == "https"
+    assert len(json.dumps(log)) < 10 << 20  # what GitHub takes
+
+
+def test_the_types_and_choices_of_the_standard() -> None:
+    models = pytest.importorskip("sarif_pydantic", reason="sarif-pydantic is not installed")
+    log = models.Sarif.model_validate(sarif.of(sample()))
+    assert len(log.runs[0].results) == 4
+
+
+def test_each_rule_has_its_page() -> None:
+    rules = sarif.of(sample())["runs"][0]["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == [rule.CODE for rule in RULES]
+    for rule in rules:
+        assert re.fullmatch(r"[A-Z]\w+", rule["name"])
+        assert rule["shortDescription"]["text"]
+        assert rule["fullDescription"]["text"].endswith(".")
+        assert len(rule["fullDescription"]["text"]) < 1024
+        assert rule["help"]["markdown"]
+        assert "**" not in rule["help"]["text"]
+        assert urlparse(rule["helpUri"]).fragment == rule["id"]
+        assert rule["defaultConfiguration"]["level"] in LEVELS
+    assert "\n\n**Remedy:** Compile" in rules[0]["help"]["markdown"]
+    assert "\n\nRemedy: Compile" in rules[0]["help"]["text"]
+
+
+def test_every_result_says_which_rule_where_and_whether_it_was_accepted() -> None:
+    (run,) = sarif.of(sample())["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [len(r["suppressions"]) for r in run["results"]] == [0, 0, 0, 1]
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in LEVELS
+        assert result["message"]["text"]
+        for location in result["locations"]:
+            uri = location["physicalLocation"]["artifactLocation"]["uri"]
+            assert re.fullmatch(r"[!-~]+", uri)
+            assert unquote(uri).startswith(BAD)
+            assert location["physicalLocation"]["region"]["startLine"] == 1
+        (fingerprint,) = result["partialFingerprints"].values()
+        assert re.fullmatch(r"[0-9a-f]{64}", fingerprint)
+
+
+def test_the_same_cause_keeps_its_fingerprint_in_the_next_build() -> None:
+    first = sample()
+    second = sample()
+    renamed = [f.subject[0].replace("fb1a2b9f", "00112233") for f in second.findings[:1]]
+    for finding, subject in zip(second.findings, renamed, strict=False):
+        object.__setattr__(finding, "subject", (subject, *finding.subject[1:]))
+        object.__setattr__(finding, "wheel", finding.wheel.replace("1.0", "1.1"))
+    one, two = (sarif.of(r)["runs"][0]["results"][0]["partialFingerprints"] for r in (first, second))
+    assert one == two
+
+
+def test_without_accepted_findings_no_result_speaks_of_it() -> None:
+    report = sample()
+    object.__setattr__(report.wheels[0], "ignored", ())
+    assert all("suppressions" not in r for r in sarif.of(report)["runs"][0]["results"])

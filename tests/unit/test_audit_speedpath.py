@@ -1,0 +1,182 @@
+"""What makes reading fast must not change what is read: one pass, searching in C, threads, our own zip directory."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import lz4.block
+import pytest
+import zstandard
+from audit_samples import elf, fatbin, wheel
+
+from gpuforge.audit import search
+from gpuforge.audit.cubin import toolkit
+from gpuforge.audit.fatbin import STATIC_CUDART, Scanner
+from gpuforge.audit.inflate import Archive
+from gpuforge.audit.inputs import Input
+from gpuforge.audit.model import Entry, MalformedError, WheelFacts
+from gpuforge.audit.scan import may_be_binary, scan
+from gpuforge.audit.source import MissedError, Window
+from gpuforge.audit.wheel import read, read_all
+from gpuforge.audit.zipdir import Member
+
+
+@pytest.mark.parametrize("size", [10, 1000, search._LARGE + 1000])
+@pytest.mark.parametrize("word", [b"magic", b"\x50\xed\x55\xba\x01\0\x10\0"])
+def test_find_finds_what_bytes_find_does(size: int, word: bytes) -> None:
+    for place in (0, size // 2, size - 1):
+        data = bytes(place) + word + bytes(size - place)
+        for start in (0, 1, place, place + 1):
+            assert search.find(data, word, start) == data.find(word, start)
+    assert search.find(bytes(size), word) == -1
+
+
+def test_find_works_where_the_c_library_has_no_memmem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_memmem", lambda: None)
+    assert search.find(bytes(search._LARGE) + b"magic", b"magic") == search._LARGE
+
+
+def test_a_window_reads_across_its_pieces() -> None:
+    window = Window(100)
+    window.add(10, [b"abc", b"defgh"])
+    window.add(18, [b"ij"])
+    assert window.read(11, 8) == b"bcdefghi"
+    assert window.has(10, 20)
+    assert not window.has(9, 12)
+    assert not window.has(19, 21)
+    with pytest.raises(MissedError):
+        window.read(15, 10)
+
+
+class Counting(Archive):
+    """An archive of one file that counts how often it is read, in chunks of a given size."""
+
+    def __init__(self, data: bytes, chunk: int) -> None:
+        self.data_, self.chunk, self.passes = data, chunk, 0
+
+    def chunks(self, member: Member) -> Iterator[bytes]:
+        self.passes += 1
+        for start in range(0, len(self.data_), self.chunk):
+            yield self.data_[start : start + self.chunk]
+
+
+@pytest.mark.parametrize("chunk", [50_000, 1 << 20])
+def test_one_pass_suffices_wherever_the_linker_puts_names(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuforge.audit.scan._HEAD", 8192)
+    symbols = bytes(3_000_000)  # LLD puts them before the sections' names, and their names behind
+    data = elf(
+        soname="libx.so.1",
+        needed=["libc.so.6"],
+        sections={
+            ".comment": b"LLD 19\0",
+            ".symtab": symbols,
+            ".nv_fatbin": fatbin("sm_80"),
+            ".strtab": symbols,
+        },
+    )
+    archive = Counting(data, chunk)
+    found = scan(archive, Member("libx.so", len(data), len(data), 0, 0, 0), "w.whl")
+    assert found.object is not None
+    assert found.object.soname == "libx.so.1"
+    assert found.object.containers[0].section == ".nv_fatbin"
+    assert archive.passes == 1
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20, 23])
+def test_what_lies_across_two_chunks_is_found(cut: int) -> None:
+    code = fatbin("sm_90")
+    data = bytes(100_000) + STATIC_CUDART + bytes(70_000) + code
+    for place in (100_000 + cut, len(data) - len(code) + min(cut, 7)):
+        scanner = Scanner(len(data))
+        scanner.feed(0, data[:place])
+        scanner.feed(place, data[place:])
+        scanner.finish()
+        assert scanner.static_cudart
+        assert [c.offset for c in scanner.containers] == [len(data) - len(code)]
+
+
+def test_text_is_not_looked_into() -> None:
+    assert not may_be_binary("torch/include/ATen/ATen.h")
+    assert all(
+        may_be_binary(name) for name in ("a.so", "a.so.1", "bin/nrniv-core", "a.fatbin", "a.ptx", "a.bin")
+    )
+
+
+def test_the_directory_is_what_zipfile_reads(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("folder/", b"")
+        archive.writestr("plain.txt", b"x" * 1000, zipfile.ZIP_DEFLATED)
+        archive.writestr("größe.txt", b"y")
+        with archive.open("large", "w", force_zip64=True) as stream:
+            stream.write(b"z" * 70_000)
+        archive.comment = b"a comment"
+    for prefix in (b"", b"#!/bin/sh\n"):
+        path.write_bytes(prefix + path.read_bytes())
+        with zipfile.ZipFile(path) as peer, Archive(path) as ours:
+            assert [(m.name, m.size, m.packed, m.method, m.crc, m.header) for m in ours.members] == [
+                (i.filename, i.file_size, i.compress_size, i.compress_type, i.CRC, i.header_offset)
+                for i in peer.infolist()
+                if not i.is_dir()
+            ]
+            assert [ours.data(m) for m in ours.members] == [peer.read(m.name) for m in ours.members]
+
+
+def test_a_damaged_directory_is_one_clear_error(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {"demo/a.so": elf()})
+    data = path.read_bytes()
+    start = data.index(b"PK\x01\x02")
+    for place in range(start, len(data)):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :])
+        try:
+            read(path)
+        except MalformedError as error:
+            assert error.diagnostics[0].message  # noqa: PT017 - either outcome is right
+
+
+def test_threads_read_what_one_job_reads_in_the_order_given(tmp_path: Path) -> None:
+    paths = []
+    for number in range(6):
+        (tmp_path / str(number)).mkdir()
+        files = {f"demo/{n}.so": elf(soname=f"lib{number}{n}.so") for n in range(number)}
+        paths.append(wheel(tmp_path / str(number), files, name=f"demo{number}-1.0-py3-none-linux_x86_64.whl"))
+    broken = tmp_path / "broken.whl"
+    broken.write_bytes(b"PK")
+    given = [Input.of(path) for path in (*paths[:3], broken, tmp_path / "absent.whl", *paths[3:])]
+    one, several = list(read_all(given)), list(read_all(given, jobs=3))
+    assert [w for w in several if isinstance(w, WheelFacts)] == [w for w in one if isinstance(w, WheelFacts)]
+    assert [type(w) for w in several] == [type(w) for w in one]
+    assert isinstance(several[3], MalformedError)
+    assert isinstance(several[4], FileNotFoundError)
+
+
+def _cubin(kind: int, content: bytes) -> bytes:
+    header = bytearray(64)
+    header[:9] = b"\x7fELF\x02\x01\x01\x33\x07"
+    struct.pack_into("<Q", header, 40, 64 + len(content))
+    struct.pack_into("<HH", header, 58, 64, 1)
+    return bytes(header) + content + struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, 64, len(content), 0, 0, 4, 0)
+
+
+API = _cubin(0x70000000, b"\x04\x2f\x08\0" + bytes(8) + b"\x04\x37\x04\0" + struct.pack("<I", 129))
+NOTE = _cubin(7, b"NVIDIA Corp\0ptxas\0Cuda compilation tools, release 13.0, V13.0.88\0")
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"), [(API, "12.9"), (NOTE, "13.0"), (_cubin(1, bytes(64)), ""), (b"no ELF", "")]
+)
+def test_a_cubin_says_which_toolkit_wrote_it(image: bytes, expected: str) -> None:
+    plain = Entry("cubin", "sm_90", "", len(image), len(image))
+    assert toolkit(plain, image) == expected
+    for compression, packed in (
+        ("lz4", lz4.block.compress(image, store_size=False)),
+        ("zstd", zstandard.ZstdCompressor().compress(image)),
+    ):
+        entry = Entry("cubin", "sm_90", "", len(image), len(packed), compression)  # type: ignore[arg-type]
+        assert toolkit(entry, packed) == (expected if len(image) >= 64 else "")
+        assert toolkit(entry, packed[:5]) == ""
