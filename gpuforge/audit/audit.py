@@ -84,20 +84,22 @@ def audit(
     *,
     manifest: ManifestFile | None = None,
     cuda: str | None = None,
+    expect: str | None = None,
     ignore: Iterable[Acceptance] = (),
     jobs: int = 1,
 ) -> Report:
     """Audit wheels, and what is taken for such (see `inputs`), together: one may provide what another needs.
 
     With a manifest, what it promises is judged too: for the toolkit `cuda`, the key of its table, or for its
-    only one. `jobs` threads read members at the same time. What cannot be read becomes a problem of the
-    report, and the rest goes on. Raises UsageError for a `cuda` that the manifest does not have.
+    only one. Without one, `expect` says which architectures should be there ("80,90a,120+ptx"). `jobs` threads
+    read members at the same time. What cannot be read becomes a problem of the report, and the rest goes on.
+    Raises UsageError for a `cuda` that the manifest does not have, and for an `expect` that is not understood.
     """
     promised = None
-    if manifest:
-        from gpuforge.audit import intent  # noqa: PLC0415  only a manifest needs it
+    if manifest or expect:
+        from gpuforge.audit import intent  # noqa: PLC0415  only promises need it
 
-        promised = intent.of(manifest, cuda)
+        promised = intent.of(manifest, cuda) if manifest else intent.expecting(expect or "")
     accepted: list[Acceptance] = [*ignore]
     if manifest:
         accepted += [Ignore(i.rule, i.reason, i.file) for i in manifest.manifest.audit.ignore]
@@ -140,7 +142,7 @@ def _report(
         else:
             ignored.append(Ignored(finding, reason))
     findings = _by_cause(kept)
-    proofs = proof.proofs(graph, held, findings)
+    proofs = proof.proofs(graph, held, (*findings, *(each.finding for each in ignored)))
     if not inputs.judged("GF201", held.form):  # then nobody asked who provides what it needs
         proofs = tuple(p for p in proofs if p.topic != "providers")
     return WheelReport(held, findings, tuple(ignored), proofs)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import tomli
 from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
@@ -141,7 +141,8 @@ def _brought(requirement: Requirement, line: str, extra: str, loader: str, depth
     yield Declared(name, line, extra, loader, cuda)
     if not depth:
         return
-    for text in (*(text for row in rows for text in row["brings"]), *_requires().get(name, ())):
+    of_library = _requires().get(name, ()) if name.startswith("nvidia-") else ()
+    for text in (*(text for row in rows for text in row["brings"]), *of_library):
         yield from _brought(Requirement(text), line, extra, loader, depth - 1)
 
 
@@ -183,7 +184,7 @@ def _named(wanted: SpecifierSet) -> Iterator[Version]:
 
 @cache
 def _tables() -> dict[str, Any]:
-    return tomllib.loads((files("gpuforge.audit") / "data" / "carriers.toml").read_text(encoding="utf-8"))
+    return tomli.loads((files("gpuforge.audit") / "data" / "carriers.toml").read_text(encoding="utf-8"))
 
 
 @cache

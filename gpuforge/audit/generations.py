@@ -7,13 +7,13 @@ Rules of compatibility: CUDA C++ programming guide, "Binary Compatibility", "PTX
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
+import tomli
 from packaging.version import Version
 
 from gpuforge.audit.model import Container, DeviceCode, Entry
@@ -62,7 +62,7 @@ class Reach:
 def generations(machine: str = "") -> tuple[Generation, ...]:
     """Return the generations that can be in a machine ("x86_64"), or all of them, oldest first."""
     text = (files("gpuforge.audit") / "data" / "generations.toml").read_text(encoding="utf-8")
-    rows = tomllib.loads(text)["generation"]
+    rows = tomli.loads(text)["generation"]
     held = (Generation(r["capability"], r["name"], tuple(r.get("machines", ()))) for r in rows)
     return tuple(g for g in held if not machine or not g.machines or machine in g.machines)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import tomllib
 from functools import cache
 from importlib.resources import files
+
+import tomli
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
@@ -52,7 +53,7 @@ def sha256(wheel: WheelFacts, file: str) -> str:
 
 @cache
 def _known() -> dict[str, str]:
-    rows = tomllib.loads((files("gpuforge.audit") / "data" / "known.toml").read_text(encoding="utf-8"))[
+    rows = tomli.loads((files("gpuforge.audit") / "data" / "known.toml").read_text(encoding="utf-8"))[
         "library"
     ]
     return {row["sha256"]: f"{row['soname']} of {row['package']} {row['version']}" for row in rows}

@@ -20,8 +20,8 @@ _SOURCES = {
 
 
 def proofs(graph: LinkGraph, wheel: WheelFacts, findings: tuple[Finding, ...]) -> tuple[Proof, ...]:
-    """List what holds of a wheel, given its findings."""
-    codes = {f.code for f in findings if f.severity != "info"}
+    """List what holds of a wheel, given all its findings: those that are accepted count too."""
+    codes = {f.code for f in findings if f.severity != "info" or f.code == "GF205"}
     found = [*_providers(graph, wheel, codes), *_device(wheel, graph, codes), *_platform(wheel, codes)]
     found += _roles(graph, wheel, codes)
     found += _kernels(wheel, codes)
@@ -29,7 +29,9 @@ def proofs(graph: LinkGraph, wheel: WheelFacts, findings: tuple[Finding, ...]) -
 
 
 def _providers(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
-    if codes & {"GF201", "GF202", "GF203", "GF204"} or not any(o.links for o in wheel.objects):
+    if codes & {"GF201", "GF202", "GF203", "GF204", "GF205", "GF302"} or not any(
+        o.links for o in wheel.objects
+    ):
         return
     edges = graph.of(wheel)
     sources: dict[str, set[str]] = {}

@@ -44,7 +44,16 @@ _FAILING: dict[str, tuple[str, ...]] = {"error": ("error",), "warning": ("error"
     metavar="FILE",
     help="Judge what this gpuforge.toml promises too: roles, architectures, kernel sets.",
 )
-@click.option("--cuda", metavar="KEY", help="Which [cuda.KEY] of the manifest the wheels were built with.")
+@click.option(
+    "--cuda",
+    metavar="KEY",
+    help="Which [cuda.KEY] of the manifest the wheels were built with, if their names do not say it.",
+)
+@click.option(
+    "--expect",
+    metavar="80,90a,120+ptx",
+    help="Which GPU architectures should be in the wheels, where no manifest says it.",
+)
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning"]),
@@ -88,6 +97,7 @@ def command(
     show_gpus: bool,
     manifest: Path | None,
     cuda: str | None,
+    expect: str | None,
     fail_on: Literal["error", "warning"],
     ignore: tuple[str, ...],
     known: Path | None,
@@ -108,12 +118,16 @@ def command(
         raise click.UsageError("--cuda names a table of the manifest: give --manifest too")
     if (show_tree or show_gpus) and form not in {"text", "markdown"}:
         raise click.UsageError("--tree and --gpus are for text and markdown; json has all of it without them")
+    if expect and manifest:
+        raise click.UsageError("--expect is for wheels without a manifest: the manifest says what to expect")
     accepted = [_ignored(option) for option in ignore]
     base = baseline.read(known) if known else None
+    source = _load(manifest) if manifest else None
     report = audit(
         wheels,
-        manifest=_load(manifest) if manifest else None,
-        cuda=cuda,
+        manifest=source,
+        cuda=cuda or (_cuda_of(source, wheels) if source else None),
+        expect=expect,
         ignore=[*accepted, *([base] if base else [])],
         jobs=jobs,
     )
@@ -179,6 +193,19 @@ def _load(manifest: Path) -> ManifestFile:
     from gpuforge.manifest.load import load
 
     return load(manifest)
+
+
+def _cuda_of(source: ManifestFile, wheels: Sequence[Path]) -> str | None:
+    """Return the manifest's only toolkit of the major that all wheels' names end in (`name_cu13-…`, `1.0+cu13`)."""
+    versions = source.manifest.cuda.versions
+    if len(versions) == 1:
+        return None
+    majors = {match[1] if (match := re.match(r".*?[_+]cu(\d+)-", path.name)) else "" for path in wheels}
+    keys = [key for key, table in versions.items() if {table.toolkit.partition(".")[0]} == majors]
+    if len(keys) == 1:
+        return keys[0]
+    say(f"note: architectures are not judged: say --cuda {' or '.join(versions)}")
+    return None
 
 
 def _ignored(option: str) -> Ignore:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, Protocol
 
+import tomli
 from packaging.version import Version
 
 from gpuforge.errors import UsageError
@@ -56,7 +56,7 @@ class Problem:
 
 def load(name: str) -> dict[str, Any]:
     """Return one of the data files beside this module."""
-    return tomllib.loads((files("gpuforge.toolkits") / "data" / name).read_text(encoding="utf-8"))
+    return tomli.loads((files("gpuforge.toolkits") / "data" / name).read_text(encoding="utf-8"))
 
 
 @cache

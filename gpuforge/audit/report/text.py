@@ -90,7 +90,7 @@ def _show_wheel(held: WheelReport, console: Console) -> None:
 
 
 def _size(facts: WheelFacts) -> str:
-    parts = [f"{facts.size / 1e6:.1f} MB"]
+    parts = [f"{facts.size / 1e6:.1f} MB" if facts.size >= 1e6 else f"{facts.size / 1e3:.1f} kB"]
     parts += [f"{len(facts.objects)} ELF file{'s' * (len(facts.objects) != 1)}"] if facts.objects else []
     parts += [f"GPU code in {len(facts.device)}"] if facts.device else []
     return ", ".join(parts)

@@ -23,7 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         return
     for wheel in graph.wheels:
         own = list(own_code(wheel))
-        if not own:
+        if not own and (intent.kernel_sets or not intent.source_sets):  # sources are compiled elsewhere
             yield _nothing(wheel)
         for code in own:
             judged = [c for c in code.containers if c.cubins]
@@ -74,7 +74,7 @@ def _lacking(wheel: WheelFacts, code: DeviceCode, arch: str, lacking: int, total
         wheel.name,
         files=(code.file,),
         subject=(f"{code.file}: {count} with {arch}",),
-        message="architectures that the manifest declares are not embedded: such a GPU runs these kernels by JIT from "
+        message="architectures that are declared are not embedded: such a GPU runs these kernels by JIT from "
         "PTX, or not at all",
         remedy="see that the build passes the declared architectures on (CMAKE_CUDA_ARCHITECTURES), or declare those "
         "that it has",
@@ -88,6 +88,6 @@ def _nothing(wheel: WheelFacts) -> Finding:
         wheel.name,
         files=(),
         subject=("the whole wheel",),
-        message="the manifest declares GPU architectures and the wheel has no GPU code of its own",
+        message="GPU architectures are declared and the wheel has no GPU code of its own",
         remedy="see that the build compiles its kernels, and that the wheel packs them",
     )

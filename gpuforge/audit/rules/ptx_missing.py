@@ -35,7 +35,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         wheel.name,
                         files=(code.file,),
                         subject=(f"{code.file}: {_count(judged, lacking)} with PTX for {arch}",),
-                        message="PTX that the manifest declares is not embedded: GPUs newer than the architectures in "
+                        message="PTX that is declared is not embedded: GPUs newer than the architectures in "
                         "the wheel cannot run these kernels",
                         remedy="compile with -gencode arch=compute_X,code=compute_X too (CMAKE_CUDA_ARCHITECTURES with "
                         "X-virtual)",

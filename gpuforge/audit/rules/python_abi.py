@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+
+import tomli
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
@@ -105,7 +106,7 @@ def _finding(wheel: WheelFacts, found: ElfObject, severity: Severity, subject: s
 def _stable() -> Mapping[str, _Version]:
     text = (files("gpuforge.audit") / "data" / "stable_abi.toml").read_text(encoding="utf-8")
     found: dict[str, _Version] = {}
-    for row in tomllib.loads(text)["version"]:
+    for row in tomli.loads(text)["version"]:
         major, minor = map(int, row["python"].split("."))
         found |= dict.fromkeys(row["names"], (major, minor))
     return found
