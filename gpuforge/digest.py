@@ -56,6 +56,7 @@ def walk(root: Path) -> Iterator[Path]:
 def _entry(root: Path, member: Path) -> tuple[str, str, str]:
     name = member.relative_to(root).as_posix()
     if member.is_symlink():
-        return name, "link", member.readlink().as_posix()
+        target = of_file(member) if member.is_file() else ""
+        return name, "link", f"{member.readlink().as_posix()} {target}".rstrip()
     executable = "exec" if member.stat().st_mode & stat.S_IXUSR else "file"
     return name, executable, of_file(member)

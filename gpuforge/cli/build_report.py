@@ -56,14 +56,14 @@ def show_plan(
     if as_json:
         click.echo(json.dumps(plan_data(plan, selection, verdicts), indent=2))
         return
-    console = _console()
-    console.print(Text(_count(len(plan.cells), "cell"), style="bold"))
+    console = results_console()
+    console.print(Text(count(len(plan.cells), "cell"), style="bold"))
     for cell in plan.cells:
         python = "every Python 3" if cell.python == "3" else f"Python {cell.python}"
         console.print(f"  {cell.id}: {python}, CUDA {cell.toolkit}")
     runs = [name for name, verdict in verdicts.items() if verdict.run]
     console.print()
-    console.print(Text(f"{_count(len(plan.actions), 'action')}, {len(runs)} to run", style="bold"))
+    console.print(Text(f"{count(len(plan.actions), 'action')}, {len(runs)} to run", style="bold"))
     for action in plan.actions:
         verdict = verdicts[action.id]
         mark = Text("run    ", style="yellow") if verdict.run else Text("reuse  ", style="green")
@@ -130,7 +130,7 @@ def result_data(result: Result) -> dict[str, Any]:
 
 def show_result(result: Result, *, image: str | None, explain: bool) -> None:
     """Print the wheels and what was proved of each; then the cells that have none, and why."""
-    console = _console()
+    console = results_console()
     if explain:
         for action in result.plan.actions:
             console.print(Text(action.title))
@@ -146,11 +146,9 @@ def show_result(result: Result, *, image: str | None, explain: bool) -> None:
         Console(stderr=True, highlight=False).print(f"not built: {', '.join(missing)}", style="bold red")
     ran = [r for r in result.outcome.results.values() if r.state in {"done", "failed", "cancelled"}]
     what = (
-        f"{_count(len(ran), 'action')} ran"
-        if ran
-        else "nothing to do: every action's inputs are as they were"
+        f"{count(len(ran), 'action')} ran" if ran else "nothing to do: every action's inputs are as they were"
     )
-    of = _count(len(result.plan.cells), "wheel")
+    of = count(len(result.plan.cells), "wheel")
     console.print(f"{len(result.wheels)} of {of}, {what} ({short_seconds(result.seconds)})")
     if not ran and not explain:
         console.print(Text("  --explain says for each action why", style="dim"))
@@ -188,7 +186,8 @@ def _size(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"
 
 
-def _count(number: int, what: str) -> str:
+def count(number: int, what: str) -> str:
+    """Write a number of things: `1 cell`, `2 cells`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
@@ -201,6 +200,6 @@ def _show_left_out(console: Console, selection: Selection) -> None:
         console.print(Text(f"left out: {', '.join(cells)}: {reason}", style="yellow"))
 
 
-def _console() -> Console:
+def results_console() -> Console:
     """Return a console that wraps for a terminal, and not for a pipe, where others look for whole lines."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)

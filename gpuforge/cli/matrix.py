@@ -15,7 +15,7 @@ from gpuforge.cli.main import say
 from gpuforge.cli.options import selection
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.cell import Cell, LeftOut, Selection, select
-from gpuforge.plan.machine import machine_type
+from gpuforge.plan.machine import impossible, machine_type
 
 # https://docs.github.com/actions/reference/runners/github-hosted-runners
 # https://docs.gitlab.com/ci/runners/hosted_runners/linux
@@ -43,7 +43,7 @@ MOST_JOBS = {"github": 256, "gitlab": 200}
 def command(path: Path, cuda: tuple[str, ...], python: tuple[str, ...], cell: str | None, form: str) -> None:
     """Print the cells of the manifest in PATH (default: here), each with what a CI job needs to build it."""
     file = load(path)
-    chosen = select(file, machine_type(), cuda=cuda, python=python, cell=cell)
+    chosen = possible(file, select(file, machine_type(), cuda=cuda, python=python, cell=cell))
     jobs = [job(file, path, item, "gitlab" if form == "gitlab" else "github") for item in chosen.cells]
     if form == "table":
         table(jobs, chosen)
@@ -60,6 +60,17 @@ def command(path: Path, cuda: tuple[str, ...], python: tuple[str, ...], cell: st
             f"warning: {len(jobs)} jobs, but {form} runs at most {most} of one matrix: use --cuda or --python"
         )
     click.echo(github(jobs) if form == "github" else gitlab(jobs))
+
+
+def possible(file: ManifestFile, chosen: Selection) -> Selection:
+    """Leave out the cells whose toolkit cannot compile for what the manifest asks, with the reason."""
+    reasons: dict[str, str] = {}
+    for name in {item.cuda for item in chosen.cells}:
+        for problem in impossible(file, name, None):
+            reasons.setdefault(name, problem.message)
+    left_out = [LeftOut(item, reasons[item.cuda]) for item in chosen.cells if item.cuda in reasons]
+    cells = tuple(item for item in chosen.cells if item.cuda not in reasons)
+    return Selection(cells, (*chosen.left_out, *left_out))
 
 
 def job(file: ManifestFile, path: Path, cell: Cell, system: str) -> dict[str, Any]:
@@ -115,10 +126,11 @@ def gitlab(jobs: Sequence[dict[str, Any]]) -> str:
 
 def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
     """Print the cells for people, then those left out with the reason."""
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(soft_wrap=False)
+    from gpuforge.cli.build_report import count, results_console
+
+    console = results_console()
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("cell", "python", "CUDA", "GPU architectures", "runner"):
         shown.add_column(heading, overflow="fold", no_wrap=heading == "cell")
@@ -133,7 +145,7 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
         )
     console.print(shown)
     if jobs:
-        console.print(f"\n{len(jobs)} cells; build one with  {jobs[0]['build']}", highlight=False)
+        console.print(f"\n{count(len(jobs), 'cell')}; build one with  {jobs[0]['build']}", highlight=False)
     for reason, cells in by_reason(chosen.left_out).items():
         console.print(f"left out: {reason}: {', '.join(cells)}", style="dim", highlight=False)
 

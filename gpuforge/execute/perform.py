@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from gpuforge import digest
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import ActionError, GpuforgeError
 from gpuforge.execute import failure, locks
@@ -20,7 +21,7 @@ from gpuforge.execute.record import Record
 from gpuforge.execute.runner import Exit, Runner, Source, Task
 from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import reuse
-from gpuforge.plan.action import FileInput
+from gpuforge.plan.action import Action, FileInput
 
 _POLL = 0.1  # seconds between looks at a lock that another process holds
 
@@ -96,7 +97,7 @@ def _run(step: Step, shop: Workshop, reason: str) -> ActionResult:
         end = shop.runner.run(Task(action, inputs, out, log))
         if end.cancelled:
             return ActionResult(action.id, "cancelled", "interrupted", end.seconds, log)
-        error = _judge(step, end, out, log)
+        error = _judge(step, end, out, log) or _changed(action)
         if error:
             return _failed(step, shop, reason, end.seconds, error, end.status)
         shop.store.commit(step.key, out, Record(action.id, end.seconds, now(), action.outputs))
@@ -127,6 +128,18 @@ def _judge(step: Step, end: Exit, out: Path, log: Path) -> Diagnostic | None:
         return failure.of_status(step.action, end.status, failure.tail(log), (out, log.parent))
     missing = [name for name in step.action.outputs if not os.path.lexists(out / name)]
     return failure.of_missing(step.action.id, missing) if missing else None
+
+
+def _changed(action: Action) -> Diagnostic | None:
+    """Say which file differs from what the action's key was made of: its output must not be stored under it."""
+    for value in action.inputs.values():
+        if isinstance(value, FileInput) and value.parts:
+            known = dict(value.parts)
+            for name, now_is in digest.of_each(value.path, [value.path / part for part in known]).items():
+                if known[name] != now_is:
+                    hint = "run the same command again; what is finished is kept"
+                    return Diagnostic(f"{value.path / name} changed while {action.id} ran", hint=hint)
+    return None
 
 
 def _failed(

@@ -110,7 +110,7 @@ def _changes(step: Step, last: Entry) -> Iterator[str]:
     for name in names:
         old, new = last.facts.get(name), step.facts.get(name)
         if old != new and not (name in upstream and old is not None and new is not None):
-            yield _change(name.removeprefix("input "), old, new)
+            yield _change(name.removeprefix("input ").removeprefix("file "), old, new)
 
 
 def _change(name: str, old: str | None, new: str | None) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from gpuforge import digest
 from gpuforge.toolchains.model import Compiler
 
 EPOCH = "315532800"  # 1980-01-01, the earliest time that a ZIP member can have
@@ -26,11 +28,39 @@ _FETCH = frozenset(
         for name in (f"{proxy}_proxy", f"{proxy}_proxy".upper())
     }
 )
+# Of pip's variables, those that change how it fetches, not what.
+_NO_PIP_FACT = (
+    "CERT",
+    "PROXY",
+    "CACHE",
+    "RETRIES",
+    "TIMEOUT",
+    "VERSION_CHECK",
+    "NO_INPUT",
+    "PROGRESS",
+    "TRUSTED",
+    "LOG",
+)
 
 
 def fetch_passes() -> tuple[str, ...]:
     """Return the names of this process's variables that a fetch sees: proxies, CA bundles and pip's own."""
     return tuple(sorted(name for name in os.environ if name in _FETCH or name.startswith("PIP_")))
+
+
+def pip_facts() -> dict[str, str]:
+    """Return what of pip's variables decides on what it fetches, as digests: indexes may hold passwords.
+
+    A file that a variable names (PIP_CONSTRAINT) counts by its content.
+    """
+    facts = {}
+    for name in sorted(os.environ):
+        if not name.startswith("PIP_") or any(word in name for word in _NO_PIP_FACT):
+            continue
+        words = os.environ[name].split()
+        contents = [digest.of_file(Path(word)) for word in words if Path(word).is_file()]
+        facts[name] = digest.of_data([words, contents])
+    return facts
 
 
 def plain() -> dict[str, str]:

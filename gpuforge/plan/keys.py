@@ -10,6 +10,7 @@ from types import MappingProxyType
 from gpuforge import digest
 from gpuforge.plan.action import Action, ActionInput, FileInput
 
+MOST_EXPLAINED = 200  # files of one input whose changes are told one by one
 FORMAT = 1  # raise it when the meaning of what is hashed changes: every stored output is then left alone
 
 
@@ -49,8 +50,8 @@ def keys(actions: Iterable[Action]) -> dict[str, Key]:
 def _key(action: Action, found: Mapping[str, Key]) -> Key:
     facts = dict(action.facts)
     for name, value in action.inputs.items():
-        if isinstance(value, FileInput) and value.parts:
-            facts |= dict(value.parts)
+        if isinstance(value, FileInput) and 0 < len(value.parts) <= MOST_EXPLAINED:
+            facts |= {f"file {part}": identity for part, identity in value.parts}
         else:
             facts[f"input {name}"] = _identity(value, found)
     facts |= {f"env {name}": value for name, value in action.env.items()}

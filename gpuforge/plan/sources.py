@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -28,7 +29,7 @@ LEFT_OUT = frozenset(
         ".nox",
     }
 )
-MOST_EXPLAINED = 200  # files of one input whose changes are told one by one
+_BUILD_FILE = re.compile(r"pyproject\.toml|setup\.(py|cfg)|CMakeLists\.txt|meson\.build|requirements.*\.txt")
 LEFT_OUT_AT_TOP = frozenset({"dist", "build", "wheelhouse"})
 
 
@@ -49,9 +50,9 @@ def host_tree(file: ManifestFile, root: Path) -> FileInput:
 
 
 def build_files(root: Path, tree: FileInput) -> str:
-    """Return the digest of what decides on build requirements: pyproject.toml, setup.py and setup.cfg."""
-    names = ("pyproject.toml", "setup.py", "setup.cfg")
-    return digest.of_files(root, [root / name for name in names if name in (tree.members or ())])
+    """Return the digest of what decides on build requirements: the files at the top that build backends read."""
+    wanted = [name for name in tree.members or () if "/" not in name and _BUILD_FILE.fullmatch(name)]
+    return digest.of_files(root, [root / name for name in wanted])
 
 
 def object_sources(file: ManifestFile, item: Object) -> FileInput:
@@ -59,33 +60,57 @@ def object_sources(file: ManifestFile, item: Object) -> FileInput:
     return _files(file.folder, matches(file, item))
 
 
+def one_source(file: ManifestFile, item: Object, source: str) -> FileInput:
+    """Return what one compilation reads of its object: the source itself, and every header."""
+    headers = {path for pattern in item.headers for path in _glob(file, item, "headers", pattern)}
+    return _files(file.folder, sorted({file.folder / source, *headers}))
+
+
 def matches(file: ManifestFile, item: Object) -> list[Path]:
     """Return the files that an object's `sources` and `headers` match, sorted; raises UsageError for none."""
-    index = file.manifest.objects.index(item)
     found: set[Path] = set()
     for key, patterns in (("sources", item.sources), ("headers", item.headers)):
-        for number, pattern in enumerate(patterns):
-            hits = [path for path in file.folder.glob(pattern) if path.is_file()]
-            if not hits:
-                raise UsageError.of(
-                    f"object {item.name!r}: {pattern!r} matches no file in {file.folder}",
-                    hint="patterns are relative to the manifest's folder; ** crosses folders",
-                    place=file.place("objects", index, key, number),
-                )
-            found.update(hits)
+        for pattern in patterns:
+            found.update(_glob(file, item, key, pattern))
     return sorted(found)
+
+
+def _glob(file: ManifestFile, item: Object, key: str, pattern: str) -> list[Path]:
+    """Return the files that one pattern matches; raises UsageError for none, and for a pattern that is wrong."""
+    patterns = item.headers if key == "headers" else item.sources
+    place = file.place("objects", file.manifest.objects.index(item), key, patterns.index(pattern))
+    try:
+        hits = [path for path in file.folder.glob(pattern) if path.is_file()]
+    except ValueError as error:
+        raise UsageError.of(
+            f"object {item.name!r}: {pattern!r} is no pattern: {error}",
+            hint="** stands for folders and alone between slashes: kernels/**/*.cu",
+            place=place,
+        ) from error
+    if ".." in PurePosixPath(pattern).parts:
+        raise UsageError.of(
+            f"object {item.name!r}: {pattern!r} leads out of the manifest's folder",
+            hint="keep sources below the manifest's folder",
+            place=place,
+        )
+    if not hits:
+        raise UsageError.of(
+            f"object {item.name!r}: {pattern!r} matches no file in {file.folder}",
+            hint="patterns are relative to the manifest's folder; ** crosses folders",
+            place=place,
+        )
+    return hits
 
 
 def compiled(file: ManifestFile, item: Object) -> list[PurePosixPath]:
     """Return the files of an object that are compiled (its `sources`), relative to the manifest's folder."""
-    hits = {path for pattern in item.sources for path in file.folder.glob(pattern) if path.is_file()}
+    hits = {path for pattern in item.sources for path in _glob(file, item, "sources", pattern)}
     return sorted(PurePosixPath(path.relative_to(file.folder).as_posix()) for path in hits)
 
 
 def _files(root: Path, members: Sequence[Path]) -> FileInput:
     parts = digest.of_each(root, members)
-    explained = tuple(parts.items()) if len(parts) <= MOST_EXPLAINED else ()
-    return FileInput(root, digest.of_data(parts), tuple(parts), explained)
+    return FileInput(root, digest.of_data(parts), tuple(parts), tuple(parts.items()))
 
 
 def _tree(root: Path) -> Iterator[Path]:
@@ -96,3 +121,4 @@ def _tree(root: Path) -> Iterator[Path]:
             f for f in folders if f not in LEFT_OUT and f not in top and not f.endswith(".egg-info")
         ]
         yield from (folder / file for file in files if not file.endswith((".pyc", ".pyo")))
+        yield from (folder / sub for sub in folders if (folder / sub).is_symlink())

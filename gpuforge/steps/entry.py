@@ -12,6 +12,7 @@ from types import FrameType
 from gpuforge.errors import GpuforgeError
 
 INTERRUPTED = 130
+INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -29,6 +30,11 @@ def run(main: Callable[[list[str]], None]) -> None:
         said = problem.strerror or str(problem)
         hint = "\n  hint: free some space, or choose another folder" if problem.errno in FULL else ""
         _leave(f"{where}{said}{hint}", 1)
+    except Exception as problem:  # noqa: BLE001  the last resort: a fault of ours, told as one
+        _leave(
+            f"gpuforge itself failed: {type(problem).__name__}: {problem}\n  hint: this is a bug: report it",
+            INTERNAL,
+        )
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

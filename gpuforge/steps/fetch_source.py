@@ -10,6 +10,7 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import requests
 from packaging.requirements import Requirement
@@ -49,9 +50,9 @@ def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
     """
     wanted = Requirement(requirement)
     (pin,) = wanted.specifier
-    index = index_url()
+    index = public(index_url())
     try:
-        with PyPISimple(endpoint=index, session=session()) as client:
+        with PyPISimple(endpoint=index_url(), session=session()) as client:
             page = client.get_project_page(canonicalize_name(wanted.name))
             package = _sdist(page.packages, wanted.name, pin.version, index)
             target = folder / Path(package.filename).name
@@ -69,7 +70,7 @@ def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
         ) from error
     except requests.RequestException as error:
         raise MissingError.of(
-            f"cannot reach the package index {index}: {error}",
+            f"cannot reach the package index {index}: {type(error).__name__}",
             hint="check the network, the proxy and the CA bundle (REQUESTS_CA_BUNDLE, PIP_INDEX_URL)",
         ) from error
     found = digest.of_file(target)
@@ -85,6 +86,12 @@ def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
 def index_url() -> str:
     """Return the package index that pip is set to use."""
     return pip_setting("index-url") or DEFAULT_INDEX
+
+
+def public(url: str) -> str:
+    """Return a URL without the name and password in it, for messages and logs."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def session() -> requests.Session:

@@ -60,9 +60,9 @@ toolchains = ["host"]
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Callable[..., ManifestFile]:
-    """Write the usual recipe, with some text of its manifest replaced or added, and load it."""
+    """Write the usual recipe, with some text of its manifest replaced or added and one more file, and load it."""
 
-    def write(*replace: tuple[str, str], add: str = "") -> ManifestFile:
+    def write(*replace: tuple[str, str], add: str = "", header: str = "") -> ManifestFile:
         folder = tmp_path / "recipe"
         manifest = MANIFEST + add
         for old, new in replace:
@@ -76,6 +76,7 @@ def recipe(tmp_path: Path) -> Callable[..., ManifestFile]:
             "kernels/two.cu": "// two\n",
             "mod/a.cpp": "// a\n",
             "build/junk.o": "left over",
+            **({header: "// another file\n"} if header else {}),
         }.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge import digest
 from gpuforge.errors import MissingError
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
@@ -25,7 +26,7 @@ from gpuforge.execute.memory import MemoryLedger, MemoryRunner, MemoryStore
 from gpuforge.execute.model import ActionResult, Outcome, Step
 from gpuforge.execute.runner import Task
 from gpuforge.execute.store import FolderStore
-from gpuforge.plan.action import Action, ActionInput
+from gpuforge.plan.action import Action, ActionInput, FileInput
 
 
 class Listener:
@@ -479,3 +480,22 @@ def test_a_disk_that_is_full_before_anything_starts_is_one_clear_message(small_d
     outcome = real(small_disk, [step("a")])
     assert outcome.results["a"].error is not None
     assert outcome.results["a"].error.message.startswith("a failed: the disk is full")
+
+
+def test_what_was_edited_while_it_was_built_is_not_stored(tmp_path: Path) -> None:
+    """Its key was made of the old content: storing it would give the new output for the old source for ever."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.c").write_text("old")
+    parts = tuple(digest.of_each(source, [source / "a.c"]).items())
+    read = FileInput(source, "d", ("a.c",), parts)
+    code = f"import sys, pathlib; pathlib.Path({str(source / 'a.c')!r}).write_text('new'); open(sys.argv[1], 'w')"
+    action = Action(
+        "a", "build", "a", (sys.executable, "-c", code, "${out:out}"), inputs={"s": read}, outputs=("out",)
+    )
+    outcome = real(tmp_path, [Step(action, "a".ljust(64, "0"), {})])
+    result = outcome.results["a"]
+    assert result.state == "failed"
+    assert result.error is not None
+    assert result.error.message == f"{source}/a.c changed while a ran"
+    assert not list((tmp_path / "store").glob("*/*/record.json"))

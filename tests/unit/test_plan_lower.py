@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,7 @@ from gpuforge.plan.lower import Plan, lower
 from gpuforge.plan.machine import Machine, unfit_compilers
 
 Recipe = Callable[..., ManifestFile]
+lowering = sys.modules["gpuforge.plan.lower"]
 
 
 def plan_of(file: ManifestFile, machine: Machine, **choice: Iterable[str]) -> Plan:
@@ -37,7 +41,7 @@ def test_kernels_are_compiled_once_per_toolkit_whatever_the_pythons(recipe: Reci
     assert kinds.count("build") == 2 * 2  # Pythons by toolkits
     assert kinds.count("audit") == len(plan.cells) == 4
     compiled = next(
-        action for action in plan.actions if action.id == "cu13.0/kernels/default-kernels/kernels-one.cu"
+        action for action in plan.actions if action.id == "cu13.0/kernels/default-kernels/kernels/one.cu"
     )
     assert compiled.cells == ("cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64")
 
@@ -56,8 +60,7 @@ def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
     (file.folder / "kernels/one.cu").write_text("// changed\n")
     assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
-        "cu13.0/kernels/default-kernels/kernels-one.cu",
-        "cu13.0/kernels/default-kernels/kernels-two.cu",  # it may include the other
+        "cu13.0/kernels/default-kernels/kernels/one.cu",
         "cu13.0/kernels/default-kernels",
         "cp311-cu13.0-x86_64/wheel",
         "cp311-cu13.0-x86_64/audit",
@@ -172,3 +175,134 @@ def test_an_nvcc_outside_the_declared_range_is_refused(recipe: Recipe, machine: 
     assert problem.place
     assert problem.place.line == 12
     assert not list(unfit_compilers(recipe(), "13", machine.toolkits["13"]))
+
+
+def test_a_header_touches_every_kernel_of_its_object(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(
+        ('sources = ["kernels/*.cu"]', 'sources = ["kernels/*.cu"]\nheaders = ["kernels/*.cuh"]'),
+        header="kernels/x.cuh",
+    )
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    (file.folder / "kernels/x.cuh").write_text("// changed\n")
+    touched = changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"]))
+    assert {name for name in touched if name.endswith(".cu")} == {
+        f"cu13.0/kernels/default-kernels/kernels/{name}.cu" for name in ("one", "two")
+    }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("kernels/**.cu", r"'kernels/\*\*\.cu' is no pattern"),
+        ("../recipe/kernels/*.cu", "leads out of the manifest's folder"),
+    ],
+)
+def test_patterns_that_are_wrong(recipe: Recipe, machine: Machine, pattern: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        plan_of(recipe(("kernels/*.cu", pattern)), machine)
+    assert caught.value.diagnostics[0].place
+
+
+def test_two_sources_of_one_module_name_are_refused(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(('sources = ["kernels/*.cu"]', 'sources = ["kernels/*.cu", "one.cu"]'), header="one.cu")
+    with pytest.raises(UsageError, match=r"kernels/one\.cu and one\.cu would both give the module 'one'"):
+        plan_of(file, machine)
+
+
+@pytest.mark.parametrize("naming", ["plain", "suffix", "local"])
+def test_wheels_that_would_overwrite_each_other_are_refused(
+    recipe: Recipe, machine: Machine, naming: str
+) -> None:
+    second = "12" if naming == "plain" else "13.1"
+    file = recipe(
+        ("[cuda.12]\n", f'[cuda."{second}"]\n'),
+        ('toolkit = "12.4"', f'toolkit = "{second}"' if "." in second else 'toolkit = "12.4"'),
+        add=f'\n[wheel]\nnaming = ["{naming}"]\n',
+    )
+    machine = replace(machine, toolkits={**machine.toolkits, second: machine.toolkits["13"]})
+    with pytest.raises(UsageError, match="would have the same file name"):
+        plan_of(file, machine)
+    assert plan_of(file, machine, cuda=["13.0"]).cells
+
+
+def test_a_file_named_like_a_fact_is_in_the_key(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(header="command")
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    (file.folder / "command").write_text("changed\n")
+    assert "cp311-cu13.0-x86_64/host-build" in changed(
+        before, plan_of(file, machine, cuda=["13"], python=["3.11"])
+    )
+
+
+def test_links_are_sources_and_count_by_what_they_lead_to(recipe: Recipe, machine: Machine) -> None:
+    file = recipe()
+    (file.folder / "linked").symlink_to("src")
+    outside = file.folder.with_name("outside.h")
+    outside.write_text("one")
+    (file.folder / "src/outside.h").symlink_to(outside)
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    host = next(action for action in before.actions if action.kind == "build")
+    assert host.inputs["source"].members == ("linked", "pyproject.toml", "src/core.cpp", "src/outside.h")  # type: ignore[union-attr]
+    outside.write_text("two")
+    assert "cp311-cu13.0-x86_64/host-build" in changed(
+        before, plan_of(file, machine, cuda=["13"], python=["3.11"])
+    )
+
+
+def test_pip_constraints_are_in_the_key_and_passwords_are_not(
+    recipe: Recipe, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = recipe()
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("cmake<4")
+    monkeypatch.setenv("PIP_CONSTRAINT", str(constraints))
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://user:secret@example.org/simple")
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    constraints.write_text("cmake<5")
+    assert "py3.11/requirements" in changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"]))
+    assert "secret" not in str(keys(before.actions))
+
+
+def test_a_new_auditwheel_repairs_again(
+    recipe: Recipe, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = recipe()
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    real = lowering.version
+    monkeypatch.setattr(lowering, "version", lambda name: "99" if name == "auditwheel" else real(name))
+    assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
+        "cp311-cu13.0-x86_64/wheel",
+        "cp311-cu13.0-x86_64/audit",
+    }
+
+
+@pytest.mark.parametrize("program", lowering._PROGRAMS)
+def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> None:
+    root = Path(lowering.__file__).parent.parent
+    seen: set[str] = set()
+    todo = [f"steps/{program}.py"]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo += imported(root, name)
+    plumbing = {"__init__.py", "errors.py", "diagnostics.py", "digest.py", "steps/entry.py"}
+    plumbing |= {f"{folder}/__init__.py" for folder in ("steps", "package", "toolkits")}
+    covered = lowering._PROGRAMS[program]
+    missing = {n for n in seen - plumbing if not any(n == c or n.startswith(f"{c}/") for c in covered)}
+    assert missing == set()
+
+
+def imported(root: Path, name: str) -> list[str]:
+    """The files of gpuforge that one of its files imports."""
+    found = []
+    for node in ast.walk(ast.parse((root / name).read_text())):
+        modules = []
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gpuforge"):
+            modules = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names if alias.name.startswith("gpuforge")]
+        for module in modules:
+            path = "/".join(module.split(".")[1:])
+            found += [p for p in (f"{path}.py", f"{path}/__init__.py") if path and (root / p).is_file()]
+    return found
