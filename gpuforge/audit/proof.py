@@ -14,6 +14,7 @@ _SOURCES = {
     "wheel": "in the wheel",
     "sibling": "in a wheel beside it",
     "package": "of other packages",
+    "machine": 'of the CUDA that the machine has (linkage = "system")',
     "system": "of the system",
     "driver": "of the driver",
 }
@@ -37,7 +38,8 @@ def _providers(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator
     sources: dict[str, set[str]] = {}
     packages: dict[str, dict[str, None]] = {}
     for edge in edges:
-        sources.setdefault(edge.provider.source, set()).add(edge.needed)
+        found = edge.route or edge.preload or edge.provider.source != "package"
+        sources.setdefault(edge.provider.source if found else "machine", set()).add(edge.needed)
         if edge.provider.source == "package" and edge.route:
             packages.setdefault(_provided(edge), {})[edge.needed] = None
     counts = [f"{len(sources[source])} {words}" for source, words in _SOURCES.items() if source in sources]

@@ -25,6 +25,7 @@ from gpuforge.execute.model import Outcome, Step
 from gpuforge.execute.store import FolderStore, Store
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import load
+from gpuforge.package import archive, variants
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower import Plan, lower
@@ -72,7 +73,7 @@ def command(
     cache = cache_dir()
     store, ledger = FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl")
     project = str(file.path)
-    wanted = {end.action for end in plan.wheels.values()}
+    wanted = {end.action for ends in (plan.wheels, plan.reports) for end in ends.values()}
     judged = verdicts(steps, store=store, ledger=ledger, project=project, wanted=wanted)
     if dry_run:
         show_plan(plan, chosen, judged, explain=explain, as_json=as_json)
@@ -115,7 +116,7 @@ def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, d
     by_id = {step.action.id: step for step in steps}
     wheels = []
     for cell, end in plan.wheels.items():
-        if not is_done(outcome, plan.reports[cell].action):
+        if not (is_done(outcome, plan.reports[cell].action) and is_done(outcome, end.action)):
             continue
         stored = store.get(by_id[end.action].key)
         proof = store.get(by_id[plan.reports[cell].action].key)
@@ -124,7 +125,15 @@ def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, d
         (source,) = stored.path(end.output).glob("*.whl")
         report = json.loads(proof.path(plan.reports[cell].output).read_bytes())
         wheels.append(put(source, dist, cell, report))
+    put_index(dist, [wheel.path.name for wheel in wheels])
     return wheels
+
+
+def put_index(dist: Path, names: Sequence[str]) -> None:
+    """Write the index of each release that has a variant wheel among `names`, of all its variant wheels in `dist`."""
+    releases = {release for name in names if (release := variants.release_of(name))}
+    for name, text in variants.index(dist, releases).items():
+        archive.write_text(dist / name, text)
 
 
 def put(source: Path, dist: Path, cell: str, report: dict[str, Any]) -> Wheel:

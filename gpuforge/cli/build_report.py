@@ -140,7 +140,11 @@ def show_result(result: Result, *, image: str | None, explain: bool) -> None:
         _show_wheel(console, wheel, image)
     _show_left_out(console, result.selection)
     missing = [
-        c.id for c in result.plan.cells if not is_done(result.outcome, result.plan.reports[c.id].action)
+        c.id
+        for c in result.plan.cells
+        if not all(
+            is_done(result.outcome, ends[c.id].action) for ends in (result.plan.wheels, result.plan.reports)
+        )
     ]
     if missing:
         Console(stderr=True, highlight=False).print(f"not built: {', '.join(missing)}", style="bold red")

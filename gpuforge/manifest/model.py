@@ -29,6 +29,7 @@ from gpuforge.manifest.forms import Distinct
 Role = Literal["host-only", "user-compiled", "fallback"]
 Compiler = Literal["g++", "clang++", "nvcc", "nvc++", "nvrtc", "opencl", "halide", "iree"]
 Linkage = Literal["pip", "bundle", "system", "static"]
+Requires = Literal["always", "extra"]
 Provider = Literal["image", "system", "pypi", "debian", "redist"]
 Naming = Literal["suffix", "local", "variant", "plain"]
 
@@ -199,7 +200,10 @@ class Cuda(Table):
     linkage: Linkage = Field(default="pip", examples=["pip"])
     """Where CUDA's libraries come from at run time: `pip` declares NVIDIA's wheels as dependencies,
     `bundle` copies the libraries into the wheel, `system` uses what the machine has, `static` links them
-    in."""
+    in. [Linkage](linkage.md) compares them."""
+    requires: Requires = Field(default="always", examples=["extra"])
+    """How the wheel declares NVIDIA's wheels (`linkage = "pip"` only): `always`, or by an `extra` named for the CUDA
+    major. Then `pip install name[cuda12]` brings them, and `name[cuda12-local]` says that the machine has them."""
     libraries: Annotated[tuple[forms.Library, ...], Distinct] = Field(default=(), examples=[["cufft"]])
     """Toolkit libraries that the build needs besides the runtime."""
     versions: Mapping[str, CudaVersion] = Field(default={}, alias="<version>")

@@ -42,7 +42,7 @@ Raw = Mapping[str, Any]
 
 def problems(data: Raw, folder: Path) -> Iterator[Problem]:
     """Yield every broken relation in the parsed TOML; values of a wrong type are left to the model."""
-    for check in (_python, _import_name, _toolkits, _objects, _object_names):
+    for check in (_python, _import_name, _toolkits, _linkage, _objects, _object_names):
         yield from check(data)
     yield from _folders(data, folder)
     yield from _nul_characters(data)
@@ -117,6 +117,18 @@ def _toolkits(data: Raw) -> Iterator[Problem]:
                 "keep one of the two tables",
             )
         owners.setdefault(toolkit, key)
+
+
+def _linkage(data: Raw) -> Iterator[Problem]:
+    cuda = _table(data, "cuda")
+    linkage = cuda.get("linkage", "pip")
+    if "requires" in cuda and isinstance(linkage, str) and linkage in {"bundle", "system", "static"}:
+        yield Problem(
+            ("cuda", "requires"),
+            f'[cuda] `requires` goes with linkage = "pip", and not with {quote(linkage)}, which declares no packages',
+            'remove it, or choose linkage = "pip"',
+            at_key=True,
+        )
 
 
 def _objects(data: Raw) -> Iterator[Problem]:

@@ -79,6 +79,12 @@ def write(tree: Path, wheel: Path, *, epoch: int | None = None, compress: bool =
                 _add(bundle, tree / name, name, date, compress=compress)
 
 
+def write_text(file: Path, text: str) -> None:
+    """Write a text file that appears whole or not at all; raises ActionError when the disk is full."""
+    with disk_errors(file), _appearing(file) as stream:
+        stream.write(text.encode())
+
+
 def dist_info(tree: Path) -> Path:
     """Return the one `*.dist-info` folder at the top of an unpacked wheel; raises ActionError."""
     found = sorted(path for path in tree.glob("*.dist-info") if path.is_dir())

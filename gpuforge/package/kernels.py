@@ -16,6 +16,7 @@ from gpuforge.package import archive
 
 SCHEMA = 1
 RECIPE = "recipe.json"
+GUARD = "guard.py"  # of the runtime's files the one that has its own place in a wheel
 HOME = "_gpuforge"  # the folder in the package that the runtime looks in, and lies in itself
 _BUILD_PATH = re.compile(r"(?:^|[=,:]|^-[A-Za-z]+)(?:/|~/)")  # "/x", "-I/x", "--opt=/x"
 _PLACES = ("{compiler}", "{sources}", "{output}")
@@ -147,7 +148,9 @@ def embed(tree: Path, package: str, packed: Sequence[Path], runtime: Path) -> li
             f"the wheel has a folder {home.relative_to(tree)} already",
             hint=f"{HOME} is where the runtime goes: have the build leave it out",
         )
-    modules = sorted(path for path in runtime.rglob("*.py") if "__pycache__" not in path.parts)
+    modules = sorted(
+        path for path in runtime.rglob("*.py") if "__pycache__" not in path.parts and path.name != GUARD
+    )
     for source, base in [
         *((m, runtime) for m in modules),
         *((f, p) for p in packed for f in archive.files(p)),
@@ -207,14 +210,25 @@ def _check_argv(name: str, recipe: Recipe) -> None:
             )
 
 
-def _package_folder(tree: Path, package: str) -> Path:
+def find_package(tree: Path, package: str) -> Path | None:
+    """Return the folder of an import package ("saxpy", "a.b") in an unpacked wheel, None if it has none."""
     below = Path(*package.split("."))
-    roots = [tree, *sorted(tree.glob("*.data/platlib")), *sorted(tree.glob("*.data/purelib"))]
-    for root in roots:
-        if (root / below).is_dir():
-            return root / below
+    return next((root / below for root in _roots(tree) if (root / below).is_dir()), None)
+
+
+def _roots(tree: Path) -> list[Path]:
+    return [tree, *sorted(tree.glob("*.data/platlib")), *sorted(tree.glob("*.data/purelib"))]
+
+
+def _package_folder(tree: Path, package: str) -> Path:
+    found = find_package(tree, package)
+    if found is not None:
+        return found
     there = {
-        path.name for root in roots for path in root.iterdir() if path.is_dir() and path.name.isidentifier()
+        path.name
+        for root in _roots(tree)
+        for path in root.iterdir()
+        if path.is_dir() and path.name.isidentifier()
     }
     raise ActionError.of(
         f"the wheel has no package {package!r} to put the kernels in",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.parser import BytesHeaderParser
 from pathlib import Path
 
@@ -62,19 +62,23 @@ def requirement_for(package: str, linked: str) -> Requirement:
     return Requirement(f"{package}>={version.major}.{version.minor},<{version.major + 1}")
 
 
-def require(text: bytes, linked: Mapping[str, str | None]) -> tuple[bytes, list[str]]:
+def require(
+    text: bytes, linked: Mapping[str, str | None], *, extra: str | None = None
+) -> tuple[bytes, list[str]]:
     """Add a Requires-Dist for each package of `linked` (name → version it was linked with, None if unknown).
 
-    Returns the new METADATA and the lines added. Nothing is added where the project's own requirement says
-    as much already. Raises ActionError when its own requirement shuts the linked version out, or when the
-    version is unknown and the project requires nothing itself.
+    With `extra` the lines hold only where that extra is asked for. Returns the new METADATA and the lines
+    added. Nothing is added where the project's own requirement says as much already. Raises ActionError when
+    its own requirement shuts the linked version out, or when the version is unknown and the project requires
+    nothing itself.
     """
+    condition = f'; extra == "{extra}"' if extra else ""
     present = requirements(text)
     added: list[str] = []
     for package, version in sorted(linked.items()):
         own = [r for r in present if canonicalize_name(r.name) == canonicalize_name(package)]
         if version is None:
-            if not any(r.marker is None for r in own):
+            if not any(_holds(r, extra) for r in own):
                 raise ActionError.of(
                     f"the wheel needs {package}, and the toolkit does not say at which version it was linked",
                     hint=f"require {package} in the project's own dependencies, with the versions that fit, "
@@ -84,10 +88,21 @@ def require(text: bytes, linked: Mapping[str, str | None]) -> tuple[bytes, list[
         wanted = requirement_for(package, version)
         for requirement in own:
             _check(requirement, package, version)
-        if not any(_says_as_much(r, wanted) for r in own):
+        if not any(_says_as_much(r, wanted, extra) for r in own):
             bounds = ",".join(sorted((str(s) for s in wanted.specifier), reverse=True))
-            added.append(f"{wanted.name}{bounds}")
+            added.append(f"{wanted.name}{bounds}{condition}")
     return _insert(text, [f"Requires-Dist: {line}" for line in added]), added
+
+
+def provide_extras(text: bytes, names: Sequence[str]) -> bytes:
+    """Declare extras (`Provides-Extra`) that are not declared yet."""
+    present = {
+        canonicalize_name(str(name))
+        for name in BytesHeaderParser().parsebytes(text).get_all("Provides-Extra", [])
+    }
+    return _insert(
+        text, [f"Provides-Extra: {name}" for name in names if canonicalize_name(name) not in present]
+    )
 
 
 def with_name(text: bytes, name: str) -> bytes:
@@ -116,9 +131,17 @@ def _check(own: Requirement, package: str, linked: str) -> None:
         )
 
 
-def _says_as_much(own: Requirement, wanted: Requirement) -> bool:
-    """Tell if `own` always holds and lets in nothing beyond the bounds of `wanted`, probed at both ends."""
-    if own.marker is not None:
+def _holds(own: Requirement, extra: str | None) -> bool:
+    """Tell if a requirement holds always, or wherever `extra` is asked for."""
+    if own.marker is None:
+        return True
+    said = re.fullmatch(r"extra == [\"']([^\"']+)[\"']", str(own.marker))
+    return bool(said and extra and canonicalize_name(said[1]) == canonicalize_name(extra))
+
+
+def _says_as_much(own: Requirement, wanted: Requirement, extra: str | None) -> bool:
+    """Tell if `own` holds where `wanted` must and lets in nothing beyond its bounds, probed at both ends."""
+    if not _holds(own, extra):
         return False
     bounds = {s.operator: Version(s.version) for s in wanted.specifier}
     low, high = bounds[">="], bounds["<"]

@@ -90,11 +90,13 @@ def rename(tree: Path, name: WheelName, strategy: str, cuda: str) -> WheelName:
     """Rename an unpacked wheel by a strategy for the CUDA version `cuda` ("13.0"); return its new name.
 
     `suffix`: another distribution, `name-cu13`; `local`: the same one, version `1.0+cu13`; `plain`: as it is.
-    METADATA and the folders that carry the name follow. Raises UsageError for a strategy that is not there.
+    METADATA and the folders that carry the name follow. Raises UsageError for a strategy that is not there;
+    a `variant` is made of the finished wheel (`variants.py`), which is `plain`.
     """
     if strategy not in STRATEGIES:
         raise UsageError.of(
-            f"wheel naming {strategy!r} is not available yet", hint=f"choose one of {', '.join(STRATEGIES)}"
+            f"a wheel cannot be renamed by the strategy {strategy!r}",
+            hint=f"choose one of {', '.join(STRATEGIES)}",
         )
     if strategy == "plain":
         return name

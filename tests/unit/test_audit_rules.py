@@ -360,6 +360,17 @@ def test_the_manifests_promises_are_judged(
     assert judged(tmp_path, manifest(""), change) == expected
 
 
+@pytest.mark.parametrize("linkage", ["system", "pip"])
+def test_cuda_of_the_machine_is_no_finding_by_a_manifest_that_says_so(
+    tmp_path: Path, manifest: Callable[[str], ManifestFile], linkage: str
+) -> None:
+    source = manifest(f'[cuda]\nlinkage = "{linkage}"\n')
+    change = {"demo/ext.so": elf(sections={NV_FATBIN: KERNEL}, needed=["libcudart.so.13", "libnuma.so.1"])}
+    numa = ("GF201", "warning", ("libnuma.so.1, NEEDED by demo/ext.so",))
+    cudart = ("GF201", "error", ("libcudart.so.13 (of nvidia-cuda-runtime), NEEDED by demo/ext.so",))
+    assert judged(tmp_path, source, change) == ([numa] if linkage == "system" else [cudart, numa])
+
+
 def test_objects_of_the_manifest_must_be_in_the_wheel(
     tmp_path: Path, manifest: Callable[[str], ManifestFile]
 ) -> None:

@@ -186,3 +186,21 @@ def test_a_wheel_has_one_dist_info(tmp_path: Path, count: int) -> None:
     assert str(caught.value) == (
         f"a wheel has exactly one .dist-info folder, and this one has {said}\n  hint: check the project's build"
     )
+
+
+def test_members_beyond_four_gigabytes_are_written_by_zip64(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is lowered, so that the path is taken in no time; an integration test takes it for real."""
+    tree = wheel_tree(tmp_path / "tree")
+    (tree / "demo" / "large.bin").write_bytes(bytes(5000))
+    archive.write(tree, tmp_path / "small.whl")
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 1000)
+    archive.write(tree, tmp_path / "large.whl")
+    with zipfile.ZipFile(tmp_path / "large.whl") as bundle:
+        assert bundle.testzip() is None
+        assert (
+            bundle.getinfo("demo/large.bin").extract_version == 45
+        )  # the version of the format that has ZIP64
+    with zipfile.ZipFile(tmp_path / "small.whl") as bundle:
+        assert bundle.getinfo("demo/large.bin").extract_version < 45

@@ -63,6 +63,27 @@ def test_a_requirement_that_lets_more_in_is_narrowed(own: str) -> None:
     assert added == ["nvidia-cuda-runtime>=13.0,<14"]
 
 
+def test_requirements_of_an_extra_hold_with_it_alone() -> None:
+    new, added = metadata.require(TEXT, {CUDART: "13.0.96"}, extra="cuda13")
+    assert added == ['nvidia-cuda-runtime>=13.0,<14; extra == "cuda13"']
+    new = metadata.provide_extras(new, ["cuda13", "cuda13-local"])
+    assert metadata.provide_extras(new, ["CUDA13", "cuda13_local"]) == new
+    assert metadata.require(new, {CUDART: "13.0.96"}, extra="cuda13") == (new, [])
+    assert new.count(b"Provides-Extra: ") == 3
+    requirements = {r.name: r for r in metadata.requirements(new)}
+    assert requirements[CUDART].marker is not None
+    assert requirements[CUDART].marker.evaluate({"extra": "cuda13"})
+    assert not requirements[CUDART].marker.evaluate({"extra": "cuda13-local"})
+
+
+@pytest.mark.parametrize("own", ["", "; extra == 'cuda13'", '; extra == "CUDA_13"'])
+def test_the_projects_own_requirement_of_the_extra_is_enough(own: str) -> None:
+    text = with_requirement(f"{CUDART} ==13.0.* {own}")
+    extra = "cuda-13" if "_" in own else "cuda13"
+    assert metadata.require(text, {CUDART: "13.0.96"}, extra=extra) == (text, [])
+    assert metadata.require(text, {CUDART: None}, extra=extra) == (text, [])
+
+
 def test_a_requirement_that_shuts_the_linked_version_out_is_an_error() -> None:
     with pytest.raises(ActionError) as caught:
         metadata.require(with_requirement("nvidia-cuda-runtime>=13.1"), {CUDART: "13.0.96"})

@@ -108,11 +108,11 @@ def test_a_project_named_for_this_cuda_keeps_its_name_and_for_another_is_refused
     )
 
 
-def test_variants_are_not_available_yet(tmp_path: Path) -> None:
+def test_a_variant_is_no_renamed_wheel(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         naming.rename(unpacked(tmp_path), WheelName.parse(NAME), "variant", "13.0")
     assert str(caught.value) == (
-        "wheel naming 'variant' is not available yet\n  hint: choose one of suffix, local, plain"
+        "a wheel cannot be renamed by the strategy 'variant'\n  hint: choose one of suffix, local, plain"
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,19 +118,61 @@ def test_a_pattern_without_a_file_is_an_error(recipe: Recipe, machine: Machine) 
 
 def test_what_cannot_be_built_yet_is_refused_all_at_once(recipe: Recipe, machine: Machine) -> None:
     file = recipe(
-        ("[cuda]\n", '[cuda]\nlinkage = "static"\n'),
         ('toolchain = "device"', 'toolchain = "host"\nkind = "library"'),
-        add='\n[wheel]\nnaming = ["variant"]\n',
     )
     with pytest.raises(UsageError) as caught:
         plan_of(file, machine)
     assert [d.message for d in caught.value.diagnostics] == [
-        'linkage = "static" cannot be built yet',
-        'naming "variant" cannot be built yet',
         "object 'default-kernels': kind = \"library\" cannot be built yet",
         "object 'default-kernels': modules are compiled by nvcc only, so far",
     ]
     assert all(d.place and d.place.line and d.hint for d in caught.value.diagnostics)
+
+
+def test_a_variant_is_made_of_the_proved_wheel(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(add='\n[wheel]\nnaming = ["suffix", "variant"]\n')
+    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    cell = "cp311-cu13.0-x86_64-variant"
+    made = next(action for action in plan.actions if action.id == f"{cell}/variant")
+    assert made.needs == (f"{cell}/audit", f"{cell}/wheel")
+    assert made.argv[made.argv.index("--cuda") :][:10] == (
+        *("--cuda", "13.0", "--real", "80", "--real", "90a", "--virtual", "120"),
+        *("--output", "${out:wheel}"),
+    )
+    assert plan.wheels[cell].action == f"{cell}/variant"
+    assert plan.wheels["cp311-cu13.0-x86_64-suffix"].action == "cp311-cu13.0-x86_64-suffix/wheel"
+    named = {a.id: spec_of(a)["naming"] for a in plan.actions if a.id.endswith("/wheel")}
+    assert named == {f"{cell}/wheel": "plain", "cp311-cu13.0-x86_64-suffix/wheel": "suffix"}
+
+
+def test_the_linkage_decides_on_cudart_and_is_in_the_record(recipe: Recipe, machine: Machine) -> None:
+    plans = {
+        linkage: plan_of(
+            recipe(("[cuda]\n", f'[cuda]\nlinkage = "{linkage}"\n')), machine, cuda=["13"], python=["3.11"]
+        )
+        for linkage in ("pip", "bundle", "system", "static")
+    }
+    hosts = {name: next(a for a in plan.actions if a.kind == "build") for name, plan in plans.items()}
+    for name, host in hosts.items():
+        kind = "static" if name == "static" else "shared"
+        assert host.env["CMAKE_ARGS"].endswith(f"-DCMAKE_CUDA_RUNTIME_LIBRARY={kind.title()}")
+        assert host.env["NVCC_PREPEND_FLAGS"].endswith(f"-cudart={kind}")
+    host_keys = {name: keys(plan.actions)[hosts[name].id].digest for name, plan in plans.items()}
+    assert host_keys["pip"] == host_keys["bundle"] == host_keys["system"] != host_keys["static"]
+    record = spec_of(next(a for a in plans["bundle"].actions if a.id.endswith("/wheel")))["record"]
+    assert record["linkage"] == "bundle"
+    assert record["image"] is None
+    assert record["toolchains"] == {
+        "device": {"family": "nvcc", "version": "13.0.88"},
+        "host": {"family": "g++", "version": "12.2.0"},
+    }
+    assert record["toolkit"]["packages"]["nvidia-cuda-runtime"] == "13.0.96"
+    assert str(recipe().folder.parent) not in json.dumps(record)
+
+
+def spec_of(action: Action) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(action.argv[action.argv.index("--spec") + 1])
+    return found
 
 
 def test_architectures_as_the_build_systems_write_them() -> None:

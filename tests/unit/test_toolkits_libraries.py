@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gpuforge.toolkits.libraries import by_soname, compiler_runtime, is_driver, plain_name, toolkit_libraries
+from gpuforge.toolkits.libraries import (
+    by_soname,
+    compiler_runtime,
+    is_driver,
+    opener,
+    plain_name,
+    toolkit_libraries,
+)
 
 
 @pytest.mark.parametrize(
@@ -93,3 +100,12 @@ def test_the_driver(name: str) -> None:
 def test_compilers_runtimes(name: str, whose: str | None) -> None:
     assert compiler_runtime(name) == whose
     assert not is_driver(name)
+
+
+def test_libraries_that_open_others_by_name() -> None:
+    nvrtc, cufft = opener("libnvrtc.so.13"), opener("libcufft.so.12")
+    assert nvrtc is not None
+    assert cufft is not None
+    assert (nvrtc.opens, nvrtc.always) == (("libnvrtc-builtins.so",), True)
+    assert not cufft.always
+    assert opener("libcudart.so.13") is None

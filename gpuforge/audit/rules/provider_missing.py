@@ -19,9 +19,13 @@ _CARRIER = re.compile(r"(?!nvidia-).+-cu\d\d(x)?")
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find edges that lead to no wheel, no declared package and nothing of the system."""
+    """Find edges that lead to no wheel, no declared package and nothing of the system.
+
+    By a manifest whose linkage is `system`, CUDA's own libraries are the machine's to have.
+    """
+    machines = graph.intent is not None and graph.intent.linkage == "system"
     for edge in graph.edges:
-        if edge.route or edge.preload:
+        if edge.route or edge.preload or (machines and libraries.is_toolkit(edge.needed)):
             continue
         if edge.provider.source == "package" and edge.provider.declared is None:
             if not declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():

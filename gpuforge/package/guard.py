@@ -1,0 +1,78 @@
+"""Put the guard into wheels whose builds share an import package: it refuses a mixture of two of them at import."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+from gpuforge.package.kernels import find_package
+
+FOLDER = "_gpuforge_guard"
+STATEMENT = b"from . import _gpuforge_guard  # refuses two builds of this package in one place"
+
+_MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
+
+
+def embed(tree: Path, package: str, distribution: str, source: Path) -> str:
+    """Put the guard `source` and the mark of `distribution` ("saxpy_cu13") into an unpacked wheel's package.
+
+    One statement in the package's `__init__.py`, behind its docstring and `__future__` imports, imports it; so it
+    runs before anything of the package does. Returns "" when that was done, else why not: a package without an
+    `__init__.py` has no place for it.
+    """
+    home = find_package(tree, package)
+    if home is None:
+        return f"the wheel has no package {package}"
+    init = home / "__init__.py"
+    if not init.is_file():
+        return f"{package} has no __init__.py"
+    text = init.read_bytes()
+    try:
+        guarded = insert(text)
+    except (SyntaxError, ValueError) as error:
+        return f"{package}/__init__.py cannot be read: {error}"
+    if (home / FOLDER).exists():
+        return f"{package} has a folder {FOLDER} already"
+    init.write_bytes(guarded)
+    (home / FOLDER).mkdir()
+    shutil.copyfile(source, home / FOLDER / "__init__.py")
+    (home / FOLDER / f"{distribution}.build").write_text("", encoding="utf-8")
+    return ""
+
+
+def insert(source: bytes) -> bytes:
+    """Return a module's source with the statement as its first one that may be: after docstring and `__future__`.
+
+    Raises SyntaxError or ValueError for what is no Python source.
+    """
+    mark = _MARK if source.startswith(_MARK) else b""
+    source = source.removeprefix(_MARK)
+    body = ast.parse(source).body
+    leading = 0
+    while leading < len(body) and _must_lead(body[leading], leading):
+        leading += 1
+    lines = source.splitlines(keepends=True)
+    newline = b"\r\n" if lines and lines[0].endswith(b"\r\n") else b"\n"
+    at = (body[leading - 1].end_lineno or 0) if leading else _comments(lines)
+    if at and not lines[at - 1].endswith((b"\n", b"\r")):
+        lines[at - 1] += newline
+    return b"".join([mark, *lines[:at], STATEMENT, newline, *lines[at:]])
+
+
+def _must_lead(statement: ast.stmt, position: int) -> bool:
+    docstring = (
+        position == 0
+        and isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+    return docstring or (isinstance(statement, ast.ImportFrom) and statement.module == "__future__")
+
+
+def _comments(lines: list[bytes]) -> int:
+    """Count the comment lines at the top: the first two may name the encoding."""
+    count = 0
+    while count < len(lines) and lines[count].startswith(b"#"):
+        count += 1
+    return count

@@ -1,0 +1,141 @@
+"""The wheel's software bill of materials, CycloneDX JSON in `.dist-info/sboms`: what was grafted, what is declared.
+
+https://peps.python.org/pep-0770/ and https://cyclonedx.org/docs/1.6/json/. auditwheel's own, which names the
+distribution packages that grafted libraries came from, is merged into it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cyclonedx.model import HashAlgorithm, HashType, Property
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+from packaging.utils import canonicalize_name
+
+from gpuforge import digest
+from gpuforge.package import archive, metadata
+from gpuforge.toolkits import libraries
+
+FOLDER = "sboms"
+NAME = "gpuforge.cdx.json"
+AUDITWHEEL = "auditwheel.cdx.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A pip package whose libraries a wheel uses, at the version it was linked with (None: not known)."""
+
+    package: str
+    version: str | None
+
+
+def write(
+    tree: Path, *, declared: Iterable[Material], pins: Mapping[str, str], cuda: str, epoch: int | None
+) -> Path:
+    """Write the bill of an unpacked wheel and return its file; the same wheel gives the same bytes.
+
+    `declared` are the packages that the wheel requires for its libraries; `pins` the packages of the toolkit
+    `cuda` ("13.0") with their versions, by which a grafted CUDA library is told to be of one. `epoch` (seconds
+    since 1970) is the bill's time. Bills of the project's own build, under other names, stay.
+    """
+    info = archive.dist_info(tree)
+    text = metadata.read(info / "METADATA")
+    name, version = metadata.value(text, "Name"), metadata.value(text, "Version")
+    subject = _component(name, version, _pypi(name, version))
+    parts = [*_grafted(tree, pins, cuda), *_of_auditwheel(info / FOLDER / AUDITWHEEL)]
+    parts += [_declared(material, text) for material in declared]
+    bom = Bom()
+    bom.metadata.component = subject
+    bom.metadata.timestamp = datetime.fromtimestamp(max(epoch or 0, archive.EARLIEST), UTC)
+    for part in parts:
+        bom.components.add(part)
+    bom.register_dependency(subject, bom.components)
+    listed = sorted(str(part.bom_ref) for part in parts)
+    bom.serial_number = uuid.UUID(digest.of_data([str(subject.bom_ref), listed])[:32], version=4)
+    (info / FOLDER).mkdir(exist_ok=True)
+    (info / FOLDER / AUDITWHEEL).unlink(missing_ok=True)
+    target = info / FOLDER / NAME
+    content = json.loads(JsonV1Dot6(bom).output_as_string())
+    target.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    return target
+
+
+def _component(
+    name: str, version: str | None, purl: PackageURL | None, ref: str = "", **properties: str
+) -> Component:
+    return Component(
+        name=name,
+        version=version,
+        type=ComponentType.LIBRARY,
+        purl=purl,
+        bom_ref=ref or (str(purl) if purl else name),
+        properties=[Property(name=f"gpuforge:{key}", value=value) for key, value in properties.items()],
+    )
+
+
+def _pypi(name: str, version: str | None) -> PackageURL:
+    return PackageURL("pypi", None, canonicalize_name(name), version)
+
+
+def _grafted(tree: Path, pins: Mapping[str, str], cuda: str) -> Iterable[Component]:
+    """Yield each library that repair put into the wheel, told by its hashed name."""
+    for path in archive.files(tree):
+        plain = libraries.plain_name(path.name)
+        if plain == path.name:
+            continue
+        member = path.relative_to(tree).as_posix()
+        sha256 = digest.of_file(path)
+        major = int(cuda.partition(".")[0])
+        owners = [entry.package for entry in libraries.by_soname(plain) if entry.cuda == major]
+        package = next((owner for owner in owners if owner in pins), owners[0] if owners else None)
+        version = pins.get(package) if package else None
+        part = _component(
+            plain,
+            version,
+            _pypi(package, version) if package else None,
+            member,
+            provision="grafted",
+            file=member,
+        )
+        part.hashes.add(HashType(alg=HashAlgorithm.SHA_256, content=sha256))
+        yield part
+
+
+def _of_auditwheel(file: Path) -> Iterable[Component]:
+    """Yield the distribution packages that auditwheel found the grafted libraries to be of."""
+    if not file.is_file():
+        return
+    bill = json.loads(file.read_text(encoding="utf-8"))
+    subject = bill["metadata"]["component"]["bom-ref"]
+    for row in bill["components"]:
+        if row["bom-ref"] != subject:
+            yield _component(
+                row["name"],
+                row["version"],
+                PackageURL.from_string(row["purl"]),
+                row["bom-ref"],
+                provision="source",
+            )
+
+
+def _declared(material: Material, text: bytes) -> Component:
+    own = [
+        requirement
+        for requirement in metadata.requirements(text)
+        if canonicalize_name(requirement.name) == canonicalize_name(material.package)
+    ]
+    said = " · ".join(sorted(map(str, own)))
+    purl = _pypi(material.package, None)
+    return _component(material.package, None, purl, provision="declared", requires=said, **_linked(material))
+
+
+def _linked(material: Material) -> dict[str, str]:
+    return {"linked-with": material.version} if material.version else {}

@@ -1,0 +1,127 @@
+"""Variant wheels: a finished wheel with a label in its name and `variant.json`, and the index of all of a release.
+
+PEP 825 (a draft), format 0.1.1: https://peps.python.org/pep-0825/. The properties are those of NVIDIA's provider:
+https://github.com/wheelnext/nvidia-variant-provider.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from gpuforge.errors import ActionError
+from gpuforge.package import archive
+from gpuforge.package.naming import WheelName
+
+SCHEMA = "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json"
+NAME = "variant.json"
+NAMESPACE = "nvidia"
+_NAME = re.compile(r"(?P<wheel>.+)-(?P<label>[0-9a-z_.]+)\.whl")
+
+
+def label(cuda: str) -> str:
+    """Return the label of the variant for the toolkit `cuda` ("13.0"): one for each toolkit of a manifest."""
+    return f"cu{cuda}"
+
+
+def describe(cuda: str, real: Sequence[str], virtual: Sequence[str]) -> dict[str, Any]:
+    """Return the content of `variant.json` for the toolkit `cuda`, machine code for `real` and PTX for `virtual`.
+
+    The driver must be as new as the toolkit: then everything in the wheel runs, PTX included.
+    """
+    archs = [*(f"{arch}_real" for arch in real), *(f"{arch}_virtual" for arch in virtual)]
+    properties = {"cuda_version_lower_bound": [cuda], "sm_arch": list(dict.fromkeys(archs))}
+    return _content({label(cuda): {NAMESPACE: properties}})
+
+
+def make(wheel: Path, output: Path, content: Mapping[str, Any], *, epoch: int | None) -> Path:
+    """Make the variant of a finished wheel in the folder `output`; all else in it stays. Returns its path."""
+    name = WheelName.parse(wheel.name)
+    (variant,) = content["variants"]
+    with archive.disk_errors(output):
+        output.mkdir(parents=True, exist_ok=True)
+        tree = Path(tempfile.mkdtemp(prefix=".variant-", dir=output))
+    try:
+        archive.unpack(wheel, tree)
+        (archive.dist_info(tree) / NAME).write_text(_dumps(content), encoding="utf-8")
+        target = output / f"{str(name).removesuffix('.whl')}-{variant}.whl"
+        archive.write(tree, target, epoch=epoch)
+    finally:
+        shutil.rmtree(tree, ignore_errors=True)
+    return target
+
+
+def index(folder: Path, releases: Iterable[str]) -> dict[str, str]:
+    """Return the files `{name}-{version}-variants.json` for `releases` ("demo-1.0"), of all variant wheels in `folder`.
+
+    An installer reads the index to know what the labels stand for. Raises ActionError when two wheels of one
+    release have one label for different properties.
+    """
+    wanted = set(releases)
+    variants: dict[str, dict[str, Any]] = defaultdict(dict)
+    for path in sorted(folder.glob("*.whl")):
+        release = release_of(path.name)
+        if release not in wanted:
+            continue
+        for found, properties in _read(path)["variants"].items():
+            if variants[release].setdefault(found, properties) != properties:
+                raise ActionError.of(
+                    f"{path.name}: the label {found} stands for other properties in another wheel of {release}",
+                    hint=f"the wheels in {folder} are of different manifests: remove those not to be published",
+                )
+    return {
+        f"{release}-variants.json": _dumps(_content(dict(sorted(found.items()))))
+        for release, found in sorted(variants.items())
+    }
+
+
+def release_of(file_name: str) -> str | None:
+    """Return the release ("demo-1.0") of a variant wheel by its file name, None when it is not a variant wheel's."""
+    match = _NAME.fullmatch(file_name)
+    try:
+        parse_wheel_filename(file_name)
+    except InvalidWheelFilename:
+        if match is None:
+            return None
+    else:
+        return None
+    try:
+        name = WheelName.parse(match["wheel"] + ".whl")
+    except ActionError:
+        return None
+    return f"{name.distribution}-{name.version}"
+
+
+def _content(variants: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "$schema": SCHEMA,
+        "default-priorities": {"namespace": [NAMESPACE]},
+        "variants": dict(variants),
+    }
+
+
+def _read(wheel: Path) -> dict[str, Any]:
+    try:
+        with zipfile.ZipFile(wheel) as bundle:
+            (name,) = [
+                n for n in bundle.namelist() if re.fullmatch(rf"[^/]+\.dist-info/{re.escape(NAME)}", n)
+            ]
+            content: dict[str, Any] = json.loads(bundle.read(name))
+            return content
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ActionError.of(
+            f"{wheel.name} has no {NAME} that can be read: {error}", hint="remove it"
+        ) from error
+
+
+def _dumps(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,37 @@
+"""What a wheel's build record says: with what it is built, and nothing of the machine that it is built on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuforge import __version__
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan import environment
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.machine import Machine
+
+
+def of(file: ManifestFile, machine: Machine, cell: Cell) -> dict[str, Any]:
+    """Return the record of one cell as plain data; `image` is None for a build outside of containers."""
+    toolkit = machine.toolkits[cell.cuda]
+    wanted = file.manifest.cuda.versions[cell.cuda]
+    return {
+        "gpuforge": __version__,
+        "cell": cell.id,
+        "machine": cell.machine,
+        "linkage": file.manifest.cuda.linkage,
+        "naming": cell.naming,
+        "toolchains": {
+            "host": {"family": machine.host.family, "version": str(machine.host.version)},
+            "device": {"family": "nvcc", "version": toolkit.nvcc},
+        },
+        "toolkit": {
+            "version": toolkit.version,
+            "provider": toolkit.provider,
+            "packages": {pin.package: pin.version for pin in toolkit.pins},
+        },
+        "archs": list(environment.real(wanted.archs)),
+        "ptx": list(environment.virtual(wanted.archs, wanted.ptx)),
+        "image": None,
+        "manifest": {"sha256": file.digest},
+    }

@@ -1,0 +1,32 @@
+"""Make the variant wheel of a finished and proved one: the last step, as other tools do not read its name yet."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpuforge.package import variants
+from gpuforge.steps import entry
+from gpuforge.steps.package_wheel import epoch, one_wheel
+
+
+def main(arguments: list[str]) -> None:
+    """Leave exactly one wheel in the folder `--output`."""
+    parser = argparse.ArgumentParser(prog="variant_wheel")
+    parser.add_argument(
+        "--wheel", type=Path, required=True, help="the wheel, or the folder that holds it alone"
+    )
+    parser.add_argument("--cuda", required=True, help="the toolkit's version")
+    parser.add_argument("--real", action="append", default=[], help="an architecture it has machine code for")
+    parser.add_argument("--virtual", action="append", default=[], help="an architecture it has PTX for")
+    parser.add_argument("--output", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    content = variants.describe(options.cuda, options.real, options.virtual)
+    made = variants.make(one_wheel(options.wheel), options.output, content, epoch=epoch())
+    for name, values in content["variants"][variants.label(options.cuda)][variants.NAMESPACE].items():
+        print(f"{variants.NAMESPACE} :: {name} :: {' or '.join(values)}")
+    print(made.name)
+
+
+if __name__ == "__main__":
+    entry.run(main)

@@ -1,0 +1,1 @@
+"""The extension lies deeper than the package, as RUNPATH must know."""

@@ -1,0 +1,137 @@
+"""The guard against two builds of one package in one place: where it goes, what it sees, what it says."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpuforge.package import guard
+from gpuforge.runtime import guard as travelling
+
+SOURCE = Path(travelling.__file__)
+LINE = guard.STATEMENT.decode()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", f"{LINE}\n"),
+        ("x = 1\n", f"{LINE}\nx = 1\n"),
+        ('"""Words."""', f'"""Words."""\n{LINE}\n'),
+        ('"""Two\nlines."""\n\nimport os\n', f'"""Two\nlines."""\n{LINE}\n\nimport os\n'),
+        (
+            "#!/usr/bin/python\n# coding: latin-1\n\nimport os\n",
+            f"#!/usr/bin/python\n# coding: latin-1\n{LINE}\n\nimport os\n",
+        ),
+        (
+            '"""Words."""\nfrom __future__ import (\n    annotations,\n)\nimport os\n',
+            f'"""Words."""\nfrom __future__ import (\n    annotations,\n)\n{LINE}\nimport os\n',
+        ),
+        (
+            "from __future__ import annotations; import os\n",
+            f"from __future__ import annotations; import os\n{LINE}\n",
+        ),
+        ("@x\ndef f(): ...\n", f"{LINE}\n@x\ndef f(): ...\n"),
+        ('f"no docstring"\n', f'{LINE}\nf"no docstring"\n'),
+        ("\ufeffx = 1\n", f"\ufeff{LINE}\nx = 1\n"),
+        ("x = 1\r\ny = 2\r\n", f"{LINE}\r\nx = 1\r\ny = 2\r\n"),
+    ],
+)
+def test_it_is_the_first_statement_that_may_be(before: str, after: str) -> None:
+    made = guard.insert(before.encode())
+    assert made.decode() == after
+    assert ast.get_docstring(ast.parse(made)) == ast.get_docstring(ast.parse(before.encode()))
+
+
+def wheel(root: Path, distribution: str, init: str = '"""Words."""\nvalue = 1\n') -> Path:
+    tree = root / distribution
+    (tree / "demo").mkdir(parents=True)
+    (tree / "demo" / "__init__.py").write_text(init)
+    info = tree / f"{distribution}-1.0.dist-info"
+    info.mkdir()
+    (info / "RECORD").write_text("demo/__init__.py,sha256=x,1\n")
+    assert guard.embed(tree, "demo", distribution, SOURCE) == ""
+    return tree
+
+
+def install(tree: Path, site: Path) -> None:
+    """Do what an installer does: write each file over what is there."""
+    for file in tree.rglob("*"):
+        if file.is_file():
+            target = site / file.relative_to(tree)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.read_bytes())
+
+
+def imported(site: Path, **env: str) -> tuple[int, str]:
+    code = "import demo; print(demo.value)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(site), **env},
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_one_build_is_imported_and_two_are_refused(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(wheel(tmp_path, "demo_cu12"), site)
+    assert imported(site) == (0, "1\n")
+    install(wheel(tmp_path, "demo_cu13"), site)
+    status, said = imported(site)
+    assert status == 1
+    assert said.endswith(
+        "ImportError: demo was installed 2 times, one build over the other: demo-cu12, demo-cu13. They write the same "
+        "files, so what is there now is a mixture. Remove them all and install the one you want:\n"
+        "  python -m pip uninstall -y demo-cu12 demo-cu13\n  python -m pip install demo-cu13\n"
+    )
+    assert imported(site, GPUFORGE_GUARD="off") == (0, "1\n")
+
+
+def test_a_build_of_another_tool_under_a_sibling_name_is_seen_by_its_record(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(wheel(tmp_path, "demo_cu13"), site)
+    info = site / "Demo-0.9.dist-info"
+    info.mkdir()
+    (info / "RECORD").write_text("demo-0.9.dist-info/METADATA,,\n")  # it only requires demo-cu13
+    (site / "demo_tools-1.0.dist-info").mkdir()
+    assert imported(site) == (0, "1\n")
+    (info / "RECORD").write_text("demo/__init__.py,sha256=y,2\n")
+    assert "2 times, one build over the other: demo, demo-cu13" in imported(site)[1]
+
+
+def test_it_is_no_obstacle_inside_a_zip_archive(tmp_path: Path) -> None:
+    tree = wheel(tmp_path, "demo_cu13")
+    with zipfile.ZipFile(tmp_path / "site.zip", "w") as bundle:
+        for file in tree.rglob("*"):
+            bundle.write(file, file.relative_to(tree))
+    assert imported(tmp_path / "site.zip") == (0, "1\n")
+
+
+def test_a_package_in_a_package_is_guarded_too(tmp_path: Path) -> None:
+    package = tmp_path / "site" / "a" / "b"
+    (package / guard.FOLDER).mkdir(parents=True)
+    (package / guard.FOLDER / "b_cu12.build").touch()
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    info = tmp_path / "site" / "b-1.0.dist-info"
+    info.mkdir()
+    (info / "RECORD").write_text("a/b/__init__.py,,\n")
+    assert travelling.builds(str(package / guard.FOLDER)) == ["b", "b_cu12"]
+
+
+def test_where_there_is_no_place_for_it_the_reason_is_given(tmp_path: Path) -> None:
+    assert guard.embed(tmp_path, "demo", "demo_cu13", SOURCE) == "the wheel has no package demo"
+    (tmp_path / "demo").mkdir()
+    assert guard.embed(tmp_path, "demo", "demo_cu13", SOURCE) == "demo has no __init__.py"
+    (tmp_path / "demo" / "__init__.py").write_text("def broken(:\n")
+    said = guard.embed(tmp_path, "demo", "demo_cu13", SOURCE)
+    assert said.startswith("demo/__init__.py cannot be read: ")
+    assert (tmp_path / "demo" / "__init__.py").read_text() == "def broken(:\n"

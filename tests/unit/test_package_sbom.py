@@ -1,0 +1,104 @@
+"""The bill of materials: valid CycloneDX, everything grafted or declared in it, the same bytes every time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from gpuforge.package import record, sbom
+
+AUDITWHEEL = {
+    "bomFormat": "CycloneDX",
+    "specVersion": "1.4",
+    "version": 1,
+    "metadata": {"component": {"type": "library", "bom-ref": "me", "name": "demo", "version": "1.0"}},
+    "components": [
+        {"type": "library", "bom-ref": "me", "name": "demo", "version": "1.0"},
+        {
+            "type": "library",
+            "bom-ref": "pkg:deb/debian/libgomp1@12.2.0-14#0a1b",
+            "name": "libgomp1",
+            "version": "12.2.0-14",
+            "purl": "pkg:deb/debian/libgomp1@12.2.0-14",
+        },
+    ],
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """An unpacked wheel with two grafted libraries, auditwheel's bill and one of the project's own."""
+    root = tmp_path / "tree"
+    info = root / "demo-1.0.dist-info"
+    (info / "sboms").mkdir(parents=True)
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: Demo\nVersion: 1.0\nRequires-Dist: nvidia-cufft>=12.0,<13\n"
+    )
+    (info / "sboms" / sbom.AUDITWHEEL).write_text(json.dumps(AUDITWHEEL))
+    (info / "sboms" / "own.cdx.json").write_text("{}")
+    (root / "demo.libs").mkdir()
+    (root / "demo.libs" / "libcudart-0a1b2c3d.so.13").write_bytes(b"cudart")
+    (root / "demo.libs" / "libgomp-0a1b2c3d.so.1").write_bytes(b"gomp")
+    return root
+
+
+def bill(tree: Path) -> dict[str, Any]:
+    file = sbom.write(
+        tree,
+        declared=[sbom.Material("nvidia-cufft", "12.0.0.61"), sbom.Material("nvidia-nccl-cu13", None)],
+        pins={"nvidia-cuda-runtime": "13.0.96"},
+        cuda="13.0",
+        epoch=None,
+    )
+    assert file == tree / "demo-1.0.dist-info" / "sboms" / "gpuforge.cdx.json"
+    text = file.read_text()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_grafted_libraries_and_declared_packages_are_in_one_valid_bill(tree: Path) -> None:
+    found = bill(tree)
+    parts = {part["bom-ref"]: part for part in found["components"]}
+    assert set(parts) == {
+        "demo.libs/libcudart-0a1b2c3d.so.13",
+        "demo.libs/libgomp-0a1b2c3d.so.1",
+        "pkg:deb/debian/libgomp1@12.2.0-14#0a1b",
+        "pkg:pypi/nvidia-cufft",
+        "pkg:pypi/nvidia-nccl-cu13",
+    }
+    cudart = parts["demo.libs/libcudart-0a1b2c3d.so.13"]
+    assert (cudart["name"], cudart["purl"]) == ("libcudart.so.13", "pkg:pypi/nvidia-cuda-runtime@13.0.96")
+    assert cudart["hashes"][0]["alg"] == "SHA-256"
+    cufft = {p["name"]: p["value"] for p in parts["pkg:pypi/nvidia-cufft"]["properties"]}
+    assert cufft == {
+        "gpuforge:provision": "declared",
+        "gpuforge:requires": "nvidia-cufft<13,>=12.0",
+        "gpuforge:linked-with": "12.0.0.61",
+    }
+    depends = {row["ref"]: row.get("dependsOn") for row in found["dependencies"]}
+    assert depends["pkg:pypi/demo@1.0"] == sorted(parts)
+    names = {path.name for path in (tree / "demo-1.0.dist-info" / "sboms").iterdir()}
+    assert names == {"gpuforge.cdx.json", "own.cdx.json"}  # auditwheel's is merged, the project's own stays
+
+
+def test_the_same_wheel_has_the_same_bill(tree: Path, tmp_path: Path) -> None:
+    first = bill(tree)
+    (tree / "demo-1.0.dist-info" / "sboms" / sbom.AUDITWHEEL).write_text(json.dumps(AUDITWHEEL))
+    moved = tree.rename(tmp_path / "elsewhere")
+    assert bill(moved) == first
+    assert first["metadata"]["timestamp"].startswith("1980-01-01T00:00:00")
+    (moved / "demo.libs" / "libgomp-0a1b2c3d.so.1").unlink()
+    assert bill(moved)["serialNumber"] != first["serialNumber"]
+
+
+def test_the_build_record_is_sorted_json(tree: Path) -> None:
+    record.write(tree, {"toolkit": {"version": "13.0"}, "image": None})
+    text = (tree / "demo-1.0.dist-info" / "gpuforge.json").read_text()
+    assert json.loads(text) == {"schema": 1, "image": None, "toolkit": {"version": "13.0"}}
+    assert text.index("image") < text.index("schema") < text.index("toolkit")

@@ -1,0 +1,166 @@
+"""Variant wheels: names, variant.json by the rules of PEP 825's format 0.1.1, and the index of a release."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from variantlib.constants import VALIDATION_WHEEL_NAME_REGEX
+from variantlib.models.variant import VariantDescription
+
+from gpuforge.cli.build import put_index
+from gpuforge.errors import ActionError
+from gpuforge.package import archive, variants
+from gpuforge.steps import variant_wheel
+
+NAME = "demo-1.0-cp311-cp311-manylinux_2_28_x86_64"
+WORD, VALUE = {"pattern": "^[a-z0-9_]+$"}, {"pattern": "^[a-z0-9_.]+$"}
+# What PEP 825 demands of variant.json and of the index, in JSON Schema.
+RULES: dict[str, Any] = {
+    "type": "object",
+    "required": ["$schema", "default-priorities", "variants"],
+    "additionalProperties": False,
+    "properties": {
+        "$schema": {"const": "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json"},
+        "default-priorities": {
+            "type": "object",
+            "required": ["namespace"],
+            "additionalProperties": False,
+            "properties": {
+                "namespace": {"type": "array", "items": WORD, "minItems": 1, "uniqueItems": True},
+            },
+        },
+        "variants": {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": VALUE,
+            "additionalProperties": {
+                "type": "object",
+                "propertyNames": {"enum": ["nvidia"]},
+                "additionalProperties": {
+                    "type": "object",
+                    "propertyNames": WORD,
+                    "additionalProperties": {
+                        "type": "array",
+                        "items": {"type": "string", **VALUE},
+                        "minItems": 1,
+                        "uniqueItems": True,
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def finished(folder: Path) -> Path:
+    tree = folder / "tree"
+    info = tree / "demo-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n")
+    (tree / "demo.py").write_text("")
+    archive.write(tree, folder / f"{NAME}.whl")
+    return folder / f"{NAME}.whl"
+
+
+def made(folder: Path, cuda: str = "13.0", *archs: str) -> Path:
+    argv = [word for arch in archs or ("80", "90a") for word in ("--real", arch)]
+    output = folder / f"out-{cuda}"
+    variant_wheel.main(
+        ["--wheel", str(finished(folder)), "--cuda", cuda, *argv, "--virtual", "90", "--output", str(output)]
+    )
+    (wheel,) = output.iterdir()
+    return wheel
+
+
+def content(wheel: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(wheel) as bundle:
+        found: dict[str, Any] = json.loads(bundle.read("demo-1.0.dist-info/variant.json"))
+        return found
+
+
+def test_the_label_is_in_the_name_and_the_properties_in_the_wheel(tmp_path: Path) -> None:
+    wheel = made(tmp_path)
+    assert wheel.name == f"{NAME}-cu13.0.whl"
+    found = content(wheel)
+    jsonschema.validate(found, RULES)
+    assert found["variants"] == {
+        "cu13.0": {
+            "nvidia": {"cuda_version_lower_bound": ["13.0"], "sm_arch": ["80_real", "90a_real", "90_virtual"]}
+        }
+    }
+
+
+def test_variantlib_reads_the_name_and_the_properties(tmp_path: Path) -> None:
+    wheel = made(tmp_path)
+    match = VALIDATION_WHEEL_NAME_REGEX.fullmatch(wheel.name)
+    assert match
+    assert (match["base_wheel_name"], match["variant_label"]) == (NAME, "cu13.0")
+    described = VariantDescription.from_dict(content(wheel)["variants"]["cu13.0"], label="cu13.0")
+    assert [p.to_str() for p in described.properties] == [
+        "nvidia :: cuda_version_lower_bound :: 13.0",
+        "nvidia :: sm_arch :: 80_real",
+        "nvidia :: sm_arch :: 90_virtual",
+        "nvidia :: sm_arch :: 90a_real",
+    ]
+
+
+def test_all_else_of_the_wheel_stays_and_the_record_is_new(tmp_path: Path) -> None:
+    before, after = finished(tmp_path), made(tmp_path)
+    with zipfile.ZipFile(before) as old, zipfile.ZipFile(after) as new:
+        added = set(new.namelist()) - set(old.namelist())
+        assert added == {"demo-1.0.dist-info/variant.json"}
+        assert "demo-1.0.dist-info/variant.json,sha256=" in new.read("demo-1.0.dist-info/RECORD").decode()
+    again = made(tmp_path / "elsewhere")
+    assert again.read_bytes() == after.read_bytes()
+
+
+def test_the_index_lists_every_variant_of_the_release(tmp_path: Path) -> None:
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    for wheel in (made(tmp_path), made(tmp_path, "12.4", "70"), finished(tmp_path)):
+        wheel.rename(dist / wheel.name)
+    (dist / "other-2.0-py3-none-any-cu13.0.whl").write_bytes(b"no release that is asked for")
+    put_index(dist, [f"{NAME}-cu13.0.whl", f"{NAME}.whl"])
+    (index,) = dist.glob("*.json")
+    assert index.name == "demo-1.0-variants.json"
+    found = json.loads(index.read_text())
+    jsonschema.validate(found, RULES)
+    assert list(found["variants"]) == ["cu12.4", "cu13.0"]
+    assert found["variants"]["cu12.4"]["nvidia"]["sm_arch"] == ["70_real", "90_virtual"]
+
+
+def test_one_label_for_two_sets_of_properties_is_refused(tmp_path: Path) -> None:
+    made(tmp_path)
+    other = made(tmp_path / "other", "13.0", "120")
+    other.rename(tmp_path / "out-13.0" / other.name.replace("cp311", "cp312"))
+    with pytest.raises(
+        ActionError, match=r"the label cu13\.0 stands for other properties in another wheel of demo"
+    ):
+        variants.index(tmp_path / "out-13.0", ["demo-1.0"])
+
+
+@pytest.mark.parametrize(
+    ("name", "release"),
+    [
+        (f"{NAME}-cu13.0.whl", "demo-1.0"),
+        ("demo-1.0-2b-cp311-cp311-linux_x86_64-cu13.0.whl", "demo-1.0"),
+        (f"{NAME}.whl", None),
+        ("demo-1.0-2b-cp311-cp311-linux_x86_64.whl", None),
+        ("demo-1.0.tar.gz", None),
+        ("nonsense.whl", None),
+        (f"{NAME}-CU13.whl", None),
+    ],
+)
+def test_variant_wheels_are_told_by_their_names(name: str, release: str | None) -> None:
+    assert variants.release_of(name) == release
+
+
+def test_a_variant_wheel_without_its_description_is_named(tmp_path: Path) -> None:
+    finished(tmp_path).rename(tmp_path / f"{NAME}-cu13.0.whl")
+    with pytest.raises(ActionError, match=r"cu13\.0\.whl has no variant\.json that can be read"):
+        variants.index(tmp_path, ["demo-1.0"])
