@@ -20,13 +20,21 @@ from gpuforge.plan.action import Action, ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.machine import Machine
 from gpuforge.toolchains import nvcc
+from gpuforge.toolkits import redist
+from gpuforge.toolkits.debian import Part
+from gpuforge.toolkits.pypi import Pin
 
 _ROOT = Path(__file__).resolve().parent.parent
 _LIBRARIES = ("toolkits/libraries.py", "toolkits/data/libraries.toml", "toolkits/data/runtimes.toml")
 # Which files of gpuforge decide what a step writes: their content is part of the step's key.
 _PROGRAMS = {
     "fetch_source": ("steps/fetch_source.py",),
-    "fetch_toolkit": ("steps/fetch_toolkit.py", "toolkits/provision.py"),
+    "fetch_toolkit": (
+        "steps/fetch_toolkit.py",
+        *(f"toolkits/{name}.py" for name in ("provision", "provision_debian", "provision_redist")),
+        *(f"toolkits/{name}.py" for name in ("download", "unpack", "tree")),
+        "toolkits/data/redist.toml",
+    ),
     "fetch_requirements": ("steps/fetch_requirements.py", "steps/environment.py"),
     "host_build": ("steps/host_build.py", "steps/environment.py", "steps/stable_nvcc.py"),
     "kernel_index": (
@@ -51,6 +59,7 @@ class Plan:
     actions: tuple[Action, ...]
     wheels: dict[str, ActionInput]
     reports: dict[str, ActionInput]
+    machine: Machine
     notes: tuple[str, ...] = ()
 
 
@@ -65,7 +74,7 @@ def lower(file: ManifestFile, cells: Sequence[Cell], machine: Machine) -> Plan:
         name: {cell.id: ActionInput(f"{cell.id}/{name}", output) for cell in cells}
         for name, output in (("wheel", "wheel"), ("audit", "report.json"))
     }
-    return Plan(tuple(cells), actions, ends["wheel"], ends["audit"], tuple(_notes(file)))
+    return Plan(tuple(cells), actions, ends["wheel"], ends["audit"], machine, tuple(_notes(file)))
 
 
 class _Lowering:
@@ -115,15 +124,21 @@ class _Lowering:
         toolkit = self.machine.toolkits[cell.cuda]
         if toolkit.root is not None:
             return FileInput(toolkit.root, toolkit.identity)
-        pins = [pin.as_data() for pin in toolkit.pins]
+        size = f" ({toolkit.size / 1e6:.0f} MB)" if toolkit.size else ""
         action = Action(
             id=f"cu{cell.toolkit}/toolkit",
             kind="fetch",
-            title=f"fetch CUDA {cell.toolkit} from PyPI ({len(pins)} packages)",
-            argv=self.step("fetch_toolkit", pins=json.dumps(pins), output="${out:toolkit}"),
+            title=f"fetch CUDA {cell.toolkit} from {toolkit.origin}{size}",
+            argv=self.step(
+                "fetch_toolkit",
+                pins=_as_json(toolkit.pins),
+                parts=_as_json(toolkit.parts),
+                archives=toolkit.archives and json.dumps(toolkit.archives.as_data(), sort_keys=True),
+                output="${out:toolkit}",
+            ),
             inputs={"gpuforge": self.gpuforge("fetch_toolkit")},
             outputs=("toolkit",),
-            facts={"toolkit": toolkit.identity},
+            facts={"toolkit": toolkit.identity, "provider": toolkit.provider},
             env=environment.fetch(),
             passes=environment.fetch_passes(),
             network=True,
@@ -218,7 +233,7 @@ class _Lowering:
         """Run the project's own build, once per Python and toolkit, whatever the wheels' names."""
         build = self.manifest.build
         wanted = self.manifest.cuda.versions[cell.cuda]
-        host = self.machine.host
+        host = self.machine.hosts[cell.cuda]
         overlays = {f"overlay{n}": _folder(self.file.folder / name) for n, name in enumerate(build.overlay)}
         compilers = {"cxx": FileInput(host.path, host.identity)}
         if host.c_path:
@@ -300,7 +315,7 @@ class _Lowering:
         """Compile one source of a fallback object for every architecture of its toolkit into one fatbin."""
         wanted = self.manifest.cuda.versions[cell.cuda]
         toolchain = self.manifest.toolchains[item.toolchain or ""]
-        host = self.machine.host
+        host = self.machine.hosts[cell.cuda]
         place = self.file.place("objects", self.manifest.objects.index(item))
         images = [f"sm_{arch}" for arch in wanted.archs] + ([f"PTX {wanted.ptx}"] if wanted.ptx else [])
         action = Action(
@@ -344,6 +359,7 @@ class _Lowering:
             "python": None if cell.python == "3" else "cp" + cell.python.replace(".", ""),
             "abi": self.manifest.package.abi,
             "pins": {pin.package: pin.version for pin in toolkit.pins},
+            "pins_file": f"${{in:toolkit}}/{redist.VERSIONS}" if toolkit.archives else None,
             "size_limit": wheel.size_limit_bytes,
             "search_path": ["${in:toolkit}/lib"],
             "work": "${work}",
@@ -403,6 +419,11 @@ def _notes(file: ManifestFile) -> Iterator[str]:
         yield f"{file.place('test', 'command')}: [test] is not run yet: test the wheels yourself"
     if file.manifest.audit.beside:
         yield f"{file.place('audit', 'beside')}: [audit] beside is not looked at yet"
+
+
+def _as_json(items: Sequence[Pin] | Sequence[Part]) -> str | None:
+    """Return what identifies the items as a JSON list; None when there are none."""
+    return json.dumps([item.as_data() for item in items], sort_keys=True) if items else None
 
 
 def _folder(path: Path) -> FileInput:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
 import zipfile
@@ -31,6 +32,7 @@ class PackageSpec(Specification):
     linkage: str
     naming: str
     pins: Mapping[str, str] = Field(default={})  # the pip packages of the toolkit that it was linked with
+    pins_file: Path | None = None  # a file of the toolkit with more of them, as JSON
     python: str | None = None  # the Python and ABI tags that the cell wants: "cp311"
     abi: str | None = None  # "abi3", "none"
     size_limit: int | None = None  # bytes
@@ -57,6 +59,7 @@ def main(arguments: list[str]) -> None:
 def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     """Make the wheel in `output` and return its path; raises ActionError and leaves nothing there on failure."""
     source = _one_wheel(spec.wheel)
+    pins = {**spec.pins, **(json.loads(spec.pins_file.read_text()) if spec.pins_file else {})}
     name = WheelName.parse(source.name)
     naming.check_name(name, spec.name)
     naming.check_tags(name, python=spec.python, abi=spec.abi)
@@ -67,9 +70,9 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
         for file in kernels.embed(tree, spec.package, spec.kernels, _RUNTIME):
             print(f"added {file}")
     repaired = repair.repair(
-        tree, name, scratch, cuda=spec.cuda, pins=spec.pins, search_path=spec.search_path, log=print
+        tree, name, scratch, cuda=spec.cuda, pins=pins, search_path=spec.search_path, log=print
     )
-    _require(tree, repaired.packages, spec.pins)
+    _require(tree, repaired.packages, pins)
     naming.write_tags(tree, repaired.name)
     target = output / str(repaired.name)
     archive.write(tree, target, epoch=_epoch())
