@@ -38,6 +38,7 @@ def download(
             found = _fetch(url, target, start, size)
             break
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code in (404, 410):
                 raise GoneError.of(f"{url} is not there (HTTP {error.code})") from None
             problem = f"HTTP {error.code} {error.reason}"
