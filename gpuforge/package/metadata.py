@@ -78,7 +78,7 @@ def require(text: bytes, linked: Mapping[str, str | None]) -> tuple[bytes, list[
                 raise ActionError.of(
                     f"the wheel needs {package}, and the toolkit does not say at which version it was linked",
                     hint=f"require {package} in the project's own dependencies, with the versions that fit, "
-                    "or use a toolkit from PyPI",
+                    "or use a toolkit that gpuforge fetches",
                 )
             continue
         wanted = requirement_for(package, version)

@@ -26,14 +26,18 @@ from gpuforge.toolkits.pypi import Pin
 
 _ROOT = Path(__file__).resolve().parent.parent
 _LIBRARIES = ("toolkits/libraries.py", "toolkits/data/libraries.toml", "toolkits/data/runtimes.toml")
+_TOOLKIT = ("steps/fetch_toolkit.py", "toolkits/tree.py")
 # Which files of gpuforge decide what a step writes: their content is part of the step's key.
 _PROGRAMS = {
     "fetch_source": ("steps/fetch_source.py",),
-    "fetch_toolkit": (
-        "steps/fetch_toolkit.py",
-        *(f"toolkits/{name}.py" for name in ("provision", "provision_debian", "provision_redist")),
-        *(f"toolkits/{name}.py" for name in ("download", "unpack", "tree")),
-        "toolkits/data/redist.toml",
+    "fetch_toolkit pypi": (*_TOOLKIT, "toolkits/provision.py"),
+    "fetch_toolkit debian": (
+        *_TOOLKIT,
+        *(f"toolkits/{name}.py" for name in ("provision", "provision_debian", "download", "unpack")),
+    ),
+    "fetch_toolkit redist": (
+        *_TOOLKIT,
+        *(f"toolkits/{name}" for name in ("provision_redist.py", "download.py", "data/redist.toml")),
     ),
     "fetch_requirements": ("steps/fetch_requirements.py", "steps/environment.py"),
     "host_build": ("steps/host_build.py", "steps/environment.py", "steps/stable_nvcc.py"),
@@ -136,7 +140,7 @@ class _Lowering:
                 archives=toolkit.archives and json.dumps(toolkit.archives.as_data(), sort_keys=True),
                 output="${out:toolkit}",
             ),
-            inputs={"gpuforge": self.gpuforge("fetch_toolkit")},
+            inputs={"gpuforge": self.gpuforge(f"fetch_toolkit {toolkit.provider}")},
             outputs=("toolkit",),
             facts={"toolkit": toolkit.identity, "provider": toolkit.provider},
             env=environment.fetch(),
