@@ -60,7 +60,11 @@ def show_plan(
     console.print(Text(count(len(plan.cells), "cell"), style="bold"))
     for cell in plan.cells:
         python = "every Python 3" if cell.python == "3" else f"Python {cell.python}"
-        console.print(f"  {cell.id}: {python}, CUDA {cell.toolkit}")
+        toolkit, host = plan.machine.toolkits[cell.cuda], plan.machine.hosts[cell.cuda]
+        console.print(
+            f"  {cell.id}: {python}, CUDA {cell.toolkit} by {toolkit.provider} (nvcc {toolkit.nvcc}), "
+            f"{host.family} {host.version}"
+        )
     runs = [name for name, verdict in verdicts.items() if verdict.run]
     console.print()
     console.print(Text(f"{count(len(plan.actions), 'action')}, {len(runs)} to run", style="bold"))
@@ -80,7 +84,16 @@ def plan_data(plan: Plan, selection: Selection, verdicts: Mapping[str, Verdict])
     return {
         "schema": 1,
         "cells": [
-            {"id": c.id, "python": c.python, "cuda": c.cuda, "toolkit": c.toolkit, "machine": c.machine}
+            {
+                "id": c.id,
+                "python": c.python,
+                "cuda": c.cuda,
+                "toolkit": c.toolkit,
+                "provider": plan.machine.toolkits[c.cuda].provider,
+                "nvcc": plan.machine.toolkits[c.cuda].nvcc,
+                "host": f"{plan.machine.hosts[c.cuda].family} {plan.machine.hosts[c.cuda].version}",
+                "machine": c.machine,
+            }
             for c in plan.cells
         ],
         "left_out": [{"cell": item.cell.id, "reason": item.reason} for item in selection.left_out],

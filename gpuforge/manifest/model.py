@@ -164,7 +164,8 @@ class Toolchain(Table):
     compiler: Compiler = Field(examples=["g++"])
     """The compiler's family."""
     version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
-    """Versions that may be used. Left out, any version that fits the CUDA toolkit."""
+    """Versions that may be used. Left out, any version that fits the CUDA toolkit. Where the usual host compiler does
+    not fit a toolkit, another installed one in this range that does is used: `g++-11` for CUDA 11.8."""
     path: forms.Text | None = Field(default=None, examples=["/usr/bin/g++-12"])
     """The compiler's executable. Left out, it is looked for on PATH and in the usual places."""
     flags: tuple[str, ...] = Field(default=(), examples=[["-O3"]])
@@ -182,8 +183,10 @@ class CudaVersion(Table):
     toolkit: forms.ToolkitVersion = Field(examples=["12.4"])
     """Version of the toolkit, `major.minor`. A table named `[cuda."12.4"]` need not repeat it."""
     provider: Provider | None = Field(default=None, examples=["pypi"])
-    """Where the toolkit comes from: the container `image`, the `system`, NVIDIA's wheels on `pypi`,
-    `debian`'s packages, or NVIDIA's `redist` archives. Left out, the first that has it."""
+    """Where the toolkit comes from: the container `image`; NVIDIA's wheels on `pypi` (CUDA 13 on); the `system`, an
+    installation of exactly this version; `debian`, its compiler with NVIDIA's wheels (11.8 and 12.4, on any Linux);
+    NVIDIA's `redist` archives (11.4 on). Left out, the first in this order that has it; `gpuforge build --dry-run`
+    says which. GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL name other servers."""
     archs: Annotated[tuple[forms.Architecture, ...], Distinct] = Field(min_length=1, examples=[["80", "90"]])
     """Compute capabilities to compile for. `90a` and `100f` are architecture- and family-specific; `+ptx`
     adds an image that newer GPUs can compile for themselves."""

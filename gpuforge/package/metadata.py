@@ -82,7 +82,7 @@ def require(
                 raise ActionError.of(
                     f"the wheel needs {package}, and the toolkit does not say at which version it was linked",
                     hint=f"require {package} in the project's own dependencies, with the versions that fit, "
-                    "or use a toolkit from PyPI",
+                    "or use a toolkit that gpuforge fetches",
                 )
             continue
         wanted = requirement_for(package, version)

@@ -21,7 +21,7 @@ _FETCH = frozenset(
         "SSL_CERT_DIR",
         "CURL_CA_BUNDLE",
     }
-    | {"REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "SSH_AUTH_SOCK"}
+    | {"REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "SSH_AUTH_SOCK", "GPUFORGE_DEBIAN_MIRROR"}
     | {
         name
         for proxy in ("http", "https", "all", "no")

@@ -23,18 +23,35 @@ from gpuforge.plan.action import Action, ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.machine import Machine
 from gpuforge.toolchains import nvcc
+from gpuforge.toolkits import redist
+from gpuforge.toolkits.debian import Part
+from gpuforge.toolkits.pypi import Pin
 
 _ROOT = Path(__file__).resolve().parent.parent
 _JUDGING = ("audit", "manifest", "toolkits")  # what reads GPU code and judges wheels
+_PACKING = (
+    *(f"steps/{name}.py" for name in ("package_wheel", "specification", "wheel_sizes")),
+    "package",
+    *_JUDGING,
+)
+_TOOLKIT = tuple(f"toolkits/{name}.py" for name in ("tree", "provision", "pypi", "tables"))
 # Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
 # holds that the files cover all that a step imports.
 _PROGRAMS = {
     "fetch_source": ("steps/fetch_source.py",),
-    "fetch_toolkit": (
+    "fetch_toolkit pypi": ("steps/fetch_toolkit.py", *_TOOLKIT),
+    "fetch_toolkit debian": (
         "steps/fetch_toolkit.py",
-        "toolkits/provision.py",
-        "toolkits/pypi.py",
-        "toolkits/tables.py",
+        *_TOOLKIT,
+        *(f"toolkits/{name}.py" for name in ("provision_debian", "debian", "download", "unpack")),
+    ),
+    "fetch_toolkit redist": (
+        "steps/fetch_toolkit.py",
+        *_TOOLKIT,
+        *(
+            f"toolkits/{name}"
+            for name in ("provision_redist.py", "redist.py", "download.py", "data/redist.toml")
+        ),
     ),
     "fetch_requirements": ("steps/fetch_requirements.py", "steps/environment.py"),
     "host_build": ("steps/host_build.py", "steps/environment.py", "steps/stable_nvcc.py"),
@@ -44,8 +61,8 @@ _PROGRAMS = {
         "package",
         *_JUDGING,
     ),
-    "package_wheel": ("steps/package_wheel.py", "steps/specification.py", "package", "runtime", *_JUDGING),
-    "variant_wheel": ("steps/variant_wheel.py", "steps/specification.py", "package", *_JUDGING),
+    "package_wheel": (*_PACKING, "runtime"),
+    "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
     "audit_wheel": ("steps/audit_wheel.py", *_JUDGING),
 }
 _PACKAGES = {
@@ -67,6 +84,7 @@ class Plan:
     actions: tuple[Action, ...]
     wheels: dict[str, ActionInput]
     reports: dict[str, ActionInput]
+    machine: Machine
     notes: tuple[str, ...] = ()
 
 
@@ -79,7 +97,7 @@ def lower(file: ManifestFile, cells: Sequence[Cell], machine: Machine) -> Plan:
     actions = tuple(lowering.actions.values())
     wheels = {cell.id: ActionInput(f"{cell.id}/{_last_step(cell)}", "wheel") for cell in cells}
     reports = {cell.id: ActionInput(f"{cell.id}/audit", "report.json") for cell in cells}
-    return Plan(tuple(cells), actions, wheels, reports, tuple(_notes(file)))
+    return Plan(tuple(cells), actions, wheels, reports, machine, tuple(_notes(file)))
 
 
 def _last_step(cell: Cell) -> str:
@@ -141,15 +159,21 @@ class _Lowering:
         toolkit = self.machine.toolkits[cell.cuda]
         if toolkit.root is not None:
             return FileInput(toolkit.root, toolkit.identity)
-        pins = [pin.as_data() for pin in toolkit.pins]
+        size = f" ({toolkit.size / 1e6:.0f} MB)" if toolkit.size else ""
         action = Action(
             id=f"cu{cell.toolkit}/toolkit",
             kind="fetch",
-            title=f"fetch CUDA {cell.toolkit} from PyPI ({len(pins)} packages)",
-            argv=self.step("fetch_toolkit", pins=json.dumps(pins), output="${out:toolkit}"),
-            inputs={"gpuforge": self.gpuforge("fetch_toolkit")},
+            title=f"fetch CUDA {cell.toolkit} from {toolkit.origin}{size}",
+            argv=self.step(
+                "fetch_toolkit",
+                pins=_as_json(toolkit.pins),
+                parts=_as_json(toolkit.parts),
+                archives=toolkit.archives and json.dumps(toolkit.archives.as_data(), sort_keys=True),
+                output="${out:toolkit}",
+            ),
+            inputs={"gpuforge": self.gpuforge(f"fetch_toolkit {toolkit.provider}")},
             outputs=("toolkit",),
-            facts={"toolkit": toolkit.identity},
+            facts={"toolkit": toolkit.identity, "provider": toolkit.provider},
             env=environment.fetch(),
             passes=environment.fetch_passes(),
             network=True,
@@ -245,7 +269,7 @@ class _Lowering:
         """Run the project's own build, once per Python and toolkit, whatever the wheels' names."""
         build = self.manifest.build
         wanted = self.manifest.cuda.versions[cell.cuda]
-        host = self.machine.host
+        host = self.machine.hosts[cell.cuda]
         overlays = {f"overlay{n}": _folder(self.file.folder / name) for n, name in enumerate(build.overlay)}
         compilers = {"cxx": FileInput(host.path, host.identity)}
         if host.c_path:
@@ -328,7 +352,7 @@ class _Lowering:
         """Compile one source of a fallback object for every architecture of its toolkit into one fatbin."""
         wanted = self.manifest.cuda.versions[cell.cuda]
         toolchain = self.manifest.toolchains[item.toolchain or ""]
-        host = self.machine.host
+        host = self.machine.hosts[cell.cuda]
         place = self.file.place("objects", self.manifest.objects.index(item))
         images = [f"sm_{arch}" for arch in wanted.archs] + ([f"PTX {wanted.ptx}"] if wanted.ptx else [])
         action = Action(
@@ -373,6 +397,7 @@ class _Lowering:
             "python": None if cell.python == "3" else "cp" + cell.python.replace(".", ""),
             "abi": self.manifest.package.abi,
             "pins": {pin.package: pin.version for pin in toolkit.pins},
+            "pins_file": f"${{in:toolkit}}/{redist.VERSIONS}" if toolkit.archives else None,
             "size_limit": wheel.size_limit_bytes,
             "search_path": ["${in:toolkit}/lib64", "${in:toolkit}/lib"],
             "record": record.of(self.file, self.machine, cell),
@@ -481,6 +506,11 @@ def _notes(file: ManifestFile) -> Iterator[str]:
         yield f"{file.place('test', 'command')}: [test] is not run yet: test the wheels yourself"
     if file.manifest.audit.beside:
         yield f"{file.place('audit', 'beside')}: [audit] beside is not looked at yet"
+
+
+def _as_json(items: Sequence[Pin] | Sequence[Part]) -> str | None:
+    """Return what identifies the items as a JSON list; None when there are none."""
+    return json.dumps([item.as_data() for item in items], sort_keys=True) if items else None
 
 
 def _folder(path: Path) -> FileInput:

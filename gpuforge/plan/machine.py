@@ -29,7 +29,7 @@ HOST_FAMILIES = ("g++", "clang++", "nvc++")
 class Machine:
     """Everything found that the chosen cells need, by the cells' own names."""
 
-    host: Compiler
+    hosts: Mapping[str, Compiler]  # by Cell.cuda: the compiler of host code that its toolkit takes
     interpreters: Mapping[str, Interpreter]  # by Cell.python
     toolkits: Mapping[str, Toolkit]  # by Cell.cuda
 
@@ -46,8 +46,8 @@ def resolve(file: ManifestFile, selection: Selection, *, asked: Collection[str])
     the dimensions chosen by hand: "cuda", "python") or no cell is left, it is an error. Raises UsageError for
     combinations that cannot work, all of them at once, and MissingError for what is not here.
     """
-    host = host_compiler(file)
-    found = {name: list(impossible(file, name, host)) for name in _names(selection, "cuda")}
+    hosts = host_compilers(file, _names(selection, "cuda"))
+    found = {name: list(impossible(file, name, host)) for name, host in hosts.items()}
     problems = [p for each in found.values() for p in each if "cuda" in asked or p.place != _host_place(file)]
     if problems:
         raise UsageError.all_of(problems)
@@ -68,7 +68,8 @@ def resolve(file: ManifestFile, selection: Selection, *, asked: Collection[str])
         for cell in selection.cells
         if cell not in buildable
     ]
-    return Machine(host, interpreters, toolkits), Selection(buildable, (*selection.left_out, *left_out))
+    hosts = {name: host for name, host in hosts.items() if name in toolkits}
+    return Machine(hosts, interpreters, toolkits), Selection(buildable, (*selection.left_out, *left_out))
 
 
 def _asked(name: str, selection: Selection, asked: Collection[str]) -> bool:
@@ -107,6 +108,38 @@ def host_compiler(file: ManifestFile) -> Compiler:
         raise MissingError.all_of(
             [Diagnostic(d.message, place, d.hint) for d in error.diagnostics]
         ) from error
+
+
+def host_compilers(file: ManifestFile, cudas: Iterable[str]) -> dict[str, Compiler]:
+    """Return the compiler of the host build for each `[cuda.<name>]`: the usual one unless its toolkit refuses it.
+
+    Then another installed one that the toolkit and the manifest's version range take: g++-11 where g++ is too new.
+    When there is none it stays the usual one, of which `impossible` says what is wrong.
+    """
+    usual = host_compiler(file)
+    return {name: _fitting(file, name, usual) or usual for name in cudas}
+
+
+def _fitting(file: ManifestFile, cuda: str, usual: Compiler) -> Compiler | None:
+    """Return the first installed compiler that the toolkit takes, of the families that the manifest allows."""
+    toolkit = file.manifest.cuda.versions[cuda].toolkit
+    accepted = next((r.hosts for r in tables.releases() if r.version == toolkit), {})
+    name, toolchain = host_toolchain(file)
+    declared = name in file.manifest.toolchains
+    for family in [usual.family] if declared else [usual.family, *accepted]:
+        if family not in accepted:
+            continue
+        low, high = accepted[family]
+        if family == usual.family and low <= usual.version.major <= high:
+            return usual
+        if toolchain.path is not None:
+            continue
+        ranges = [*([toolchain.version] if toolchain.version else []), f">={low}", f"<{high + 1}"]
+        try:
+            return detect(family, path=None, specifier=",".join(ranges))
+        except MissingError:
+            continue
+    return None
 
 
 def host_toolchain(file: ManifestFile) -> tuple[str, Toolchain]:

@@ -22,7 +22,10 @@ def of(file: ManifestFile, machine: Machine, cell: Cell) -> dict[str, Any]:
         "linkage": file.manifest.cuda.linkage,
         "naming": cell.naming,
         "toolchains": {
-            "host": {"family": machine.host.family, "version": str(machine.host.version)},
+            "host": {
+                "family": machine.hosts[cell.cuda].family,
+                "version": str(machine.hosts[cell.cuda].version),
+            },
             "device": {"family": "nvcc", "version": toolkit.nvcc},
         },
         "toolkit": {

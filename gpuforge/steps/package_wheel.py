@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ class PackageSpec(Specification):
     requires: Literal["always", "extra"] = "always"  # how the pip packages are declared
     naming: str
     pins: Mapping[str, str] = Field(default={})  # the pip packages of the toolkit that it was linked with
+    pins_file: Path | None = None  # a file of the toolkit with more of them, as JSON
     python: str | None = None  # the Python and ABI tags that the cell wants: "cp311"
     abi: str | None = None  # "abi3", "none"
     size_limit: int | None = None  # bytes
@@ -58,6 +60,9 @@ def main(arguments: list[str]) -> None:
 
 def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     """Make the wheel in `output` and return its path; raises ActionError and leaves nothing there on failure."""
+    if spec.pins_file:
+        more = json.loads(spec.pins_file.read_text())
+        spec = spec.model_copy(update={"pins": {**spec.pins, **more}})
     source = one_wheel(spec.wheel)
     name = WheelName.parse(source.name)
     naming.check_name(name, spec.name)

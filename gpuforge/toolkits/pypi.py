@@ -57,9 +57,18 @@ def pins(toolkit: str, wanted: Sequence[str], machine: str) -> tuple[Pin, ...]:
 
     Raises UsageError for a library that this toolkit does not have, with the nearest names.
     """
-    data = _data()[toolkit]
-    check_libraries(wanted, data["extras"], toolkit)
-    packages = {*COMPILER, *(package for name in wanted for package in data["extras"][name])}
+    return choose(_data()[toolkit], COMPILER, wanted, machine)
+
+
+def choose(
+    data: Mapping[str, Any], compiler: Iterable[str], wanted: Sequence[str], machine: str
+) -> tuple[Pin, ...]:
+    """Return, of a release's `wheels`, those of the `compiler` and of the `wanted` ones of its `extras`.
+
+    Raises UsageError for an extra that it does not have, with the nearest names.
+    """
+    check_libraries(wanted, data["extras"], data["toolkit"])
+    packages = {*compiler, *(package for name in wanted for package in data["extras"][name])}
     found = [row for row in data["wheels"] if row["package"] in packages and row["machine"] == machine]
     return tuple(Pin.from_data(row) for row in found)
 

@@ -1,4 +1,4 @@
-"""Choose where a CUDA toolkit comes from: wheels of PyPI, or an installation on this machine."""
+"""Choose where a CUDA toolkit comes from: PyPI, an installation on this machine, Debian, or NVIDIA's archives."""
 
 from __future__ import annotations
 
@@ -11,29 +11,42 @@ from packaging.version import Version
 
 from gpuforge import digest
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.toolkits import pypi, system
+from gpuforge.toolkits import debian, pypi, redist, system
+from gpuforge.toolkits.debian import Part
 from gpuforge.toolkits.pypi import Pin
+from gpuforge.toolkits.redist import Archives
 from gpuforge.toolkits.tables import release
 
 MACHINES = ("x86_64", "aarch64")
-NOT_YET = {"image": "a container image", "debian": "distribution packages", "redist": "NVIDIA's archives"}
+PROVIDERS = ("image", "pypi", "system", "debian", "redist")
 
 
 @dataclass(frozen=True, slots=True)
 class Toolkit:
-    """One toolkit, decided: either a folder of this machine or the wheels to assemble one of."""
+    """One toolkit, decided: either a folder of this machine or what to download and assemble one of."""
 
     version: str  # the minor: "13.0"
-    provider: Literal["pypi", "system"]
+    provider: Literal["pypi", "system", "debian", "redist"]
     identity: str  # digest, part of keys
     nvcc: str  # its compiler's version: "13.0.88"
     root: Path | None = None  # system
-    pins: tuple[Pin, ...] = ()  # pypi
+    pins: tuple[Pin, ...] = ()  # pypi, debian
+    parts: tuple[Part, ...] = ()  # debian
+    archives: Archives | None = None  # redist
 
     @property
     def size(self) -> int:
-        """Bytes to download."""
-        return sum(pin.size for pin in self.pins)
+        """Bytes to download, as far as they are known."""
+        return sum(pin.size for pin in self.pins) + sum(part.size for part in self.parts)
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, for people: "PyPI", "Debian trixie and PyPI", "/usr/local/cuda-12.4"."""
+        if self.provider == "debian":
+            return f"Debian {debian.suite(self.version)} and PyPI"
+        if self.archives is not None:
+            return f"NVIDIA's archives of {self.archives.label}"
+        return str(self.root) if self.root is not None else "PyPI"
 
 
 def select(
@@ -46,32 +59,36 @@ def select(
 ) -> Toolkit:
     """Return the toolkit to use for `version` (a minor: "13.0") and the `libraries` to have in it (cufft, cublas …).
 
-    Without a `provider`: PyPI if it has that minor, else an installation of exactly that minor (`search` instead of
-    the usual places). Raises UsageError for an unknown version, provider, library or machine, and MissingError,
-    saying what was found, when there is none.
+    Without a `provider`, the first that has exactly that minor: PyPI, an installation on this machine (`search`
+    instead of the usual places), Debian, NVIDIA's archives. Raises UsageError for an unknown version, provider,
+    library or machine, and MissingError, saying what was found, when there is none.
     """
     minor = release(version).version
     if machine not in MACHINES:
         raise UsageError.of(f"no CUDA toolkit for machine {machine!r}", hint=f"known: {', '.join(MACHINES)}")
-    if provider not in {None, "pypi", "system", *NOT_YET}:
+    if provider not in {None, *PROVIDERS}:
         raise UsageError.of(
-            f"unknown toolkit provider {provider!r}", hint=f"known: pypi, system, {', '.join(NOT_YET)}"
+            f"unknown toolkit provider {provider!r}", hint=f"known: {', '.join(PROVIDERS[1:])}, image"
         )
-    if provider in NOT_YET:
+    if provider == "image":
         raise MissingError.of(
-            f"gpuforge cannot yet take a CUDA toolkit from {NOT_YET[provider]} (provider = {provider!r})",
-            hint=f'install CUDA {minor} yourself and use provider = "system"' + _or_pypi(),
+            "gpuforge cannot yet take a CUDA toolkit from a container image (provider = 'image')",
+            hint="leave the provider out: " + _offers(minor),
         )
     if provider == "pypi" or (provider is None and minor in pypi.toolkits()):
         return _from_pypi(minor, libraries, machine)
-    return _from_system(minor, libraries, search)
+    fetched = [name for name in ("debian", "redist") if minor in _FETCHED[name].toolkits()]
+    if provider in _FETCHED:
+        return _fetched(provider, minor, libraries, machine)
+    installed = _installed(minor, libraries, search, required=provider == "system" or not fetched)
+    return installed or _fetched(fetched[0], minor, libraries, machine)
 
 
 def _from_pypi(minor: str, libraries: Sequence[str], machine: str) -> Toolkit:
     if minor not in pypi.toolkits():
         raise UsageError.of(
             f"PyPI has no compiler of CUDA {minor}: nvcc is there from CUDA 13 on",
-            hint=f'install CUDA {minor} and use provider = "system"' + _or_pypi(),
+            hint="leave the provider out: " + _offers(minor),
         )
     pins = pypi.pins(minor, libraries, machine)
     nvcc = next(pin.version for pin in pins if pin.package == "nvidia-cuda-nvcc")
@@ -79,20 +96,49 @@ def _from_pypi(minor: str, libraries: Sequence[str], machine: str) -> Toolkit:
     return Toolkit(minor, "pypi", identity, nvcc, pins=pins)
 
 
-def _from_system(minor: str, libraries: Sequence[str], search: Sequence[Path] | None) -> Toolkit:
+def _installed(
+    minor: str, libraries: Sequence[str], search: Sequence[Path] | None, *, required: bool
+) -> Toolkit | None:
+    """Return the installation of exactly that minor; None or, if `required`, MissingError when there is none."""
     newest = pypi.toolkits()[-1]
-    pypi.check_libraries(libraries, pypi.libraries(newest), minor)
     found = list(system.installed(search))
     for candidate in found:
         if candidate.minor == minor:
+            pypi.check_libraries(libraries, pypi.libraries(newest), minor)
             return Toolkit(minor, "system", candidate.identity, candidate.nvcc, root=candidate.root)
+    if not required:
+        return None
+    pypi.check_libraries(libraries, pypi.libraries(newest), minor)
     what = ", ".join(f"{c.version} in {c.root}" for c in found) or "none"
     raise MissingError.of(
         f"no CUDA {minor} on this machine; found: {what}",
-        hint=f"install it in /usr/local/cuda-{minor}, or set CUDA_PATH to where it is" + _or_pypi(),
+        hint=f"install it in /usr/local/cuda-{minor}, or set CUDA_PATH to where it is; or {_offers(minor)}",
     )
 
 
-def _or_pypi() -> str:
-    names = sorted(pypi.toolkits(), key=Version)
-    return f"; or use CUDA {names[0]} to {names[-1]}, which gpuforge fetches from PyPI"
+_FETCHED = {"debian": debian, "redist": redist}
+
+
+def _fetched(provider: str, minor: str, libraries: Sequence[str], machine: str) -> Toolkit:
+    known = _FETCHED[provider].toolkits()
+    if minor not in known:
+        raise UsageError.of(
+            f'provider = "{provider}" has no CUDA {minor}; it has {", ".join(known)}',
+            hint="leave the provider out: " + _offers(minor),
+        )
+    if provider == "debian":
+        pins, parts = debian.pins(minor, libraries, machine), debian.parts(minor, machine)
+        identity = digest.of_data(sorted([*(pin.sha256 for pin in pins), *(part.sha256 for part in parts)]))
+        return Toolkit(minor, "debian", identity, debian.nvcc(minor), pins=pins, parts=parts)
+    archives = redist.archives(minor, libraries, machine)
+    return Toolkit(minor, "redist", digest.of_data(archives.as_data()), archives.nvcc, archives=archives)
+
+
+def _offers(minor: str) -> str:
+    """Say which providers gpuforge fetches a minor from, or which minors it fetches."""
+    sources = {"pypi": pypi.toolkits(), "debian": debian.toolkits(), "redist": redist.toolkits()}
+    having = [name for name, versions in sources.items() if minor in versions]
+    if having:
+        return f"gpuforge fetches CUDA {minor} by {' or '.join(having)}"
+    names = sorted({name for versions in sources.values() for name in versions}, key=Version)
+    return f"use one of those that gpuforge fetches: {', '.join(names)}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from packaging.version import Version
+from toolkit_samples import Server, publish, serving
 
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.machine import Machine
@@ -95,4 +96,19 @@ def machine() -> Machine:
         minor: Interpreter(Path(f"/usr/bin/python{minor}"), f"{minor}.1", "cpython", headers=True)
         for minor in ("3.11", "3.13")
     }
-    return Machine(gxx, pythons, {"12": toolkit, "13": toolkit})
+    return Machine({"12": gxx, "13": gxx}, pythons, {"12": toolkit, "13": toolkit})
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """Serve the folder `www` of the test."""
+    (tmp_path / "www").mkdir()
+    with serving(tmp_path / "www") as started:
+        yield started
+
+
+@pytest.fixture
+def nvidia(tmp_path: Path, server: Server) -> Server:
+    """Serve a made-up CUDA 12.4.1 as NVIDIA publishes its archives."""
+    publish(tmp_path / "www")
+    return server

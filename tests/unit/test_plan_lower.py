@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import environment
-from gpuforge.plan.action import Action
+from gpuforge.plan.action import Action, FileInput
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower import Plan, lower
 from gpuforge.plan.machine import Machine, unfit_compilers
+from gpuforge.toolchains.model import Compiler
+from gpuforge.toolkits.select import select as select_toolkit
 
 Recipe = Callable[..., ManifestFile]
 lowering = sys.modules["gpuforge.plan.lower"]
@@ -324,7 +327,9 @@ def test_a_new_auditwheel_repairs_again(
 def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> None:
     root = Path(lowering.__file__).parent.parent
     seen: set[str] = set()
-    todo = [f"steps/{program}.py"]
+    step, _, provider = program.partition(" ")
+    providers = {"pypi": "provision", "debian": "provision_debian", "redist": "provision_redist"}
+    todo = [f"toolkits/{providers[provider]}.py" if provider else f"steps/{step}.py"]
     while todo:
         name = todo.pop()
         if name not in seen:
@@ -350,3 +355,35 @@ def imported(root: Path, name: str) -> list[str]:
             path = "/".join(module.split(".")[1:])
             found += [p for p in (f"{path}.py", f"{path}/__init__.py") if path and (root / p).is_file()]
     return found
+
+
+def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compiler(
+    recipe: Recipe, machine: Machine
+) -> None:
+    gxx_11 = Compiler(
+        "g++", Path("/usr/bin/g++-11"), Version("11.3.0"), "g++ 11.3.0", Path("/usr/bin/gcc-11")
+    )
+    toolkits = {
+        cuda: select_toolkit("12.4", provider=provider, libraries=["cufft"], machine="x86_64")
+        for cuda, provider in (("12", "debian"), ("13", "redist"))
+    }
+    machine = replace(machine, toolkits=toolkits, hosts=dict(machine.hosts) | {"12": gxx_11})
+    file = recipe()
+    actions = {a.id: a for a in lower(file, select(file, "x86_64", python=["3.11"]).cells, machine).actions}
+
+    debian, redist = actions["cu12.4/toolkit"], actions["cu13.0/toolkit"]
+    assert debian.title == f"fetch CUDA 12.4 from Debian trixie and PyPI ({toolkits['12'].size / 1e6:.0f} MB)"
+    assert redist.title == "fetch CUDA 13.0 from NVIDIA's archives of 12.4.1"
+    assert (debian.facts["provider"], redist.facts["provider"]) == ("debian", "redist")
+    assert {"--pins", "--parts"} < set(debian.argv)
+    assert "--archives" in redist.argv
+    assert actions["cp311-cu12.4-x86_64/host-build"].inputs["cxx"] == FileInput(gxx_11.path, gxx_11.identity)
+    specs = {
+        cuda: json.loads(action.argv[action.argv.index("--spec") + 1])
+        for cuda, action in (
+            ("12", actions["cp311-cu12.4-x86_64/wheel"]),
+            ("13", actions["cp311-cu13.0-x86_64/wheel"]),
+        )
+    }
+    assert specs["12"]["pins"]["nvidia-cufft-cu12"] == "11.2.1.3"
+    assert (specs["12"]["pins_file"], specs["13"]["pins_file"]) == (None, "${in:toolkit}/packages.json")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from gpuforge.errors import MissingError, UsageError
@@ -18,9 +19,25 @@ from gpuforge.toolchains.model import Compiler
 Recipe = Callable[..., ManifestFile]
 
 
+def install(monkeypatch: pytest.MonkeyPatch, *compilers: Compiler) -> None:
+    """Put compilers on the machine, the one with the plain name first."""
+
+    def detect(family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
+        for found in compilers:
+            if found.family == family and found.version in SpecifierSet(specifier or ""):
+                return found
+        raise MissingError.of(f"no usable {family} {specifier or ''}".strip())
+
+    monkeypatch.setattr(machine, "detect", detect)
+
+
+def compiler(family: str, version: str, path: str) -> Compiler:
+    return Compiler(family, Path(path), Version(version), f"{family} {version}", None)
+
+
 @pytest.fixture(autouse=True)
 def _a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with g++ 12, Python 3.11 and no CUDA installation."""
+    """A machine with g++ 12, and no other, Python 3.11 and no CUDA installation."""
 
     def find(minor: str, *, or_newer: bool = False) -> Interpreter:
         if minor != "3.11":
@@ -28,20 +45,20 @@ def _a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         return Interpreter(Path("/python3.11"), "3.11.9", "cpython-311", headers=True)
 
     gxx = Compiler("g++", Path("/g++"), Version("12.2"), "g++ 12.2", None)
-    monkeypatch.setattr(machine, "detect", lambda *_, **__: gxx)
+    install(monkeypatch, gxx)
     monkeypatch.setattr(machine.cpython, "find", find)
-    monkeypatch.setattr("gpuforge.toolkits.system.installed", list, raising=False)
+    monkeypatch.setattr("gpuforge.toolkits.system.installed", lambda search=None: [])
     monkeypatch.setenv("PATH", "/nowhere")
 
 
 def test_what_is_missing_is_left_out_with_the_reason(recipe: Recipe) -> None:
-    file = recipe(("[cuda.12]\n", '[cuda.12]\nprovider = "debian"\n'))
+    file = recipe(("[cuda.12]\n", '[cuda.12]\nprovider = "image"\n'))
     found, chosen = machine.resolve(file, select(file, "x86_64"), asked=())
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
     assert set(found.toolkits) == {"13"}
     reasons = {item.cell.id: item.reason for item in chosen.left_out}
     assert reasons["cp313-cu13.0-x86_64"] == "no CPython 3.13 on this machine"
-    assert "distribution packages" in reasons["cp311-cu12.4-x86_64"]
+    assert "a container image" in reasons["cp311-cu12.4-x86_64"]
 
 
 def test_what_was_asked_for_and_is_missing_is_an_error(recipe: Recipe) -> None:
@@ -80,3 +97,45 @@ def test_a_host_compiler_that_does_not_fit_is_an_error_only_when_asked(recipe: R
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
     with pytest.raises(UsageError, match=r"CUDA 11\.8 takes g\+\+ 6 to 11 as host compiler, not 12\.2"):
         machine.resolve(file, select(file, "x86_64", cuda=["11"]), asked=["cuda"])
+
+
+CUDA_11 = (
+    '[cuda.12]\ntoolkit = "12.4"\narchs = ["80", "90+ptx"]',
+    '[cuda.11]\ntoolkit = "11.8"\narchs = ["80"]',
+)
+HOST = '[toolchains.host]\ncompiler = "g++"'
+
+
+def test_each_toolkit_gets_a_host_compiler_that_it_takes(
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("g++", "11.3", "/g++-11"))
+    file = recipe(CUDA_11)
+    found, chosen = machine.resolve(file, select(file, "x86_64", python=["3.11"]), asked=["cuda"])
+    assert [cell.cuda for cell in chosen.cells] == ["11", "13"]
+    assert {cuda: str(host.path) for cuda, host in found.hosts.items()} == {"11": "/g++-11", "13": "/g++"}
+
+
+@pytest.mark.parametrize("allowed", [">=12", ">=9,!=11.3"])
+def test_the_version_range_of_the_manifest_holds_for_every_toolkit(
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch, allowed: str
+) -> None:
+    install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("g++", "11.3", "/g++-11"))
+    file = recipe(CUDA_11, (HOST, HOST + f'\nversion = "{allowed}"'))
+    with pytest.raises(UsageError, match=r"CUDA 11\.8 takes g\+\+ 6 to 11 as host compiler, not 12\.2"):
+        machine.resolve(file, select(file, "x86_64", cuda=["11"]), asked=["cuda"])
+
+
+def test_a_declared_family_is_kept_and_an_undeclared_one_may_change(
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("clang++", "14.0", "/clang++"))
+    file = recipe(CUDA_11)
+    with pytest.raises(UsageError, match="as host compiler"):
+        machine.resolve(file, select(file, "x86_64", cuda=["11"]), asked=["cuda"])
+    assert (
+        machine.host_compilers(
+            recipe(CUDA_11, (HOST, ""), ('toolchains = ["host"]', 'toolchains = ["device"]')), ["11"]
+        )["11"].family
+        == "clang++"
+    )

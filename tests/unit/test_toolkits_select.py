@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.toolkits import pypi
+from gpuforge.toolkits import debian, pypi, redist
+from gpuforge.toolkits.debian import Part
 from gpuforge.toolkits.pypi import Pin
+from gpuforge.toolkits.redist import Archives
 from gpuforge.toolkits.select import Toolkit, select
 
 
@@ -84,19 +86,77 @@ def test_the_usual_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_other_minors_are_refused(tmp_path: Path) -> None:
     root = install(tmp_path / "cuda", "12.6", "85", stated="12.6.3")
     with pytest.raises(MissingError) as caught:
-        choose("12.4", search=[root])
+        choose("12.4", search=[root], provider="system")
     assert str(caught.value) == (
         f"no CUDA 12.4 on this machine; found: 12.6.3 in {root}\n"
         "  hint: install it in /usr/local/cuda-12.4, or set CUDA_PATH to where it is; "
-        f"or use CUDA {pypi.toolkits()[0]} to {pypi.toolkits()[-1]}, which gpuforge fetches from PyPI"
+        "or gpuforge fetches CUDA 12.4 by debian or redist"
     )
+    with pytest.raises(
+        MissingError, match=r"or use one of those that gpuforge fetches: 11\.4, 11\.5, .*, 13\."
+    ):
+        choose("11.2", search=[root])
 
 
 def test_a_broken_nvcc_is_no_toolkit(tmp_path: Path) -> None:
     root = install(tmp_path / "cuda", "12.4", "131")
     (root / "bin" / "nvcc").write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(MissingError, match=r"found: none\n"):
-        choose("12.4", search=[root])
+        choose("12.4", search=[root], provider="system")
+
+
+def test_the_first_provider_that_has_the_minor(tmp_path: Path) -> None:
+    installed = [install(tmp_path / f"cuda-{v}", v, "1") for v in ("13.0", "12.4", "11.2")]
+    order = {v: choose(v, search=installed).provider for v in ("13.0", "12.4", "11.2")}
+    assert order == {"13.0": "pypi", "12.4": "system", "11.2": "system"}
+    order = {v: choose(v).provider for v in ("13.0", "12.4", "11.8", "12.6", "11.4")}
+    assert order == {"13.0": "pypi", "12.4": "debian", "11.8": "debian", "12.6": "redist", "11.4": "redist"}
+    assert choose("12.4", search=installed, provider="debian").provider == "debian"
+    assert choose("13.0", provider="redist").provider == "redist"
+
+
+def test_a_toolkit_of_debian_is_its_compiler_and_the_wheels_of_pypi() -> None:
+    chosen = choose("12.4", libraries=["cufft", "cublas"])
+
+    assert (chosen.nvcc, chosen.origin) == ("12.4.131", "Debian trixie and PyPI")
+    pins = {pin.package: pin.version for pin in chosen.pins}
+    assert {"nvidia-cuda-runtime-cu12", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-cccl-cu12"} <= pins.keys()
+    assert pins["nvidia-cufft-cu12"] == "11.2.1.3"
+    assert [part.package for part in chosen.parts] == ["nvidia-cuda-toolkit", *["nvidia-cuda-dev"] * 2]
+    assert chosen.size == sum(item.size for item in (*chosen.pins, *chosen.parts))
+    assert chosen.identity != choose("12.4").identity
+
+
+@pytest.mark.parametrize("toolkit", debian.toolkits())
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_every_toolkit_of_debian_is_whole_and_pinned(toolkit: str, machine: str) -> None:
+    chosen = choose(toolkit, machine=machine, provider="debian", libraries=["cufft", "cublas", "cusolver"])
+    assert chosen.nvcc.startswith(f"{toolkit}.")
+    assert len({pin.package for pin in chosen.pins}) == len(chosen.pins)
+    assert all(re.fullmatch(r"[0-9a-f]{64}", part.sha256) for part in chosen.parts)
+    members = {member.name for part in chosen.parts for member in part.members}
+    assert members == {"libcudadevrt.a", "libcudart_static.a", "stubs/libcuda.so", "stubs/libnvidia-ml.so"}
+    assert [Part.from_data(part.as_data()) for part in chosen.parts] == list(chosen.parts)
+
+
+@pytest.mark.parametrize("toolkit", redist.toolkits())
+def test_every_release_of_nvidia_s_archives_is_one_of_its_minor(toolkit: str) -> None:
+    chosen = choose(toolkit, provider="redist", libraries=["cufft"])
+    assert chosen.archives is not None
+    assert chosen.archives.label.rpartition(".")[0] == chosen.nvcc.rpartition(".")[0] == toolkit
+    assert {"cuda_nvcc", "cuda_cudart", "libcufft"} <= set(chosen.archives.needed)
+    assert Archives.from_data(chosen.archives.as_data()) == chosen.archives
+
+
+def test_the_place_of_nvidia_s_archives_is_part_of_the_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = choose("12.6")
+    monkeypatch.setenv("GPUFORGE_REDIST_URL", "http://mirror.example/redist/")
+    other = choose("12.6")
+    assert usual.archives is not None
+    assert other.archives is not None
+    assert usual.archives.url.startswith("https://developer.download.nvidia.com/")
+    assert other.archives.url == "http://mirror.example/redist"
+    assert usual.identity != other.identity
 
 
 @pytest.mark.parametrize(
@@ -105,6 +165,13 @@ def test_a_broken_nvcc_is_no_toolkit(tmp_path: Path) -> None:
         ({"provider": "pypi"}, UsageError, "PyPI has no compiler of CUDA 12.4"),
         ({"provider": "image"}, MissingError, "cannot yet take a CUDA toolkit from a container image"),
         ({"provider": "conda"}, UsageError, "unknown toolkit provider 'conda'"),
+        (
+            {"version": "12.6", "provider": "debian"},
+            UsageError,
+            'provider = "debian" has no CUDA 12.6; it has 11.8, 12.4\n  hint: leave the provider out: '
+            "gpuforge fetches CUDA 12.6 by redist",
+        ),
+        ({"version": "12.6", "libraries": ["cuftt"]}, UsageError, "CUDA 12.6 has no library 'cuftt'"),
         ({"machine": "ppc64le"}, UsageError, "no CUDA toolkit for machine 'ppc64le'"),
         (
             {"libraries": ["cuftt"]},
@@ -115,4 +182,4 @@ def test_a_broken_nvcc_is_no_toolkit(tmp_path: Path) -> None:
 )
 def test_what_is_refused(changes: dict[str, object], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
-        choose("12.4", **changes)
+        choose(**{"version": "12.4", **changes})  # type: ignore[arg-type]

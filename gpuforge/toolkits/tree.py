@@ -1,0 +1,92 @@
+"""A toolkit's tree on disk: made beside its destination and moved there whole, with all that compilers look for."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpuforge.errors import ActionError, UsageError
+
+TARGETS = {"x86_64": "x86_64-linux", "aarch64": "sbsa-linux"}  # the names of nvcc and FindCUDAToolkit
+
+
+@contextmanager
+def staged(destination: Path) -> Iterator[Path]:
+    """Give a scratch folder beside `destination`, whose `tree` becomes `destination` when all went well.
+
+    Nothing is left at or beside `destination` otherwise. Raises UsageError for a `destination` in use, ActionError
+    when the disk is full.
+    """
+    if destination.is_dir() and any(destination.iterdir()):
+        raise UsageError.of(f"{destination} is not empty", hint="name a folder that does not exist yet")
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(
+        tempfile.mkdtemp(prefix=f".{destination.name}.", suffix=".partial", dir=destination.parent)
+    )
+    try:
+        yield partial
+        (partial / "tree").replace(destination)
+    except OSError as problem:
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise disk_full(destination) from None
+        raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def complete(tree: Path, machine: str) -> None:
+    """Add what files are found by: unversioned library links, `lib64` for CMake, `targets/` for nvcc.profile."""
+    _make_executable(tree)
+    _link_libraries(tree / "lib")
+    if not (tree / "lib64").exists():
+        (tree / "lib64").symlink_to("lib")
+    target = tree / "targets" / TARGETS.get(machine, f"{machine}-linux")
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("include", "lib"):
+        if not (target / name).exists():
+            (target / name).symlink_to(f"../../{name}")
+
+
+def merge(source: Path, tree: Path) -> None:
+    """Move the files below `source` to the same places below `tree`; what is there already is replaced."""
+    for path in sorted(source.rglob("*")):
+        if path.is_dir() and not path.is_symlink():
+            continue
+        target = tree / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+
+
+def disk_full(where: Path) -> ActionError:
+    """Return the error for a full disk at `where`."""
+    return ActionError.of(
+        f"no space left in {where.parent} for the CUDA toolkit",
+        hint="free some space (a toolkit with its libraries takes one to several GB), or choose another folder",
+    )
+
+
+def _link_libraries(folder: Path) -> None:
+    """Make `libx.so` for each `libx.so.N`."""
+    for library in sorted(folder.glob("lib*.so.*")):
+        plain = folder / (library.name.partition(".so.")[0] + ".so")
+        if not plain.is_symlink() and not plain.exists():
+            plain.symlink_to(library.name)
+
+
+def _make_executable(tree: Path) -> None:
+    """Set the executable bits that a wheel may have lost."""
+    for program in _programs(tree):
+        program.chmod(program.stat().st_mode | 0o111)
+
+
+def _programs(tree: Path) -> Iterator[Path]:
+    for folder in (tree / "bin", tree / "nvvm" / "bin"):
+        for file in sorted(folder.glob("*")):
+            if file.is_file():
+                with file.open("rb") as stream:
+                    if stream.read(4)[:2] == b"#!" or stream.seek(0) or stream.read(4) == b"\x7fELF":
+                        yield file

@@ -1,0 +1,187 @@
+"""What Debian's packages hold of a CUDA toolkit: which file, of which bytes of it what is needed, with sha256."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import lzma
+import re
+import struct
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import requests
+
+from gpuforge.toolkits.unpack import STREAM_HEADER
+
+MIRROR = "https://deb.debian.org/debian"
+MACHINES = {
+    "x86_64": "amd64",
+    "aarch64": "arm64",
+}  # Debian's names: https://wiki.debian.org/SupportedArchitectures
+SUITES = {"11.8": "bookworm", "12.4": "trixie"}  # toolkit -> the suite whose non-free has it
+WHOLE = "nvidia-cuda-toolkit"  # the compiler
+PIECES = "nvidia-cuda-dev"  # 0.8 to 0.9 GB, of which these files, which no wheel of PyPI has, are needed
+WANTED = re.compile(
+    r"\./usr/lib/[^/]+/(?P<name>libcudadevrt\.a|libcudart_static\.a|stubs/libcuda\.so|stubs/libnvidia-ml\.so)"
+)
+
+
+class Package(NamedTuple):
+    """One package of a suite's index."""
+
+    name: str
+    version: str
+    path: str
+    size: int
+    sha256: str
+
+
+@cache
+def index(suite: str, machine: str) -> Mapping[str, Package]:
+    """Return non-free's packages by name: https://wiki.debian.org/DebianRepository/Format#A.22Packages.22_Indices."""
+    url = f"{MIRROR}/dists/{suite}/non-free/binary-{MACHINES[machine]}/Packages.xz"
+    answer = requests.get(url, timeout=120)
+    answer.raise_for_status()
+    found = {}
+    for paragraph in lzma.decompress(answer.content).decode().split("\n\n"):
+        fields = dict(re.findall(r"^([A-Za-z0-9-]+): (.*)$", paragraph, re.MULTILINE))
+        if fields:
+            name = fields["Package"]
+            found[name] = Package(
+                name, fields["Version"], fields["Filename"], int(fields["Size"]), fields["SHA256"]
+            )
+    return found
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of an .xz file, which can be unpacked without the others (offsets in bytes)."""
+
+    start: int  # in the .deb
+    packed: int  # with its padding
+    offset: int  # of what it unpacks to
+    size: int
+
+
+class Blocks(io.RawIOBase):
+    """What an .xz member of a .deb unpacks to, read block by block: https://tukaani.org/xz/xz-file-format.txt."""
+
+    def __init__(self, deb: Any, start: int, size: int) -> None:
+        self._deb, self._at, self._kept = deb, 0, (-1, b"")
+        if self._bytes(start, 12) != STREAM_HEADER:
+            raise ValueError("an .xz file of another kind than dpkg writes")
+        (backward,) = struct.unpack("<I", self._bytes(start + size - 8, 4))
+        length = (backward + 1) * 4
+        self.blocks = list(_blocks(self._bytes(start + size - 12 - length, length), start + 12))
+        self.size = self.blocks[-1].offset + self.blocks[-1].size
+
+    def _bytes(self, start: int, size: int) -> bytes:
+        self._deb.seek(start)
+        return bytes(self._deb.read(size))
+
+    def packed(self, block: Block) -> bytes:
+        """Return a block as it is in the .deb."""
+        return self._bytes(block.start, block.packed)
+
+    def seekable(self) -> bool:
+        """Say that `seek` works."""
+        return True
+
+    def readable(self) -> bool:
+        """Say that `read` works."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to `offset` and return the new position."""
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        """Return the position in bytes."""
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to `size` bytes of one block (tarfile asks again)."""
+        stop = self.size if size < 0 else min(self.size, self._at + size)
+        parts = []
+        while self._at < stop:
+            number = next(n for n, b in enumerate(self.blocks) if b.offset <= self._at < b.offset + b.size)
+            block = self.blocks[number]
+            if self._kept[0] != number:
+                unpacked = lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(
+                    STREAM_HEADER + self.packed(block)
+                )
+                self._kept = (number, unpacked)
+            at = self._at - block.offset
+            parts.append(self._kept[1][at : at + stop - self._at])
+            self._at += len(parts[-1])
+        return b"".join(parts)
+
+
+def _blocks(index: bytes, start: int) -> Iterator[Block]:
+    """Read an .xz index; blocks follow each other from `start` on."""
+    at = 1
+    numbers = []
+    while len(numbers) < 1 or len(numbers) < 1 + 2 * numbers[0]:
+        value = shift = 0
+        while True:
+            byte = index[at]
+            at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                break
+        numbers.append(value)
+    offset = 0
+    for unpadded, size in zip(numbers[1::2], numbers[2::2], strict=True):
+        packed = (unpadded + 3) & ~3
+        yield Block(start, packed, offset, size)
+        start, offset = start + packed, offset + size
+
+
+def data_member(deb: Any) -> tuple[int, int]:
+    """Return start and size of `data.tar.xz` in a .deb (an ar archive, see deb(5) and ar(5))."""
+    at = 8
+    while True:
+        deb.seek(at)
+        header = deb.read(60)
+        size = int(header[48:58])
+        if header.startswith(b"data.tar.xz"):
+            return at + 60, size
+        at += 60 + size + size % 2
+
+
+def rows(toolkit: str, machine: str, open_url: Callable[[str, int], Any]) -> Iterator[str]:
+    """Yield the TOML lines of what is taken from Debian for one toolkit and machine."""
+    packages = index(SUITES[toolkit], machine)
+    whole = packages[WHOLE]
+    yield _row(machine, whole, 0, whole.size, whole.sha256, [])
+    pieces = packages[PIECES]
+    deb = open_url(f"{MIRROR}/{pieces.path}", pieces.size)
+    data = Blocks(deb, *data_member(deb))
+    wanted: dict[Block, list[tuple[str, int, int]]] = {}
+    with tarfile.open(fileobj=data, mode="r:") as archive:
+        for member in archive:
+            match = WANTED.fullmatch(member.name)
+            if match and member.isfile():
+                block = next(b for b in data.blocks if b.offset <= member.offset_data < b.offset + b.size)
+                if member.offset_data + member.size > block.offset + block.size:
+                    raise ValueError(f"{member.name} is in two blocks")
+                wanted.setdefault(block, []).append(
+                    (match["name"], member.offset_data - block.offset, member.size)
+                )
+    for block, members in wanted.items():
+        sha256 = hashlib.sha256(data.packed(block)).hexdigest()
+        yield _row(machine, pieces, block.start, block.packed, sha256, members)
+
+
+def _row(
+    machine: str, package: Package, start: int, size: int, sha256: str, members: list[tuple[str, int, int]]
+) -> str:
+    inner = ", ".join(f'{{ name = "{n}", offset = {o}, size = {s} }}' for n, o, s in members)
+    return (
+        f'  {{ package = "{package.name}", version = "{package.version}", machine = "{machine}", start = {start}, '
+        f'size = {size}, path = "{package.path}", sha256 = "{sha256}", members = [{inner}] }},'
+    )

@@ -1,0 +1,52 @@
+"""Downloads are whole, checked, and tried again; a server without byte ranges will do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toolkit_samples import Server, sha256
+
+from gpuforge.errors import ActionError, MissingError
+from gpuforge.toolkits import download as module
+from gpuforge.toolkits.download import GoneError, download
+
+DATA = bytes(range(256)) * 40
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    monkeypatch.setattr(module, "CHUNK", 1000)
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_part_of_a_file(tmp_path: Path, server: Server, ranges: bool) -> None:
+    server.ranges = ranges
+    (tmp_path / "www" / "file").write_bytes(DATA)
+    part = DATA[2500:4700]
+    download(f"{server.url}/file", tmp_path / "part", start=2500, size=2200, sha256=sha256(part))
+    assert (tmp_path / "part").read_bytes() == part
+
+
+def test_a_whole_file_and_one_with_other_bytes(tmp_path: Path, server: Server) -> None:
+    (tmp_path / "www" / "file").write_bytes(DATA)
+    download(f"{server.url}/file", tmp_path / "whole", sha256=sha256(DATA))
+    assert (tmp_path / "whole").read_bytes() == DATA
+    with pytest.raises(ActionError, match=rf"/file arrived broken: its sha256 is {sha256(DATA)}, not 0000"):
+        download(f"{server.url}/file", tmp_path / "whole", sha256="0" * 64)
+
+
+def test_a_connection_that_breaks_is_tried_again_and_then_told(tmp_path: Path, server: Server) -> None:
+    (tmp_path / "www" / "broken").write_bytes(DATA)
+    with pytest.raises(
+        MissingError, match=r"cannot fetch .*/broken: IncompleteRead.*\n  hint: check the network"
+    ):
+        download(f"{server.url}/broken", tmp_path / "part")
+    assert server.requests == ["/broken"] * module.TRIES
+
+
+def test_a_file_that_is_not_there_is_not_tried_again(tmp_path: Path, server: Server) -> None:
+    with pytest.raises(GoneError, match=r"/none is not there \(HTTP 404\)"):
+        download(f"{server.url}/none", tmp_path / "part")
+    assert server.requests == ["/none"]

@@ -1,0 +1,150 @@
+"""A toolkit made of NVIDIA's archives, from a server on this machine that has their layout."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import toolkit_samples as samples
+from toolkit_samples import Server, publish, relist, wanted
+
+from gpuforge.errors import ActionError, GpuforgeError, MissingError
+from gpuforge.toolkits import download as downloads
+from gpuforge.toolkits.provision_redist import provision_redist
+
+Change = Callable[[dict[str, dict[str, object]]], None]
+
+
+def test_the_tree_is_the_archives_without_their_top_folders(tmp_path: Path, nvidia: Server) -> None:
+    said: list[str] = []
+    provision_redist(wanted(nvidia.url), tmp_path / "cuda", say=said.append)
+
+    tree = tmp_path / "cuda"
+    files = {str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file() and not p.is_symlink()}
+    assert files == {
+        "bin/cuobjdump",
+        "bin/nvcc",
+        "bin/nvcc.profile",
+        "dist-info/cuda_cudart/LICENSE",
+        "dist-info/cuda_nvcc/LICENSE",
+        "include/cub/cub.cuh",
+        "include/cuda.h",
+        "lib/libcudart.so.12.4.127",
+        "lib/libcufft.so.11",
+        "lib/stubs/libcuda.so",
+        "nvvm/bin/cicc",
+        "packages.json",
+    }
+    assert (tree / "lib64" / "libcudart.so").resolve().name == "libcudart.so.12.4.127"
+    assert (tree / "targets" / "x86_64-linux" / "include" / "cuda.h").is_file()
+    assert (tree / "bin" / "nvcc").stat().st_mode & 0o100
+    assert json.loads((tree / "packages.json").read_text()) == {
+        "nvidia-cuda-runtime-cu12": "12.4.127",
+        "nvidia-cufft-cu12": "11.2.1.3",
+    }
+    assert "fetching libcufft 11.2.1.3 (0 MB)" in said
+    assert [path.name for path in tmp_path.iterdir() if path.name != "www"] == ["cuda"]
+
+
+def _drop(entries: dict[str, dict[str, object]]) -> None:
+    del entries["libcufft"]
+
+
+def _change(name: str, key: str, value: str) -> Change:
+    def change(entries: dict[str, dict[str, object]]) -> None:
+        row = entries[name]["linux-x86_64"]
+        assert isinstance(row, dict)
+        (row if key in row else entries[name])[key] = value
+
+    return change
+
+
+def _without_sha256(entries: dict[str, dict[str, object]]) -> None:
+    entries["libcufft"]["linux-x86_64"] = {"relative_path": "x"}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        (_drop, ActionError, "CUDA 12.4.1 has no libcufft for linux-x86_64 among NVIDIA's archives"),
+        (_change("libcufft", "sha256", "0" * 64), ActionError, "arrived broken: its sha256 is "),
+        (_change("libcufft", "relative_path", "../x"), ActionError, "at ../x, outside its folder"),
+        (_change("libcufft", "relative_path", "x.tar.xz"), MissingError, "x.tar.xz is not there (HTTP 404)"),
+        (
+            _change("cuda_nvcc", "version", "12.4.99"),
+            ActionError,
+            "should have nvcc 12.4.131, and the list of",
+        ),
+        (
+            _without_sha256,
+            ActionError,
+            "the entry of libcufft in the list of archives is incomplete: 'sha256'",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_and_nothing_is_left(
+    tmp_path: Path, nvidia: Server, change: Change, error: type[GpuforgeError], says: str
+) -> None:
+    entries = publish(tmp_path / "again")
+    change(entries)
+    relist(tmp_path / "www", entries)
+    with pytest.raises(error) as caught:
+        provision_redist(wanted(nvidia.url), tmp_path / "out" / "cuda")
+    assert says in str(caught.value)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_an_archive_that_climbs_out_is_refused(tmp_path: Path, nvidia: Server) -> None:
+    data = samples.tar_xz({"top/../../../outside": b"x"})
+    entries = publish(tmp_path / "again")
+    (tmp_path / "www" / "bad.tar.xz").write_bytes(data)
+    _change("libcufft", "relative_path", "bad.tar.xz")(entries)
+    _change("libcufft", "sha256", samples.sha256(data))(entries)
+    relist(tmp_path / "www", entries)
+    with pytest.raises(ActionError, match=r"bad\.tar\.xz cannot be unpacked"):
+        provision_redist(wanted(nvidia.url), tmp_path / "out" / "cuda")
+    assert not list(tmp_path.rglob("outside"))
+
+
+@pytest.mark.parametrize("text", ["<html>log in first</html>", "[]"])
+def test_a_list_that_is_none(tmp_path: Path, nvidia: Server, text: str) -> None:
+    (tmp_path / "www" / "redistrib_12.4.1.json").write_text(text)
+    with pytest.raises(ActionError, match=r"redistrib_12\.4\.1\.json is not a list of archives"):
+        provision_redist(wanted(nvidia.url), tmp_path / "cuda")
+
+
+def test_a_place_without_the_release(tmp_path: Path, nvidia: Server) -> None:
+    with pytest.raises(
+        MissingError, match=r"no list of CUDA 12\.4\.1's archives at .*\n  hint: check GPUFORGE_REDIST"
+    ):
+        provision_redist(wanted(nvidia.url + "/elsewhere"), tmp_path / "cuda")
+
+
+def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "TRIES", 1)
+    with pytest.raises(
+        MissingError, match=r"cannot fetch http://127\.0\.0\.1:9/redistrib_12\.4\.1\.json: .*refused"
+    ):
+        provision_redist(wanted("http://127.0.0.1:9"), tmp_path / "cuda")
+
+
+def test_the_step_fetches_archives(tmp_path: Path, nvidia: Server) -> None:
+    argv = [
+        sys.executable,
+        "-m",
+        "gpuforge.steps.fetch_toolkit",
+        "--output",
+        str(tmp_path / "cuda"),
+        "--archives",
+    ]
+    done = subprocess.run(
+        [*argv, json.dumps(wanted(nvidia.url).as_data())], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(f"CUDA toolkit ready in {tmp_path / 'cuda'}\n")
+    done = subprocess.run([*argv, "{}"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "error: not the archives of a toolkit: {}\n")
