@@ -186,7 +186,11 @@ def _show_wheel(console: Console, wheel: Wheel, image: str | None) -> None:
     newer = newer_platform(wheel.path.name, image)
     if newer:
         lines.add_row(Text("  !", style="yellow"), Text(newer))
-    console.print(lines)
+    if console.is_terminal:
+        console.print(lines)  # wraps with a hanging indent
+    else:
+        for mark, text in zip(*(column.cells for column in lines.columns), strict=True):
+            console.print(mark, text)
 
 
 def newer_platform(wheel: str, image: str | None) -> str:

