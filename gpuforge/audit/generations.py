@@ -7,6 +7,7 @@ Rules of compatibility: CUDA C++ programming guide, "Binary Compatibility", "PTX
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -71,14 +72,22 @@ def reach(code: DeviceCode, machine: str = "") -> tuple[Reach, ...]:
     """Judge the device code of one file for each generation, container by container, never by their union."""
     judged, ptx = judgeable(code.containers)
     linked = all(_usable(c) for c in ptx) if ptx else False
+    kinds = Counter(map(_kind, judged))  # a library has thousands of containers, of a few kinds
+    one_of = {_kind(c): c for c in judged}
+    linked_ptx = list({_kind(c): c for c in ptx}.values()) if linked else []
     found = []
     for generation in generations(machine):
-        ways = [_way(c, generation, linked_ptx=ptx if linked else ()) for c in judged]
-        counts = {way: sum(w == way for w, _ in ways) for way in ("native", "jit", "none")}
-        drivers = [driver for way, driver in ways if way != "none" and driver]
+        ways = [(*_way(one_of[kind], generation, linked_ptx), count) for kind, count in kinds.items()]
+        counts = {way: sum(count for w, _, count in ways if w == way) for way in ("native", "jit", "none")}
+        drivers = [driver for way, driver, _ in ways if way != "none" and driver]
         newest = max(drivers, key=Version, default="")
         found.append(Reach(generation, counts["native"], counts["jit"], counts["none"], newest))
     return tuple(found)
+
+
+def _kind(container: Container) -> tuple[tuple[str, str, str, str, bool], ...]:
+    """Return all of a container that decides on where it runs."""
+    return tuple((e.kind, e.arch, e.isa, e.toolkit, e.size >= EMPTY_PTX) for e in container.entries)
 
 
 def judgeable(containers: Iterable[Container]) -> tuple[list[Container], list[Container]]:
@@ -100,6 +109,7 @@ def plain_ptx(container: Container) -> list[Entry]:
     ]
 
 
+@cache
 def driver_of_ptx(isa: str) -> str:
     """Return the driver released with the first toolkit that wrote this PTX ISA, "" where it is not known."""
     known = (r.driver for r in tables.releases() if r.ptx == isa and r.driver)
@@ -163,6 +173,7 @@ def _reaches(arch: str, gpu: tuple[int, int]) -> bool:
     return _fits(arch, gpu) if suffix else number <= gpu
 
 
+@cache
 def split(arch: str) -> tuple[tuple[int, int], str]:
     """Return "sm_90a" as ((9, 0), "a"); ((0, 0), "") for what is no architecture."""
     match = _ARCH.fullmatch(arch)

@@ -6,6 +6,7 @@ import errno
 import gc
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -54,6 +55,7 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit with the status that the README lists."""
     gc.disable()  # a run is short and bounded; collecting costs a tenth of a small audit
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as CI systems cancel: what Ctrl-C does
     sys.exit(run(arguments))
 
 
