@@ -128,7 +128,7 @@ def empty_ptx() -> bytes:
 MIB = 1 << 20
 BIG = b"".join(
     b"\x50\xed\x55\xba\x01\x00\x10\x00" + len(e).to_bytes(8, "little") + e
-    for e in [image("sm_80", size=5 * MIB), image("sm_80", size=64)]
+    for e in [image("sm_80", size=33 * MIB), image("sm_80", size=64)]
 )
 CASES = {
     "nothing for newer GPUs": Case(
@@ -164,7 +164,7 @@ CASES = {
         {"demo/ext.so": so(("sm_80", "compute_80:8.5"), ("sm_80", "compute_80:8.5"))},
     ),
     "relocatable code is left in": Case(
-        "GF407", "warning", ("demo/ext.so: 5 of 5 MiB",),
+        "GF407", "warning", ("demo/ext.so: 33 of 33 MiB",),
         {"demo/ext.so": elf(sections={NV: fatbin("sm_80"), REL: BIG})},
         {"demo/ext.so": elf(sections={REL: BIG})},  # there is no result beside them
     ),
