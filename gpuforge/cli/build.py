@@ -74,8 +74,8 @@ def command(
     store, ledger = FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl")
     project = str(file.path)
     wanted = {end.action for ends in (plan.wheels, plan.reports) for end in ends.values()}
-    judged = verdicts(steps, store=store, ledger=ledger, project=project, wanted=wanted)
     if dry_run:
+        judged = verdicts(steps, store=store, ledger=ledger, project=project, wanted=wanted)
         show_plan(plan, chosen, judged, explain=explain, as_json=as_json)
         return
     from gpuforge.cli.progress import progress
@@ -93,7 +93,7 @@ def command(
             wanted=wanted,
         )
     results = collect(plan, steps, store, outcome, dist)
-    result = Result(plan, chosen, judged, outcome, results, time.monotonic() - began)
+    result = Result(plan, chosen, outcome, results, time.monotonic() - began)
     if as_json:
         click.echo(json.dumps(result_data(result), indent=2))
     else:

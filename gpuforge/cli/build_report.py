@@ -20,6 +20,8 @@ from gpuforge.execute.verdict import Verdict
 from gpuforge.plan.cell import Selection
 from gpuforge.plan.lower import Plan
 
+RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was started
+
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
@@ -38,7 +40,6 @@ class Result:
 
     plan: Plan
     selection: Selection
-    verdicts: Mapping[str, Verdict]
     outcome: Outcome
     wheels: list[Wheel]
     seconds: float
@@ -54,7 +55,8 @@ def show_plan(
 ) -> None:
     """Print what would be done, and why."""
     if as_json:
-        click.echo(json.dumps(plan_data(plan, selection, verdicts), indent=2))
+        said = {name: (verdict.run, verdict.reason) for name, verdict in verdicts.items()}
+        click.echo(json.dumps(plan_data(plan, selection, said), indent=2))
         return
     console = results_console()
     console.print(Text(count(len(plan.cells), "cell"), style="bold"))
@@ -79,8 +81,8 @@ def show_plan(
     _show_left_out(console, selection)
 
 
-def plan_data(plan: Plan, selection: Selection, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
-    """Return the plan as plain data (schema 1)."""
+def plan_data(plan: Plan, selection: Selection, said: Mapping[str, tuple[bool, str]]) -> dict[str, Any]:
+    """Return the plan as plain data (schema 1); `said` gives for each action whether it runs, and why."""
     return {
         "schema": 1,
         "cells": [
@@ -104,8 +106,8 @@ def plan_data(plan: Plan, selection: Selection, verdicts: Mapping[str, Verdict])
                 "title": action.title,
                 "cells": list(action.cells),
                 "needs": list(action.needs),
-                "run": verdicts[action.id].run,
-                "reason": verdicts[action.id].reason,
+                "run": said[action.id][0],
+                "reason": said[action.id][1],
             }
             for action in plan.actions
         ],
@@ -114,9 +116,11 @@ def plan_data(plan: Plan, selection: Selection, verdicts: Mapping[str, Verdict])
 
 def result_data(result: Result) -> dict[str, Any]:
     """Return what was done as plain data (schema 1): the plan with states, and the wheels with their reports."""
-    data = plan_data(result.plan, result.selection, result.verdicts)
+    results = result.outcome.results
+    said = {name: (each.state in RAN, each.reason) for name, each in results.items()}
+    data = plan_data(result.plan, result.selection, said)
     for entry in data["actions"]:
-        done = result.outcome.results[entry["id"]]
+        done = results[entry["id"]]
         entry |= {
             "state": done.state,
             "seconds": round(done.seconds, 3),
@@ -147,7 +151,7 @@ def show_result(result: Result, *, image: str | None, explain: bool) -> None:
     if explain:
         for action in result.plan.actions:
             console.print(Text(action.title))
-            console.print(Text(f"  {result.verdicts[action.id].reason}", style="dim"))
+            console.print(Text(f"  {result.outcome.results[action.id].reason}", style="dim"))
         console.print()
     for wheel in result.wheels:
         _show_wheel(console, wheel, image)
@@ -161,7 +165,7 @@ def show_result(result: Result, *, image: str | None, explain: bool) -> None:
     ]
     if missing:
         Console(stderr=True, highlight=False).print(f"not built: {', '.join(missing)}", style="bold red")
-    ran = [r for r in result.outcome.results.values() if r.state in {"done", "failed", "cancelled"}]
+    ran = [r for r in result.outcome.results.values() if r.state in RAN]
     what = (
         f"{count(len(ran), 'action')} ran" if ran else "nothing to do: every action's inputs are as they were"
     )

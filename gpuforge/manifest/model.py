@@ -44,7 +44,8 @@ class PathSource(Table):
     """The sources are a folder of this machine."""
 
     path: forms.Text = Field(examples=["."])
-    """Folder with the project's `pyproject.toml`, relative to the manifest's folder."""
+    """Folder with the project's `pyproject.toml`, relative to the manifest's folder. What is no source is left out of
+    the build: version control, environments and caches, and `build`, `dist` and `wheelhouse` at its top."""
 
 
 class PypiSource(Table):

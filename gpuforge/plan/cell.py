@@ -82,6 +82,8 @@ def select(
 
     Raises UsageError when something is asked for that the manifest does not have, with what it has.
     """
+    if cell is not None and (cuda or python):
+        raise UsageError.of("--cell names one cell", hint="leave --cuda and --python out")
     cells = matrix(file, machine)
     _check_cuda(file, cuda)
     _check_python(file, python)
@@ -92,7 +94,8 @@ def select(
         )
     chosen, left_out = [], []
     for candidate in cells:
-        reason = _not_selected(candidate, cuda, python, cell)
+        each_python = file.manifest.package.abi is None  # else one wheel serves several
+        reason = _not_selected(candidate, cuda, python if each_python else (), cell)
         if reason:
             left_out.append(LeftOut(candidate, reason))
         else:
@@ -157,7 +160,7 @@ def _not_selected(cell: Cell, cuda: Sequence[str], python: Sequence[str], wanted
         return "" if cell.id == wanted else f"not selected by --cell {wanted}"
     if cuda and not any(_fits(cell.toolkit, w) for w in cuda):
         return f"not selected by --cuda {','.join(cuda)}"
-    if python and "abi3" not in cell.id and cell.python != "3" and cell.python not in python:
+    if python and cell.python not in python:
         return f"not selected by --python {','.join(python)}"
     return ""
 

@@ -159,12 +159,9 @@ class _Lowering:
     def requirements(self, cell: Cell) -> ActionInput:
         """Fetch the PEP 517 build requirements, once per Python."""
         source = self.source()
-        if (
-            self.tree is not None
-        ):  # only what decides on requirements is in the key; the backend may read more
-            source = FileInput(
-                self.tree.path, sources.build_files(self.tree.path, self.tree), self.tree.members
-            )
+        if self.tree is not None:  # what decides on requirements is in the key; the backend may read more
+            deciding = sources.build_files(self.tree.path, self.tree)
+            source = FileInput(self.tree.path, deciding, self.tree.members)
         action = Action(
             id=f"py{cell.python}/requirements",
             kind="fetch",

@@ -6,6 +6,7 @@ import argparse
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -46,8 +47,11 @@ def main(arguments: list[str]) -> None:
         raise ActionError.of(
             f"the project cannot be built: {error}", hint="it needs a pyproject.toml"
         ) from error
-    everything = [*static, *added, *(d for d in dynamic if d not in static)]
-    download(options.python, everything, options.output, [first])
+    everything = list(dict.fromkeys([*static, *added, *dynamic]))
+    if len(everything) > len({*static, *added}):
+        download(options.python, everything, options.output, [first])
+    else:  # the backend asks for nothing more: they are here already
+        shutil.copytree(first, options.output)
     wheels = {path.name: digest.of_file(path) for path in sorted(options.output.glob("*.whl"))}
     lock = {"requires": everything, "wheels": wheels}
     (options.output / LOCK).write_text(json.dumps(lock, indent=1) + "\n")

@@ -40,6 +40,7 @@ def test_the_plan_says_where_each_toolkit_comes_from(
         "  cp311-cu12.4-x86_64: Python 3.11, CUDA 12.4 by debian (nvcc 12.4.131), g++ 12.2.0",
         f"  cp311-cu13.0-x86_64: Python 3.11, CUDA 13.0 by pypi (nvcc {machine.toolkits['13'].nvcc}), g++ 12.2.0",
     ]
-    (twelve, thirteen) = plan_data(plan, chosen, judged)["cells"]
+    said = {name: (verdict.run, verdict.reason) for name, verdict in judged.items()}
+    (twelve, thirteen) = plan_data(plan, chosen, said)["cells"]
     assert (twelve["provider"], twelve["nvcc"], twelve["host"]) == ("debian", "12.4.131", "g++ 12.2.0")
     assert thirteen["provider"] == "pypi"

@@ -142,6 +142,7 @@ def test_a_record_survives_json() -> None:
 
 def test_remove_accepts_what_is_not_there(tmp_path: Path) -> None:
     remove(tmp_path / "nothing")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,9 @@ def test_a_recipe_must_not_name_the_build_machines_paths(project: Path, word: st
 
 @pytest.mark.parametrize("word", ["-I{include}", "kernels/x.h", "-std=c++17", "-D=x", "-gpu=cc{arch}"])
 def test_other_flags_may_stand_in_a_recipe(project: Path, word: str) -> None:
-    user_compiled(project, "{compiler}", word, "{sources}", "-o", "{output}")
+    out = user_compiled(project, "{compiler}", word, "{sources}", "-o", "{output}")
+    (shipped,) = out.rglob("recipe.json")
+    assert word in json.loads(shipped.read_text())["toolchains"][0]["argv"]
 
 
 def test_a_recipe_needs_its_placeholders(project: Path) -> None:

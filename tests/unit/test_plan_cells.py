@@ -84,3 +84,8 @@ def test_the_stable_abi_serves_newer_pythons_only(recipe: Recipe) -> None:
     assert len(select(file, "x86_64", cuda=["13"], python=["3.14"]).cells) == 1
     with pytest.raises(UsageError, match=r"the wheel's stable ABI starts at 3\.11"):
         select(file, "x86_64", python=["3.10"])
+
+
+def test_a_cell_is_not_chosen_twice(recipe: Recipe) -> None:
+    with pytest.raises(UsageError, match="--cell names one cell"):
+        select(recipe(), "x86_64", cuda=["13"], cell="cp311-cu13.0-x86_64")
