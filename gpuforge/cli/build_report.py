@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from rich.text import Text
 
 from gpuforge.execute.model import Outcome, short_seconds
 from gpuforge.execute.verdict import Verdict
-from gpuforge.plan.cell import Selection
+from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.lower import Plan
+from gpuforge.plan.site import Location
 
 RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was started
 
@@ -62,10 +63,12 @@ def show_plan(
     console.print(Text(count(len(plan.cells), "cell"), style="bold"))
     for cell in plan.cells:
         python = "every Python 3" if cell.python == "3" else f"Python {cell.python}"
-        toolkit, host = plan.machine.toolkits[cell.cuda], plan.machine.hosts[cell.cuda]
+        at = plan.machine.at(cell)
+        toolkit, host = at.toolkits[cell.cuda], at.hosts[cell.cuda]
+        where = f", in {at.image.name}" if at.image else ""
         console.print(
             f"  {cell.id}: {python}, CUDA {cell.toolkit} by {toolkit.provider} (nvcc {toolkit.nvcc}), "
-            f"{host.family} {host.version}"
+            f"{host.family} {host.version}{where}"
         )
     runs = [name for name, verdict in verdicts.items() if verdict.run]
     console.print()
@@ -85,19 +88,7 @@ def plan_data(plan: Plan, selection: Selection, said: Mapping[str, tuple[bool, s
     """Return the plan as plain data (schema 1); `said` gives for each action whether it runs, and why."""
     return {
         "schema": 1,
-        "cells": [
-            {
-                "id": c.id,
-                "python": c.python,
-                "cuda": c.cuda,
-                "toolkit": c.toolkit,
-                "provider": plan.machine.toolkits[c.cuda].provider,
-                "nvcc": plan.machine.toolkits[c.cuda].nvcc,
-                "host": f"{plan.machine.hosts[c.cuda].family} {plan.machine.hosts[c.cuda].version}",
-                "machine": c.machine,
-            }
-            for c in plan.cells
-        ],
+        "cells": [_cell_data(cell, plan.machine.at(cell)) for cell in plan.cells],
         "left_out": [{"cell": item.cell.id, "reason": item.reason} for item in selection.left_out],
         "actions": [
             {
@@ -111,6 +102,21 @@ def plan_data(plan: Plan, selection: Selection, said: Mapping[str, tuple[bool, s
             }
             for action in plan.actions
         ],
+    }
+
+
+def _cell_data(cell: Cell, at: Location) -> dict[str, Any]:
+    toolkit, host = at.toolkits[cell.cuda], at.hosts[cell.cuda]
+    return {
+        "id": cell.id,
+        "python": cell.python,
+        "cuda": cell.cuda,
+        "toolkit": cell.toolkit,
+        "provider": toolkit.provider,
+        "nvcc": toolkit.nvcc,
+        "host": f"{host.family} {host.version}",
+        "machine": cell.machine,
+        "image": {"name": at.image.name, "id": at.image.id} if at.image else None,
     }
 
 
@@ -145,7 +151,7 @@ def result_data(result: Result) -> dict[str, Any]:
     }
 
 
-def show_result(result: Result, *, image: str | None, explain: bool) -> None:
+def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None:
     """Print the wheels and what was proved of each; then the cells that have none, and why."""
     console = results_console()
     if explain:
@@ -154,7 +160,7 @@ def show_result(result: Result, *, image: str | None, explain: bool) -> None:
             console.print(Text(f"  {result.outcome.results[action.id].reason}", style="dim"))
         console.print()
     for wheel in result.wheels:
-        _show_wheel(console, wheel, image)
+        _show_wheel(console, wheel, images)
     _show_left_out(console, result.selection)
     missing = [
         c.id
@@ -175,7 +181,7 @@ def show_result(result: Result, *, image: str | None, explain: bool) -> None:
         console.print(Text("  --explain says for each action why", style="dim"))
 
 
-def _show_wheel(console: Console, wheel: Wheel, image: str | None) -> None:
+def _show_wheel(console: Console, wheel: Wheel, images: Sequence[str]) -> None:
     console.print(Text(str(wheel.path), style="bold"))
     console.print(Text(f"  {_size(wheel.size)}"))
     console.print(Text(f"  sha256 {wheel.sha256}"))
@@ -187,7 +193,7 @@ def _show_wheel(console: Console, wheel: Wheel, image: str | None) -> None:
     for finding in wheel.report["findings"]:
         said = f"{finding['severity']} {finding['code']}: {finding['message']}"
         lines.add_row(Text("  !", style="yellow"), Text(said))
-    newer = newer_platform(wheel.path.name, image)
+    newer = newer_platform(wheel.path.name, images)
     if newer:
         lines.add_row(Text("  !", style="yellow"), Text(newer))
     if console.is_terminal:
@@ -197,9 +203,10 @@ def _show_wheel(console: Console, wheel: Wheel, image: str | None) -> None:
             console.print(mark, text)
 
 
-def newer_platform(wheel: str, image: str | None) -> str:
-    """Return what to say of a wheel that needs a newer glibc than the manylinux policy `image`; else ""."""
-    promised = re.fullmatch(r"manylinux_(\d+)_(\d+)(_\w+)?", image or "")
+def newer_platform(wheel: str, images: Sequence[str]) -> str:
+    """Return what to say of a wheel that needs a newer glibc than the manylinux policy among `images`; else ""."""
+    image = next((name for name in images if name.startswith("manylinux")), "")
+    promised = re.fullmatch(r"manylinux_(\d+)_(\d+)(_\w+)?", image)
     found = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", wheel)]
     if not promised or not found or min(found) <= (int(promised[1]), int(promised[2])):
         return ""

@@ -84,7 +84,7 @@ def job(file: ManifestFile, path: Path, cell: Cell, system: str) -> dict[str, An
         "machine": cell.machine,
         "archs": list(file.manifest.cuda.versions[cell.cuda].archs),
         "runner": RUNNERS[system].get(cell.machine, "self-hosted"),
-        "image": image_of(file.manifest.wheel.image or DEFAULT_IMAGE[system], cell.machine),
+        "image": image_of(next(iter(file.manifest.wheel.image), DEFAULT_IMAGE[system]), cell.machine),
         "build": shlex.join(["gpuforge", "build", *folder, "--cell", cell.id]),
     }
 

@@ -21,7 +21,7 @@ from gpuforge.execute.record import Record
 from gpuforge.execute.runner import Exit, Runner, Source, Task
 from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import reuse
-from gpuforge.plan.action import Action, FileInput
+from gpuforge.plan.action import Action, FileInput, ImageInput
 
 _POLL = 0.1  # seconds between looks at a lock that another process holds
 
@@ -110,6 +110,9 @@ def _sources(step: Step, shop: Workshop) -> dict[str, Source]:
     for name, value in step.action.inputs.items():
         if isinstance(value, FileInput):
             found[name] = Source(value.path, value.members)
+            continue
+        if isinstance(value, ImageInput):
+            found[name] = Source(Path(value.path), in_image=True)
             continue
         stored = shop.store.get(shop.keys[value.action])
         if stored is None or value.output not in stored.record.outputs:

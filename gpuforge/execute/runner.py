@@ -12,10 +12,14 @@ from gpuforge.plan.action import Action
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where an input lies; with `members`, only these files of it are staged."""
+    """Where an input lies: on this machine or, with `in_image`, in the action's image.
+
+    With `members`, only these files of it are staged.
+    """
 
     path: Path
     members: tuple[str, ...] | None = None
+    in_image: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,16 @@ class Exit:
     status: int
     seconds: float
     cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one container may use: `memory` in bytes, `cpus`, `pids` (processes and threads), `seconds`."""
+
+    memory: int | None = None
+    cpus: float | None = None
+    pids: int = 8192
+    seconds: float = 6 * 3600
 
 
 class Runner(Protocol):

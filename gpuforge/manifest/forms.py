@@ -83,6 +83,26 @@ class Distinct:
         return {**handler(schema), "uniqueItems": True}
 
 
+class OneOrMany:
+    """An annotation for arrays: a single item may stand for an array of one."""
+
+    @staticmethod
+    def wrap(value: object) -> object:
+        """Return an array of a single piece of text; anything else as it is."""
+        return (value,) if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(cls.wrap, handler(source))
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        array = handler(schema)
+        return {"anyOf": [array["items"], array]}
+
+
 def quote(value: object) -> str:
     """Quote a value for a message, on one line and no longer than a line."""
     text = str(value)

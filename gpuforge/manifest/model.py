@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from gpuforge.manifest import forms
-from gpuforge.manifest.forms import Distinct
+from gpuforge.manifest.forms import Distinct, OneOrMany
 
 Role = Literal["host-only", "user-compiled", "fallback"]
 Compiler = Literal["g++", "clang++", "nvcc", "nvc++", "nvrtc", "opencl", "halide", "iree"]
@@ -270,9 +270,13 @@ class Wheel(Table):
     )
     """How wheels for different CUDA majors are told apart: `suffix` (`name-cu12`), `local` (version `1.0+cu12`),
     `variant` (wheel variants) or `plain` (not at all). Each one listed gives a wheel."""
-    image: forms.Text | None = Field(default=None, examples=["manylinux_2_28"])
-    """Container image of the build: a manylinux policy, or any image's reference. CI jobs get its name; a build in
-    local processes is not bound by it, and says so when its wheel needs a newer platform."""
+    image: Annotated[tuple[forms.Text, ...], Distinct, OneOrMany] = Field(
+        default=(), examples=["manylinux_2_28", ["bookworm", "trixie"]]
+    )
+    """Container images of the build, for `--runner docker`: a manylinux policy, one of `gpuforge images list`, or any
+    image's reference. Of several, each cell is built in the first that has its Python and a compiler that its toolkit
+    takes. CI jobs get the first one's name; a build in local processes is not bound by it, and says so when its wheel
+    needs a newer platform than a manylinux policy promises."""
     size_limit: forms.Size | None = Field(default=None, alias="size-limit", examples=["100 MB"])
     """Largest size a wheel may have; MB is 10⁶ bytes, MiB 2²⁰."""
 

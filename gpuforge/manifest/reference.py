@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from gpuforge.manifest import fields
-from gpuforge.manifest.forms import Form
+from gpuforge.manifest.forms import Form, OneOrMany
 from gpuforge.manifest.model import Object, Table
 from gpuforge.manifest.relations import ROLE_KEYS
 
@@ -89,7 +89,8 @@ def _type(field: FieldInfo) -> str:
 def _noun(annotation: Any, plural: str = "") -> str:
     arguments, kind = get_args(annotation), get_origin(annotation)
     if kind is Annotated:
-        return _noun(arguments[0], plural)
+        one = f"{_noun(get_args(arguments[0])[0], plural)} or " if OneOrMany in arguments else ""
+        return one + _noun(arguments[0], plural)
     if kind in {Union, UnionType}:
         return " or ".join(dict.fromkeys(_noun(part, plural) for part in arguments if part is not NoneType))
     if kind is Literal:

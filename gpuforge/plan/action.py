@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Literal
 
@@ -26,6 +26,14 @@ class FileInput:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageInput:
+    """A file or folder of the action's image: `path` as the container sees it, `digest` its identity in the key."""
+
+    path: PurePosixPath
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class ActionInput:
     """An output (`output`, one of its names) of another action (`action`, its id)."""
 
@@ -33,7 +41,7 @@ class ActionInput:
     output: str
 
 
-Input = FileInput | ActionInput
+Input = FileInput | ImageInput | ActionInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ class Action:
     ] = ()  # variables of the caller handed through (proxies, CA bundles): not in the key
     facts: Mapping[str, str] = field(default_factory=dict)  # what else the result depends on
     network: bool = False
-    image: str | None = None  # image by digest; None: this machine itself
+    image: str | None = None  # the container image's id, a digest; None: this machine itself
     cells: tuple[str, ...] = ()  # the ids of the cells that need it
     hint: str = ""  # what to try when it fails without saying so itself; not in the key
     weight: int = 1  # how many job slots it fills (a build that runs its own parallel jobs fills them all)

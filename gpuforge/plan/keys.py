@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 
 from gpuforge import digest
-from gpuforge.plan.action import Action, ActionInput, FileInput
+from gpuforge.plan.action import Action, ActionInput, FileInput, Input
 
 MOST_EXPLAINED = 200  # files of one input whose changes are told one by one
 FORMAT = 1  # raise it when the meaning of what is hashed changes: every stored output is then left alone
@@ -69,7 +69,7 @@ def _key(action: Action, found: Mapping[str, Key]) -> Key:
     return Key(digest.of_data(whole), MappingProxyType(facts))
 
 
-def _identity(value: FileInput | ActionInput, found: Mapping[str, Key]) -> str:
-    if isinstance(value, FileInput):
-        return value.digest
-    return f"{found[value.action].digest}:{value.output}"
+def _identity(value: Input, found: Mapping[str, Key]) -> str:
+    if isinstance(value, ActionInput):
+        return f"{found[value.action].digest}:{value.output}"
+    return value.digest

@@ -14,9 +14,9 @@ from gpuforge import digest
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
 from gpuforge.plan import environment, programs, recipe, record, sources
-from gpuforge.plan.action import Action, ActionInput, FileInput, Input
+from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput, Input
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.machine import Machine
+from gpuforge.plan.site import Location, Machine
 from gpuforge.plan.supported import notes, refuse, refuse_same_modules
 from gpuforge.toolchains import nvcc
 from gpuforge.toolkits import redist
@@ -91,13 +91,21 @@ class _Lowering:
                     words += [f"--{name.replace('_', '-')}", text]
         return tuple(words)
 
+    def itself(self, program: str, at: Location) -> Input:
+        """Return gpuforge's own step as an input: of this machine or, in an image, where the runner lays it."""
+        if at.image is None:
+            return programs.itself(program)
+        return programs.in_image(program, at.image.inventory.steps_python())
+
     def users(self, *, cuda: str | None = None, python: str | None = None) -> tuple[str, ...]:
         """Return the ids of the cells that share something of one toolkit, one Python, or everything."""
         return tuple(c.id for c in self.cells if cuda in {None, c.cuda} and python in {None, c.python})
 
-    def toolkit(self, cell: Cell) -> Input:
-        """Return the toolkit of a cell: a folder of this machine, or the output of a fetch."""
-        toolkit = self.machine.toolkits[cell.cuda]
+    def toolkit(self, cell: Cell, at: Location) -> Input:
+        """Return the toolkit of a cell: a folder of this machine or of the image, or the output of a fetch."""
+        toolkit = at.toolkits[cell.cuda]
+        if toolkit.provider == "image":
+            return ImageInput(PurePosixPath(str(toolkit.root)), toolkit.identity)
         if toolkit.root is not None:
             return FileInput(toolkit.root, toolkit.identity)
         size = f" ({toolkit.size / 1e6:.0f} MB)" if toolkit.size else ""
@@ -156,14 +164,14 @@ class _Lowering:
         )
         return ActionInput(self.add(action), "source")
 
-    def requirements(self, cell: Cell) -> ActionInput:
+    def requirements(self, cell: Cell, at: Location) -> ActionInput:
         """Fetch the PEP 517 build requirements, once per Python."""
         source = self.source()
         if self.tree is not None:  # what decides on requirements is in the key; the backend may read more
             deciding = sources.build_files(self.tree.path, self.tree)
             source = FileInput(self.tree.path, deciding, self.tree.members)
         action = Action(
-            id=f"py{cell.python}/requirements",
+            id=f"py{cell.python}{f'-{at.image.name}' if at.image else ''}/requirements",
             kind="fetch",
             title=f"fetch the build requirements for Python {cell.python}",
             argv=self.step(
@@ -176,23 +184,24 @@ class _Lowering:
                 scratch="${work}",
             ),
             inputs={
-                "gpuforge": programs.itself("fetch_requirements"),
+                "gpuforge": self.itself("fetch_requirements", at),
                 "source": source,
-                "python": self.python(cell),
+                "python": self.python(cell, at),
             },
             outputs=("wheels",),
             facts=environment.pip_facts(),
             env=environment.fetch(),
             passes=environment.fetch_passes(),
             network=True,
+            image=at.image_id,
             cells=self.users(python=cell.python),
         )
         return ActionInput(self.add(action), "wheels")
 
-    def python(self, cell: Cell) -> FileInput:
+    def python(self, cell: Cell, at: Location) -> Input:
         """Return a cell's interpreter as an input."""
-        found = self.machine.interpreters[cell.python]
-        return FileInput(found.path, found.identity)
+        found = at.interpreters[cell.python]
+        return _program(found.path, found.identity, at)
 
     def settings(self) -> dict[str, str | list[str]]:
         """Return the config settings with the manifest's names filled in."""
@@ -207,11 +216,12 @@ class _Lowering:
         """Run the project's own build, once per Python and toolkit, whatever the wheels' names."""
         build = self.manifest.build
         wanted = self.manifest.cuda.versions[cell.cuda]
-        host = self.machine.hosts[cell.cuda]
+        at = self.machine.at(cell)
+        host = at.hosts[cell.cuda]
         overlays = {f"overlay{n}": _folder(self.file.folder / name) for n, name in enumerate(build.overlay)}
-        compilers = {"cxx": FileInput(host.path, host.identity)}
+        compilers = {"cxx": _program(host.path, host.identity, at)}
         if host.c_path:
-            compilers["cc"] = FileInput(host.c_path, host.identity)
+            compilers["cc"] = _program(host.c_path, host.identity, at)
         env = environment.host_build(host, wanted.archs, wanted.ptx, self.manifest.cuda.linkage)
         action = Action(
             id=f"{cell.id.removesuffix(f'-{cell.naming}')}/host-build",
@@ -232,16 +242,17 @@ class _Lowering:
                 output="${out:wheel}",
             ),
             inputs={
-                "gpuforge": programs.itself("host_build"),
+                "gpuforge": self.itself("host_build", at),
                 "source": self.source(),
-                "wheels": self.requirements(cell),
-                "toolkit": self.toolkit(cell),
-                "python": self.python(cell),
+                "wheels": self.requirements(cell, at),
+                "toolkit": self.toolkit(cell, at),
+                "python": self.python(cell, at),
                 **compilers,
                 **overlays,
             },
             outputs=("wheel",),
             env=env | environment.with_names(build.env, _NAMES),
+            image=at.image_id,
             cells=tuple(c.id for c in self.cells if (c.cuda, c.python) == (cell.cuda, cell.python)),
             weight=sys.maxsize,
         )
@@ -249,6 +260,7 @@ class _Lowering:
 
     def kernels(self, cell: Cell, item: Object) -> ActionInput:
         """Compile and index (fallback) or gather (user-compiled) one object, once per toolkit."""
+        at = self.machine.kernels_at(cell.cuda)
         files = sources.object_sources(self.file, item)
         compiled = [str(source) for source in sources.compiled(self.file, item)]
         refuse_same_modules(self.file, item, compiled)
@@ -256,7 +268,7 @@ class _Lowering:
         spec: dict[str, Any] = {"name": item.name, "role": item.role, "toolkit": cell.toolkit}
         if item.role == "fallback":
             modules = {f"module{n}": self.compile(cell, item, source) for n, source in enumerate(compiled)}
-            spec["toolchain"] = {"family": "nvcc", "version": self.machine.toolkits[cell.cuda].nvcc}
+            spec["toolchain"] = {"family": "nvcc", "version": at.toolkits[cell.cuda].nvcc}
             spec["modules"] = [
                 {
                     "name": PurePosixPath(source).stem,
@@ -279,9 +291,10 @@ class _Lowering:
             kind="package",
             title=f"{'index' if modules else 'gather'} {item.name} for CUDA {cell.toolkit}",
             argv=self.step("kernel_index", spec=spec, output="${out:kernels}"),
-            inputs={"gpuforge": programs.itself("kernel_index"), "sources": files, **modules},
+            inputs={"gpuforge": self.itself("kernel_index", at), "sources": files, **modules},
             outputs=("kernels",),
             env=environment.plain() | {"PATH": environment.path()},
+            image=at.image_id,
             cells=self.users(cuda=cell.cuda),
         )
         return ActionInput(self.add(action), "kernels")
@@ -290,7 +303,8 @@ class _Lowering:
         """Compile one source of a fallback object for every architecture of its toolkit into one fatbin."""
         wanted = self.manifest.cuda.versions[cell.cuda]
         toolchain = self.manifest.toolchains[item.toolchain or ""]
-        host = self.machine.hosts[cell.cuda]
+        at = self.machine.kernels_at(cell.cuda)
+        host = at.hosts[cell.cuda]
         place = self.file.place("objects", self.manifest.objects.index(item))
         images = [f"sm_{arch}" for arch in wanted.archs] + ([f"PTX {wanted.ptx}"] if wanted.ptx else [])
         action = Action(
@@ -310,18 +324,20 @@ class _Lowering:
             ),
             inputs={
                 "sources": sources.one_source(self.file, item, source),
-                "toolkit": self.toolkit(cell),
-                "cxx": FileInput(host.path, host.identity),
+                "toolkit": self.toolkit(cell, at),
+                "cxx": _program(host.path, host.identity, at),
             },
             outputs=("fatbin",),
             env=environment.plain() | {"PATH": environment.path()},
+            image=at.image_id,
             cells=self.users(cuda=cell.cuda),
         )
         return ActionInput(self.add(action), "fatbin")
 
     def package(self, cell: Cell, host: ActionInput, kernels: Sequence[ActionInput]) -> ActionInput:
         """Make the wheel: kernels and runtime in, repaired, named, with its requirements, in fixed bytes."""
-        toolkit = self.machine.toolkits[cell.cuda]
+        at = self.machine.at(cell)
+        toolkit = at.toolkits[cell.cuda]
         wheel = self.manifest.wheel
         spec = {
             "wheel": "${in:wheel}",
@@ -338,7 +354,7 @@ class _Lowering:
             "pins_file": f"${{in:toolkit}}/{redist.VERSIONS}" if toolkit.archives else None,
             "size_limit": wheel.size_limit_bytes,
             "search_path": ["${in:toolkit}/lib64", "${in:toolkit}/lib"],
-            "record": record.of(self.file, self.machine, cell),
+            "record": record.of(self.file, at, cell),
             "work": "${work}",
         }
         action = Action(
@@ -347,19 +363,21 @@ class _Lowering:
             title=f"repair and name the wheel of {cell.id}",
             argv=self.step("package_wheel", spec=spec, output="${out:wheel}"),
             inputs={
-                "gpuforge": programs.itself("package_wheel"),
+                "gpuforge": self.itself("package_wheel", at),
                 "wheel": host,
-                "toolkit": self.toolkit(cell),
+                "toolkit": self.toolkit(cell, at),
                 **{f"kernels{number}": value for number, value in enumerate(kernels)},
             },
             outputs=("wheel",),
             env=environment.plain() | {"PATH": environment.path()},
+            image=at.image_id,
             cells=(cell.id,),
         )
         return ActionInput(self.add(action), "wheel")
 
     def variant(self, cell: Cell, wheel: ActionInput, report: ActionInput) -> ActionInput:
         """Make the variant wheel of the proved one; after the audit, as few tools read the names of variants yet."""
+        at = self.machine.at(cell)
         wanted = self.manifest.cuda.versions[cell.cuda]
         action = Action(
             id=f"{cell.id}/variant",
@@ -373,15 +391,17 @@ class _Lowering:
                 virtual=list(environment.virtual(wanted.archs, wanted.ptx)),
                 output="${out:wheel}",
             ),
-            inputs={"gpuforge": programs.itself("variant_wheel"), "wheel": wheel, "report": report},
+            inputs={"gpuforge": self.itself("variant_wheel", at), "wheel": wheel, "report": report},
             outputs=("wheel",),
             env=environment.plain() | {"PATH": environment.path()},
+            image=at.image_id,
             cells=(cell.id,),
         )
         return ActionInput(self.add(action), "wheel")
 
     def audit(self, cell: Cell, wheel: ActionInput) -> ActionInput:
         """Prove the finished wheel against the manifest; an error finding fails the cell."""
+        at = self.machine.at(cell)
         action = Action(
             id=f"{cell.id}/audit",
             kind="audit",
@@ -394,12 +414,13 @@ class _Lowering:
                 report="${out:report.json}",
             ),
             inputs={
-                "gpuforge": programs.itself("audit_wheel"),
+                "gpuforge": self.itself("audit_wheel", at),
                 "wheel": wheel,
                 "manifest": FileInput(self.file.path, self.file.digest),
             },
             outputs=("report.json",),
             env=environment.plain() | {"PATH": environment.path()},
+            image=at.image_id,
             cells=(cell.id,),
         )
         return ActionInput(self.add(action), "report.json")
@@ -416,6 +437,11 @@ _NAMES = {
 def _as_json(items: Sequence[Pin] | Sequence[Part]) -> str | None:
     """Return what identifies the items as a JSON list; None when there are none."""
     return json.dumps([item.as_data() for item in items], sort_keys=True) if items else None
+
+
+def _program(path: Path, identity: str, at: Location) -> Input:
+    """Return a program of a place as an input."""
+    return ImageInput(PurePosixPath(path), identity) if at.image else FileInput(path, identity)
 
 
 def _folder(path: Path) -> FileInput:

@@ -1,21 +1,19 @@
-"""What this machine offers to a plan: compilers, interpreters and toolkits, each found and checked."""
+"""What this machine or an image offers to a plan: compilers, interpreters and toolkits, found and checked."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Toolchain
-from gpuforge.plan.cell import LeftOut, Selection
+from gpuforge.plan.cell import Cell, LeftOut, Selection
 from gpuforge.plan.environment import real
-from gpuforge.toolchains import cpython
+from gpuforge.plan.site import Location, Machine, Site, ThisMachine
 from gpuforge.toolchains.cpython import Interpreter
-from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.model import Compiler
 from gpuforge.toolkits import tables
 from gpuforge.toolkits.select import Toolkit
@@ -25,72 +23,92 @@ T = TypeVar("T")
 HOST_FAMILIES = ("g++", "clang++", "nvc++")
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Everything found that the chosen cells need, by the cells' own names."""
-
-    hosts: Mapping[str, Compiler]  # by Cell.cuda: the compiler of host code that its toolkit takes
-    interpreters: Mapping[str, Interpreter]  # by Cell.python
-    toolkits: Mapping[str, Toolkit]  # by Cell.cuda
-
-
 def machine_type() -> str:
     """Return this machine's type as platform tags write it ("x86_64", "aarch64")."""
     return platform.machine()
 
 
-def resolve(file: ManifestFile, selection: Selection, *, asked: Collection[str]) -> tuple[Machine, Selection]:
-    """Find what the selected cells need; return it with the selection that can be built here.
+def resolve(
+    file: ManifestFile, selection: Selection, *, asked: Collection[str], sites: Sequence[Site] | None = None
+) -> tuple[Machine, Selection]:
+    """Find what the selected cells need; return it with the selection that can be built there.
 
-    What this machine lacks leaves its cells out, with the reason; but when the user asked for it (`asked` names
-    the dimensions chosen by hand: "cuda", "python") or no cell is left, it is an error. Raises UsageError for
-    combinations that cannot work, all of them at once, and MissingError for what is not here.
+    `sites` are the images to build in, the preferred one first; by default it is this machine. What they lack
+    leaves cells out, with the reason; but when the user asked for it (`asked` names the dimensions chosen by
+    hand: "cuda", "python") or no cell is left, it is an error. Raises UsageError for combinations that cannot
+    work, all of them at once, and MissingError for what is not there.
     """
-    hosts = host_compilers(file, _names(selection, "cuda"))
-    found = {name: list(impossible(file, name, host)) for name, host in hosts.items()}
-    problems = [p for each in found.values() for p in each if "cuda" in asked or p.place != _host_place(file)]
-    if problems:
-        raise UsageError.all_of(problems)
-    search = _Search({name: MissingError.all_of(each) for name, each in found.items() if each})
-    machine = selection.cells[0].machine if selection.cells else machine_type()
-    toolkits = search.all(_names(selection, "cuda"), lambda name: toolkit_of(file, name, machine))
-    unfit = [p for name, toolkit in toolkits.items() for p in unfit_compilers(file, name, toolkit)]
-    if unfit:
-        raise UsageError.all_of(unfit)
-    interpreters = search.all(_names(selection, "python"), lambda name: _interpreter(file, name))
-    buildable = tuple(c for c in selection.cells if c.cuda in toolkits and c.python in interpreters)
-    missing = {name: e for name, e in search.missing.items() if _asked(name, selection, asked)}
-    if missing or not buildable:
-        missing = missing or search.missing
-        raise MissingError.all_of([d for error in missing.values() for d in error.diagnostics])
-    left_out = [
-        LeftOut(cell, (search.missing.get(cell.cuda) or search.missing[cell.python]).diagnostics[0].message)
-        for cell in selection.cells
-        if cell not in buildable
-    ]
-    hosts = {name: host for name, host in hosts.items() if name in toolkits}
-    return Machine(hosts, interpreters, toolkits), Selection(buildable, (*selection.left_out, *left_out))
+    surveys = [_Survey(file, selection, site, asked) for site in sites or [ThisMachine()]]
+    buildable = tuple(c for c in selection.cells if any(not survey.lacks(c) for survey in surveys))
+    others = [c for c in selection.cells if c not in buildable]
+    wanted = [c for c in others if all(asked & survey.lacks(c).keys() for survey in surveys)]
+    if wanted or not buildable:
+        refused = dict.fromkeys(e for c in wanted or others for s in surveys for e in s.lacks(c).values())
+        problems = [d for error in refused for d in error.diagnostics]
+        raise MissingError.all_of(dict.fromkeys(problems))
+    left_out = [LeftOut(cell, "; ".join(survey.reason(cell) for survey in surveys)) for cell in others]
+    machine = Machine(tuple(survey.location for survey in surveys))
+    return machine, Selection(buildable, (*selection.left_out, *left_out))
 
 
-def _asked(name: str, selection: Selection, asked: Collection[str]) -> bool:
-    return any(name in _names(selection, field) for field in asked)
+class _Survey:
+    """Looks at one site for all that the cells need, and keeps what was not found, to tell it all at once."""
 
+    def __init__(self, file: ManifestFile, selection: Selection, site: Site, asked: Collection[str]) -> None:
+        self._missing: dict[tuple[str, str], MissingError] = {}  # by dimension and name
+        cudas = _names(selection, "cuda")
+        hosts = self._hosts(file, cudas, site, asked)
+        machine = selection.cells[0].machine if selection.cells else machine_type()
+        toolkits = self._all("cuda", cudas, lambda name: toolkit_of(file, name, machine, site))
+        unfit = [p for name, toolkit in toolkits.items() for p in unfit_compilers(file, name, toolkit)]
+        if unfit:
+            raise UsageError.all_of(unfit)
+        interpreters = self._all(
+            "python", _names(selection, "python"), lambda name: _interpreter(file, name, site)
+        )
+        hosts = {name: host for name, host in hosts.items() if name in toolkits}
+        self.location = Location(site.image, hosts, interpreters, toolkits)
 
-class _Search:
-    """Looks things up by name and keeps what was not found, so that everything missing is told at once."""
+    def lacks(self, cell: Cell) -> dict[str, MissingError]:
+        """Return what a cell needs and the site does not have, by dimension."""
+        names = (("cuda", cell.cuda), ("python", cell.python))
+        return {key[0]: self._missing[key] for key in names if key in self._missing}
 
-    def __init__(self, missing: dict[str, MissingError]) -> None:
-        self.missing = missing
+    def reason(self, cell: Cell) -> str:
+        """Return why a cell cannot be built at this site, in one line."""
+        return next(iter(self.lacks(cell).values())).diagnostics[0].message
 
-    def all(self, names: Iterable[str], look: Callable[[str], T]) -> dict[str, T]:
+    def _hosts(
+        self, file: ManifestFile, cudas: Sequence[str], site: Site, asked: Collection[str]
+    ) -> dict[str, Compiler]:
+        try:
+            hosts = host_compilers(file, cudas, site)
+        except MissingError as error:
+            if site.image is None:
+                raise
+            self._missing |= {("cuda", name): error for name in cudas}
+            return {}
+        found = {name: list(impossible(file, name, host)) for name, host in hosts.items()}
+        ours = "cuda" in asked and site.image is None  # another image may have another compiler
+        problems = [p for each in found.values() for p in each if ours or p.place != _host_place(file)]
+        if problems:
+            raise UsageError.all_of(problems)
+        where = f"image {site.image.name}: " if site.image else ""
+        for name, each in found.items():
+            if each:
+                told = [Diagnostic(f"{where}{d.message}", d.place, d.hint) for d in each]
+                self._missing["cuda", name] = MissingError.all_of(told)
+        return hosts
+
+    def _all(self, dimension: str, names: Iterable[str], look: Callable[[str], T]) -> dict[str, T]:
         found = {}
         for name in names:
-            if name in self.missing:
+            if (dimension, name) in self._missing:
                 continue
             try:
                 found[name] = look(name)
             except MissingError as error:
-                self.missing[name] = error
+                self._missing[dimension, name] = error
         return found
 
 
@@ -98,11 +116,11 @@ def _names(selection: Selection, field: str) -> list[str]:
     return list(dict.fromkeys(getattr(cell, field) for cell in selection.cells))
 
 
-def host_compiler(file: ManifestFile) -> Compiler:
+def host_compiler(file: ManifestFile, site: Site) -> Compiler:
     """Return the compiler of the host build: the toolchain named "host", else the only C++ one, else g++."""
     name, toolchain = host_toolchain(file)
     try:
-        return detect(toolchain.compiler, path=toolchain.path, specifier=toolchain.version)
+        return site.detect(toolchain.compiler, path=toolchain.path, specifier=toolchain.version)
     except MissingError as error:
         place = file.place("toolchains", name) if name in file.manifest.toolchains else None
         raise MissingError.all_of(
@@ -110,17 +128,17 @@ def host_compiler(file: ManifestFile) -> Compiler:
         ) from error
 
 
-def host_compilers(file: ManifestFile, cudas: Iterable[str]) -> dict[str, Compiler]:
+def host_compilers(file: ManifestFile, cudas: Iterable[str], site: Site) -> dict[str, Compiler]:
     """Return the compiler of the host build for each `[cuda.<name>]`: the usual one unless its toolkit refuses it.
 
     Then another installed one that the toolkit and the manifest's version range take: g++-11 where g++ is too new.
     When there is none it stays the usual one, of which `impossible` says what is wrong.
     """
-    usual = host_compiler(file)
-    return {name: _fitting(file, name, usual) or usual for name in cudas}
+    usual = host_compiler(file, site)
+    return {name: _fitting(file, name, usual, site) or usual for name in cudas}
 
 
-def _fitting(file: ManifestFile, cuda: str, usual: Compiler) -> Compiler | None:
+def _fitting(file: ManifestFile, cuda: str, usual: Compiler, site: Site) -> Compiler | None:
     """Return the first installed compiler that the toolkit takes, of the families that the manifest allows."""
     toolkit = file.manifest.cuda.versions[cuda].toolkit
     accepted = next((r.hosts for r in tables.releases() if r.version == toolkit), {})
@@ -136,7 +154,7 @@ def _fitting(file: ManifestFile, cuda: str, usual: Compiler) -> Compiler | None:
             continue
         ranges = [*([toolchain.version] if toolchain.version else []), f">={low}", f"<{high + 1}"]
         try:
-            return detect(family, path=None, specifier=",".join(ranges))
+            return site.detect(family, path=None, specifier=",".join(ranges))
         except MissingError:
             continue
     return None
@@ -165,12 +183,16 @@ def _host_place(file: ManifestFile) -> Place:
     return file.place(*_host_keys(file))
 
 
-def toolkit_of(file: ManifestFile, cuda: str, machine: str) -> Toolkit:
+def toolkit_of(file: ManifestFile, cuda: str, machine: str, site: Site) -> Toolkit:
     """Return the toolkit of `[cuda.<cuda>]`; its errors carry that place."""
     wanted = file.manifest.cuda.versions[cuda]
     try:
         return select_toolkit(
-            wanted.toolkit, provider=wanted.provider, libraries=file.manifest.cuda.libraries, machine=machine
+            wanted.toolkit,
+            provider=wanted.provider,
+            libraries=file.manifest.cuda.libraries,
+            machine=machine,
+            inventory=site.image.inventory if site.image else None,
         )
     except (UsageError, MissingError) as error:
         place = file.place("cuda", cuda, "toolkit")
@@ -205,8 +227,8 @@ def unfit_compilers(file: ManifestFile, cuda: str, toolkit: Toolkit) -> Iterator
             )
 
 
-def _interpreter(file: ManifestFile, python: str) -> Interpreter:
+def _interpreter(file: ManifestFile, python: str, site: Site) -> Interpreter:
     package = file.manifest.package
     if package.abi == "none":
-        return cpython.find(package.python[0] if package.python else "3.11", or_newer=True)
-    return cpython.find(python, or_newer=package.abi == "abi3")
+        return site.find(package.python[0] if package.python else "3.11", or_newer=True)
+    return site.find(python, or_newer=package.abi == "abi3")

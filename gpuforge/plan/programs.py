@@ -5,11 +5,13 @@ from __future__ import annotations
 import platform
 import sys
 import zlib
+from functools import cache
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from gpuforge import digest
-from gpuforge.plan.action import FileInput
+from gpuforge.plan.action import FileInput, ImageInput
+from gpuforge.toolchains.cpython import Interpreter
 
 _ROOT = Path(__file__).resolve().parent.parent
 _JUDGING = ("audit", "manifest", "toolkits")  # what reads GPU code and judges wheels
@@ -57,12 +59,31 @@ PACKAGES = {
 }
 
 
+IN_IMAGE = PurePosixPath(
+    "/opt/gpuforge"
+)  # where a container finds gpuforge: an environment of an image's Python
+
+
 def itself(program: str) -> FileInput:
     """Return this gpuforge as an input: its interpreter by path, the step's own code by content."""
-    parts = [_ROOT / part for part in CODE[program]]
-    members = sorted(p for part in parts for p in ([part] if part.is_file() else sorted(part.rglob("*"))))
-    code = digest.of_files(_ROOT, [p for p in members if p.suffix in {".py", ".toml", ".json"}])
+    identity = _identity(program, platform.python_version(), zlib.ZLIB_RUNTIME_VERSION)
+    return FileInput(Path(sys.executable), identity)
+
+
+def in_image(program: str, python: Interpreter) -> ImageInput:
+    """Return the same for a step that runs in a container, with an interpreter of its image."""
+    return ImageInput(IN_IMAGE / "bin" / "python", _identity(program, python.version, python.zlib))
+
+
+def _identity(program: str, python: str, zlib_version: str) -> str:
     versions = [f"{name} {version(name)}" for name in PACKAGES.get(program, ())]
     if program in {"package_wheel", "variant_wheel"}:  # Python's zlib decides on the bytes of a wheel
-        versions.append(f"Python {platform.python_version()} zlib {zlib.ZLIB_RUNTIME_VERSION}")
-    return FileInput(Path(sys.executable), f"gpuforge {digest.of_data([code, versions])}")
+        versions.append(f"Python {python} zlib {zlib_version}")
+    return f"gpuforge {digest.of_data([_code(program), versions])}"
+
+
+@cache
+def _code(program: str) -> str:
+    parts = [_ROOT / part for part in CODE[program]]
+    members = sorted(p for part in parts for p in ([part] if part.is_file() else sorted(part.rglob("*"))))
+    return digest.of_files(_ROOT, [p for p in members if p.suffix in {".py", ".toml", ".json"}])

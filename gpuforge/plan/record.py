@@ -8,12 +8,12 @@ from gpuforge import __version__
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import environment
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.machine import Machine
+from gpuforge.plan.site import Location
 
 
-def of(file: ManifestFile, machine: Machine, cell: Cell) -> dict[str, Any]:
+def of(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
     """Return the record of one cell as plain data; `image` is None for a build outside of containers."""
-    toolkit = machine.toolkits[cell.cuda]
+    toolkit = at.toolkits[cell.cuda]
     wanted = file.manifest.cuda.versions[cell.cuda]
     return {
         "gpuforge": __version__,
@@ -23,8 +23,8 @@ def of(file: ManifestFile, machine: Machine, cell: Cell) -> dict[str, Any]:
         "naming": cell.naming,
         "toolchains": {
             "host": {
-                "family": machine.hosts[cell.cuda].family,
-                "version": str(machine.hosts[cell.cuda].version),
+                "family": at.hosts[cell.cuda].family,
+                "version": str(at.hosts[cell.cuda].version),
             },
             "device": {"family": "nvcc", "version": toolkit.nvcc},
         },
@@ -35,6 +35,6 @@ def of(file: ManifestFile, machine: Machine, cell: Cell) -> dict[str, Any]:
         },
         "archs": list(environment.real(wanted.archs)),
         "ptx": list(environment.virtual(wanted.archs, wanted.ptx)),
-        "image": None,
+        "image": {"name": at.image.name, "id": at.image.id} if at.image else None,
         "manifest": {"sha256": file.digest},
     }

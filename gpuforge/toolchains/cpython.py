@@ -6,19 +6,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpuforge.errors import MissingError
 
-_ASK = """
-import json, os, platform, sys, sysconfig
+# The program that an interpreter answers with its facts, as JSON.
+ASK = """
+import json, os, platform, sys, sysconfig, zlib
 print(json.dumps({
     "version": platform.python_version(),
     "implementation": platform.python_implementation(),
     "abi": sysconfig.get_config_var("SOABI") or "",
     "executable": sys.executable,
+    "zlib": zlib.ZLIB_RUNTIME_VERSION,
     "headers": os.path.isfile(os.path.join(sysconfig.get_path("include"), "Python.h")),
 }))
 """
@@ -32,6 +35,7 @@ class Interpreter:
     version: str
     abi: str
     headers: bool
+    zlib: str = ""  # version of its zlib, which decides on the bytes of a ZIP member
 
     @property
     def identity(self) -> str:
@@ -45,7 +49,7 @@ def find(minor: str, *, or_newer: bool = False, search: Sequence[Path] | None = 
     Looks at the interpreter gpuforge runs on, at `python3.N` on PATH, at manylinux's `/opt/python` and at
     pyenv's versions. Raises MissingError with what was found where, and what to install.
     """
-    wanted = [minor, *(_newer(minor) if or_newer else [])]
+    wanted = [minor, *(newer(minor) if or_newer else [])]
     without_headers: Interpreter | None = None
     for version in wanted:
         for path in _candidates(version, search):
@@ -73,7 +77,7 @@ def ask(path: Path) -> Interpreter | None:
         path = Path(sys._base_executable)  # type: ignore[attr-defined]
     try:
         answer = subprocess.run(
-            [path, "-I", "-c", _ASK],
+            [path, "-I", "-c", ASK],
             capture_output=True,
             text=True,
             timeout=20,
@@ -83,12 +87,19 @@ def ask(path: Path) -> Interpreter | None:
         facts = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
+    return read(facts)
+
+
+def read(facts: Mapping[str, Any]) -> Interpreter | None:
+    """Return the interpreter that answered `ASK` with these facts; None for one that is no CPython."""
     if facts["implementation"] != "CPython":
         return None
-    return Interpreter(Path(facts["executable"]), facts["version"], facts["abi"], facts["headers"])
+    executable = Path(facts["executable"])
+    return Interpreter(executable, facts["version"], facts["abi"], facts["headers"], facts["zlib"])
 
 
-def _newer(minor: str) -> list[str]:
+def newer(minor: str) -> list[str]:
+    """Return the later minors that may stand in for one: "3.12" and on for "3.11"."""
     first = int(minor.split(".")[1])
     return [f"3.{n}" for n in range(first + 1, first + 8)]
 

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,13 +38,34 @@ def detect(
     MissingError, saying where it looked and what it found, when nothing fits.
     """
     kind = _family(family)
-    wanted = _specifier(specifier)
-    looked = _Looked(kind, wanted)
+    looked = Looked(kind, _specifier(specifier))
     for candidate in _explicit(path, looked) if path else _candidates(kind, search):
-        found = looked.at(candidate)
+        found = looked.at(candidate, _ask)
         if found is not None:
             return found
-    raise looked.failure(path, search)
+    raise looked.failure(path or _places(kind, search))
+
+
+def pick(
+    family: str, answers: Mapping[Path, str], *, path: str | None, specifier: str | None, where: str
+) -> Compiler:
+    """Return what `detect` would, on a machine whose programs at `answers` say these texts to `--version`.
+
+    `where` names the machine in the MissingError; `path` is a file of it, or a name to look up in its folders.
+    """
+    kind = _family(family)
+    looked = Looked(kind, _specifier(specifier))
+    folders = list(dict.fromkeys(file.parent for file in answers))
+    candidates = _candidates_in(
+        kind, [(folder, [f.name for f in answers if f.parent == folder]) for folder in folders]
+    )
+    if path:
+        candidates = iter([file for file in answers if path in {str(file), file.name}][:1])
+    for candidate in candidates:
+        found = looked.at(candidate, lambda file: Answer(answers[file]), answers.__contains__)
+        if found is not None:
+            return found
+    raise looked.failure(f"{path} in {where}" if path else where)
 
 
 def _family(name: str) -> Family:
@@ -61,7 +82,7 @@ def _specifier(text: str | None) -> SpecifierSet:
 
 
 @dataclass
-class _Looked:
+class Looked:
     """What was tried on the way, for the message when nothing fits."""
 
     family: Family
@@ -69,15 +90,20 @@ class _Looked:
     refused: list[str] = field(default_factory=list)
     seen: set[Path] = field(default_factory=set)
 
-    def at(self, path: Path) -> Compiler | None:
-        """Return the compiler at `path` if it answers as one of the family and its version fits."""
+    def at(
+        self,
+        path: Path,
+        ask: Callable[[Path], Answer],
+        is_file: Callable[[Path], bool] = Path.is_file,
+    ) -> Compiler | None:
+        """Return the compiler at `path` if it answers `ask` as one of the family and its version fits."""
         place = (
             path.parent.resolve() / path.name
         )  # /bin is often a link to /usr/bin; the program itself may be a wrapper
         if place in self.seen:
             return None
         self.seen.add(place)
-        answer = _ask(path)
+        answer = ask(path)
         if answer.reason:
             self.refused.append(f"{path}: {answer.reason}")
             return None
@@ -90,17 +116,13 @@ class _Looked:
         if not self.wanted.contains(version, prereleases=True):
             self.refused.append(f"{path}: version {version} is not {self.wanted}")
             return None
-        return Compiler(self.family.name, path, version, identity, self.family.c_compiler(path))
+        return Compiler(
+            self.family.name, path, version, identity, self.family.c_compiler(path, is_file=is_file)
+        )
 
-    def failure(self, path: str | None, search: Sequence[Path] | None) -> MissingError:
+    def failure(self, where: str) -> MissingError:
         """Return the error that says what was wanted, where it was looked for, and what was found there."""
         what = f"{self.family.name} {self.wanted}".strip()
-        if path:
-            where = path
-        elif search is not None:
-            where = ", ".join(map(str, search)) or "no folder"
-        else:
-            where = ", ".join(("PATH", *self.family.places))
         found = "; ".join(self.refused) or "nothing by that name there"
         hint = self.family.install
         if str(self.wanted) and ": version " in found:
@@ -108,7 +130,13 @@ class _Looked:
         return MissingError.of(f"no usable {what}: looked at {where}; found: {found}", hint=hint)
 
 
-def _explicit(path: str, looked: _Looked) -> list[Path]:
+def _places(family: Family, search: Sequence[Path] | None) -> str:
+    if search is not None:
+        return ", ".join(map(str, search)) or "no folder"
+    return ", ".join(("PATH", *family.places))
+
+
+def _explicit(path: str, looked: Looked) -> list[Path]:
     name = os.path.expanduser(path)  # noqa: PTH111 - Path would drop the "./" that tells a file from a name on PATH
     if os.sep not in name:
         found = shutil.which(name)
@@ -122,9 +150,17 @@ def _explicit(path: str, looked: _Looked) -> list[Path]:
 def _candidates(family: Family, search: Sequence[Path] | None) -> Iterator[Path]:
     """Yield the plain names, then the versioned ones newest first, then the usual places newest first."""
     folders = list(search) if search is not None else [Path(p) for p in os.get_exec_path() if p]
+    yield from _candidates_in(family, ((folder, _names(folder)) for folder in folders))
+    if search is None:
+        for pattern in family.places:
+            for place in sorted(glob.glob(pattern), key=_numbers, reverse=True):  # noqa: PTH207 - absolute patterns
+                yield from _candidates(family, [Path(place)])
+
+
+def _candidates_in(family: Family, folders: Iterable[tuple[Path, Sequence[str]]]) -> Iterator[Path]:
     versioned: list[tuple[tuple[int, ...], Path]] = []
-    for folder in folders:
-        for name in _names(folder):
+    for folder, names in folders:
+        for name in names:
             match = family.programs.fullmatch(name)
             suffix = match.groupdict().get("version") if match else None
             if suffix:
@@ -132,10 +168,6 @@ def _candidates(family: Family, search: Sequence[Path] | None) -> Iterator[Path]
             elif match:
                 yield folder / name
     yield from (path for _, path in sorted(versioned, key=lambda v: v[0], reverse=True))
-    if search is None:
-        for pattern in family.places:
-            for place in sorted(glob.glob(pattern), key=_numbers, reverse=True):  # noqa: PTH207 - absolute patterns
-                yield from _candidates(family, [Path(place)])
 
 
 def _names(folder: Path) -> list[str]:
@@ -150,17 +182,19 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class Answer:
+    """What a program said to `--version`, or why it did not."""
+
     text: str = ""
     reason: str = ""
 
 
-def _ask(path: Path) -> _Answer:
+def _ask(path: Path) -> Answer:
     """Run `path --version` and return what it said, or why it could not."""
     if not path.exists():
-        return _Answer(reason="there is no such file")
+        return Answer(reason="there is no such file")
     if path.is_dir() or not os.access(path, os.X_OK):
-        return _Answer(reason="is not an executable file")
+        return Answer(reason="is not an executable file")
     env = {**os.environ, "LC_ALL": "C"}
     try:
         done = subprocess.run(
@@ -172,13 +206,13 @@ def _ask(path: Path) -> _Answer:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _Answer(reason=f"did not answer to --version within {ANSWER_S} s")
+        return Answer(reason=f"did not answer to --version within {ANSWER_S} s")
     except OSError as problem:
-        return _Answer(reason=f"cannot be run ({problem.strerror})")
+        return Answer(reason=f"cannot be run ({problem.strerror})")
     text = done.stdout.decode(errors="replace")
     if done.returncode != 0:
         said = (done.stderr or done.stdout).decode(errors="replace").strip().partition("\n")[0]
-        return _Answer(
+        return Answer(
             reason=f"--version failed with exit status {done.returncode}" + (f": {said}" if said else "")
         )
-    return _Answer(text=text)
+    return Answer(text=text)

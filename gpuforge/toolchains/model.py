@@ -36,9 +36,9 @@ class Family:
     places: tuple[str, ...] = ()  # glob patterns of folders, beside PATH, where it is usually installed
     c_program: tuple[str, str] | None = None  # (C++ name, C name), as in ("g++", "gcc")
 
-    def c_compiler(self, path: Path) -> Path | None:
+    def c_compiler(self, path: Path, *, is_file: Callable[[Path], bool] = Path.is_file) -> Path | None:
         """Return the C compiler beside a C++ compiler (`g++-14` -> `gcc-14`), if the file is there."""
         if self.c_program is None:
             return None
         beside = path.with_name(path.name.replace(*self.c_program))
-        return beside if beside != path and beside.is_file() else None
+        return beside if beside != path and is_file(beside) else None

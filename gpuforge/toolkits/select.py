@@ -11,6 +11,7 @@ from packaging.version import Version
 
 from gpuforge import digest
 from gpuforge.errors import MissingError, UsageError
+from gpuforge.toolchains.inventory import Inventory
 from gpuforge.toolkits import debian, pypi, redist, system
 from gpuforge.toolkits.debian import Part
 from gpuforge.toolkits.pypi import Pin
@@ -26,10 +27,10 @@ class Toolkit:
     """One toolkit, decided: either a folder of this machine or what to download and assemble one of."""
 
     version: str  # the minor: "13.0"
-    provider: Literal["pypi", "system", "debian", "redist"]
+    provider: Literal["image", "pypi", "system", "debian", "redist"]
     identity: str  # digest, part of keys
     nvcc: str  # its compiler's version: "13.0.88"
-    root: Path | None = None  # system
+    root: Path | None = None  # image, system
     pins: tuple[Pin, ...] = ()  # pypi, debian
     parts: tuple[Part, ...] = ()  # debian
     archives: Archives | None = None  # redist
@@ -56,11 +57,13 @@ def select(
     libraries: Sequence[str],
     machine: str,
     search: Sequence[Path] | None = None,
+    inventory: Inventory | None = None,
 ) -> Toolkit:
     """Return the toolkit to use for `version` (a minor: "13.0") and the `libraries` to have in it (cufft, cublas …).
 
-    Without a `provider`, the first that has exactly that minor: PyPI, an installation on this machine (`search`
-    instead of the usual places), Debian, NVIDIA's archives. Raises UsageError for an unknown version, provider,
+    Without a `provider`, the first that has exactly that minor: the image of the build (`inventory` is what it
+    holds), PyPI, an installation on this machine (`search` instead of the usual places), Debian, NVIDIA's
+    archives. Raises UsageError for an unknown version, provider,
     library or machine, and MissingError, saying what was found, when there is none.
     """
     minor = release(version).version
@@ -70,11 +73,10 @@ def select(
         raise UsageError.of(
             f"unknown toolkit provider {provider!r}", hint=f"known: {', '.join(PROVIDERS[1:])}, image"
         )
-    if provider == "image":
-        raise MissingError.of(
-            "gpuforge cannot yet take a CUDA toolkit from a container image (provider = 'image')",
-            hint="leave the provider out: " + _offers(minor),
-        )
+    if provider in {None, "image"}:
+        found = _in_image(minor, libraries, inventory, required=provider == "image")
+        if found is not None:
+            return found
     if provider == "pypi" or (provider is None and minor in pypi.toolkits()):
         return _from_pypi(minor, libraries, machine)
     fetched = [name for name in ("debian", "redist") if minor in _FETCHED[name].toolkits()]
@@ -82,6 +84,31 @@ def select(
         return _fetched(provider, minor, libraries, machine)
     installed = _installed(minor, libraries, search, required=provider == "system" or not fetched)
     return installed or _fetched(fetched[0], minor, libraries, machine)
+
+
+def _in_image(
+    minor: str, libraries: Sequence[str], inventory: Inventory | None, *, required: bool
+) -> Toolkit | None:
+    """Return the toolkit of exactly that minor in an image; None or, if `required`, MissingError when it has none."""
+    toolkits = inventory.toolkits if inventory else {}
+    for root, version in toolkits.items():
+        if inventory and ".".join(version.split(".")[:2]) == minor:
+            pypi.check_libraries(libraries, pypi.libraries(pypi.toolkits()[-1]), minor)
+            nvcc = inventory.detect("nvcc", path=str(root / "bin" / "nvcc"))
+            identity = digest.of_data([nvcc.identity, version])
+            return Toolkit(minor, "image", identity, str(nvcc.version), root=root)
+    if not required:
+        return None
+    if inventory is None:
+        raise MissingError.of(
+            "provider = 'image' takes the CUDA toolkit from a container image, and this build runs in none",
+            hint="build with --runner docker, or leave the provider out: " + _offers(minor),
+        )
+    having = ", ".join(f"{version} in {root}" for root, version in toolkits.items()) or "none"
+    raise MissingError.of(
+        f"no CUDA {minor} in image {inventory.name}; it has {having}",
+        hint="choose another image, or leave the provider out: " + _offers(minor),
+    )
 
 
 def _from_pypi(minor: str, libraries: Sequence[str], machine: str) -> Toolkit:

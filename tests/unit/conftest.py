@@ -10,7 +10,7 @@ from packaging.version import Version
 from toolkit_samples import Server, publish, serving
 
 from gpuforge.manifest.load import ManifestFile, load
-from gpuforge.plan.machine import Machine
+from gpuforge.plan.site import Location, Machine
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.model import Compiler
 from gpuforge.toolkits.select import select
@@ -96,7 +96,7 @@ def machine() -> Machine:
         minor: Interpreter(Path(f"/usr/bin/python{minor}"), f"{minor}.1", "cpython", headers=True)
         for minor in ("3.11", "3.13")
     }
-    return Machine({"12": gxx, "13": gxx}, pythons, {"12": toolkit, "13": toolkit})
+    return Machine((Location(None, {"12": gxx, "13": gxx}, pythons, {"12": toolkit, "13": toolkit}),))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower import lower
-from gpuforge.plan.machine import Machine
+from gpuforge.plan.site import Machine
 from gpuforge.toolkits.select import select as select_toolkit
 
 
@@ -24,7 +24,8 @@ def test_the_plan_says_where_each_toolkit_comes_from(
     recipe: Callable[..., ManifestFile], machine: Machine, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     debian = select_toolkit("12.4", provider="debian", libraries=["cufft"], machine="x86_64")
-    machine = replace(machine, toolkits=dict(machine.toolkits) | {"12": debian})
+    (here,) = machine.locations
+    machine = Machine((replace(here, toolkits=dict(here.toolkits) | {"12": debian}),))
     chosen = select(recipe(), "x86_64", python=["3.11"])
     plan = lower(recipe(), chosen.cells, machine)
     found = keys(plan.actions)
@@ -38,7 +39,7 @@ def test_the_plan_says_where_each_toolkit_comes_from(
     said = capsys.readouterr().out.splitlines()
     assert said[1:3] == [
         "  cp311-cu12.4-x86_64: Python 3.11, CUDA 12.4 by debian (nvcc 12.4.131), g++ 12.2.0",
-        f"  cp311-cu13.0-x86_64: Python 3.11, CUDA 13.0 by pypi (nvcc {machine.toolkits['13'].nvcc}), g++ 12.2.0",
+        f"  cp311-cu13.0-x86_64: Python 3.11, CUDA 13.0 by pypi (nvcc {here.toolkits['13'].nvcc}), g++ 12.2.0",
     ]
     said = {name: (verdict.run, verdict.reason) for name, verdict in judged.items()}
     (twelve, thirteen) = plan_data(plan, chosen, said)["cells"]

@@ -19,7 +19,8 @@ from gpuforge.plan.action import Action, FileInput
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower import Plan, lower
-from gpuforge.plan.machine import Machine, unfit_compilers
+from gpuforge.plan.machine import unfit_compilers
+from gpuforge.plan.site import Machine
 from gpuforge.toolchains.model import Compiler
 from gpuforge.toolkits.select import select as select_toolkit
 
@@ -215,11 +216,11 @@ def test_the_toolkit_decides_on_nvcc(recipe: Recipe, machine: Machine) -> None:
 
 def test_an_nvcc_outside_the_declared_range_is_refused(recipe: Recipe, machine: Machine) -> None:
     file = recipe(('compiler = "nvcc"', 'compiler = "nvcc"\nversion = "<13"'))
-    (problem,) = unfit_compilers(file, "13", machine.toolkits["13"])
+    (problem,) = unfit_compilers(file, "13", machine.locations[0].toolkits["13"])
     assert problem.message == "[cuda.13] has nvcc 13.0.88, which is not <13"
     assert problem.place
     assert problem.place.line == 12
-    assert not list(unfit_compilers(recipe(), "13", machine.toolkits["13"]))
+    assert not list(unfit_compilers(recipe(), "13", machine.locations[0].toolkits["13"]))
 
 
 def test_a_header_touches_every_kernel_of_its_object(recipe: Recipe, machine: Machine) -> None:
@@ -264,7 +265,9 @@ def test_wheels_that_would_overwrite_each_other_are_refused(
         ('toolkit = "12.4"', f'toolkit = "{second}"' if "." in second else 'toolkit = "12.4"'),
         add=f'\n[wheel]\nnaming = ["{naming}"]\n',
     )
-    machine = replace(machine, toolkits={**machine.toolkits, second: machine.toolkits["13"]})
+    (here,) = machine.locations
+    toolkits = {**here.toolkits, second: here.toolkits["13"]}
+    machine = Machine((replace(here, toolkits=toolkits, hosts={**here.hosts, second: here.hosts["13"]}),))
     with pytest.raises(UsageError, match="would have the same file name"):
         plan_of(file, machine)
     assert plan_of(file, machine, cuda=["13.0"]).cells
@@ -365,7 +368,8 @@ def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compil
         cuda: select_toolkit("12.4", provider=provider, libraries=["cufft"], machine="x86_64")
         for cuda, provider in (("12", "debian"), ("13", "redist"))
     }
-    machine = replace(machine, toolkits=toolkits, hosts=dict(machine.hosts) | {"12": gxx_11})
+    (here,) = machine.locations
+    machine = Machine((replace(here, toolkits=toolkits, hosts=dict(here.hosts) | {"12": gxx_11}),))
     file = recipe()
     actions = {a.id: a for a in lower(file, select(file, "x86_64", python=["3.11"]).cells, machine).actions}
 

@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan import machine
+from gpuforge.plan import machine, site
 from gpuforge.plan.cell import select
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.model import Compiler
@@ -28,7 +28,7 @@ def install(monkeypatch: pytest.MonkeyPatch, *compilers: Compiler) -> None:
                 return found
         raise MissingError.of(f"no usable {family} {specifier or ''}".strip())
 
-    monkeypatch.setattr(machine, "detect", detect)
+    monkeypatch.setattr(site, "detect", detect)
 
 
 def compiler(family: str, version: str, path: str) -> Compiler:
@@ -46,7 +46,7 @@ def _a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
     gxx = Compiler("g++", Path("/g++"), Version("12.2"), "g++ 12.2", None)
     install(monkeypatch, gxx)
-    monkeypatch.setattr(machine.cpython, "find", find)
+    monkeypatch.setattr(site.cpython, "find", find)
     monkeypatch.setattr("gpuforge.toolkits.system.installed", lambda search=None: [])
     monkeypatch.setenv("PATH", "/nowhere")
 
@@ -55,7 +55,7 @@ def test_what_is_missing_is_left_out_with_the_reason(recipe: Recipe) -> None:
     file = recipe(("[cuda.12]\n", '[cuda.12]\nprovider = "image"\n'))
     found, chosen = machine.resolve(file, select(file, "x86_64"), asked=())
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
-    assert set(found.toolkits) == {"13"}
+    assert set(found.locations[0].toolkits) == {"13"}
     reasons = {item.cell.id: item.reason for item in chosen.left_out}
     assert reasons["cp313-cu13.0-x86_64"] == "no CPython 3.13 on this machine"
     assert "a container image" in reasons["cp311-cu12.4-x86_64"]
@@ -113,7 +113,10 @@ def test_each_toolkit_gets_a_host_compiler_that_it_takes(
     file = recipe(CUDA_11)
     found, chosen = machine.resolve(file, select(file, "x86_64", python=["3.11"]), asked=["cuda"])
     assert [cell.cuda for cell in chosen.cells] == ["11", "13"]
-    assert {cuda: str(host.path) for cuda, host in found.hosts.items()} == {"11": "/g++-11", "13": "/g++"}
+    assert {cuda: str(host.path) for cuda, host in found.locations[0].hosts.items()} == {
+        "11": "/g++-11",
+        "13": "/g++",
+    }
 
 
 @pytest.mark.parametrize("allowed", [">=12", ">=9,!=11.3"])
@@ -135,7 +138,9 @@ def test_a_declared_family_is_kept_and_an_undeclared_one_may_change(
         machine.resolve(file, select(file, "x86_64", cuda=["11"]), asked=["cuda"])
     assert (
         machine.host_compilers(
-            recipe(CUDA_11, (HOST, ""), ('toolchains = ["host"]', 'toolchains = ["device"]')), ["11"]
+            recipe(CUDA_11, (HOST, ""), ('toolchains = ["host"]', 'toolchains = ["device"]')),
+            ["11"],
+            site.ThisMachine(),
         )["11"].family
         == "clang++"
     )

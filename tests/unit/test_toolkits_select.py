@@ -163,7 +163,7 @@ def test_the_place_of_nvidia_s_archives_is_part_of_the_identity(monkeypatch: pyt
     ("changes", "error", "says"),
     [
         ({"provider": "pypi"}, UsageError, "PyPI has no compiler of CUDA 12.4"),
-        ({"provider": "image"}, MissingError, "cannot yet take a CUDA toolkit from a container image"),
+        ({"provider": "image"}, MissingError, "this build runs in none"),
         ({"provider": "conda"}, UsageError, "unknown toolkit provider 'conda'"),
         (
             {"version": "12.6", "provider": "debian"},

@@ -1,0 +1,97 @@
+"""Where work is done: on this machine or in container images, with what is found there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpuforge.plan.cell import Cell
+from gpuforge.toolchains import cpython
+from gpuforge.toolchains.cpython import Interpreter
+from gpuforge.toolchains.detect import detect
+from gpuforge.toolchains.inventory import Inventory
+from gpuforge.toolchains.model import Compiler
+from gpuforge.toolkits.select import Toolkit
+
+
+class Site(Protocol):
+    """Where work is done, and what is there: this machine, or a container image."""
+
+    @property
+    def image(self) -> Image | None:
+        """The image; None for this machine itself."""
+
+    def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
+        """Find a compiler; see `toolchains.detect.detect`."""
+
+    def find(self, minor: str, *, or_newer: bool = False) -> Interpreter:
+        """Find an interpreter; see `toolchains.cpython.find`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A container image that actions run in: `id` is its content's digest ("sha256:…"), `name` what it is called."""
+
+    id: str
+    name: str
+    inventory: Inventory
+
+    @property
+    def image(self) -> Image:
+        """The image itself."""
+        return self
+
+    def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
+        """Find a compiler in the image."""
+        return self.inventory.detect(family, path=path, specifier=specifier)
+
+    def find(self, minor: str, *, or_newer: bool = False) -> Interpreter:
+        """Find an interpreter in the image."""
+        return self.inventory.find(minor, or_newer=or_newer)
+
+
+class ThisMachine:
+    """The machine that gpuforge runs on."""
+
+    image = None
+
+    def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
+        """Find a compiler on this machine."""
+        return detect(family, path=path, specifier=specifier)
+
+    def find(self, minor: str, *, or_newer: bool = False) -> Interpreter:
+        """Find an interpreter on this machine."""
+        return cpython.find(minor, or_newer=or_newer)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """One site with everything found there that the chosen cells need, by the cells' own names."""
+
+    image: Image | None
+    hosts: Mapping[str, Compiler]  # by Cell.cuda: the compiler of host code that its toolkit takes
+    interpreters: Mapping[str, Interpreter]  # by Cell.python
+    toolkits: Mapping[str, Toolkit]  # by Cell.cuda
+
+    @property
+    def image_id(self) -> str | None:
+        """The image's id, as actions name it; None for this machine."""
+        return self.image.id if self.image else None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where each part of the work is done: on this machine, or in one or more images, the preferred one first."""
+
+    locations: tuple[Location, ...]
+
+    def at(self, cell: Cell) -> Location:
+        """Return where a cell is built: the first that has its toolkit, host compiler and Python."""
+        return next(
+            each for each in self.locations if cell.cuda in each.hosts and cell.python in each.interpreters
+        )
+
+    def kernels_at(self, cuda: str) -> Location:
+        """Return where the kernels of `[cuda.<cuda>]` are compiled: whatever the Pythons, in one place."""
+        return next(each for each in self.locations if cuda in each.hosts)

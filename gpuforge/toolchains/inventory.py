@@ -1,0 +1,145 @@
+"""What a container image holds: its compilers, interpreters and toolkits, asked once by a script that runs in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuforge.errors import MissingError
+from gpuforge.toolchains import detect as detection
+from gpuforge.toolchains.cpython import ASK, Interpreter, newer, read
+from gpuforge.toolchains.model import Compiler
+
+OLDEST = (3, 11)  # the Python that gpuforge itself needs
+# Runs in the image by any Python 3 (3.6 or newer) with nothing but the standard library.
+SCRIPT = r"""
+import glob, json, os, platform, re, subprocess, sys
+programs, places, ask = json.loads(sys.argv[1])
+environ = dict(os.environ, LC_ALL="C")
+
+def said(*argv):
+    try:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, timeout=20,
+                              stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else None
+
+folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+for pattern in places:
+    folders += sorted(glob.glob(pattern), reverse=True)
+compilers, seen = [], set()
+for folder in folders:
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        same = os.path.join(os.path.realpath(folder), name)
+        if same in seen or not any(re.fullmatch(program, name) for program in programs):
+            continue
+        seen.add(same)
+        text = os.access(path, os.X_OK) and said(path, "--version")
+        if text:
+            compilers.append([path, text])
+pythons = []
+for path in sorted(glob.glob("/opt/python/cp*-cp*/bin/python3")) + glob.glob("/usr/bin/python3.*"):
+    text = re.fullmatch(r"python3(\.\d+)?", os.path.basename(path)) and said(path, "-I", "-c", ask)
+    if text:
+        pythons.append([path, json.loads(text)])
+toolkits = {}
+for path, text in list(compilers):
+    if os.path.basename(path) == "nvcc":
+        root = os.path.dirname(os.path.dirname(os.path.realpath(path)))
+        compilers.append([os.path.join(root, "bin", "nvcc"), text])
+        version = os.path.join(root, "version.json")
+        toolkits[root] = json.load(open(version)) if os.path.isfile(version) else {}
+try:
+    glibc = os.confstr("CS_GNU_LIBC_VERSION").partition(" ")[2]
+except (AttributeError, OSError, ValueError):
+    glibc = ""
+print(json.dumps({"machine": platform.machine(), "glibc": glibc, "compilers": compilers, "pythons": pythons,
+                  "toolkits": toolkits}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What one image holds. `name` is the image's, for people; paths are those that its containers see."""
+
+    name: str
+    machine: str  # "x86_64"
+    glibc: str  # "2.36"; "" when it is no glibc
+    compilers: Mapping[Path, str]  # what each program said to --version; C compilers, empty texts
+    interpreters: tuple[Interpreter, ...]
+    toolkits: Mapping[Path, str]  # CUDA toolkits by their folder: the version, as exact as it is known
+
+    @classmethod
+    def parse(cls, name: str, answer: str) -> Inventory:
+        """Read what `SCRIPT` printed; raises ValueError or KeyError for anything else."""
+        said = json.loads(answer)
+        compilers = {Path(path): text for path, text in said["compilers"]}
+        toolkits = {
+            Path(root): _cuda_version(known, compilers, root) for root, known in said["toolkits"].items()
+        }
+        found: dict[str, Interpreter] = {}
+        for _, facts in said["pythons"]:
+            python = read(facts)
+            if python is not None:
+                found.setdefault(python.version, python)
+        return cls(name, said["machine"], said["glibc"], compilers, tuple(found.values()), toolkits)
+
+    def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
+        """Return the compiler to use, by the rules of `detect.detect`; raises the same errors."""
+        return detection.pick(
+            family, self.compilers, path=path, specifier=specifier, where=f"image {self.name}"
+        )
+
+    def find(self, minor: str, *, or_newer: bool = False) -> Interpreter:
+        """Return an interpreter of `minor` with its headers, by the rules of `cpython.find`; raises MissingError."""
+        for version in [minor, *(newer(minor) if or_newer else [])]:
+            for found in self.interpreters:
+                if found.headers and found.version.startswith(f"{version}."):
+                    return found
+        having = ", ".join(i.version for i in self.interpreters) or "none"
+        raise MissingError.of(
+            f"no CPython {minor} in image {self.name}; it has {having}",
+            hint="choose another with --python, or name another image with --image",
+        )
+
+    def steps_python(self) -> Interpreter:
+        """Return the interpreter that gpuforge's own steps run with: the oldest that gpuforge supports.
+
+        Raises MissingError when there is none.
+        """
+        fitting = [i for i in self.interpreters if _numbers(i.version) >= OLDEST]
+        if not fitting:
+            having = ", ".join(i.version for i in self.interpreters) or "none"
+            raise MissingError.of(
+                f"image {self.name} has no CPython 3.11 or newer, which gpuforge's own steps need; it has {having}",
+                hint="put one into /opt/python/cp311-cp311, as manylinux images do",
+            )
+        return min(fitting, key=lambda i: _numbers(i.version))
+
+
+def question() -> str:
+    """Return the argument of `SCRIPT`: programs to ask for their version, where they are, what to ask Pythons."""
+    families = detection.FAMILIES.values()
+    programs = [re.sub(r"\?P<\w+>", "", family.programs.pattern) for family in families]
+    c_programs = [f"{family.c_program[1]}(-[0-9.]+)?" for family in families if family.c_program]
+    places = [place for family in families for place in family.places]
+    return json.dumps([[*programs, *c_programs], places, ASK])
+
+
+def _cuda_version(known: Mapping[str, Any], compilers: Mapping[Path, str], root: str) -> str:
+    stated = known.get("cuda", {}).get("version")
+    if stated:
+        return str(stated)
+    text = next((t for path, t in compilers.items() if path.name == "nvcc" and "release" in t), "")
+    match = re.search(r"release ([\d.]+)", compilers.get(Path(root, "bin/nvcc"), text))
+    return match[1] if match else ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", version)[:2])

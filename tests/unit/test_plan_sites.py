@@ -1,0 +1,122 @@
+"""Building in images: which cell goes where, and what its actions then name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+import pytest
+
+from gpuforge.errors import MissingError
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.action import FileInput, ImageInput
+from gpuforge.plan.cell import select
+from gpuforge.plan.keys import keys
+from gpuforge.plan.lower import Plan, lower
+from gpuforge.plan.machine import resolve
+from gpuforge.plan.site import Image
+from gpuforge.toolchains.inventory import Inventory
+
+Recipe = Callable[..., ManifestFile]
+GXX = "g++ (Debian) {0}\nCopyright (C) Free Software Foundation, Inc.\n"
+NVCC = "Cuda compilation tools, release 12.4, V12.4.131\nBuild cuda_12.4.r12.4/compiler.1\n"
+
+
+def image(name: str, gxx: str, *pythons: str, nvcc: bool = False) -> Image:
+    facts = {"implementation": "CPython", "abi": "cpython", "zlib": "1.3", "headers": True}
+    paths = {p: f"/opt/python/cp{p.replace('.', '')}/bin/python3" for p in pythons}
+    said = {
+        "machine": "x86_64",
+        "glibc": "2.36",
+        "compilers": [
+            ["/usr/bin/g++", GXX.format(gxx)],
+            *([["/usr/local/cuda/bin/nvcc", NVCC]] if nvcc else []),
+        ],
+        "pythons": [[path, {**facts, "version": f"{p}.1", "executable": path}] for p, path in paths.items()],
+        "toolkits": {"/usr/local/cuda": {}} if nvcc else {},
+    }
+    return Image(f"sha256:{name}", name, Inventory.parse(name, json.dumps(said)))
+
+
+OLD = image("old", "11.3.0", "3.11")
+NEW = image("new", "14.2.0", "3.11", "3.13")  # too new a compiler for CUDA 12.4
+
+
+def plan_in(file: ManifestFile, *images: Image, asked: tuple[str, ...] = ()) -> Plan:
+    machine, chosen = resolve(file, select(file, "x86_64"), asked=asked, sites=images)
+    return lower(file, chosen.cells, machine)
+
+
+def images_of(plan: Plan) -> dict[str, str | None]:
+    return {action.id: action.image for action in plan.actions}
+
+
+def test_a_cell_is_built_in_the_first_image_that_has_all_it_needs(recipe: Recipe) -> None:
+    _, chosen = resolve(recipe(), select(recipe(), "x86_64"), asked=(), sites=[OLD, NEW])
+    assert [c.id for c in chosen.cells] == [
+        "cp311-cu12.4-x86_64",
+        "cp311-cu13.0-x86_64",
+        "cp313-cu13.0-x86_64",
+    ]
+    (left,) = chosen.left_out
+    assert left.reason == (
+        "no CPython 3.13 in image old; it has 3.11.1; "
+        "image new: CUDA 12.4 takes g++ 6 to 13 as host compiler, not 14.2.0"
+    )
+    where = images_of(plan_in(recipe(), OLD, NEW))
+    assert where["cp311-cu13.0-x86_64/host-build"] == "sha256:old"
+    assert where["cp313-cu13.0-x86_64/host-build"] == "sha256:new"
+    assert {where[name] for name in where if name.startswith("cp313")} == {"sha256:new"}
+    assert {"py3.11-old/requirements", "py3.13-new/requirements"} < set(where)
+
+
+def test_what_was_asked_for_and_no_image_has_is_an_error(recipe: Recipe) -> None:
+    with pytest.raises(MissingError, match=r"no CPython 3\.13 in image old") as caught:
+        plan_in(recipe(), OLD, NEW, asked=("cuda", "python"))
+    assert len(caught.value.diagnostics) == 2
+
+
+def test_kernels_are_compiled_in_one_image_whatever_the_pythons_and_the_choice(recipe: Recipe) -> None:
+    file = recipe()
+    whole = plan_in(file, OLD, NEW)
+    machine, chosen = resolve(
+        file, select(file, "x86_64", cell="cp313-cu13.0-x86_64"), asked=("cuda", "python"), sites=[OLD, NEW]
+    )
+    single = lower(file, chosen.cells, machine)
+    assert {i for name, i in images_of(whole).items() if "/kernels/" in name} == {"sha256:old"}
+    found, alone = keys(whole.actions), keys(single.actions)
+    assert {name: found[name].digest for name in alone} == {name: key.digest for name, key in alone.items()}
+
+
+def test_programs_are_the_images_and_so_is_their_identity(recipe: Recipe) -> None:
+    plan = plan_in(recipe(), NEW)
+    build = next(a for a in plan.actions if a.kind == "build")
+    assert build.inputs["cxx"] == ImageInput(PurePosixPath("/usr/bin/g++"), "g++ (Debian) 14.2.0")
+    itself = build.inputs["gpuforge"]
+    assert isinstance(itself, ImageInput)
+    assert itself.path == PurePosixPath("/opt/gpuforge/bin/python")
+    by_id = {action.id: action for action in plan.actions}
+    assert isinstance(by_id["cu13.0/toolkit"].inputs["gpuforge"], FileInput)  # a fetch of this machine
+    before = keys(plan.actions)
+    after = keys(plan_in(recipe(), Image("sha256:rebuilt", NEW.name, NEW.inventory)).actions)
+    assert before["cu13.0/toolkit"].digest == after["cu13.0/toolkit"].digest
+    assert all(before[name].digest != after[name].digest for name, a in by_id.items() if a.image)
+
+
+def test_only_fetches_reach_the_network_also_in_images(recipe: Recipe) -> None:
+    actions = plan_in(recipe(), NEW).actions
+    assert {a.kind for a in actions if a.network} == {"fetch"}
+    assert {a.id for a in actions if a.image is None} == {"cu13.0/toolkit"}
+
+
+def test_an_images_own_toolkit_is_taken(recipe: Recipe) -> None:
+    file = recipe(("[cuda.12]\n", '[cuda.12]\nprovider = "image"\n'))
+    with_cuda = image("cuda", "12.2.0", "3.11", "3.13", nvcc=True)
+    plan = plan_in(file, with_cuda)
+    builds = [a for a in plan.actions if a.kind == "build" and "cu12.4" in a.id]
+    assert {a.inputs["toolkit"].path for a in builds} == {PurePosixPath("/usr/local/cuda")}  # type: ignore[union-attr]
+    _, chosen = resolve(file, select(file, "x86_64"), asked=(), sites=[OLD])
+    assert {item.reason for item in chosen.left_out if item.cell.cuda == "12"} == {
+        "no CUDA 12.4 in image old; it has none"
+    }
