@@ -9,16 +9,15 @@ import subprocess
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from gpuforge.errors import ActionError, MissingError
-from gpuforge.execute import locks, workdir
+from gpuforge.execute import workdir
 from gpuforge.execute.placeholders import Places, fill, staged
 from gpuforge.execute.runner import Exit, Task
-from gpuforge.execute.store import remove
 from gpuforge.execute.warden import Warden
 from gpuforge.plan.action import Action
 
@@ -112,26 +111,18 @@ class LocalRunner:
         if self._root is None:
             self._root = workdir.root(self._environ) / self._project
             self._root.mkdir(exist_ok=True)
-        name = locks.file_name(task.action.id)
-        work, out, links = self._root / name, self._root / f"{name}.out", self._root / f"{name}.in"
-        while (held := locks.claim(self._root / f"{name}.lock")) is None:
-            if self._cancelled.wait(0.1):
+        desk = workdir.Desk.below(self._root, task.action.id)
+        with workdir.claimed(desk, self._cancelled) as held:
+            if not held:
                 raise _CancelledError
-        with held:
-            try:
-                _clear(work, out, links)
-                work.mkdir()
-                out.symlink_to(task.out.absolute())
-                links.mkdir()
-                inputs = {name: _linked(source.path, links / name) for name, source in task.inputs.items()}
-                yield Places(work, out, inputs)
-            finally:
-                with suppress(OSError):
-                    _clear(work, out, links)
+            desk.out.symlink_to(task.out.absolute())
+            desk.inputs.mkdir()
+            inputs = {name: _linked(source.path, desk.inputs / name) for name, source in task.inputs.items()}
+            yield Places(desk.work, desk.out, inputs)
 
     def _execute(self, task: Task, argv: list[str], env: dict[str, str], work: Path) -> int:
         with task.log.open("wb") as log:
-            log.write(_header(task.action, argv, env, work).encode(errors="surrogateescape"))
+            log.write(header(task.action, argv, env, work).encode(errors="surrogateescape"))
         with task.log.open("ab", buffering=0) as log:
             process = self._start(task.action, argv, env, work, log)
             try:
@@ -180,12 +171,6 @@ class LocalRunner:
                 self._warden.forget(process.pid)
 
 
-def _clear(work: Path, out: Path, links: Path) -> None:
-    out.unlink(missing_ok=True)
-    remove(links)
-    remove(work)
-
-
 def _linked(path: Path, link: Path) -> Path:
     """Return a link to a folder; a file keeps its own path, by which programs know where they are installed."""
     if not path.is_dir():
@@ -194,13 +179,22 @@ def _linked(path: Path, link: Path) -> Path:
     return link
 
 
-def _header(action: Action, argv: list[str], env: Mapping[str, str], work: Path) -> str:
+def header(
+    action: Action, argv: list[str], env: Mapping[str, str], work: Path, *, where: Sequence[str] = ()
+) -> str:
     """Return the head of a log: what it takes to run the command by hand (passed variables by name only)."""
     variables = [
         f"#   {name}={shlex.quote(value) if name not in action.passes else '(from the caller)'}"
         for name, value in sorted(env.items())
     ]
-    lines = [f"# {action.title}", f"# in {work} with", *variables, f"$ {shlex.join(argv)}", ""]
+    lines = [
+        f"# {action.title}",
+        *(f"# {line}" for line in where),
+        f"# in {work} with",
+        *variables,
+        f"$ {shlex.join(argv)}",
+        "",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuforge.errors import MissingError
+from gpuforge.execute import locks
 from gpuforge.execute.runner import Source
+from gpuforge.execute.store import remove
 
 VARIABLE = "GPUFORGE_WORK"
 DEFAULT = Path("/tmp/gpuforge")  # noqa: S108 - its owner and mode are checked before it is used
@@ -48,6 +53,48 @@ def _own(folder: Path) -> bool:
         return False
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The paths of one action's run: its working directory, and fixed names for its outputs and its inputs."""
+
+    work: Path
+    out: Path
+    inputs: Path
+
+    @classmethod
+    def below(cls, folder: Path, action: str) -> Desk:
+        """Return the paths of an action, by its id, below a project's folder."""
+        name = locks.file_name(action)
+        return cls(folder / name, folder / f"{name}.out", folder / f"{name}.in")
+
+    def clear(self) -> None:
+        """Take everything away."""
+        if self.out.is_symlink():
+            self.out.unlink()
+        for folder in (self.out, self.inputs, self.work):
+            remove(folder)
+
+
+@contextmanager
+def claimed(desk: Desk, stop: threading.Event) -> Iterator[bool]:
+    """Hold a desk for one action, empty at the start and taken away at the end; False when `stop` was set instead.
+
+    Another gpuforge that does the same project's work holds it for as long.
+    """
+    while (held := locks.claim(desk.work.with_name(f"{desk.work.name}.lock"))) is None:
+        if stop.wait(0.1):
+            yield False
+            return
+    with held:
+        try:
+            desk.clear()
+            desk.work.mkdir()
+            yield True
+        finally:
+            with suppress(OSError):
+                desk.clear()
 
 
 def stage(source: Source, target: Path) -> None:

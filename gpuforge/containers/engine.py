@@ -1,0 +1,112 @@
+"""The container engine: Docker, or Podman by its Docker-compatible socket. The only place that imports docker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import docker
+import requests
+from docker.context import ContextAPI
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+
+from gpuforge.errors import ActionError, MissingError
+
+ANSWER_S = 600  # seconds that the engine may take to answer one request (making a container of a large image)
+HOW = (
+    "start Docker (Debian: apt-get install docker.io; Fedora: dnf install podman; then systemctl start docker), "
+    "or build with local processes: --runner local"
+)
+
+__all__ = ["APIError", "DockerException", "ImageNotFound", "NotFound", "connect", "is_podman", "told"]
+
+
+def connect(environ: Mapping[str, str] | None = None) -> docker.DockerClient:
+    """Return a client of the engine that `docker` would use, else of Podman's socket; one that has answered.
+
+    Looks at DOCKER_HOST (with DOCKER_TLS_VERIFY and DOCKER_CERT_PATH), Docker's current context, Docker's
+    usual socket, and Podman's of the user and of root. Raises MissingError, which says how to get one.
+    """
+    environ = os.environ if environ is None else environ
+    refused = []
+    for name, make in _candidates(environ):
+        client: docker.DockerClient | None = None
+        try:
+            client = make()
+            client.ping()
+        except (DockerException, requests.RequestException, OSError, ValueError) as error:
+            if client is not None:
+                client.close()
+            refused.append(f"{name}: {_cause(error)}")
+        else:
+            return client
+    raise MissingError.of(f"no container engine answers ({'; '.join(refused)})", hint=HOW)
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    if environ.get("DOCKER_HOST"):  # said by hand: nothing else is meant
+        yield environ["DOCKER_HOST"], lambda: docker.from_env(environment=dict(environ), timeout=ANSWER_S)
+        return
+    urls = [_context_url(), "unix:///var/run/docker.sock"]
+    if environ.get("XDG_RUNTIME_DIR"):
+        urls += [
+            f"unix://{environ['XDG_RUNTIME_DIR']}/{name}" for name in ("docker.sock", "podman/podman.sock")
+        ]
+    urls.append("unix:///run/podman/podman.sock")
+    there = [url for url in dict.fromkeys(urls) if url and _may_be_there(url)]
+    for url in there or ["unix:///var/run/docker.sock"]:
+        yield url.removeprefix("unix://"), lambda url=url: docker.DockerClient(base_url=url, timeout=ANSWER_S)
+
+
+def _context_url() -> str | None:
+    try:
+        context = ContextAPI.get_current_context()
+        return context.Host if context else None
+    except Exception:  # noqa: BLE001  a broken ~/.docker/config.json is docker's affair; the usual sockets remain
+        return None
+
+
+def _may_be_there(url: str) -> bool:
+    return not url.startswith("unix://") or Path(url.removeprefix("unix://")).exists()
+
+
+def _cause(error: Exception) -> str:
+    text = str(error)
+    for sign, cause in (
+        ("No such file", "there is no such socket"),
+        ("Connection refused", "nothing listens there"),
+        ("Permission denied", "you may not use it (be in the group docker, or be root)"),
+        ("imed out", "no answer in time"),
+    ):
+        if sign in text:
+            return cause
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def is_podman(client: docker.DockerClient) -> bool:
+    """Say whether the engine is Podman, which has users and hosts of its own ways."""
+    components = client.version().get("Components") or []
+    return any("podman" in str(component.get("Name", "")).lower() for component in components)
+
+
+@contextmanager
+def told(doing: str) -> Iterator[None]:
+    """Turn what the engine answers while `doing` something into an ActionError, or MissingError when it is gone."""
+    try:
+        yield
+    except APIError as error:
+        said = error.explanation or str(error)
+        hint = (
+            "the disk of the engine is full: make room (docker system df)"
+            if "no space left" in str(said)
+            else ""
+        )
+        raise ActionError.of(f"the container engine failed {doing}: {said}", hint=hint) from error
+    except (DockerException, requests.RequestException) as error:
+        raise MissingError.of(
+            f"the container engine no longer answers ({doing}): {_cause(error)}",
+            hint="start it again and run the same command: what is finished is kept",
+        ) from error

