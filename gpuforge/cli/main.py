@@ -16,7 +16,7 @@ from gpuforge import __version__
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError
 
-COMMANDS = ("audit", "build", "matrix", "schema")
+COMMANDS = ("audit", "build", "images", "matrix", "schema")
 INTERRUPTED = 130
 INTERNAL = 70  # EX_SOFTWARE of sysexits.h: gpuforge's own fault
 

@@ -1,0 +1,24 @@
+# Compile /sources/cpython-MINOR.tar into /opt/python/cpXY-cpXY, as manylinux does: no shared libpython, no tests.
+set -eu
+minor=$1
+tag="cp$(echo "$minor" | tr -d .)"
+prefix="/opt/python/$tag-$tag"
+work="/tmp/cpython-$minor"
+mkdir -p "$work"
+tar -xf "/sources/cpython-$minor.tar" --strip-components=1 --directory="$work"
+cd "$work"
+# OPT is CPython's default without -g: setuptools gives it to every extension that is built with this Python.
+OPT="-DNDEBUG -fwrapv -O3 -Wall" ./configure --quiet --prefix="$prefix" --disable-test-modules \
+  --without-static-libpython --with-ensurepip=install
+make --silent -j"$(nproc)"
+make --silent install > /dev/null
+cd /
+rm -rf "$work"
+lib="$prefix/lib/python$minor"
+rm -rf "$lib/idlelib" "$lib/test" "$lib/tkinter" "$lib/turtledemo" "$prefix/share"
+find "$prefix" -name '*.opt-[12].pyc' -delete
+strip --strip-unneeded "$prefix/bin/python$minor" "$lib"/lib-dynload/*.so
+ln -s python3 "$prefix/bin/python"
+# Modules that configure leaves out when a library is missing; a Python without them cannot install or test a wheel.
+"$prefix/bin/python" -c 'import bz2, ctypes, curses, hashlib, lzma, readline, sqlite3, ssl, uuid, venv, zlib'
+"$prefix/bin/python" -VV

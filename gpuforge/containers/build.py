@@ -1,0 +1,156 @@
+"""Make images that the engine does not have: base, further Pythons, the image itself; each once, by content."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from gpuforge.containers import context, debootstrap, stages
+from gpuforge.containers.catalog import Image
+from gpuforge.containers.log import Log
+from gpuforge.containers.port import Images
+from gpuforge.containers.stages import Release, Stage
+from gpuforge.diagnostics import Diagnostic
+from gpuforge.errors import ActionError, GpuforgeError, MissingError
+
+Say = Callable[[str], object]
+_HINTS = (  # what the engine or apt says when it is not the definition's fault -> the error and what to do
+    (
+        r"[Nn]o space left on device|disk quota",
+        MissingError,
+        "the engine's disk is full: free some space (docker system df shows what takes it), then try again",
+    ),
+    (
+        r"Temporary failure resolving|Could not resolve|Could not connect|Unable to connect|Failed to fetch"
+        r"|Couldn't download|Failed getting release file|Network is unreachable|no such host|i/o timeout",
+        MissingError,
+        "check the network of this machine and of its containers (--network host lets a build use this machine's "
+        "own); behind a proxy set HTTP_PROXY; GPUFORGE_DEBIAN_MIRROR names another mirror",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An image that is there now, and whether it was made just now."""
+
+    image: Image
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What the making of images needs: an engine, a folder of gpuforge's own, and someone who listens.
+
+    `network` is the engine's network that builds use; None for the engine's default.
+    """
+
+    images: Images
+    cache: Path
+    say: Say
+    network: str | None = None
+
+    def make(self, image: Image) -> Made:
+        """Make or pull an image unless the engine has it.
+
+        Nothing half-made is left when it fails or is interrupted. Raises MissingError for what this machine lacks,
+        ActionError when a step fails; each names the log.
+        """
+        if self.images.find(image.reference):
+            return Made(image, new=False)
+        with self._alone(), Log(self._log(image), self.say) as log, _told(image, log, self.say):
+            if self.images.find(image.reference):  # another process made it meanwhile
+                return Made(image, new=False)
+            stage = stages.of(image.name, image.machine)
+            if stage:
+                self._make(stage, log)
+            else:
+                log.step(f"pull {image.reference}")
+                for line in self.images.pull(image.reference):
+                    log.write(line)
+        return Made(image, new=True)
+
+    def _make(self, stage: Stage, log: Log) -> str:
+        """Return the reference of a stage, made if need be with all that it is made of."""
+        if self.images.find(stage.reference):
+            return stage.reference
+        arguments = dict(stage.arguments)
+        with self._scratch("base") as scratch:
+            arguments["BASE"] = self._base(stage, scratch, log)
+        if stage.cpython:
+            arguments["CPYTHON"] = self._make(stage.cpython, log)
+        with self._scratch(stage.name) as scratch:
+            context.fill(stage, scratch / "context", log)
+            log.step(f"build {stage.reference}")
+            with context.pack(scratch / "context", scratch / "context.tar") as packed:
+                for line in self.images.build(packed, stage.reference, arguments, self.network):
+                    log.write(line)
+        return stage.reference
+
+    def _base(self, stage: Stage, scratch: Path, log: Log) -> str:
+        if isinstance(stage.base, Release):
+            return debootstrap.base(stage.base, self.images, scratch, log)
+        if isinstance(stage.base, Stage):
+            return self._make(stage.base, log)
+        if not self.images.find(stage.base):
+            log.step(f"pull {stage.base}")
+            for line in self.images.pull(stage.base):
+                log.write(line)
+        return stage.base
+
+    def _log(self, image: Image) -> Path:
+        tag = image.reference.rpartition(":")[2][:12]
+        return self.cache / "logs" / f"image-{image.name}-{tag}.log"
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one process at a time make images, and clear away what one that was killed has left."""
+        folder = self.cache / "images"
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / "lock")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            self.say("waiting for another gpuforge that makes images")
+            lock.acquire()
+        try:
+            for left in folder.glob("*.partial"):
+                shutil.rmtree(left)
+            yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def _scratch(self, name: str) -> Iterator[Path]:
+        folder = self.cache / "images" / f"{name}.partial"
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def _told(image: Image, log: Log, say: Say) -> Iterator[None]:
+    """Show the end of the log of a failure, name the log, and say what to do where that is known."""
+    try:
+        yield
+    except GpuforgeError as error:
+        for line in log.tail:
+            say(f"  | {line}")
+        cause = error.diagnostics[0]
+        seen = "\n".join([*log.tail, cause.message])
+        kind, hint = type(error), cause.hint
+        for sign, known, advice in _HINTS:
+            if not hint and re.search(sign, seen):
+                kind, hint = known, advice
+                break
+        raise kind(Diagnostic(f"{image.name} was not made: {cause.message}", cause.place, f"{hint}; log: {log.path}" if hint else f"log: {log.path}")) from None  # fmt: skip
+    except OSError as error:
+        raise ActionError.of(f"{image.name} was not made: {error}", hint=f"log: {log.path}") from error

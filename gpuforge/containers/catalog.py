@@ -1,0 +1,82 @@
+"""The images that gpuforge knows: names that a manifest's `[wheel] image` may use, and what each of them holds."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from gpuforge.containers import stages
+
+Kind = Literal["debian", "registry"]
+Purpose = Literal["build", "test"]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A container image: what it is for, what it holds, and the reference by which an engine knows it.
+
+    `pythons` ("3.11") are in /opt/python/cpXY-cpXY, `compilers` ("g++-12") on PATH, the default first. A wheel built
+    in it needs at most `glibc` ("2.36"). `test` names the image that its wheels are tested in, `toolkit` ("11.8") the
+    CUDA toolkit in /usr/local/cuda, if there is one. `built` tells an image that `gpuforge images build` makes from
+    one that is only pulled; `run` is False for definitions that were never run by those who wrote them.
+    """
+
+    name: str
+    kind: Kind
+    purpose: Purpose
+    reference: str
+    machine: str
+    glibc: str
+    pythons: tuple[str, ...]
+    compilers: tuple[str, ...]
+    test: str | None
+    toolkit: str | None
+    built: bool
+    run: bool
+
+    @property
+    def policy(self) -> str:
+        """The newest platform tag that a wheel built in it can need: "manylinux_2_36_x86_64"."""
+        return f"manylinux_{self.glibc.replace('.', '_')}_{self.machine}"
+
+
+def images(machine: str | None = None) -> tuple[Image, ...]:
+    """Return the images for a machine type (default: this machine's), in the order of the data."""
+    return _images(machine or platform.machine())
+
+
+def find(name: str, machine: str | None = None) -> Image | None:
+    """Return the image of that name or reference; None for any other, which is then the user's own reference."""
+    return next((image for image in images(machine) if name in {image.name, image.reference}), None)
+
+
+@cache
+def _images(machine: str) -> tuple[Image, ...]:
+    return tuple(_image(row, machine) for row in stages.rows() if _offered(row, machine))
+
+
+def _offered(row: Mapping[str, Any], machine: str) -> bool:
+    return machine in row.get("machines", ("x86_64", "aarch64"))
+
+
+def _image(row: Mapping[str, Any], machine: str) -> Image:
+    stage = stages.of(row["name"], machine)
+    below = stages.row(row["on"]) if "on" in row else row
+    debian = row["kind"] == "debian"
+    return Image(
+        name=row["name"],
+        kind=row["kind"],
+        purpose=row.get("purpose", "build"),
+        reference=stage.reference if stage else stages.pinned(row["name"], machine),
+        machine=machine,
+        glibc=stages.release(below["suite"]).glibc if debian else below["glibc"],
+        pythons=tuple(below["pythons"]),
+        compilers=tuple(row.get("compilers", below.get("compilers", ()))),
+        test=below.get("test"),
+        toolkit=row.get("toolkit"),
+        built=stage is not None,
+        run=debian,
+    )

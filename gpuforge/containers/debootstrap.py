@@ -1,0 +1,123 @@
+"""Make the root file system of a Debian release with debootstrap, and give it to the engine as a base image."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from gpuforge import digest
+from gpuforge.containers.log import Log
+from gpuforge.containers.port import RELEASE_LABEL, Images
+from gpuforge.containers.stages import Release
+from gpuforge.errors import ActionError, MissingError
+from gpuforge.toolkits.download import GoneError, download
+
+MIRROR = "http://deb.debian.org/debian"  # apt checks signatures; a fresh root has no certificates for https
+# Where the packages put it: debian-archive-keyring (Debian, Ubuntu), debian-keyring (Fedora).
+KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp")
+# What the archive holds that no image needs; see also definitions' lean.cfg, which keeps later packages lean.
+_LEFT_OUT = (
+    "./var/cache/apt/archives/*.deb", "./var/cache/apt/*.bin", "./var/lib/apt/lists/*_*", "./var/log/*",
+    "./usr/share/man/*", "./usr/share/info/*", "./usr/share/locale/*", "./usr/share/doc/*/[!c]*", "./usr/share/doc/*/c[!o]*",
+    "./dev/*", "./proc/*",
+    "./sys/*",
+)  # fmt: skip
+
+
+def mirror() -> str:
+    """Return the Debian mirror that roots are made from: GPUFORGE_DEBIAN_MIRROR, else Debian's own."""
+    return (os.environ.get("GPUFORGE_DEBIAN_MIRROR") or MIRROR).rstrip("/")
+
+
+def base(release: Release, images: Images, scratch: Path, log: Log) -> str:
+    """Return the reference of the release's base image, which is made if the engine does not have it.
+
+    Its tag is the digest of the release as the mirror has it now, so a point release gives another base. `scratch`
+    is an empty folder. Raises MissingError when root, debootstrap, the keyring or the mirror is missing.
+    """
+    found = _in_release(release.suite, scratch)
+    reference = f"gpuforge/debian-{release.suite}:{found[:12]}"
+    if images.find(reference):
+        return reference
+    program, keyring = _needs(release.suite)
+    log.step(f"debootstrap {release.suite} from {mirror()}")
+    root = scratch / "root"
+    _run(_alone([program, "--variant=minbase", f"--keyring={keyring}", "--force-check-gpg", release.suite, str(root), mirror()]), log)  # fmt: skip
+    log.step(f"import it as {reference}")
+    archive = scratch / "root.tar"
+    leave = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
+    _run(["tar", "--create", f"--file={archive}", f"--directory={root}", "--numeric-owner", "--sort=name", *leave, "."], log)  # fmt: skip
+    with archive.open("rb") as stream:
+        images.load(stream, reference, {RELEASE_LABEL: found})
+    return reference
+
+
+def _in_release(suite: str, scratch: Path) -> str:
+    """Return the sha256 of the release's signed index; debootstrap is what checks the signature."""
+    target = scratch / "InRelease"
+    try:
+        download(f"{mirror()}/dists/{suite}/InRelease", target)
+    except GoneError:
+        raise MissingError.of(
+            f"{mirror()} has no Debian {suite} (any more)",
+            hint="set GPUFORGE_DEBIAN_MIRROR to one that has it: http://archive.debian.org/debian has the old ones",
+        ) from None
+    return digest.of_file(target)
+
+
+def _needs(suite: str) -> tuple[str, str]:
+    """Return debootstrap's path and the keyring; raises MissingError for what is not here, with what to do."""
+    image = f"gpuforge images build {suite}"
+    if os.geteuid() != 0:
+        raise MissingError.of(
+            f"a base image of Debian {suite} needs root: debootstrap makes a root file system",
+            hint=f"run it once as root (sudo $(command -v gpuforge) images build {suite}); builds in it need no root. "
+            "Or give [wheel] image an image of a registry, such as manylinux_2_28",
+        )
+    program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None or shutil.which("unshare") is None:
+        raise MissingError.of(
+            f"{image} needs debootstrap{'' if program is None else ' and util-linux'}, which this machine does not have",
+            hint="Debian and Ubuntu: apt-get install debootstrap debian-archive-keyring; "
+            "Fedora: dnf install debootstrap debian-keyring",
+        )
+    keyring = next((name for name in KEYRINGS if Path(name).is_file()), None)
+    if keyring is None:
+        raise MissingError.of(
+            f"{image} needs Debian's archive keys, and {KEYRINGS[0]} is not there",
+            hint="Debian and Ubuntu: apt-get install debian-archive-keyring; Fedora: dnf install debian-keyring",
+        )
+    return program, keyring
+
+
+def _alone(argv: list[str]) -> list[str]:
+    """Return a command that runs in a mount and process namespace of its own: what it mounts and starts ends with it."""
+    return ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--", *argv]
+
+
+def _run(argv: list[str], log: Log) -> None:
+    """Run a command to its end, its output in the log; a failure or an interruption ends it and all it started."""
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
+        start_new_session=True,  # Ctrl-C is ours to pass on
+    )
+    assert process.stdout is not None  # noqa: S101  a pipe was asked for
+    with process.stdout:
+        try:
+            for line in process.stdout:
+                log.write(line)
+            status = process.wait()
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+    if status != 0:
+        raise ActionError.of(f"{argv[0]} failed (exit status {status}): {log.last()}")

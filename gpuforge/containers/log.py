@@ -1,0 +1,51 @@
+"""The log of the making of an image: everything in a file, the steps also told to whoever waits."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+TAIL = 12  # lines that are shown of a failure
+
+
+class Log:
+    """A log file in `path`; `say` gets a line for each step."""
+
+    def __init__(self, path: Path, say: Callable[[str], object]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self.tail: deque[str] = deque(maxlen=TAIL)
+        self._say = say
+        self._stream = path.open("w", encoding="utf-8", errors="replace")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()
+
+    def step(self, text: str) -> None:
+        """Begin a step: the tail is its own."""
+        self.tail.clear()
+        self._say(text)
+        self._put(f"== {text}")
+
+    def write(self, line: str) -> None:
+        """Add a line."""
+        line = line.rstrip()
+        if line:
+            self.tail.append(line)
+            self._put(line)
+
+    def _put(self, line: str) -> None:
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+    def last(self) -> str:
+        """Return the last line, or "no output"."""
+        return self.tail[-1] if self.tail else "no output"
