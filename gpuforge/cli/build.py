@@ -16,12 +16,13 @@ import click
 from gpuforge import digest
 from gpuforge.cli.build_report import Result, Wheel, is_done, result_data, show_plan, show_result
 from gpuforge.cli.main import INTERRUPTED, say
-from gpuforge.cli.options import cache_dir, selection
+from gpuforge.cli.options import SIZE, cache_dir, listed, selection
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute.engine import run
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.local import LocalRunner
 from gpuforge.execute.model import Outcome, Step
+from gpuforge.execute.runner import Limits, Runner
 from gpuforge.execute.store import FolderStore, Store
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import load
@@ -30,11 +31,33 @@ from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower import Plan, lower
 from gpuforge.plan.machine import machine_type, resolve
+from gpuforge.plan.site import Image
+
+DEFAULT_IMAGE = "manylinux_2_28"
 
 
 @click.command("build")
 @selection
 @click.option("--runner", type=click.Choice(["local", "docker", "dask"]), default="local", show_default=True)
+@click.option(
+    "--image",
+    "images",
+    multiple=True,
+    callback=listed,
+    metavar="NAME",
+    help="Container images to build in, instead of the manifest's [wheel] image.",
+)
+@click.option(
+    "--memory", type=SIZE, default=None, metavar="SIZE", help='Most memory of one container: "8 GB".'
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=6.0,
+    metavar="HOURS",
+    show_default=True,
+    help="Longest time that one action may run in a container.",
+)
 @click.option(
     "--jobs", "-j", type=click.IntRange(min=1), default=None, metavar="N", help="Default: one per CPU."
 )
@@ -54,23 +77,26 @@ from gpuforge.plan.machine import machine_type, resolve
 @click.pass_context
 def command(
     ctx: click.Context, path: Path, cuda: tuple[str, ...], python: tuple[str, ...], cell: str | None, runner: str,
-    jobs: int | None, dry_run: bool, explain: bool, as_json: bool, dist: Path,
+    images: tuple[str, ...], memory: int | None, timeout: float, jobs: int | None, dry_run: bool,
+    explain: bool, as_json: bool, dist: Path,
 ) -> None:  # fmt: skip
     """Build the wheels of the manifest in PATH (default: here) and prove each; what is done already is reused."""
     began = time.monotonic()
-    if runner != "local":
-        raise UsageError.of(f"the runner {runner!r} cannot be used yet", hint="use --runner local")
+    if runner == "dask":
+        raise UsageError.of("the runner 'dask' cannot be used yet", hint="use --runner local or docker")
     file = load(path)
     chosen = select(file, machine_type(), cuda=cuda, python=python, cell=cell)
+    cache = cache_dir()
+    sites = where(runner, images or file.manifest.wheel.image, cache)
     machine, chosen = resolve(
         file,
         chosen,
         asked=[name for name, choice in (("cuda", cuda or cell), ("python", python or cell)) if choice],
+        sites=sites,
     )
     plan = lower(file, chosen.cells, machine)
     found = keys(plan.actions)
     steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
-    cache = cache_dir()
     store, ledger = FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl")
     project = str(file.path)
     wanted = {end.action for ends in (plan.wheels, plan.reports) for end in ends.values()}
@@ -85,7 +111,9 @@ def command(
             steps,
             store=store,
             ledger=ledger,
-            runner=LocalRunner(project=file.manifest.package.name),
+            runner=runner_of(
+                sites, file.manifest.package.name, cache, Limits(memory, jobs, seconds=timeout * 3600)
+            ),
             jobs=jobs or os.cpu_count() or 1,
             observer=observer,
             logs=cache / "logs",
@@ -97,10 +125,37 @@ def command(
     if as_json:
         click.echo(json.dumps(result_data(result), indent=2))
     else:
-        show_result(result, image=file.manifest.wheel.image, explain=explain)
+        show_result(result, images=file.manifest.wheel.image, explain=explain)
     for note in plan.notes:
         say(f"note: {note}")
     ctx.exit(exit_code(outcome))
+
+
+def where(runner: str, names: Sequence[str], cache: Path) -> list[Image]:
+    """Return the images to build in, ready to run; none for local processes. Raises what `obtain.images` does."""
+    if runner == "local":
+        return []
+    from gpuforge.containers import engine, obtain
+
+    return obtain.images(
+        engine.connect(),
+        names or [DEFAULT_IMAGE],
+        machine=machine_type(),
+        cache=cache / "images",
+        pulls=lambda reference: say(f"pulling {reference} …"),
+    )
+
+
+def runner_of(images: Sequence[Image], project: str, cache: Path, limits: Limits) -> Runner:
+    """Return what runs the actions: processes of this machine or, given images, containers."""
+    local = LocalRunner(project=project)
+    if not images:
+        return local
+    from gpuforge.execute.docker import DockerRunner
+
+    return DockerRunner(
+        {image.id: image for image in images}, local=local, cache=cache, limits=limits, project=project
+    )
 
 
 def exit_code(outcome: Outcome) -> int:

@@ -10,7 +10,24 @@ from typing import Any, TypeVar
 import click
 import platformdirs
 
+from gpuforge.manifest.forms import size_in_bytes
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Size(click.ParamType[int]):
+    """A size in bytes, written as in a manifest: "8 GB", "512 MiB"."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return size_in_bytes(str(value))
+        except ValueError:
+            self.fail(f'{value!r} is not a size such as "8 GB" or "512 MiB"', param, ctx)
+
+
+SIZE = _Size()
 
 
 def listed(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

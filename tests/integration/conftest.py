@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from functools import cache
+from typing import Any
 
 import pytest
 import requests
 
+from gpuforge.containers import catalog, engine
 from gpuforge.errors import MissingError
 from gpuforge.steps.fetch_source import index_url
 from gpuforge.toolchains import cpython
 from gpuforge.toolchains.detect import detect
+
+TEST_IMAGE = "bookworm-test"
 
 
 def _missing(item: pytest.Item) -> str:
@@ -25,14 +31,36 @@ def _missing(item: pytest.Item) -> str:
             requests.head(index_url(), timeout=20).close()
         except requests.RequestException as error:
             return f"the package index cannot be reached: {error}"
+    if item.get_closest_marker("docker") and not _engine():
+        return "no container engine: start dockerd"
     return ""
 
 
+@cache
+def _engine() -> Any:
+    try:
+        return engine.connect()
+    except MissingError:
+        return None
+
+
+@pytest.fixture(scope="session")
+def test_image() -> str:
+    """The smallest image that gpuforge's steps run in; GPUFORGE_TEST_IMAGE names another."""
+    named = os.environ.get("GPUFORGE_TEST_IMAGE")
+    reference = named or catalog.find(TEST_IMAGE).reference
+    try:
+        _engine().images.get(reference)
+    except engine.ImageNotFound:
+        pytest.skip(f"image {reference} is not here: gpuforge images build {TEST_IMAGE}")
+    return reference
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    found: dict[tuple[bool, bool], str] = {}
+    found: dict[tuple[bool, ...], str] = {}
     for item in items:
-        kind = (bool(item.get_closest_marker("toolkit")), bool(item.get_closest_marker("network")))
-        if kind == (False, False):
+        kind = tuple(bool(item.get_closest_marker(name)) for name in ("toolkit", "network", "docker"))
+        if not any(kind):
             continue
         if kind not in found:
             found[kind] = _missing(item)

@@ -59,7 +59,7 @@ def test_how_a_call_ends(
         (["build", "--cudas", "12"], "No such option '--cudas'. Did you mean '--cuda'?"),
         (["build", "--jobs", "0"], "Invalid value for '--jobs'"),
         (["matrix", "--format", "xml"], "Invalid value for '--format'"),
-        (["build", "--runner", "docker", "."], "the runner 'docker' cannot be used yet"),
+        (["build", "--runner", "dask", "."], "the runner 'dask' cannot be used yet"),
     ],
 )
 def test_a_wrong_call_exits_2(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:

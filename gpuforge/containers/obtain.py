@@ -1,0 +1,66 @@
+"""From an image's name to the image: which of gpuforge's own it is, whether it is here, and what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuforge.containers import catalog, engine
+from gpuforge.containers.inspect import inventory
+from gpuforge.diagnostics import Diagnostic
+from gpuforge.errors import GpuforgeError, MissingError, UsageError
+from gpuforge.plan.site import Image
+
+
+def images(
+    client: Any, names: Sequence[str], *, machine: str, cache: Path, pulls: Callable[[str], None]
+) -> list[Image]:
+    """Return the images of these names, ready to run; one that a registry has is pulled, after `pulls` was told.
+
+    Raises MissingError for those that are not here and cannot be pulled, all of them at once, and UsageError for
+    one of another machine type than `machine`.
+    """
+    found: list[Image] = []
+    missing: list[Diagnostic] = []
+    for name in names:
+        try:
+            found.append(_image(client, name, machine, cache, pulls))
+        except MissingError as error:
+            missing += error.diagnostics
+    if missing:
+        raise MissingError.all_of(missing)
+    return found
+
+
+def _image(client: Any, name: str, machine: str, cache: Path, pulls: Callable[[str], None]) -> Image:
+    known = catalog.find(name)
+    reference = known.reference if known else name
+    with engine.told(f"to look for image {name}"):
+        try:
+            image_id: str = client.images.get(reference).id
+        except engine.ImageNotFound:
+            image_id = ""
+    if not image_id:
+        if known and known.kind == "debian":
+            raise MissingError.of(f"image {name} is not built yet", hint=f"gpuforge images build {name}")
+        pulls(reference)
+        image_id = _pull(client, name, reference)
+    found = inventory(client, image_id, name, cache)
+    if found.machine != machine:
+        raise UsageError.of(f"image {name} is for {found.machine}, and this machine is {machine}")
+    return Image(image_id, name, found)
+
+
+def _pull(client: Any, name: str, reference: str) -> str:
+    try:
+        with engine.told(f"to pull image {reference}"):
+            tag = None if "@" in reference or ":" in reference.rpartition("/")[2] else "latest"
+            return str(client.images.pull(reference, tag=tag).id)
+    except GpuforgeError as error:
+        said = error.diagnostics[0].message.partition(": ")[2]
+        ours = ", ".join(image.name for image in catalog.images() if image.kind == "debian")
+        raise MissingError.of(
+            f"image {name} is not here and cannot be pulled: {said}",
+            hint=f"check the name and the network, or build one that needs no registry: gpuforge images build ({ours})",
+        ) from error

@@ -1,0 +1,212 @@
+"""The docker runner with a real engine: what a container sees and may, and that none is left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuforge.containers import engine
+from gpuforge.containers.inspect import inventory
+from gpuforge.errors import ActionError, MissingError
+from gpuforge.execute.docker import DockerRunner
+from gpuforge.execute.leftovers import OWNER, labels
+from gpuforge.execute.local import LocalRunner
+from gpuforge.execute.runner import Limits, Source, Task
+from gpuforge.plan.action import Action, FileInput
+from gpuforge.plan.site import Image
+
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with closing(engine.connect()) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def image(client: Any, test_image: str, tmp_path_factory: pytest.TempPathFactory) -> Image:
+    found = client.images.get(test_image)
+    return Image(found.id, "test", inventory(client, found.id, "test", tmp_path_factory.mktemp("images")))
+
+
+@pytest.fixture
+def runner(image: Image, tmp_path: Path) -> DockerRunner:
+    return runner_of(image, tmp_path)
+
+
+def runner_of(image: Image, tmp_path: Path, **options: Any) -> DockerRunner:
+    (tmp_path / "work").mkdir(exist_ok=True)
+    return DockerRunner(
+        {image.id: image},
+        local=LocalRunner(root=tmp_path / "work"),
+        cache=tmp_path / "cache",
+        root=tmp_path / "work",
+        project="p",
+        grace=1.0,
+        **options,
+    )
+
+
+def task(
+    tmp_path: Path,
+    image: Image,
+    script: str,
+    *,
+    inputs: Mapping[str, Source] | None = None,
+    env: Mapping[str, str] | None = None,
+    network: bool = False,
+    name: str = "cell/act",
+) -> Task:
+    action = Action(
+        name,
+        "build",
+        "do it",
+        ("/bin/sh", "-c", script),
+        inputs={each: FileInput(source.path, "0") for each, source in (inputs or {}).items()},
+        outputs=("result",),
+        env=env or {},
+        network=network,
+        image=image.id,
+    )
+    out = tmp_path / "out"
+    out.mkdir(exist_ok=True)
+    return Task(action, inputs or {}, out, tmp_path / "log")
+
+
+def left(client: Any) -> list[Any]:
+    return [c for c in client.containers.list(all=True) if c.labels.get(OWNER) == labels()[OWNER]]
+
+
+def test_the_same_paths_everywhere_inputs_read_only_outputs_the_callers(
+    client: Any, image: Image, runner: DockerRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a.txt").write_text("hello")
+    script = (
+        'pwd; cat "$IN/a.txt"; touch "$IN/b" || echo read-only; cp "$STAGED/a.txt" "$OUT"; '
+        'echo more >> "$STAGED/a.txt"; id -u; env | grep HIDDEN; ls -d /work /root/.ssh'
+    )
+    env = {"IN": "${in:data}", "STAGED": "${stage:copy}", "OUT": "${out:result}", "LC_ALL": "C"}
+    monkeypatch.setenv("HIDDEN", "of the caller")
+    asked = task(tmp_path, image, script, env=env, inputs={"data": Source(data), "copy": Source(data)})
+    end = runner.run(asked)
+    text = asked.log.read_text()
+    assert "\n/tmp/gpuforge/p/cell-act\nhello" in text  # the folder of working directories is elsewhere here
+    assert "read-only\n" in text
+    assert f"\n{os.geteuid()}\n" in text
+    assert "of the caller" not in text
+    assert (asked.out / "result").read_text() == "hello"
+    assert (asked.out / "result").stat().st_uid == os.geteuid()
+    assert (data / "a.txt").read_text() == "hello"
+    assert not (data / "b").exists()
+    assert end.status != 0  # ls found neither
+    assert left(client) == []
+    assert list((tmp_path / "work" / "p").glob("*[!k]")) == []  # only lock files
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_only_a_fetch_has_a_network(
+    image: Image, runner: DockerRunner, tmp_path: Path, network: bool
+) -> None:
+    asked = task(tmp_path, image, "ls /sys/class/net", network=network)
+    runner.run(asked)
+    links = set(asked.log.read_text().rpartition("\n\n")[2].split())
+    assert (links == {"lo"}) is not network
+
+
+def test_a_container_has_no_rights_beyond_a_plain_users(
+    image: Image, runner: DockerRunner, tmp_path: Path
+) -> None:
+    asked = task(tmp_path, image, "grep -E 'CapEff|NoNewPrivs' /proc/self/status")
+    runner.run(asked)
+    assert asked.log.read_text().split()[-4:] == ["CapEff:", "0000000000000000", "NoNewPrivs:", "1"]
+
+
+def test_status_and_signals_are_told_apart(
+    client: Any, image: Image, runner: DockerRunner, tmp_path: Path
+) -> None:
+    assert runner.run(task(tmp_path, image, "exit 3")).status == 3
+    assert runner.run(task(tmp_path, image, "sh -c 'kill -SEGV $$'")).status in {-11, 139}
+    assert left(client) == []
+
+
+def test_a_program_that_is_not_in_the_image(
+    client: Any, image: Image, runner: DockerRunner, tmp_path: Path
+) -> None:
+    asked = task(tmp_path, image, "")
+    bad = Task(
+        Action("cell/act", "build", "t", ("/no/such/compiler",), image=image.id), {}, asked.out, asked.log
+    )
+    with pytest.raises(ActionError, match="no such file or directory"):
+        runner.run(bad)
+    assert left(client) == []
+
+
+def test_too_much_memory_and_too_long_are_said(client: Any, image: Image, tmp_path: Path) -> None:
+    small = runner_of(image, tmp_path, limits=Limits(memory=64 * 1024 * 1024))
+    eater = (
+        "exec $(ls /opt/python/*/bin/python3 /usr/bin/python3 2>/dev/null | head -1) -c 'x = b\"x\" * 10**9'"
+    )
+    with pytest.raises(ActionError, match="more memory than its container has"):
+        small.run(task(tmp_path, image, eater))
+    short = runner_of(image, tmp_path, limits=Limits(seconds=1.0))
+    with pytest.raises(ActionError, match="ran longer than"):
+        short.run(task(tmp_path, image, "sleep 60"))
+    assert left(client) == []
+
+
+def test_cancel_stops_what_runs_and_starts_nothing_more(
+    client: Any, image: Image, runner: DockerRunner, tmp_path: Path
+) -> None:
+    asked = task(tmp_path, image, "echo started; sleep 60")
+    ends = []
+    thread = threading.Thread(target=lambda: ends.append(runner.run(asked)))
+    thread.start()
+    while not asked.log.exists() or "started\n" not in asked.log.read_text():
+        time.sleep(0.05)
+    runner.cancel()
+    thread.join(20)
+    assert ends[0].cancelled
+    assert runner.run(asked).cancelled
+    assert left(client) == []
+
+
+def test_the_next_run_clears_what_a_killed_one_left(
+    client: Any, image: Image, runner: DockerRunner, tmp_path: Path
+) -> None:
+    code = (
+        "import sys; from gpuforge.containers import engine; from gpuforge.execute.leftovers import labels;"
+        "print(engine.connect().containers.run(sys.argv[1], ['sleep', '300'], entrypoint=[], detach=True,"
+        "labels=labels('x')).id)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, image.id], capture_output=True, text=True, check=True)
+    ours = client.containers.run(image.id, ["sleep", "300"], entrypoint=[], detach=True, labels=labels("y"))
+    try:
+        assert client.containers.get(done.stdout.strip())  # its owner is gone, it runs on
+        runner.run(task(tmp_path, image, "true"))
+        with pytest.raises(engine.NotFound):
+            client.containers.get(done.stdout.strip())
+        assert client.containers.get(ours.id)  # of a process that lives
+    finally:
+        ours.remove(force=True)
+
+
+def test_no_engine_is_one_clear_message() -> None:
+    with pytest.raises(MissingError) as caught:
+        engine.connect({"DOCKER_HOST": "unix:///nowhere/docker.sock"})
+    (said,) = caught.value.diagnostics
+    assert said.message == (
+        "no container engine answers (unix:///nowhere/docker.sock: there is no such socket)"
+    )
+    assert "--runner local" in said.hint
