@@ -32,6 +32,7 @@ class Declared:
     extra: str = ""  # only with this extra of the wheel
     loaded_by: str = ""  # the package whose import has its libraries in the process: "torch"
     cuda: int | None = None
+    carries: tuple[str, ...] = ()  # SONAMEs of its own that are no CUDA library, and loaded with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,25 @@ def candidates(soname: str) -> tuple[Library, ...]:
         if entry.kind == "toolkit"
     )
     others = (
-        Library(soname, row["package"], row["folder"], None)
+        Library(soname, row["package"], row["folder"], row.get("cuda"))
         for row in _tables()["library"]
         if soname in row["sonames"]
     )
     return (*toolkit, *others)
+
+
+@cache
+def nvidias() -> frozenset[str]:
+    """Return NVIDIA's own packages of libraries: those of the toolkits, and what is built upon them."""
+    beside = (row["package"] for row in _tables()["library"] if row.get("nvidia"))
+    return frozenset((*beside, *(entry.package for entry in _toolkit_libraries())))
+
+
+@cache
+def stems(package: str) -> frozenset[str]:
+    """Return the names of a toolkit package's libraries without "lib" and what follows: "cudnn", "cudnn_ops"."""
+    sonames = (entry.soname for entry in _toolkit_libraries() if entry.package == package)
+    return frozenset(soname.partition(".so")[0].removeprefix("lib") for soname in sonames)
 
 
 @cache
@@ -138,7 +153,8 @@ def _brought(requirement: Requirement, line: str, extra: str, loader: str, depth
     if any(row["loads"] for row in rows):
         loader = loader or name
     cuda = next((row.get("cuda") for row in rows), None)
-    yield Declared(name, line, extra, loader, cuda)
+    carries = tuple(soname for row in rows for soname in row.get("carries", ()))
+    yield Declared(name, line, extra, loader, cuda, carries)
     if not depth:
         return
     of_library = _requires().get(name, ()) if name.startswith("nvidia-") else ()

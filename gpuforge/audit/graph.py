@@ -117,18 +117,27 @@ class _Resolver:
         self._majors = {wheel.name: _cuda_major(wheel) for wheel in wheels}
         self._preloads = {wheel.name: wheel.preloads for wheel in wheels}
         self._projects = {wheel.name: wheel.project for wheel in wheels}
+        self._wanted = {wheel.name: {name for o in wheel.objects for name in o.needed} for wheel in wheels}
         self._installed: dict[str, ElfObject] = {}
         self._named: dict[str, list[ElfObject]] = {}
+        self._modules: dict[str, list[ElfObject]] = {}  # project -> its Python modules
+        self._imported: dict[str, tuple[ElfObject, ...]] = {}
         for found in (o for w in wheels for o in w.objects if o.links):
             self._installed[layout.install_path(found.file)] = found
             for name in dict.fromkeys((found.soname or found.name, found.name)):
                 self._named.setdefault(name, []).append(found)
+            if "python-module" in found.markers:
+                self._modules.setdefault(self._projects[found.wheel], []).append(found)
 
     def load(self, root: ElfObject) -> LoadSet:
-        """Load `root` as the linker does: breadth first, each name once."""
-        loaded: dict[str, ElfObject] = {name: root for name in (root.soname, root.name) if name}
-        order = [root]
-        ordered = {_key(root)}
+        """Load `root` as the linker does: breadth first, each name once, after what its package imports first."""
+        before = () if root.program else self._before(root.wheel)
+        loaded: dict[str, ElfObject] = {}
+        for found in (root, *before):
+            for name in filter(None, (found.soname, found.name)):
+                loaded.setdefault(name, found)
+        order = [root, *(found for found in before if found is not root)]
+        ordered = {_key(found) for found in order}
         queue: deque[tuple[ElfObject, tuple[ElfObject, ...]]] = deque([(root, ())])
         while queue:
             loader, ancestors = queue.popleft()
@@ -153,7 +162,9 @@ class _Resolver:
     ) -> Edge:
         if name in loaded:
             found = loaded[name]
-            return Edge(loader, name, self._of_object(loader, found), f"loaded before it by {found.name}")
+            imported = found.wheel != loader.wheel and self._imports(loader.wheel, self._projects[found.wheel])
+            why = f"import {self._projects[found.wheel]}" if imported else f"loaded before it by {found.name}"
+            return Edge(loader, name, self._of_object(loader, found), why)
         packages = declared.candidates(name)
         for entry in layout.search(loader, ancestors):
             if installed := self._installed.get(f"{entry.folder}/{name}"):
@@ -168,11 +179,31 @@ class _Resolver:
             return Edge(loader, name, Provider("driver"), "the driver")
         return self._unrouted(loader, name, packages)
 
+    def _imports(self, wheel: str, project: str) -> bool:
+        """Say whether a wheel links with a package that it requires and that has loaded itself once imported."""
+        known = self.declared[wheel].get(project)
+        return known is not None and not known.extra and known.loaded_by == project
+
+    def _before(self, wheel: str) -> tuple[ElfObject, ...]:
+        """Return what is in the process before a wheel's objects: of the packages given that it imports first."""
+        if wheel not in self._imported:
+            self._imported[wheel] = ()  # ends a circle of wheels that require each other
+            linked = {library.package for name in self._wanted[wheel] for library in declared.candidates(name)}
+            modules = [m for p in sorted(linked) if self._imports(wheel, p) for m in self._modules.get(p, ())]
+            objects = {_key(o): o for m in modules if m.wheel != wheel for o in self.load(m).objects}
+            self._imported[wheel] = tuple(objects.values())
+        return self._imported[wheel]
+
     def _unrouted(self, loader: ElfObject, name: str, packages: tuple[declared.Library, ...]) -> Edge:
         preload = None if loader.program else self._preload(loader.wheel, name)
         for found in self._named.get(name, ()):
             if found.wheel == loader.wheel and found.name == name:
                 return Edge(loader, name, Provider("wheel", found), preload=preload)
+        if carrier := self._carrier(loader, name):
+            provider = Provider("package", package=carrier.package, declared=carrier)
+            if given := self._given(provider, name):
+                provider = replace(provider, source="sibling", object=given)
+            return Edge(loader, name, provider, f"import {carrier.loaded_by}", preload)
         if packages:
             provider = self._of_package(loader, packages, None)
             loader_package = provider.declared.loaded_by if provider.declared else ""
@@ -180,23 +211,38 @@ class _Resolver:
             if given := self._given(provider, name):
                 provider = replace(provider, source="sibling", object=given)
             return Edge(loader, name, provider, route, preload)
+        namesake = self._namesake(loader.wheel, name)
         if others := self._named.get(name):
-            return Edge(loader, name, self._of_object(loader, others[0]), preload=preload)
-        if namesake := self._namesake(loader.wheel, name):
-            return Edge(
-                loader,
-                name,
-                Provider("package", package=namesake.package, declared=namesake),
-                f"import {namesake.package}",
-            )
+            route, found = self._brought_by(loader.wheel, others, namesake)
+            return Edge(loader, name, self._of_object(loader, found), route, preload)
+        if namesake:
+            provider = Provider("package", package=namesake.package, declared=namesake)
+            return Edge(loader, name, provider, f"import {namesake.package}")
         return Edge(loader, name, Provider("nobody"), preload=preload)
 
+    def _carrier(self, loader: ElfObject, name: str) -> Declared | None:
+        """Return the required package that has loaded a library of its own by this SONAME once it is imported."""
+        if loader.program:
+            return None
+        known = self.declared[loader.wheel].values()
+        return next((d for d in known if name in d.carries and d.loaded_by and not d.extra), None)
+
+    def _brought_by(
+        self, wheel: str, others: list[ElfObject], namesake: Declared | None
+    ) -> tuple[str, ElfObject]:
+        """Return which of several libraries of one name, of other wheels, it is, and the import that loads it."""
+        for found in others:
+            project = self._projects[found.wheel]
+            if (namesake and namesake.package == project) or self._imports(wheel, project):
+                return f"import {project}", found
+        return "", others[0]
+
     def _namesake(self, wheel: str, name: str) -> Declared | None:
-        """Return the required package that is called like a library: libcudf-cu12 has libcudf.so, and loads it."""
+        """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it."""
         stem = canonicalize_name(name.partition(".so")[0])
         for package, known in self.declared[wheel].items():
-            plain = re.sub(r"-cu\d+$", "", package)
-            if plain in (stem, stem.removeprefix("lib")):
+            plain = re.sub(r"-cu\d+$", "", package).removeprefix("nvidia-")
+            if plain in (stem, stem.removeprefix("lib")) or stem.startswith(f"{plain}-"):
                 return known
         return None
 
@@ -237,4 +283,6 @@ def _covers(preload: Preload, name: str, stem: str, known: Mapping[str, Declared
         return True
     if preload.everything and any(library.package in known for library in packages):
         return True
-    return stem in preload.names or name in preload.names
+    if stem in preload.names or name in preload.names:
+        return True
+    return preload.folders and any(declared.stems(library.package) & preload.names for library in packages)

@@ -155,6 +155,7 @@ class Preload:
     pathfinder: bool  # through cuda-pathfinder
     everything: bool  # it loads into the global scope what a list elsewhere names
     names: frozenset[str]  # the libraries and words it speaks of, without "lib" and ".so"
+    folders: bool = False  # it lists folders, and may load all that lies there
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,15 @@ class Pin:
 
     file: str
     what: str  # "the NVIDIA HPC SDK 22.1", "-gpu=cuda11.5,cc60,cc70,cc80"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The name and the version that some part of the wheel gives it, as written; "" for what it does not say."""
+
+    place: str  # "METADATA", "the .dist-info folder"
+    name: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +199,7 @@ class WheelFacts:
     sources: tuple[SourceSet, ...] = ()
     preloads: tuple[Preload, ...] = ()
     metadata_problems: tuple[str, ...] = ()
+    identities: tuple[Identity, ...] = ()
     damaged: Mapping[str, str] = field(default_factory=dict)  # member -> why it cannot be read
     form: Form = "wheel"
 

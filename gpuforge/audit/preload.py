@@ -20,6 +20,13 @@ _CALLS = (
 )  # quicker to look for than the pattern
 _LOADS = re.compile(rb"\bCDLL\(|\bload_nvidia_dynamic_lib\(|\b[lL]oad_?\w*(?:[lL]ibrar|Plugins)\w*\(")
 _NAMES = re.compile(rb"\blib(\w+)\.so|[\"'](?:lib)?([A-Za-z]\w+)[\"']")
+# A bare name is looked for where the linker looks, too, so opening it changes nothing: a path has to be made of it.
+_BARE = re.compile(rb"[\"']lib\w+\.so")
+_PATHS = re.compile(
+    rb"__file__|__path__|purelib|platlib|site-packages|sys\.path|sys\.prefix|os\.path\.|\bPath\(|find_spec|os\.environ|getenv"
+    rb"|resources|\bglob|listdir|iterdir|scandir|\bwalk\(|\bfiles\(|import nvidia"
+)
+_WHOLE_FOLDERS = re.compile(rb"\bi?r?glob\(|listdir\(|iterdir\(|scandir\(")
 _LARGEST = 4 << 20  # bytes; larger Python files are data
 
 
@@ -35,10 +42,14 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
         text = archive.data(member)
         if not any(call in text for call in _CALLS) or not _LOADS.search(text):
             continue
+        pathfinder = b"load_nvidia_dynamic_lib(" in text
+        if not pathfinder and _BARE.search(text) and not _PATHS.search(text):
+            continue
         names = {a or b for a, b in _NAMES.findall(text)}
         yield Preload(
             file=member.name,
-            pathfinder=b"load_nvidia_dynamic_lib(" in text,
+            pathfinder=pathfinder,
             everything=b"RTLD_GLOBAL" in text and b"CDLL(" in text,
+            folders=_WHOLE_FOLDERS.search(text) is not None,
             names=frozenset(name.decode("ascii", "replace") for name in names),
         )

@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from packaging.tags import parse_tag
+from packaging.tags import InvalidTag, parse_tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion
 
 from gpuforge.audit import kernels, pins, policy, preload
 from gpuforge.audit.inflate import Archive, Member
 from gpuforge.audit.inputs import Input
-from gpuforge.audit.model import DeviceCode, MalformedError, WheelFacts
+from gpuforge.audit.model import DeviceCode, Identity, MalformedError, WheelFacts
 from gpuforge.audit.scan import Scanned, is_binary, may_be_binary, scan
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
             sources=tuple(kernels.source_sets(archive)),
             preloads=preload.loaders(archive) if policy.outside(objects) else (),
             metadata_problems=texts.problems,
+            identities=texts.identities,
             damaged={s.file: s.problem for s in scanned if s.problem},
             form=source.form,
         )
@@ -144,7 +145,15 @@ class _Metadata:
     problems: tuple[str, ...]
     project: str = ""
     version: str = ""
+    folder: str = ""  # its own name, without ".dist-info"
     purelib: bool = False
+
+    @property
+    def identities(self) -> tuple[Identity, ...]:
+        """Return what METADATA and the folder's name say that the wheel is."""
+        name, _, version = self.folder.partition("-")
+        said = (Identity("METADATA", self.project, self.version), Identity("the .dist-info folder", name, version))
+        return said if self.folder else ()
 
     @classmethod
     def of(cls, archive: Archive) -> _Metadata:
@@ -168,7 +177,7 @@ class _Metadata:
             if name not in texts
         ]
         wheel, metadata = (_headers(texts.get(name, "")) for name in ("WHEEL", "METADATA"))
-        tags = {str(tag) for text in wheel.get("tag", ()) for tag in parse_tag(text) if text.count("-") == 2}
+        tags = {tag for text in wheel.get("tag", ()) for tag in _expanded(text)}
         record = dict(_record(texts["RECORD"])) if "RECORD" in texts else None
         return cls(
             tuple(sorted(tags)),
@@ -177,8 +186,17 @@ class _Metadata:
             tuple(problems),
             canonicalize_name(metadata.get("name", [""])[0]),
             metadata.get("version", [""])[0],
+            folder.removesuffix(".dist-info"),
             wheel.get("root-is-purelib", [""])[0].lower() == "true",
         )
+
+
+def _expanded(text: str) -> Iterator[str]:
+    """Yield the tags of a compressed set; what is none, such as "10-none-any", as it is written."""
+    try:
+        yield from map(str, parse_tag(text))
+    except (InvalidTag, ValueError):
+        yield text
 
 
 _NO_METADATA = _Metadata((), (), None, ())  # of a single binary

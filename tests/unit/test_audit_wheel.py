@@ -20,7 +20,7 @@ FILES = {
     "demo/kernels.fatbin": fatbin("sm_90"),
     "demo/k.ptx": b".version 8.0\n.target sm_70\n",
     "demo/libx.a": b"!<arch>\n" + fatbin("sm_75"),
-    "demo/__init__.py": b"import ctypes\nctypes.CDLL('libfar.so.1', ctypes.RTLD_GLOBAL)\n",
+    "demo/__init__.py": b"import ctypes, sys\nctypes.CDLL(sys.prefix + '/lib/libfar.so.1', ctypes.RTLD_GLOBAL)\n",
     "demo/data.bin": b"\x7fELF is how this text begins",
 }
 

@@ -52,13 +52,8 @@ def _stems() -> frozenset[str]:
 
 
 def is_toolkit(wheel: WheelFacts) -> bool:
-    """Say whether a wheel is one of NVIDIA's own, with libraries of a CUDA toolkit."""
-    return wheel.project in _packages()
-
-
-@cache
-def _packages() -> frozenset[str]:
-    return frozenset(e.package for cuda in (11, 12, 13) for e in libraries.toolkit_libraries(cuda))
+    """Say whether a wheel is one of NVIDIA's own, with libraries of a CUDA toolkit or built upon them."""
+    return wheel.project in declared.nvidias()
 
 
 def relocatable(container: Container) -> bool:

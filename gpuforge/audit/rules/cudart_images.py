@@ -48,6 +48,9 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
     if not edge.route.startswith("import ") or edge.provider.object is not None:
         return
     loader = edge.route.removeprefix("import ")
+    importing = graph.declared[edge.loader.wheel].get(loader)
+    if importing and any(soname.startswith("libcudart.so") for soname in importing.carries):
+        return  # it has its own, which is found as such
     for package, known in graph.declared[edge.loader.wheel].items():
         if known.loaded_by == loader and _RUNTIME.fullmatch(package):
             soname = next((s for s, p in _sonames() if p == package), "libcudart.so")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Severity
 from gpuforge.audit.processes import Process, processes
@@ -34,9 +35,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 
 def of_nvidia(graph: LinkGraph, found: ElfObject) -> bool:
-    """Say whether an object is a library of a CUDA toolkit: one by its name, or of one of NVIDIA's wheels."""
+    """Say whether an object is a library of NVIDIA's: one by its name, or of one of NVIDIA's wheels."""
     plain = (libraries.plain_name(name) for name in (found.name, found.soname))
-    if any(entry.kind == "toolkit" for name in plain for entry in libraries.by_soname(name)):
+    if any(library.package in declared.nvidias() for name in plain for library in declared.candidates(name)):
         return True
     wheel = next(w for w in graph.wheels if w.name == found.wheel)
     return is_toolkit(wheel)

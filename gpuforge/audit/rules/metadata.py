@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
@@ -15,7 +17,10 @@ TITLE = "the wheel's metadata cannot be used"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Report what is missing in .dist-info, a file name that is no wheel's, and requirements that do not parse."""
+    """Report what is missing in .dist-info or contradicts the file name, and what does not parse.
+
+    pip compares the same things: the name of the folder, and name and version in METADATA, with the file name.
+    """
     for wheel in graph.wheels:
         problems = list(_problems(wheel))
         if problems:
@@ -34,8 +39,30 @@ def _problems(wheel: WheelFacts) -> Iterator[str]:
     yield from wheel.metadata_problems
     if not wheel.file_tags:
         yield f"{wheel.name} is not the file name of a wheel (name-version-python-abi-platform.whl)"
+    else:
+        yield from _contradictions(wheel)
     for line in wheel.requires:
         try:
             Requirement(line)
         except InvalidRequirement as error:
             yield f"Requires-Dist: {line}: {str(error).splitlines()[0]}"
+
+
+def _contradictions(wheel: WheelFacts) -> Iterator[str]:
+    for said in wheel.identities:
+        if not said.name:
+            yield f"{said.place} gives no name"
+        elif canonicalize_name(said.name) != wheel.project:
+            yield f"{said.place} is of {said.name!r}, the file name of {wheel.project!r}"
+        if not said.version:
+            yield f"{said.place} gives no version"
+        elif not _same(said.version, wheel.version):
+            yield f"{said.place} is of version {said.version}, the file name of {wheel.version}"
+
+
+def _same(one: str, other: str) -> bool:
+    """Compare two versions as installers do; a folder writes "_" where a version has "-"."""
+    try:
+        return Version(one.replace("_", "-")) == Version(other)
+    except InvalidVersion:
+        return one == other

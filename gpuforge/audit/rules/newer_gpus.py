@@ -21,6 +21,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         return  # then GF401 and GF402 judge: what is declared is meant
     for wheel in graph.wheels:
         for code in own_code(wheel):
+            if code.file.endswith(".cubin"):
+                continue  # code of one target, which others lie beside: who loads it chooses by its name
             judged, inputs = judgeable(code.containers)
             if not judged or all(specific(c) for c in judged):
                 continue

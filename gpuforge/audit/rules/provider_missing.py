@@ -31,7 +31,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             if not declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
                 yield _missing(graph, edge)
         elif edge.provider.source == "nobody":
-            yield _unknown(edge)
+            yield _unknown(graph, edge)
 
 
 def _missing(graph: LinkGraph, edge: Edge) -> Finding:
@@ -53,25 +53,42 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
 
 
 def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
-    """Return required packages for a CUDA major whose own requirements are in no table."""
+    """Return required packages for a CUDA major whose own requirements are in no table; NVIDIA's bring no others."""
     known = graph.declared[edge.loader.wheel]
     return [
         package
         for package, d in known.items()
-        if _CARRIER.fullmatch(package) and sum(o.line == d.line for o in known.values()) == 1
+        if _CARRIER.fullmatch(package)
+        and package not in declared.nvidias()
+        and sum(o.line == d.line for o in known.values()) == 1
     ]
 
 
-def _unknown(edge: Edge) -> Finding:
+def _unknown(graph: LinkGraph, edge: Edge) -> Finding:
     runtime = libraries.compiler_runtime(edge.needed)
     what = f"{edge.needed} (a compiler's runtime)" if runtime else edge.needed
+    parts = _released_with(graph, edge)
     return Finding(
         CODE,
-        "warning",
+        "info" if parts else "warning",
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{what}{NEEDED_BY}{edge.loader.file}",),
-        message="libraries must be there on the user's machine by themselves: they are neither in the wheel nor in the "
+        message=f"libraries are not in the wheel; {', '.join(parts)}, required in the very same version, may have them"
+        if parts
+        else "libraries must be there on the user's machine by themselves: they are neither in the wheel nor in the "
         "manylinux policies, and no known package brings them",
-        remedy="graft them with auditwheel repair, link them statically, or say in the documentation what to install",
+        remedy="audit both wheels together"
+        if parts
+        else "graft them with auditwheel repair, link them statically, or say in the documentation what to install",
     )
+
+
+def _released_with(graph: LinkGraph, edge: Edge) -> list[str]:
+    """Return the required packages that are parts of the same release: pinned to the wheel's own version."""
+    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    if edge.loader.program or any(w.project in graph.declared[wheel.name] for w in graph.wheels):
+        return []
+    pin = re.compile(rf"[\w.-]+\s*\(?==\s*{re.escape(wheel.version)}\)?\s*(;.*)?")
+    known = graph.declared[wheel.name].values()
+    return [d.package for d in known if wheel.version and pin.fullmatch(d.line)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
-from gpuforge.audit.rules.rule import may_be_loaded
+from gpuforge.audit.rules.rule import brought_by_module, may_be_loaded
 
 CODE = "GF202"
 SEVERITY: Severity = "error"
@@ -19,31 +19,40 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if edge.route or edge.preload:
             continue
         if edge.provider.object is not None:
-            yield _inside(graph, edge)
+            yield _given(graph, edge)
         elif edge.provider.declared is not None:
-            yield Finding(
-                CODE,
-                SEVERITY,
-                edge.loader.wheel,
-                files=(edge.loader.file,),
-                subject=(f"{edge.needed} of {edge.provider.package}{NEEDED_BY}{edge.loader.file}",),
-                message="libraries of declared packages cannot be found: no RPATH or RUNPATH leads to the folder where "
-                "pip puts them, and nothing loads them before",
-                remedy="give the objects a RUNPATH relative to $ORIGIN that ends in the package's folder",
-            )
+            yield _declared(graph, edge)
 
 
-def _inside(graph: LinkGraph, edge: Edge) -> Finding:
+def _declared(graph: LinkGraph, edge: Edge) -> Finding:
+    loaded = brought_by_module(graph, edge)
+    return Finding(
+        CODE,
+        "warning" if loaded else SEVERITY,
+        edge.loader.wheel,
+        files=(edge.loader.file,),
+        subject=(f"{edge.needed} of {edge.provider.package}{NEEDED_BY}{edge.loader.file}",),
+        message="libraries of declared packages are found only if a Python module of the wheel, which has a path to "
+        "them, was imported before"
+        if loaded
+        else "libraries of declared packages cannot be found: no RPATH or RUNPATH leads to the folder where "
+        "pip puts them, and nothing loads them before",
+        remedy="give the objects a RUNPATH relative to $ORIGIN that ends in the package's folder",
+    )
+
+
+def _given(graph: LinkGraph, edge: Edge) -> Finding:
     target = edge.provider.object
     loaded = may_be_loaded(graph, edge)
+    whose = "the wheel itself" if edge.provider.source == "wheel" else "another wheel"
     return Finding(
         CODE,
         "warning" if loaded else SEVERITY,
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{edge.needed} at {target.file if target else ''}{NEEDED_BY}{edge.loader.file}",),
-        message="libraries of the wheel itself are found only if something else has loaded them before"
+        message=f"libraries of {whose} are found only if something else has loaded them before"
         if loaded
-        else "libraries of the wheel itself cannot be found by what needs them",
+        else f"libraries of {whose} cannot be found by what needs them",
         remedy="give the objects a RUNPATH relative to $ORIGIN that ends in the library's folder",
     )

@@ -51,9 +51,11 @@ def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
     return [
         edge.needed
         for edge in graph.from_object(found)
-        if edge.provider.source in ("wheel", "sibling", "package")
-        and not edge.route.startswith(("RPATH", "RUNPATH", "loaded"))
-        and not may_be_loaded(graph, edge)
+        if not edge.route.startswith(("RPATH", "RUNPATH", "loaded"))
+        and (
+            edge.provider.source in ("sibling", "package")
+            or (edge.provider.source == "wheel" and not may_be_loaded(graph, edge))
+        )
     ]
 
 

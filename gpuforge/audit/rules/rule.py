@@ -39,6 +39,21 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
     return loads or "python-module" in target.markers or any(other.route for other in graph.users(target))
 
 
+def brought_by_module(graph: LinkGraph, edge: Edge) -> bool:
+    """Say whether a library of a package is in the process once the wheel's own Python modules are imported.
+
+    Then what Python code opens afterwards finds it; a module may be the first to be imported, and a program
+    starts with nothing loaded.
+    """
+    if edge.loader.program or "python-module" in edge.loader.markers:
+        return False
+    return any(
+        other.needed == edge.needed and other.route and "python-module" in other.loader.markers
+        for other in graph.edges
+        if other.loader.wheel == edge.loader.wheel
+    )
+
+
 def optional_part(graph: LinkGraph, found: ElfObject) -> bool:
     """Say whether an object is there for those who have another framework: libx_torch_ops.so of a project x."""
     wheel = next(w for w in graph.wheels if w.name == found.wheel)
