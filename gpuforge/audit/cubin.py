@@ -19,9 +19,13 @@ _SHT_NOTE, _SHT_CUDA_INFO = 7, 0x70000000
 _API_VERSION = b"\x04\x37\x04\x00"  # EIFMT_SVAL, EIATTR_CUDA_API_VERSION, 4 bytes
 
 
-def toolkit(entry: Entry, stored: bytes) -> str:
-    """Return the toolkit ("12.9") of a cubin that is stored as these bytes, or "" where it does not say."""
-    image = _unpacked(entry, stored)
+def has_code(image: bytes) -> bool:
+    """Say whether a cubin has machine code: a section `.text.<kernel>` for each kernel or device function."""
+    return b"\0.text." in image
+
+
+def toolkit(image: bytes) -> str:
+    """Return the toolkit ("12.9") of a cubin, or "" where it does not say."""
     if image[:4] != b"\x7fELF" or len(image) < 64:
         return ""
     (offset,) = struct.unpack_from("<Q", image, 40)
@@ -40,8 +44,8 @@ def toolkit(entry: Entry, stored: bytes) -> str:
     return ""
 
 
-def _unpacked(entry: Entry, stored: bytes) -> bytes:
-    """Return the image; nothing for one that is too large or cannot be unpacked."""
+def unpacked(entry: Entry, stored: bytes) -> bytes:
+    """Return the image that is stored as these bytes; nothing for one that is too large or cannot be unpacked."""
     if entry.compression == "none":
         return stored
     if not 64 <= entry.size <= _LONGEST_UNPACKED:

@@ -28,6 +28,7 @@ _SDK_PATH = re.compile(rb"/hpc_sdk/[^/\0]+/(\d+\.\d+)/")
 _SDK_PRODUCER = re.compile(rb"NVC(?:\+\+)? (\d+\.\d+)-\d+")
 _MENTIONED = re.compile(rb"lib(?<!\wlib)(?:cu|nv|nccl)\w+\.so\.\d+(?=\0)")  # quick: a literal comes first
 _PYTHON = re.compile(rb"_?Py[A-Z_]\w*")
+_HPC = re.compile(rb"__pgi\w+|__nv(?:omp|hpc|_)\w+|__c_m\w+")  # what the HPC SDK's runtimes give and want of one another
 _LONGEST_DYNSTR = 64 << 20  # bytes of .dynstr that are searched for a compiler's traces
 _SLACK = 1 << 16  # bytes kept around what is known to be wanted
 _SMALL = 4 << 20  # bytes of a segment that is kept whole
@@ -65,6 +66,8 @@ def read(window: Window, *, wheel: str = "", file: str = "") -> ElfObject:
     dynamic, strings = _dynamic(window, header)
     values = dict(reversed(dynamic))  # of a repeated tag the first counts
     sections = _sections(window, header)
+    markers = _markers(strings)
+    symbols = _hpc_symbols(window, header, sections, strings) if "nvhpc" in markers else (frozenset(),) * 2
 
     def text(tag: int) -> str | None:
         return strings.text(values[tag]) if tag in values else None
@@ -90,10 +93,12 @@ def read(window: Window, *, wheel: str = "", file: str = "") -> ElfObject:
         build_id=_build_id(window, header),
         comment=_comment(window, sections),
         sections=sections,
-        markers=_markers(strings),
+        markers=markers,
         producers=_producers(window, sections, strings),
         mentions=_mentions(window, sections),
         python=_python(window, header, sections, strings) if _stable_abi(wheel, file) else frozenset(),
+        wants=symbols[0],
+        gives=symbols[1],
     )
 
 
@@ -365,16 +370,31 @@ def _python(
     window: Window, header: _Header, sections: tuple[Section, ...], strings: _Strings
 ) -> frozenset[str]:
     """Return the undefined symbols of Python's C API in `.dynsym` (gABI, "Symbol Table"); weak ones are optional."""
+    symbols = _symbols(window, header, sections, strings, _PYTHON)
+    return frozenset(name for name, defined, strong in symbols if strong and not defined)
+
+
+def _hpc_symbols(
+    window: Window, header: _Header, sections: tuple[Section, ...], strings: _Strings
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return what an object wants of the HPC SDK's runtimes, but for what is optional, and what it gives of them."""
+    symbols = list(_symbols(window, header, sections, strings, _HPC))
+    wants = frozenset(name for name, defined, strong in symbols if strong and not defined)
+    return wants, frozenset(name for name, defined, _ in symbols if defined)
+
+
+def _symbols(
+    window: Window, header: _Header, sections: tuple[Section, ...], strings: _Strings, pattern: re.Pattern[bytes]
+) -> Iterator[tuple[str, bool, bool]]:
+    """Yield the dynamic symbols that begin like `pattern`: name, whether it is defined, whether it is not weak."""
     section = next((s for s in sections if s.name == ".dynsym"), None)
     if section is None or header.bits != 64:  # no 32-bit GPU wheel was ever met
-        return frozenset()
+        return
     names = strings.all()
     table = window.read(section.offset, section.size - section.size % 24)
-    found = set()
     for name, info, _, index, _, _ in struct.iter_unpack(header.order + "IBBHQQ", table):
-        if not index and info >> 4 == 1 and (match := _PYTHON.match(names, name)):
-            found.add(match[0].decode())
-    return frozenset(found)
+        if info >> 4 and (match := pattern.match(names, name)):
+            yield match[0].decode(), bool(index), info >> 4 == 1
 
 
 def _comment(window: Window, sections: tuple[Section, ...]) -> tuple[str, ...]:

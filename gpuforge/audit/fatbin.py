@@ -167,11 +167,14 @@ class Scanner:
                 return
         finally:
             if entries:
+                hollow = False
                 if maker and self._budget >= maker.size:
                     self._budget -= maker.size
-                    version = cubin.toolkit(maker, image)
+                    unpacked = cubin.unpacked(maker, image)
+                    version = cubin.toolkit(unpacked)
+                    hollow = unpacked[:4] == b"\x7fELF" and not cubin.has_code(unpacked)
                     entries = [_made_by(version, e) for e in entries] if version else entries
-                self.containers.append(Container(offset, 16 + payload, tuple(entries), damaged=damaged))
+                self.containers.append(Container(offset, 16 + payload, tuple(entries), "", damaged, hollow))
         if entries:
             self._resume = end
 

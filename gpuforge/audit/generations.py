@@ -130,11 +130,9 @@ def _hollow(container: Container) -> bool:
     if all(e.kind == "lto-ir" for e in container.entries):
         return True
     ptx = [e for e in container.entries if e.kind == "ptx"]
-    cubins = [e for e in container.entries if e.kind == "cubin"]
-    return bool(ptx) and all(e.size < EMPTY_PTX for e in ptx) and all(e.size < _HOLLOW_CUBIN for e in cubins)
-
-
-_HOLLOW_CUBIN = 3072  # bytes; of 431 containers seen with empty PTX all but one (5440) had at most 2744
+    if any(e.size >= EMPTY_PTX for e in ptx):
+        return False
+    return container.hollow if container.cubins else bool(ptx)
 
 
 def _usable(container: Container) -> bool:

@@ -133,11 +133,11 @@ class _Resolver:
         """Load `root` as the linker does: breadth first, each name once, after what its package imports first."""
         before = () if root.program else self._before(root.wheel)
         loaded: dict[str, ElfObject] = {}
-        for found in (root, *before):
-            for name in filter(None, (found.soname, found.name)):
-                loaded.setdefault(name, found)
-        order = [root, *(found for found in before if found is not root)]
-        ordered = {_key(found) for found in order}
+        for first in (root, *before):
+            for name in filter(None, (first.soname, first.name)):
+                loaded.setdefault(name, first)
+        order = [root, *(first for first in before if first is not root)]
+        ordered = {_key(first) for first in order}
         queue: deque[tuple[ElfObject, tuple[ElfObject, ...]]] = deque([(root, ())])
         while queue:
             loader, ancestors = queue.popleft()

@@ -28,11 +28,14 @@ _INFO = ".dist-info"
 _BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, ValueError, NotImplementedError)
 # Rules that ask what a wheel's metadata, file name, RECORD or other files say, by what has none to ask: a single binary
 # was never declared anywhere, installers write RECORD anew, and only a wheel is uploaded.
+# A folder of binaries may be meant for LD_LIBRARY_PATH: what it asks of others is the business of whoever uses it.
+_LOOSE = frozenset(
+    {"GF201", "GF203", "GF204", "GF205", "GF207", "GF208", "GF209", "GF303"}
+    | {"GF502", "GF504", "GF703", "GF704", "GF706", "GF708"}
+)
 _UNASKED = {
-    "file": frozenset(
-        {"GF201", "GF202", "GF203", "GF204", "GF205", "GF207", "GF208", "GF209"}
-        | {"GF502", "GF504", "GF703", "GF704", "GF706", "GF708"}
-    ),
+    "file": _LOOSE | {"GF202"},
+    "folder": _LOOSE,
     "unpacked": frozenset({"GF708"}),
     "installed": frozenset({"GF502", "GF703", "GF708"}),
 }
@@ -57,7 +60,7 @@ class Input:
     def open(self) -> Archive:
         """Open it for reading; raises MalformedError for what is broken, OSError when it cannot be read."""
         match self.form:
-            case "unpacked":
+            case "unpacked" | "folder":
                 return Folder(self.path, files_below(self.path))
             case "installed":
                 return Folder(self.path, _recorded(self.path, self.info))
@@ -70,7 +73,7 @@ class Input:
     @property
     def size(self) -> int:
         """Bytes of the file; 0 for a folder."""
-        return 0 if self.form in {"unpacked", "installed"} else self.path.stat().st_size
+        return 0 if self.form in {"unpacked", "installed", "folder"} else self.path.stat().st_size
 
     @property
     def hint(self) -> str:
@@ -158,13 +161,18 @@ def _add_folder(path: Path, inputs: Inputs) -> None:
     if len([entry for entry in path.iterdir() if entry.name.endswith(_INFO)]) == 1:
         inputs.found.append(Input(path.resolve().name, path, PurePosixPath(path.resolve()), "unpacked"))
         return
-    wheels = [file for name, file in files_below(path).items() if name.endswith(".whl")]
+    files = files_below(path)
+    wheels = [file for name, file in files.items() if name.endswith(".whl")]
     inputs.found += [Input.of(file) for file in wheels]
-    if not wheels:
+    if wheels:
+        return
+    if any(file.is_file() and _is_binary(file) for file in files.values()):
+        inputs.found.append(Input(path.resolve().name, path, PurePosixPath(path.resolve()), "folder"))
+    else:
         problem = _problem(
             path,
-            "there is no wheel below it, and it is no unpacked wheel and no environment",
-            "name the binaries themselves, or the site-packages folder",
+            "there is no wheel and no binary below it, and it is no unpacked wheel and no environment",
+            "build the wheel first (`python -m build`), or name the site-packages folder",
         )
         inputs.problems.append(problem)
 

@@ -10,7 +10,7 @@ from gpuforge.errors import ActionError
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-Form = Literal["wheel", "nested", "unpacked", "installed", "file"]  # what was given to read
+Form = Literal["wheel", "nested", "unpacked", "installed", "folder", "file"]  # what was given to read
 
 
 class MalformedError(ActionError):
@@ -39,6 +39,7 @@ class Container:
     entries: tuple[Entry, ...]
     section: str = ""  # the ELF section that holds it; "" for a standalone file
     damaged: bool = False  # its entries do not add up to its size
+    hollow: bool = False  # its smallest cubin has no machine code, as of a source without kernels
 
     @property
     def cubins(self) -> frozenset[str]:
@@ -106,6 +107,8 @@ class ElfObject:
     python: frozenset[str] = (
         frozenset()
     )  # what it wants of Python's C API, for modules of the stable ABI alone
+    wants: frozenset[str] = frozenset()  # symbols of the HPC SDK's runtimes that it must find elsewhere
+    gives: frozenset[str] = frozenset()  # those that it defines
     containers: tuple[Container, ...] = ()
 
     @property

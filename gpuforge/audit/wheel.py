@@ -34,7 +34,7 @@ def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
     """
     source = given if isinstance(given, Input) else Input.of(given)
     with source.open() as archive:
-        texts = _Metadata.of(archive) if source.form != "file" else _NO_METADATA
+        texts = _NO_METADATA if source.form in {"file", "folder"} else _Metadata.of(archive)
         binaries = [
             m
             for m in archive.members
@@ -199,7 +199,7 @@ def _expanded(text: str) -> Iterator[str]:
         yield text
 
 
-_NO_METADATA = _Metadata((), (), None, ())  # of a single binary
+_NO_METADATA = _Metadata((), (), None, ())  # of binaries that are in no wheel
 
 
 def _headers(text: str) -> dict[str, list[str]]:

@@ -177,7 +177,7 @@ def test_a_single_binary_is_not_asked_for_metadata_but_for_what_it_is(tmp_path: 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("empty", "there is no wheel below it, and it is no unpacked wheel and no environment"),
+        ("empty", "there is no wheel and no binary below it, and it is no unpacked wheel and no environment"),
         ("text.txt", "it is not a wheel: not even a zip file"),
         ("nothing.whl", "No such file or directory"),
         ("nothing.tar.gz", "No such file or directory"),

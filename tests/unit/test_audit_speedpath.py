@@ -13,7 +13,7 @@ import zstandard
 from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import search
-from gpuforge.audit.cubin import toolkit
+from gpuforge.audit.cubin import toolkit, unpacked
 from gpuforge.audit.fatbin import STATIC_CUDART, Scanner
 from gpuforge.audit.inflate import Archive
 from gpuforge.audit.inputs import Input
@@ -172,11 +172,11 @@ NOTE = _cubin(7, b"NVIDIA Corp\0ptxas\0Cuda compilation tools, release 13.0, V13
 )
 def test_a_cubin_says_which_toolkit_wrote_it(image: bytes, expected: str) -> None:
     plain = Entry("cubin", "sm_90", "", len(image), len(image))
-    assert toolkit(plain, image) == expected
+    assert toolkit(unpacked(plain, image)) == expected
     for compression, packed in (
         ("lz4", lz4.block.compress(image, store_size=False)),
         ("zstd", zstandard.ZstdCompressor().compress(image)),
     ):
         entry = Entry("cubin", "sm_90", "", len(image), len(packed), compression)  # type: ignore[arg-type]
-        assert toolkit(entry, packed) == (expected if len(image) >= 64 else "")
-        assert toolkit(entry, packed[:5]) == ""
+        assert toolkit(unpacked(entry, packed)) == (expected if len(image) >= 64 else "")
+        assert toolkit(unpacked(entry, packed[:5])) == ""

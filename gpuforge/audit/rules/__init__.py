@@ -53,6 +53,7 @@ from gpuforge.audit.rules import (
     stored_twice,
     stray_versions,
     text_relocations,
+    underlinked,
     wheel_tags,
 )
 from gpuforge.audit.rules.rule import Rule
@@ -77,6 +78,7 @@ RULES: tuple[Rule, ...] = (
     orphans,
     soname_kept,
     stray_versions,
+    underlinked,
     rpath_relative,
     rpath_absolute,
     rpath_escaping,

@@ -12,6 +12,8 @@ CODE = "GF202"
 SEVERITY: Severity = "error"
 TITLE = "a NEEDED library is provided, but no RPATH or RUNPATH leads to it"
 
+_THINGS = {"folder": "folder", "installed": "package"}
+
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find edges whose provider is known and whose route is not, unless Python code loads the library first."""
@@ -43,8 +45,9 @@ def _declared(graph: LinkGraph, edge: Edge) -> Finding:
 
 def _given(graph: LinkGraph, edge: Edge) -> Finding:
     target = edge.provider.object
-    loaded = may_be_loaded(graph, edge)
-    whose = "the wheel itself" if edge.provider.source == "wheel" else "another wheel"
+    form = next(w.form for w in graph.wheels if w.name == edge.loader.wheel)
+    loaded = form == "folder" or may_be_loaded(graph, edge)
+    whose = "another wheel" if edge.provider.source != "wheel" else f"the {_THINGS.get(form, 'wheel')} itself"
     return Finding(
         CODE,
         "warning" if loaded else SEVERITY,
@@ -52,6 +55,7 @@ def _given(graph: LinkGraph, edge: Edge) -> Finding:
         files=(edge.loader.file,),
         subject=(f"{edge.needed} at {target.file if target else ''}{NEEDED_BY}{edge.loader.file}",),
         message=f"libraries of {whose} are found only if something else has loaded them before"
+        + (", or LD_LIBRARY_PATH leads there" if form == "folder" else "")
         if loaded
         else f"libraries of {whose} cannot be found by what needs them",
         remedy="give the objects a RUNPATH relative to $ORIGIN that ends in the library's folder",

@@ -47,13 +47,18 @@ _ONLY_THERE = (
 
 
 def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
-    """Return what an object needs and neither its own search paths nor the system have."""
+    """Return what an object needs and neither its own search paths nor the system have.
+
+    Of loose binaries nobody knows what is declared or imported: there what lies beside them counts alone.
+    """
+    form = next(w.form for w in graph.wheels if w.name == found.wheel)
+    others = () if form in ("file", "folder") else ("sibling", "package")
     return [
         edge.needed
         for edge in graph.from_object(found)
         if not edge.route.startswith(("RPATH", "RUNPATH", "loaded"))
         and (
-            edge.provider.source in ("sibling", "package")
+            edge.provider.source in others
             or (edge.provider.source == "wheel" and not may_be_loaded(graph, edge))
         )
     ]
