@@ -28,10 +28,14 @@ _SDK_PATH = re.compile(rb"/hpc_sdk/[^/\0]+/(\d+\.\d+)/")
 _SDK_PRODUCER = re.compile(rb"NVC(?:\+\+)? (\d+\.\d+)-\d+")
 _MENTIONED = re.compile(rb"lib(?<!\wlib)(?:cu|nv|nccl)\w+\.so\.\d+(?=\0)")  # quick: a literal comes first
 _PYTHON = re.compile(rb"_?Py[A-Z_]\w*")
-_HPC = re.compile(rb"__pgi\w+|__nv(?:omp|hpc|_)\w+|__c_m\w+")  # what the HPC SDK's runtimes give and want of one another
+_HPC = re.compile(
+    rb"__pgi\w+|__nv(?:omp|hpc|_)\w+|__c_m\w+"
+)  # what the HPC SDK's runtimes give and want of one another
 _LONGEST_DYNSTR = 64 << 20  # bytes of .dynstr that are searched for a compiler's traces
 _SLACK = 1 << 16  # bytes kept around what is known to be wanted
 _SMALL = 4 << 20  # bytes of a segment that is kept whole
+_CONSTANTS = 8 << 20  # bytes of .rodata that are searched for names of libraries
+_READ_ONLY = 4  # PF_R: the segment that .rodata begins, where code has one of its own
 _LONGEST_DYNAMIC = 1 << 20  # bytes
 
 
@@ -116,6 +120,8 @@ def outline(window: Window) -> list[tuple[int, int]]:
     wanted += [(end, end + _SLACK) for _, end in loaded]  # .comment, the first of what is not loaded
     # small ones whole: patchelf's, with what it moved
     wanted += [(start, end) for start, end in loaded if end - start <= _SMALL]
+    constants = (s for s in header.segments if s.type == PT_LOAD and s.flags == _READ_ONLY)
+    wanted += [(s.offset, s.offset + min(s.size, _CONSTANTS)) for s in constants]
     if header.section_count:
         end = header.section_offset + header.section_count * header.section_size
         wanted.append((header.section_offset - _SLACK, end))
@@ -356,8 +362,9 @@ def _producers(window: Window, sections: tuple[Section, ...], strings: _Strings)
 def _mentions(window: Window, sections: tuple[Section, ...]) -> frozenset[str]:
     """Return the libraries that an object's constants name, as far as these were kept: a second pass is too dear."""
     for section in sections:
-        if section.name == ".rodata" and window.has(section.offset, section.offset + section.size):
-            text = window.read(section.offset, section.size)
+        size = min(section.size, _CONSTANTS)
+        if section.name == ".rodata" and window.has(section.offset, section.offset + size):
+            text = window.read(section.offset, size)
             return frozenset(name.decode() for name in _MENTIONED.findall(text))
     return frozenset()
 
@@ -384,7 +391,11 @@ def _hpc_symbols(
 
 
 def _symbols(
-    window: Window, header: _Header, sections: tuple[Section, ...], strings: _Strings, pattern: re.Pattern[bytes]
+    window: Window,
+    header: _Header,
+    sections: tuple[Section, ...],
+    strings: _Strings,
+    pattern: re.Pattern[bytes],
 ) -> Iterator[tuple[str, bool, bool]]:
     """Yield the dynamic symbols that begin like `pattern`: name, whether it is defined, whether it is not weak."""
     section = next((s for s in sections if s.name == ".dynsym"), None)

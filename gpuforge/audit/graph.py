@@ -162,7 +162,9 @@ class _Resolver:
     ) -> Edge:
         if name in loaded:
             found = loaded[name]
-            imported = found.wheel != loader.wheel and self._imports(loader.wheel, self._projects[found.wheel])
+            imported = found.wheel != loader.wheel and self._imports(
+                loader.wheel, self._projects[found.wheel]
+            )
             why = f"import {self._projects[found.wheel]}" if imported else f"loaded before it by {found.name}"
             return Edge(loader, name, self._of_object(loader, found), why)
         packages = declared.candidates(name)
@@ -188,7 +190,9 @@ class _Resolver:
         """Return what is in the process before a wheel's objects: of the packages given that it imports first."""
         if wheel not in self._imported:
             self._imported[wheel] = ()  # ends a circle of wheels that require each other
-            linked = {library.package for name in self._wanted[wheel] for library in declared.candidates(name)}
+            linked = {
+                library.package for name in self._wanted[wheel] for library in declared.candidates(name)
+            }
             modules = [m for p in sorted(linked) if self._imports(wheel, p) for m in self._modules.get(p, ())]
             objects = {_key(o): o for m in modules if m.wheel != wheel for o in self.load(m).objects}
             self._imported[wheel] = tuple(objects.values())

@@ -19,6 +19,10 @@ _CALLS = (
     b"dynamic_lib(",
 )  # quicker to look for than the pattern
 _LOADS = re.compile(rb"\bCDLL\(|\bload_nvidia_dynamic_lib\(|\b[lL]oad_?\w*(?:[lL]ibrar|Plugins)\w*\(")
+# The C library is in every process: who opens it wants to call it, and loads nothing.
+_LIBC = re.compile(
+    rb"\bCDLL\(\s*(?:name\s*=\s*)?(?:None|[\"'](?:libc\.so\.6)?[\"']|[\w.]*find_library\(\s*[\"']c[\"']\s*\))"
+)
 _NAMES = re.compile(rb"\blib(\w+)\.so|[\"'](?:lib)?([A-Za-z]\w+)[\"']")
 # A bare name is looked for where the linker looks, too, so opening it changes nothing: a path has to be made of it.
 _BARE = re.compile(rb"[\"']lib\w+\.so")
@@ -40,7 +44,7 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
         if not member.name.endswith(".py") or member.size > _LARGEST:
             continue
         text = archive.data(member)
-        if not any(call in text for call in _CALLS) or not _LOADS.search(text):
+        if not any(call in text for call in _CALLS) or not _LOADS.search(_LIBC.sub(b"", text)):
             continue
         pathfinder = b"load_nvidia_dynamic_lib(" in text
         if not pathfinder and _BARE.search(text) and not _PATHS.search(text):

@@ -152,7 +152,10 @@ class _Metadata:
     def identities(self) -> tuple[Identity, ...]:
         """Return what METADATA and the folder's name say that the wheel is."""
         name, _, version = self.folder.partition("-")
-        said = (Identity("METADATA", self.project, self.version), Identity("the .dist-info folder", name, version))
+        said = (
+            Identity("METADATA", self.project, self.version),
+            Identity("the .dist-info folder", name, version),
+        )
         return said if self.folder else ()
 
     @classmethod

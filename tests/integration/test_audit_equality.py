@@ -1,4 +1,7 @@
-"""The readers against the tools that everyone trusts: readelf for the dynamic section, cuobjdump for GPU code."""
+"""The readers against the tools that everyone trusts: readelf for the dynamic section, cuobjdump for GPU code.
+
+GPUFORGE_AUDIT_WHEELS names more wheels to compare: their paths, separated by colons.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +27,21 @@ PLATFORMS = (
     "manylinux2014_x86_64",
     "manylinux_2_17_x86_64",
 )
-CUOBJDUMP = os.environ.get("CUOBJDUMP") or shutil.which("cuobjdump")
+CUOBJDUMP = "nvidia-cuda-cuobjdump==13.5.37"
+GIVEN = [path for path in os.environ.get("GPUFORGE_AUDIT_WHEELS", "").split(os.pathsep) if path]
 
 Wheel = Callable[[str], Path]
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
-    """Download one wheel for CPython 3.11 on x86_64, once."""
-    options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11"]
-    options += [f"--platform={platform}" for platform in PLATFORMS]
+    """Download one wheel for CPython 3.11, once; for another machine than x86_64 it is named: "numpy (aarch64)"."""
 
     @cache
     def download(requirement: str) -> Path:
+        requirement, _, machine = requirement.removesuffix(")").partition(" (")
+        options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11"]
+        options += [f"--platform={p.replace('x86_64', machine or 'x86_64')}" for p in PLATFORMS]
         folder = tmp_path_factory.mktemp("wheels")
         argv = [sys.executable, "-m", "pip", "download", "-q", *options, "-d", str(folder), requirement]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -51,12 +56,22 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
 @pytest.mark.skipif(shutil.which("readelf") is None, reason="needs readelf (binutils)")
 @pytest.mark.parametrize(
     "requirement",
-    ["neuron-gpu==8.2.2", "torchvision==0.29.2", "xformers==0.0.35", "psutil==7.2.2", "scipy==1.17.1"],
+    [
+        "neuron-gpu==8.2.2",
+        "torchvision==0.29.2",
+        "xformers==0.0.35",
+        "psutil==7.2.2",
+        "scipy==1.17.1",
+        "torchaudio==2.8.0 (aarch64)",
+        "jax-cuda12-plugin==0.6.2 (aarch64)",
+        "nvidia-cuda-cupti-cu12==12.8.90 (aarch64)",
+        *GIVEN,
+    ],
 )
 def test_every_dynamic_entry_is_what_readelf_prints(wheel: Wheel, requirement: str, tmp_path: Path) -> None:
-    path = wheel(requirement)
+    path = Path(requirement) if requirement in GIVEN else wheel(requirement)
     objects = read(path).objects
-    assert objects
+    assert objects or requirement in GIVEN
     with zipfile.ZipFile(path) as archive:
         for found in objects:
             place = tmp_path / "member"
@@ -116,29 +131,57 @@ def _said(found: ElfObject) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.fixture(scope="session")
+def cuobjdump(wheel: Wheel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the program on PATH, or named by CUOBJDUMP, or of NVIDIA's wheel."""
+    if there := os.environ.get("CUOBJDUMP") or shutil.which("cuobjdump"):
+        return Path(there)
+    folder = tmp_path_factory.mktemp("cuobjdump")
+    with zipfile.ZipFile(wheel(CUOBJDUMP)) as archive:
+        name = next(n for n in archive.namelist() if n.endswith("/cuobjdump"))
+        program = Path(archive.extract(name, folder))
+    program.chmod(0o755)
+    return program
+
+
 @pytest.mark.network
-@pytest.mark.toolkit
-@pytest.mark.skipif(CUOBJDUMP is None, reason="needs cuobjdump on PATH, or its path in CUOBJDUMP")
-@pytest.mark.parametrize("requirement", ["xformers==0.0.35", "cufinufft==2.5.1", "numba-cuda==0.30.4"])
-def test_gpu_code_is_what_cuobjdump_lists(wheel: Wheel, requirement: str, tmp_path: Path) -> None:
-    path = wheel(requirement)
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "xformers==0.0.35",
+        "cufinufft==2.5.1",
+        "numba-cuda==0.30.4",
+        "vllm-flash-attn==2.6.2",
+        "torchao==0.18.0",
+        "cuml-cu13==26.10.0",
+        *GIVEN,
+    ],
+)
+def test_gpu_code_is_what_cuobjdump_lists(
+    wheel: Wheel, cuobjdump: Path, requirement: str, tmp_path: Path
+) -> None:
+    path = Path(requirement) if requirement in GIVEN else wheel(requirement)
     with zipfile.ZipFile(path) as archive:
         for found in read(path).objects:
-            if not found.containers:
+            # it lists what is linked, and for what is not only the relocatable code; the audit sees both
+            held = [c for c in found.containers if c.section == ".nv_fatbin"]
+            if not held:
                 continue
             place = tmp_path / "member.so"
             place.write_bytes(archive.read(found.file))
-            # it lists what is linked, and for what is not only the relocatable code; the audit sees both
-            held = [c for c in found.containers if c.section == ".nv_fatbin"]
-            assert held
             ours = Counter((e.kind, e.arch.partition("_")[2]) for c in held for e in c.entries)
-            assert ours == _listed(place), found.file
+            assert _images(ours) == _listed(cuobjdump, place), found.file
 
 
-def _listed(place: Path) -> Counter[tuple[str, str]]:
+def _images(found: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    """Leave out what is listed by neither option: LTO-IR."""
+    return Counter({key: count for key, count in found.items() if key[0] in ("cubin", "ptx")})
+
+
+def _listed(cuobjdump: Path, place: Path) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
     for kind, option in (("cubin", "-lelf"), ("ptx", "-lptx")):
-        done = subprocess.run([str(CUOBJDUMP), option, place], capture_output=True, text=True, check=False)
+        done = subprocess.run([cuobjdump, option, place], capture_output=True, text=True, check=False)
         found.update(
             (kind, arch) for arch in re.findall(r"\.sm_(\w+)\.(?:cubin|ptx)$", done.stdout, re.MULTILINE)
         )

@@ -126,7 +126,10 @@ def _broken(kind: str, folder: Path) -> Path:
             "it was cut off or damaged",
         ),
         ("no wheel", "it is a zip file but no wheel: it has no .dist-info folder"),
-        ("folder", "there is no wheel and no binary below it, and it is no unpacked wheel and no environment"),
+        (
+            "folder",
+            "there is no wheel and no binary below it, and it is no unpacked wheel and no environment",
+        ),
         ("not there", "No such file or directory"),
     ],
 )

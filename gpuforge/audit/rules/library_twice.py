@@ -48,23 +48,39 @@ def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:
 
 
 def _across(graph: LinkGraph) -> Iterator[Finding]:
-    owners: dict[str, tuple[WheelFacts, ElfObject]] = {}
+    alike: dict[str, list[tuple[WheelFacts, ElfObject]]] = {}
     for wheel in graph.wheels:
-        for found in wheel.objects:
-            if found.links and wheel.project.startswith("nvidia-") and (digest := sha256(wheel, found.file)):
-                owners.setdefault(digest, (wheel, found))
-    for wheel in graph.wheels:
-        for found in wheel.objects:
-            owner, original = owners.get(sha256(wheel, found.file), (wheel, found))
-            if owner.name == wheel.name or not of_nvidia(graph, found):
-                continue
-            yield Finding(
-                CODE,
-                "warning",
-                wheel.name,
-                files=(found.file,),
-                subject=(f"{found.file} is {original.file} of {owner.name}",),
-                message="libraries are byte for byte those of NVIDIA's own packages: both images come into a process "
-                "that uses both",
-                remedy="exclude them from the graft, and require the package",
-            )
+        for found in (o for o in wheel.objects if o.links and not o.program):
+            if "python-module" not in found.markers and (digest := sha256(wheel, found.file)):
+                alike.setdefault(digest, []).append((wheel, found))
+    for held in alike.values():
+        owner, original = min(held, key=_ownership)
+        for wheel, copy in held:
+            if wheel.project != owner.project and not _one_image(graph, original, copy):
+                yield _copied(graph, wheel, copy, owner, original)
+
+
+def _ownership(held: tuple[WheelFacts, ElfObject]) -> tuple[bool, bool]:
+    """Order wheels with the same library: NVIDIA's own first, then those that have it under its own name."""
+    wheel, found = held
+    return not wheel.project.startswith("nvidia-"), libraries.plain_name(found.name) != found.name
+
+
+def _one_image(graph: LinkGraph, original: ElfObject, copy: ElfObject) -> bool:
+    """Say whether the linker takes both for one: by their SONAME, when they are asked for by it."""
+    return copy.name == original.name and copy.soname == original.soname and not of_nvidia(graph, copy)
+
+
+def _copied(
+    graph: LinkGraph, wheel: WheelFacts, copy: ElfObject, owner: WheelFacts, original: ElfObject
+) -> Finding:
+    runtime = of_nvidia(graph, copy) or libraries.compiler_runtime(copy.name) is not None
+    return Finding(
+        CODE,
+        "warning" if runtime else "info",
+        wheel.name,
+        files=(copy.file,),
+        subject=(f"{copy.file} is {original.file} of {owner.name}",),
+        message="libraries are byte for byte those of another package: both images come into a process that uses both",
+        remedy="exclude them from the graft, and require the package",
+    )

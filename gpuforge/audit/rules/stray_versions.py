@@ -12,6 +12,8 @@ CODE = "GF211"
 SEVERITY: Severity = "error"
 TITLE = "symbol versions are wanted from a library that is not NEEDED"
 
+_PYTHONS = "libm.so.6"  # every Python interpreter is linked with it
+
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find version needs whose library is not NEEDED, a trace of `patchelf --remove-needed` or `--replace-needed`.
@@ -44,6 +46,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 def _always_loaded(graph: LinkGraph, found: ElfObject, library: str) -> bool:
     sets = [s for s in graph.load_sets if found in s.objects]
+    if library == _PYTHONS and not any(s.root.program for s in sets):
+        return True
     return bool(sets) and all(
         any(library in (o.soname, o.name) or library in o.needed for o in s.objects) for s in sets
     )
