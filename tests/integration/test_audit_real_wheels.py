@@ -83,6 +83,9 @@ def test_neuron_gpu_names_each_runtime_and_who_loads_it(said: Said) -> None:
         "NEURON_gpu.libs/libnrniv-b13f8654.so",
     ]
     assert any("libnvcpumath-avx2-91375214.so, for avx2" in line for line in found["GF505", "warning"])
+    loose = {Path(line.partition(" wants ")[0]).name: line for line in found["GF212", "warning"]}
+    assert loose.keys() == {f"{name}.so" for name in NVHPC if name.startswith(("libnvomp", "libacc"))}
+    assert "and 33 more" in loose["libnvomp-fb1a2b9f.so"]  # 36 in all, by readelf
     for loader in ("libnrniv.so", "libnrnpython3.so", "librxdmath.so", "libcorenrnmpi_ompi.so", "nrniv-core"):
         assert loader in lines["libnvomp-fb1a2b9f.so"]
     assert len(found["GF301", "error"]) == 9
@@ -177,6 +180,56 @@ def test_faiss_and_torchvision_together_are_of_two_majors(wheel: Wheel) -> None:
     found = {f.code: f for f in audit(given).findings}
     assert (found["GF104"].severity, found["GF104"].wheel) == ("warning", given[1].name)
     assert "CUDA 12: libcudart.so.12, loaded by faiss/_swigfaiss.so" in found["GF104"].subject
+
+
+# What was found by hand, with readelf, METADATA and imports on a machine without CUDA; no rule was made for these.
+@pytest.mark.parametrize(
+    ("requirement", "errors"),
+    [
+        ("torchvision==0.16.2", {"GF102", "GF210", "GF302", "GF501"}),
+        ("torchaudio==2.11.0", {"GF201"}),  # it is linked with torch and CUDA, and requires nothing
+        ("torchcodec==0.17.0", {"GF201"}),
+        ("torchao==0.18.0", {"GF201"}),
+        ("dgl==2.1.0", {"GF501"}),
+        ("bitsandbytes==0.50.2", {"GF501"}),
+        ("decord==0.6.0", set()),
+        ("faiss-gpu-cu12==1.14.1.post1", set()),
+        ("ctranslate2==4.8.5", set()),
+        ("xformers==0.0.28", set()),
+        ("spconv-cu118==2.3.8", set()),
+        ("qiskit-aer-gpu==0.18.2", set()),
+        ("pennylane-lightning-gpu==0.45.0", set()),
+        ("jax-cuda13-plugin==0.10.2", set()),
+        ("cuda-bindings==13.5.0", set()),
+        ("scikit-learn==1.9.1", set()),
+        ("lightgbm==4.7.0", set()),
+        ("sherpa-onnx==2.0.1", set()),
+    ],
+)
+def test_errors_are_those_found_by_hand(said: Said, requirement: str, errors: set[str]) -> None:
+    assert {code for code, severity in said(requirement) if severity == "error"} == errors
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "cuml-cu13==26.10.0",
+        "cuvs-cu12==26.10.0",
+        "pylibcugraph-cu12==26.10.0",
+        "ucxx-cu12==0.52.0",
+        "librmm-cu13==26.10.0",
+    ],
+)
+def test_rapids_has_no_warnings(said: Said, requirement: str) -> None:
+    assert not {code for code, severity in said(requirement) if severity != "info"}
+
+
+def test_torchvision_beside_torch_says_what_it_says_alone(wheel: Wheel) -> None:
+    given = [wheel("torchvision==0.29.2"), wheel("torch==2.15.0")]
+    (found,) = [f for f in audit(given).findings if f.code == "GF102"]
+    assert found.wheel == given[0].name
+    assert any(line.endswith("loaded by torchvision/image_stable.so") for line in found.subject)
+    assert any("the one of nvidia-cuda-runtime, loaded by " in line for line in found.subject)
 
 
 @pytest.mark.parametrize(

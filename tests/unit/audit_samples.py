@@ -41,6 +41,7 @@ def elf(
     machine: int = 62,
     dynamic: Sequence[tuple[int, int]] = (),
     undefined: Sequence[str] = (),
+    defined: Sequence[str] = (),
     segment: tuple[int, bytes] = (RELRO, b""),
 ) -> bytes:
     """A 64-bit little-endian shared object: headers, version needs, dynamic section, sections; no code.
@@ -55,7 +56,8 @@ def elf(
     dynamic += [(DT["rpath"], table.add(rpath))] if rpath is not None else []
     dynamic += [(DT["runpath"], table.add(runpath))] if runpath is not None else []
     symbols = b"".join(struct.pack("<IBBHQQ", table.add(name), 16, 0, 0, 0, 0) for name in undefined)
-    sections = {**(sections or {}), **({".dynsym": symbols} if undefined else {})}
+    symbols += b"".join(struct.pack("<IBBHQQ", table.add(name), 16, 0, 1, 0, 0) for name in defined)
+    sections = {**(sections or {}), **({".dynsym": symbols} if symbols else {})}
     needs = _version_needs(versions or {}, table)
     base = 64 + 56 * 4
     parts = {"needs": needs, "interp": interpreter.encode() + b"\0" + segment[1], "strings": table.data}
@@ -117,14 +119,15 @@ def _sections(offset: int, sections: Mapping[str, bytes]) -> tuple[bytes, int, i
     return data + headers, offset + len(data), len(sections) + 2
 
 
-def image(arch: str, *, size: int = 256, compressed: int = 0) -> bytes:
-    """A fatbin entry: "sm_90a" is a cubin, "compute_80:8.7" is PTX of that ISA."""
+def image(arch: str, *, size: int = 256, compressed: int = 0, content: bytes = b"") -> bytes:
+    """A fatbin entry: "sm_90a" is a cubin, "compute_80:8.7" is PTX of that ISA; of nothing but zeros by default."""
     target, _, isa = arch.partition(":")
     kind, number = target.split("_")
     flags = {"a": 0x100000, "f": 0x200000}.get(number[-1], 0) | (0x2000 if compressed else 0)
     major, minor = (int(n) for n in (isa or "1.8").split("."))
+    size = max(size, len(content))
     stored = compressed or size
-    payload = bytes(stored + -stored % 8)
+    payload = content.ljust(stored + -stored % 8, b"\0")
     header = struct.pack(
         "<HHIQIIHHIIIQQQ", 2 if kind == "sm" else 1, 0x101, 64, len(payload), compressed, 0, minor, major,
         int(number.rstrip("af")), 0, 0, flags | 0x11, 0, size if compressed else 0,

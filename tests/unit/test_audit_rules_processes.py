@@ -155,6 +155,24 @@ CASES = {
         },
         {"demo/p.so": elf(needed=["libx.so", "libelse.so"], runpath="$ORIGIN/lib")},
     ),
+    "symbols that the program has to bring": Case(
+        "GF212", "warning", ("demo.libs/libnvomp.so wants __pgi_uacc_enter, which libacchost.so would give",),
+        {
+            "demo.libs/libnvomp.so": elf(soname="libnvomp.so", undefined=["__pgi_uacc_enter"]),
+            "demo.libs/libacchost.so": elf(soname="libacchost.so", defined=["__pgi_uacc_enter"]),
+        },
+        {
+            "demo.libs/libnvomp.so": elf(
+                soname="libnvomp.so", undefined=["__pgi_uacc_enter"], needed=["libacchost.so"], runpath="$ORIGIN"
+            )
+        },
+    ),
+    "symbols that nothing gives": Case(
+        "GF212", "warning",
+        ("demo/ext.so wants __pgi_a, __pgi_b, __pgi_c and 1 more, which nothing in the wheel defines",),
+        {"demo/ext.so": elf(undefined=[f"__pgi_{c}" for c in "abcd"], defined=["__pgi_own"])},
+        {"demo/ext.so": elf(undefined=["__pgi_a"], needed=["libnvc.so"])},
+    ),
     "out of the environment": Case(
         "GF303", "warning", ("demo/ext.so: RUNPATH $ORIGIN/../../../../../lib",),
         {"demo/ext.so": elf(runpath="$ORIGIN/../../../../../lib:$ORIGIN/../../../../lib")},

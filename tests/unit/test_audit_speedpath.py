@@ -10,8 +10,9 @@ from pathlib import Path
 import lz4.block
 import pytest
 import zstandard
-from audit_samples import elf, fatbin, wheel
+from audit_samples import elf, fatbin, image, wheel
 
+from gpuforge.audit import fatbin as reader
 from gpuforge.audit import search
 from gpuforge.audit.cubin import toolkit, unpacked
 from gpuforge.audit.fatbin import STATIC_CUDART, Scanner
@@ -180,3 +181,14 @@ def test_a_cubin_says_which_toolkit_wrote_it(image: bytes, expected: str) -> Non
         entry = Entry("cubin", "sm_90", "", len(image), len(packed), compression)  # type: ignore[arg-type]
         assert toolkit(unpacked(entry, packed)) == (expected if len(image) >= 64 else "")
         assert toolkit(unpacked(entry, packed[:5])) == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "hollow"),
+    [(_cubin(1, b"\0.text._Z1kPf\0"), False), (_cubin(1, b"\0.nv.constant3\0"), True), (b"no ELF", False)],
+)
+def test_a_cubin_without_code_makes_a_hollow_container(content: bytes, hollow: bool) -> None:
+    entries = image("sm_80", size=9000, content=content) + image("compute_80:8.4", size=60)
+    data = b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(entries)) + entries
+    (found,) = reader.scan(data)
+    assert found.hollow is hollow

@@ -1,0 +1,220 @@
+"""Wheels that are given together, or in parts: what one has loaded is there for the next, and what is not is said."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from audit_samples import elf, fatbin, wheel
+
+from gpuforge.audit import Report, audit
+from gpuforge.audit.model import Finding
+
+TAGS = "cp311-cp311-manylinux_2_17_x86_64"
+RUNTIME = "$ORIGIN/../../nvidia/cuda_runtime/lib"
+
+
+def said(report: Report, code: str) -> list[Finding]:
+    return [f for f in report.findings if f.code == code]
+
+
+def torch(folder: Path) -> Path:
+    files = {
+        "torch/_C.cpython-311-x86_64-linux-gnu.so": elf(
+            needed=["libtorch_python.so"], runpath="$ORIGIN/lib", strings=["PyInit__C"]
+        ),
+        "torch/lib/libtorch_python.so": elf(
+            soname="libtorch_python.so", needed=["libc10.so", "libgomp-0a1b2c3d.so.1"], runpath="$ORIGIN"
+        ),
+        "torch/lib/libc10.so": elf(soname="libc10.so", needed=["libcudart.so.12"], runpath=RUNTIME),
+        "torch/lib/libgomp-0a1b2c3d.so.1": elf(soname="libgomp.so.1"),
+    }
+    return wheel(folder, files, name=f"torch-2.4.1-{TAGS}.whl", requires=["nvidia-cuda-runtime-cu12"])
+
+
+def test_torch_is_imported_before_what_is_linked_with_it(tmp_path: Path) -> None:
+    files = {
+        "demo/ext.so": elf(
+            needed=["libcudart.0a1b2c3d.so.12", "libc10.so", "libgomp.so.1"], runpath="$ORIGIN/../demo.libs"
+        ),
+        "demo.libs/libcudart.0a1b2c3d.so.12": elf(soname="libcudart.so.12"),
+    }
+    own = wheel(tmp_path, files, requires=["torch==2.4.1"])
+    for report in (audit([own]), audit([own, torch(tmp_path)])):
+        mine = [f for f in report.findings if f.wheel == own.name]
+        assert {f.code for f in mine if f.severity != "info"} == {"GF102", "GF210"}
+        (found,) = said(report, "GF102")
+        assert found.subject[0].startswith("demo.libs/libcudart.0a1b2c3d.so.12, loaded by demo/ext.so")
+        assert found.subject[1].startswith("the one of nvidia-cuda-runtime-cu12, loaded by ")
+    assert "loaded by torch/lib/libc10.so" in found.subject[1]
+
+
+def test_an_old_torch_has_its_own_cudart_in_the_process(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf(needed=["libcudart.so.11.0", "libnvToolsExt.so.1", "libc10.so"])}
+    assert audit([wheel(tmp_path, files, requires=["torch==1.13.1"])]).worst() is None
+    newer = audit([wheel(tmp_path, files, requires=["torch==2.0.1"])])
+    assert newer.worst() is None  # there they are of packages that torch 2.0 requires
+    other = audit([wheel(tmp_path, files, requires=["torch==2.1.0"])])
+    assert {f.code for f in other.findings} == {"GF204"}
+
+
+@pytest.mark.parametrize("needed", ["libcuvs.so", "libcuvs_c.so"])
+def test_a_package_of_libraries_is_imported_first_also_when_it_is_given(tmp_path: Path, needed: str) -> None:
+    own = wheel(
+        tmp_path,
+        {"cuvs/ext.so": elf(needed=[needed])},
+        name=f"cuvs_cu13-1.0-{TAGS}.whl",
+        requires=["libcuvs-cu13"],
+    )
+    theirs = wheel(
+        tmp_path, {f"libcuvs/lib64/{needed}": elf(soname=needed)}, name=f"libcuvs_cu13-26.10-{TAGS}.whl"
+    )
+    assert audit([own]).worst() is audit([own, theirs]).worst() is None
+
+
+def test_parts_of_one_release_may_have_it(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf(needed=["libonnxruntime.so"], runpath="$ORIGIN")}
+    (found,) = said(audit([wheel(tmp_path, files, requires=["demo-core==1.0"])]), "GF201")
+    assert (found.severity, "demo-core" in found.message) == ("info", True)
+    (found,) = said(audit([wheel(tmp_path, files, requires=["demo-core==2.0"])]), "GF201")
+    assert found.severity == "warning"
+    core = wheel(tmp_path, {"core/a.so": elf()}, name=f"demo_core-1.0-{TAGS}.whl")
+    report = audit([wheel(tmp_path, files, requires=["demo-core==1.0"]), core])
+    assert [f.severity for f in said(report, "GF201")] == ["warning"]
+
+
+def test_cuquantum_is_nvidias_own(tmp_path: Path) -> None:
+    files = {
+        "demo/ext.so": elf(
+            needed=["libcustatevec.so.1", "libcudart.so.12"],
+            runpath="$ORIGIN/../cuquantum/lib:$ORIGIN/../nvidia/cuda_runtime/lib",
+        )
+    }
+    own = wheel(tmp_path, files, requires=["cuquantum-cu12", "nvidia-cuda-runtime-cu12"])
+    static = elf(soname="libcustatevec.so.1", sections={".rodata": b"cudaErrorCudartUnloading\0"})
+    theirs = wheel(
+        tmp_path, {"cuquantum/lib/libcustatevec.so.1": static}, name=f"custatevec_cu12-1.15.0-{TAGS}.whl"
+    )
+    assert audit([own]).worst() is None
+    assert said(audit([own, theirs]), "GF103") == []
+
+
+def test_what_a_module_has_loaded_is_there_for_what_is_opened_later(tmp_path: Path) -> None:
+    runpath = "$ORIGIN/../nvidia/cuda_runtime/lib"
+    plugin = {"demo/libplugin.so": elf(needed=["libcudart.so.12"])}
+    module = {"demo/ext.so": elf(needed=["libcudart.so.12"], runpath=runpath, strings=["PyInit_ext"])}
+    requires = ["nvidia-cuda-runtime-cu12"]
+    assert said(audit([wheel(tmp_path, plugin, requires=requires)]), "GF202")[0].severity == "error"
+    both = wheel(tmp_path, plugin | module, requires=requires)
+    assert said(audit([both]), "GF202")[0].severity == "warning"
+    program = {
+        "demo/libplugin.so": elf(needed=["libcudart.so.12"], interpreter="/lib64/ld-linux-x86-64.so.2")
+    }
+    assert said(audit([wheel(tmp_path, program | module, requires=requires)]), "GF202")[0].severity == "error"
+
+
+def test_the_same_library_under_two_names_in_two_wheels(tmp_path: Path) -> None:
+    whole = elf(soname="libfoo.so.1", sections={".data": b"the same"})
+    one = wheel(tmp_path, {"a/libfoo.so.1": whole}, name=f"a-1.0-{TAGS}.whl")
+    two = wheel(tmp_path, {"b.libs/libfoo-0a1b2c3d.so.1": whole}, name=f"b-1.0-{TAGS}.whl")
+    three = wheel(tmp_path, {"c/libfoo.so.1": whole}, name=f"c-1.0-{TAGS}.whl")
+    (found,) = said(audit([two, one, three]), "GF108")  # by NEEDED the linker takes the third for the first
+    assert (found.severity, found.wheel) == ("info", two.name)
+    assert found.subject == (f"b.libs/libfoo-0a1b2c3d.so.1 is a/libfoo.so.1 of {one.name}",)
+
+
+def _renamed(path: Path, info: str | None = None, text: tuple[str, str] = ("", "")) -> Path:
+    """Rewrite a wheel with another name for its .dist-info folder, and other words in METADATA."""
+    with zipfile.ZipFile(path) as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in held.items():
+            changed = data.replace(*(t.encode() for t in text)) if text[0] else data
+            archive.writestr(name.replace("demo-1.0.dist-info", info or "demo-1.0.dist-info"), changed)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("info", "text", "problems"),
+    [
+        ("other-1.0.dist-info", ("", ""), ["the .dist-info folder is of 'other', the file name of 'demo'"]),
+        ("demo-1.1.dist-info", ("", ""), ["the .dist-info folder is of version 1.1, the file name of 1.0"]),
+        (None, ("Name: demo", "Name: other"), ["METADATA is of 'other', the file name of 'demo'"]),
+        (None, ("Version: 1.0\nReq", "Version: 2.0\nReq"), ["METADATA is of version 2.0, the file name of 1.0"]),
+        (None, ("Name: demo\n", ""), ["METADATA gives no name"]),
+        (None, ("Name: demo", "Name: DEMO"), []),
+        (None, ("Version: 1.0\nReq", "Version: 1.0.0\nReq"), []),
+        ("Demo-1.dist-info", ("", ""), []),
+    ],
+)  # fmt: skip
+def test_metadata_and_file_name_are_of_one_release(
+    tmp_path: Path, info: str | None, text: tuple[str, str], problems: list[str]
+) -> None:
+    path = _renamed(wheel(tmp_path, {"demo/ext.so": elf()}, requires=["numpy"]), info, text)
+    found = said(audit([path]), "GF704")
+    assert [line for f in found for line in f.subject] == problems
+
+
+def test_a_tag_that_is_none_is_no_traceback(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {"demo/ext.so": elf()}, tags=["py3-none-any", "10-none-any", "cp311"])
+    (found,) = said(audit([path]), "GF502")
+    assert "10-none-any: in WHEEL only" in found.subject
+
+
+def test_a_folder_of_binaries_is_one_unit(tmp_path: Path) -> None:
+    folder = tmp_path / "lib"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "ext.so").write_bytes(
+        elf(needed=["liba.so", "libb.so", "libcudart.so.12", "libelse.so"], runpath="$ORIGIN/sub")
+    )
+    (folder / "sub" / "liba.so").write_bytes(elf(soname="liba.so", sections={".nv_fatbin": fatbin("sm_90")}))
+    (folder / "libb.so").write_bytes(elf(soname="libb.so", rpath="/build"))
+    (folder / "notes.txt").write_text("beside them")
+    report = audit([folder])
+    (held,) = report.wheels
+    assert (held.facts.name, held.facts.form, len(held.facts.objects)) == ("lib", "folder", 3)
+    found = {(f.code, f.severity): f.subject for f in report.findings if f.severity != "info"}
+    assert found.pop(("GF202", "warning")) == ("libb.so at libb.so, NEEDED by ext.so",)
+    assert found.keys() == {("GF302", "warning"), ("GF403", "warning")}
+
+
+PATHS = b"import ctypes, os\nctypes.CDLL(os.path.join(root, 'libx.so'))\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [
+        (b"import ctypes\nctypes.CDLL('libx.so')\n", "error"),  # the linker looks there, too
+        (b"import ctypes\nctypes.CDLL(None).getpid()\n", "error"),
+        (b"import ctypes.util as u, os.path\nctypes.CDLL(u.find_library('c'))\n", "error"),
+        (PATHS, "info"),
+    ],
+)
+def test_python_code_that_loads_nothing_helps_nobody(tmp_path: Path, text: bytes, severity: str) -> None:
+    files = {
+        "demo/lib/libx.so": elf(soname="libx.so"),
+        "demo/ext.so": elf(needed=["libx.so", "libelse.so"]),
+        "demo/a.py": text,
+    }
+    found = [f for f in audit([wheel(tmp_path, files)]).findings if f.code in ("GF202", "GF205")]
+    assert [f.severity for f in found] == [severity]
+
+
+def test_who_lists_a_folder_loads_all_of_a_package(tmp_path: Path) -> None:
+    text = b"for path in glob.glob(folder + '/nvidia/' + 'cublas' + '/lib/*'):\n    ctypes.CDLL(path)\n"
+    files = {"demo/libx.so": elf(needed=["libcublas.so.12", "libcublasLt.so.12"]), "demo/a.py": text}
+    (found,) = [f for f in audit([wheel(tmp_path, files)]).findings if f.code in ("GF201", "GF205")]
+    assert (found.code, len(found.subject)) == ("GF205", 2)
+
+
+def test_cubins_beside_each_other_are_chosen_by_name(tmp_path: Path) -> None:
+    cubin = bytearray(64)
+    cubin[:9] = b"\x7fELF\x02\x01\x01\x41\x08"
+    cubin[16:20] = (2).to_bytes(2, "little") + (190).to_bytes(2, "little")
+    cubin[48:52] = (0x06005A02).to_bytes(4, "little")
+    report = audit([wheel(tmp_path, {"demo/k_sm90.cubin": bytes(cubin)})])
+    assert {e.arch for d in report.wheels[0].facts.device for c in d.containers for e in c.entries} == {
+        "sm_90"
+    }
+    assert said(report, "GF403") == []
