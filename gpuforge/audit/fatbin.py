@@ -135,7 +135,8 @@ class Scanner:
     def _container(self, offset: int) -> _Request:
         """Walk one container: a coroutine that asks for (offset, count) and is sent those bytes.
 
-        One run of `fatbinary` wrote it, so what its smallest cubin says of the toolkit goes for all of them.
+        One run of `fatbinary` wrote it, so what its smallest cubin says of the toolkit goes for all of them. If that
+        one has no code, the largest is asked, too: sources may have kernels for some architectures alone.
         """
         header = yield offset, 16
         (payload,) = struct.unpack_from("<Q", header, 8)
@@ -148,6 +149,7 @@ class Scanner:
         damaged = True
         smallest, image = cubin.LONGEST + 1, b""
         maker: Entry | None = None
+        largest: tuple[Entry, bytes] | None = None
         try:
             while position + _ENTRY.size <= end:
                 header = yield position, _ENTRY.size
@@ -155,9 +157,15 @@ class Scanner:
                 if position + step > end:
                     break
                 (skip,) = struct.unpack_from("<I", header, 4)
-                if found.kind == "cubin" and found.stored < smallest and skip + found.stored <= step:
-                    smallest, maker = found.stored, found
-                    image = yield position + skip, found.stored
+                small, large = found.stored < smallest, largest is None or found.stored > largest[0].stored
+                if found.kind == "cubin" and (small or large) and skip + found.stored <= step:
+                    stored = b""
+                    if found.stored <= cubin.LONGEST:
+                        stored = yield position + skip, found.stored
+                    if small:
+                        smallest, maker, image = found.stored, found, stored
+                    if large:
+                        largest = found, stored
                 entries.append(found)
                 position += step
             else:
@@ -172,7 +180,9 @@ class Scanner:
                     self._budget -= maker.size
                     unpacked = cubin.unpacked(maker, image)
                     version = cubin.toolkit(unpacked)
-                    hollow = unpacked[:4] == b"\x7fELF" and not cubin.has_code(unpacked)
+                    hollow = cubin.is_hollow(unpacked)
+                    if hollow and largest and largest[0] is not maker:
+                        hollow = cubin.is_hollow(cubin.unpacked(*largest))
                     entries = [_made_by(version, e) for e in entries] if version else entries
                 self.containers.append(Container(offset, 16 + payload, tuple(entries), "", damaged, hollow))
         if entries:

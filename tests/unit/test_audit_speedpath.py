@@ -183,12 +183,16 @@ def test_a_cubin_says_which_toolkit_wrote_it(image: bytes, expected: str) -> Non
         assert toolkit(unpacked(entry, packed[:5])) == ""
 
 
+CODE, DATA = _cubin(1, b"\0.text._Z1kPf\0"), _cubin(1, b"\0.nv.constant3\0")
+
+
 @pytest.mark.parametrize(
-    ("content", "hollow"),
-    [(_cubin(1, b"\0.text._Z1kPf\0"), False), (_cubin(1, b"\0.nv.constant3\0"), True), (b"no ELF", False)],
+    ("contents", "hollow"),
+    [((CODE,), False), ((DATA,), True), ((DATA, DATA), True), ((DATA, CODE), False), ((b"no ELF",), False)],
 )
-def test_a_cubin_without_code_makes_a_hollow_container(content: bytes, hollow: bool) -> None:
-    entries = image("sm_80", size=9000, content=content) + image("compute_80:8.4", size=60)
+def test_cubins_without_code_make_a_hollow_container(contents: tuple[bytes, ...], hollow: bool) -> None:
+    cubins = (image("sm_80", size=9000 + 100 * n, content=content) for n, content in enumerate(contents))
+    entries = b"".join(cubins) + image("compute_80:8.4", size=60)
     data = b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(entries)) + entries
     (found,) = reader.scan(data)
     assert found.hollow is hollow
