@@ -59,6 +59,49 @@ def _made_by(toolkit: str, e: Entry) -> Entry:
     return Entry(e.kind, e.arch, e.isa, e.size, e.stored, e.compression, toolkit)
 
 
+class _Samples:
+    """The smallest and the largest cubin of a container, as they are stored."""
+
+    def __init__(self) -> None:
+        self._smallest: tuple[Entry, bytes] | None = None
+        self._largest: tuple[Entry, bytes] | None = None
+
+    def wants(self, found: Entry) -> bool:
+        """Say whether an entry is one of the two as yet."""
+        if found.kind != "cubin":
+            return False
+        smallest, largest = self._smallest, self._largest
+        return (
+            smallest is None or largest is None or not smallest[0].stored <= found.stored <= largest[0].stored
+        )
+
+    @staticmethod
+    def bytes_of(found: Entry) -> int:
+        """Return how many of its bytes are worth keeping: one too large to be unpacked has code in any case."""
+        return found.stored if found.stored <= cubin.LONGEST else 0
+
+    def add(self, found: Entry, stored: bytes) -> None:
+        """Take an entry that is wanted, and its bytes."""
+        if self._smallest is None or found.stored < self._smallest[0].stored:
+            self._smallest = found, stored
+        if self._largest is None or found.stored > self._largest[0].stored:
+            self._largest = found, stored
+
+    def judge(self, scanner: Scanner) -> tuple[str, bool]:
+        """Return the toolkit that wrote them, and whether none of them has code, as far as the budget goes."""
+        if (
+            not (self._smallest and self._largest and self._smallest[1])
+            or scanner.budget < self._smallest[0].size
+        ):
+            return "", False
+        scanner.budget -= self._smallest[0].size
+        image = cubin.unpacked(*self._smallest)
+        hollow = cubin.is_hollow(image)
+        if hollow and self._largest is not self._smallest:  # kernels may be for some architectures alone
+            hollow = cubin.is_hollow(cubin.unpacked(*self._largest))
+        return cubin.toolkit(image), hollow
+
+
 _Request = Generator[tuple[int, int], bytes, None]
 
 
@@ -72,7 +115,7 @@ class Scanner:
         self.containers: list[Container] = []
         self.static_cudart = False
         self._size = size
-        self._budget = cubin.BUDGET
+        self.budget = cubin.BUDGET
         self._walk: _Request | None = None
         self._want = (0, 0)
         self._rest = b""  # bytes of the last chunk that the next search or request begins in
@@ -135,8 +178,7 @@ class Scanner:
     def _container(self, offset: int) -> _Request:
         """Walk one container: a coroutine that asks for (offset, count) and is sent those bytes.
 
-        One run of `fatbinary` wrote it, so what its smallest cubin says of the toolkit goes for all of them. If that
-        one has no code, the largest is asked, too: sources may have kernels for some architectures alone.
+        One run of `fatbinary` wrote it, so what its smallest cubin says of the toolkit goes for all of them.
         """
         header = yield offset, 16
         (payload,) = struct.unpack_from("<Q", header, 8)
@@ -145,11 +187,9 @@ class Scanner:
         if payload < _ENTRY.size or end > self._size:
             return
         entries: list[Entry] = []
+        samples = _Samples()
         position = offset + 16
         damaged = True
-        smallest, image = cubin.LONGEST + 1, b""
-        maker: Entry | None = None
-        largest: tuple[Entry, bytes] | None = None
         try:
             while position + _ENTRY.size <= end:
                 header = yield position, _ENTRY.size
@@ -157,15 +197,8 @@ class Scanner:
                 if position + step > end:
                     break
                 (skip,) = struct.unpack_from("<I", header, 4)
-                small, large = found.stored < smallest, largest is None or found.stored > largest[0].stored
-                if found.kind == "cubin" and (small or large) and skip + found.stored <= step:
-                    stored = b""
-                    if found.stored <= cubin.LONGEST:
-                        stored = yield position + skip, found.stored
-                    if small:
-                        smallest, maker, image = found.stored, found, stored
-                    if large:
-                        largest = found, stored
+                if skip + found.stored <= step and samples.wants(found):
+                    samples.add(found, (yield position + skip, samples.bytes_of(found)))
                 entries.append(found)
                 position += step
             else:
@@ -175,15 +208,8 @@ class Scanner:
                 return
         finally:
             if entries:
-                hollow = False
-                if maker and self._budget >= maker.size:
-                    self._budget -= maker.size
-                    unpacked = cubin.unpacked(maker, image)
-                    version = cubin.toolkit(unpacked)
-                    hollow = cubin.is_hollow(unpacked)
-                    if hollow and largest and largest[0] is not maker:
-                        hollow = cubin.is_hollow(cubin.unpacked(*largest))
-                    entries = [_made_by(version, e) for e in entries] if version else entries
+                version, hollow = samples.judge(self)
+                entries = [_made_by(version, e) for e in entries] if version else entries
                 self.containers.append(Container(offset, 16 + payload, tuple(entries), "", damaged, hollow))
         if entries:
             self._resume = end
