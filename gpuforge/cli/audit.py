@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -177,16 +179,30 @@ def _print(
 
 
 def _print_text(report: Report, *, show_tree: bool, show_gpus: bool) -> None:
-    from rich.console import Console
-
     from gpuforge.audit.report import text
 
-    console = Console(highlight=False)
-    if console.is_terminal:
-        text.show(report, console, show_tree=show_tree, show_gpus=show_gpus)
-    else:
-        shown = text.render(report, width=console.width, show_tree=show_tree, show_gpus=show_gpus)
-        click.echo(shown, nl=False)
+    color = _in_color()
+    shown = text.render(report, width=_width(), color=color, show_tree=show_tree, show_gpus=show_gpus)
+    click.echo(shown, nl=False, color=color)
+
+
+def _in_color() -> bool:
+    """Say whether to write in colour: to a terminal, or where a CI system asks for it (force-color.org)."""
+    if os.environ.get("NO_COLOR"):  # no-color.org
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (
+        sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
+    )
+
+
+def _width() -> int:
+    """Return the columns of the terminal, also when its output is piped on; 80 without one."""
+    if (columns := os.environ.get("COLUMNS", "")).isdigit() and int(columns):
+        return int(columns)
+    for descriptor in range(3):
+        with contextlib.suppress(OSError):
+            return os.get_terminal_size(descriptor).columns or 80
+    return 80
 
 
 def _load(manifest: Path) -> ManifestFile:
