@@ -9,7 +9,7 @@ import contextlib
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuforge.audit.model import ElfObject, MalformedError, Section, VersionNeed
 from gpuforge.audit.search import find
@@ -34,8 +34,7 @@ _SMALL = 4 << 20  # bytes of a segment that is kept whole
 _LONGEST_DYNAMIC = 1 << 20  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
+class _Segment(NamedTuple):
     type: int
     flags: int
     offset: int
@@ -43,8 +42,7 @@ class _Segment:
     size: int  # bytes in the file
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
+class _Header(NamedTuple):
     bits: int
     order: str  # struct's byte order: "<" or ">"
     type: int

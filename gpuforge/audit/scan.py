@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gpuforge.audit import elf, fatbin, ptx
 from gpuforge.audit.inflate import Archive, Member
@@ -20,8 +20,7 @@ _NAMES = b"\0.shstrtab\0"
 _AROUND = 1 << 14  # bytes kept on each side of it
 
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
+class Scanned(NamedTuple):
     """What one member turned out to be; `problem` says why it could not be read as what it seems."""
 
     file: str
@@ -162,7 +161,7 @@ def _with_device_code(found: ElfObject, head: bytes, scanner: fatbin.Scanner) ->
         markers |= {"static-cudart"}
     if found.machine == elf.EM_CUDA:
         containers += (fatbin.standalone_cubin(head, found.size),)
-    found = replace(found, containers=containers, markers=markers)
+    found = found._replace(containers=containers, markers=markers)
     return Scanned(found.file, found, containers)
 
 

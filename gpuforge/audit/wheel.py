@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.tags import parse_tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -134,8 +133,7 @@ def _file_name(name: str) -> tuple[str, str, tuple[str, ...]]:
     return project, str(version), tuple(sorted(map(str, tags)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Metadata:
+class _Metadata(NamedTuple):
     """What the `.dist-info` folder says."""
 
     tags: tuple[str, ...]

@@ -114,7 +114,7 @@ def command(
 
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 something could not be read.
     """
-    from gpuforge.audit import audit, baseline
+    from gpuforge.audit import audit
 
     if cuda and not manifest:
         raise click.UsageError("--cuda names a table of the manifest: give --manifest too")
@@ -123,7 +123,7 @@ def command(
     if expect and manifest:
         raise click.UsageError("--expect is for wheels without a manifest: the manifest says what to expect")
     accepted = [_ignored(option) for option in ignore]
-    base = baseline.read(known) if known else None
+    base = _base(known) if known else None
     source = _load(manifest) if manifest else None
     report = audit(
         wheels,
@@ -205,6 +205,12 @@ def _width() -> int:
     return 80
 
 
+def _base(known: Path) -> Baseline:
+    from gpuforge.audit import baseline
+
+    return baseline.read(known)
+
+
 def _load(manifest: Path) -> ManifestFile:
     from gpuforge.manifest.load import load
 
@@ -243,8 +249,6 @@ def _ignored(option: str) -> Ignore:
 
 def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -> list[str]:
     """Say which acceptances met nothing; nothing can be said when not everything was read."""
-    from gpuforge.audit import baseline
-
     if report.problems:
         return []
     ignored = [i for held in report.wheels for i in held.ignored]
@@ -254,6 +258,8 @@ def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -
         if not any(one.covers(i.finding) for i in ignored)
     ]
     if base:
+        from gpuforge.audit import baseline
+
         projects = {baseline.project_of(held.facts.name) for held in report.wheels}
         found += [
             f"in the baseline, and not found: {k}"
