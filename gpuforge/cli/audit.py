@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from gpuforge.manifest.load import ManifestFile
 
 _IGNORE = re.compile(r"(GF\d{3})(?::([^=]+))?=(.+)", re.DOTALL)
+_SWITCH = (
+    0.0002  # seconds: reading threads want the interpreter briefly, between one piece of a file and the next
+)
 _FAILING: dict[str, tuple[str, ...]] = {"error": ("error",), "warning": ("error", "warning")}
 
 
@@ -125,6 +128,7 @@ def command(
     accepted = [_ignored(option) for option in ignore]
     base = _base(known) if known else None
     source = _load(manifest) if manifest else None
+    sys.setswitchinterval(_SWITCH)
     report = audit(
         wheels,
         manifest=source,
