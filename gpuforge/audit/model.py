@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpuforge.errors import ActionError
 
@@ -17,8 +17,7 @@ class MalformedError(ActionError):
     """Bytes that are not what their header says: the only error that the audit's readers raise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One image in a fatbin container."""
 
     kind: str  # "cubin", "ptx", "lto-ir"; "kind-N" for one that is not known
@@ -30,8 +29,7 @@ class Entry:
     toolkit: str = ""  # the CUDA version that wrote it, "13.0"; "" where finding out is not cheap
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(NamedTuple):
     """One fatbin container, wherever it lies in a file."""
 
     offset: int
@@ -51,16 +49,14 @@ class Container:
         return frozenset(e.arch for e in self.entries if e.kind == "ptx")
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCode:
+class DeviceCode(NamedTuple):
     """The GPU code of one file."""
 
     file: str
     containers: tuple[Container, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """An ELF section."""
 
     name: str
@@ -68,16 +64,14 @@ class Section:
     size: int  # bytes in the file; 0 for what has none (.bss)
 
 
-@dataclass(frozen=True, slots=True)
-class VersionNeed:
+class VersionNeed(NamedTuple):
     """The symbol versions that an object wants from one library (`.gnu.version_r`)."""
 
     library: str
     versions: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ElfObject:
+class ElfObject(NamedTuple):
     """What one ELF file says of itself; `file` is its name in `wheel` (the wheel's file name)."""
 
     wheel: str
@@ -147,8 +141,7 @@ class SourceSet:
     )  # file -> what it includes by absolute path
 
 
-@dataclass(frozen=True, slots=True)
-class Preload:
+class Preload(NamedTuple):
     """A Python file of the wheel that loads shared libraries by itself."""
 
     file: str
@@ -157,8 +150,7 @@ class Preload:
     names: frozenset[str]  # the libraries and words it speaks of, without "lib" and ".so"
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(NamedTuple):
     """A toolchain that a build file of the wheel asks its users for."""
 
     file: str
@@ -222,16 +214,14 @@ class Finding:
         return self.files[0] if self.files else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(NamedTuple):
     """A finding that was accepted, and why."""
 
     finding: Finding
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(NamedTuple):
     """Something that was looked at and holds."""
 
     topic: str
