@@ -19,14 +19,15 @@ MAY_IMPORT = {
     "toolkits": {"toolchains"},
     "plan": {"manifest", "toolchains", "toolkits"},
     "execute": {"plan"},
+    "containers": {"toolkits"},
     "package": {"toolkits"},
     "audit": {"manifest", "toolkits"},
     "runtime": set(),
     "steps": {"manifest", "toolchains", "toolkits", "plan", "package", "audit"},
-    "cli": {"manifest", "toolchains", "toolkits", "plan", "execute", "package", "audit"},
+    "cli": {"manifest", "toolchains", "toolkits", "plan", "execute", "containers", "package", "audit"},
 }
 HEAVY = {
-    "docker": {"execute"},
+    "docker": {"containers"},
     "distributed": {"execute"},
     "rich": {"cli", "audit/report"},
     "click": {"cli"},
