@@ -16,7 +16,6 @@ from gpuforge.containers.catalog import Image
 from gpuforge.containers.log import Log
 from gpuforge.containers.port import Images
 from gpuforge.containers.stages import Release, Stage
-from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 
 Say = Callable[[str], object]
@@ -151,6 +150,7 @@ def _told(image: Image, log: Log, say: Say) -> Iterator[None]:
             if not hint and re.search(sign, seen):
                 kind, hint = known, advice
                 break
-        raise kind(Diagnostic(f"{image.name} was not made: {cause.message}", cause.place, f"{hint}; log: {log.path}" if hint else f"log: {log.path}")) from None  # fmt: skip
+        known_as = f"{image.name} was not made: {cause.message}"
+        raise kind.of(known_as, hint="; ".join(filter(None, [hint, f"log: {log.path}"]))) from None
     except OSError as error:
         raise ActionError.of(f"{image.name} was not made: {error}", hint=f"log: {log.path}") from error

@@ -42,7 +42,10 @@ def fill(stage: Stage, folder: Path, log: Log) -> None:
         _apt(stage, folder / "apt")
     if stage.toolkit:
         log.step(f"fetch CUDA {stage.toolkit}")
-        pins, parts = debian.pins(stage.toolkit, (), stage.machine), debian.parts(stage.toolkit, stage.machine)
+        pins, parts = (
+            debian.pins(stage.toolkit, (), stage.machine),
+            debian.parts(stage.toolkit, stage.machine),
+        )
         provision_debian(parts, pins, folder / "toolkit", say=log.write, machine=stage.machine)
 
 

@@ -16,13 +16,16 @@ from gpuforge.toolkits.download import GoneError, download
 
 MIRROR = "http://deb.debian.org/debian"  # apt checks signatures; a fresh root has no certificates for https
 # Where the packages put it: debian-archive-keyring (Debian, Ubuntu), debian-keyring (Fedora).
-KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp")
+KEYRINGS = (
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+)
+PLACES = ("/usr/sbin", "/sbin")  # where debootstrap is, whatever PATH says
 # What the archive holds that no image needs; see also definitions' lean.cfg, which keeps later packages lean.
 _LEFT_OUT = (
     "./var/cache/apt/archives/*.deb", "./var/cache/apt/*.bin", "./var/lib/apt/lists/*_*", "./var/log/*",
-    "./usr/share/man/*", "./usr/share/info/*", "./usr/share/locale/*", "./usr/share/doc/*/[!c]*", "./usr/share/doc/*/c[!o]*",
-    "./dev/*", "./proc/*",
-    "./sys/*",
+    "./usr/share/man/*", "./usr/share/info/*", "./usr/share/locale/*", "./usr/share/doc/*/[!c]*",
+    "./usr/share/doc/*/c[!o]*", "./dev/*", "./proc/*", "./sys/*",
 )  # fmt: skip
 
 
@@ -44,11 +47,12 @@ def base(release: Release, images: Images, scratch: Path, log: Log) -> str:
     program, keyring = _needs(release.suite)
     log.step(f"debootstrap {release.suite} from {mirror()}")
     root = scratch / "root"
-    _run(_alone([program, "--variant=minbase", f"--keyring={keyring}", "--force-check-gpg", release.suite, str(root), mirror()]), log)  # fmt: skip
+    checked = [f"--keyring={keyring}", "--force-check-gpg"]
+    _run(_alone([program, "--variant=minbase", *checked, release.suite, str(root), mirror()]), log)
     log.step(f"import it as {reference}")
     archive = scratch / "root.tar"
-    leave = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
-    _run(["tar", "--create", f"--file={archive}", f"--directory={root}", "--numeric-owner", "--sort=name", *leave, "."], log)  # fmt: skip
+    neutral = ["--numeric-owner", "--sort=name", *(f"--exclude={pattern}" for pattern in _LEFT_OUT)]
+    _run(["tar", "--create", f"--file={archive}", f"--directory={root}", *neutral, "."], log)
     with archive.open("rb") as stream:
         images.load(stream, reference, {RELEASE_LABEL: found})
     return reference
@@ -76,10 +80,11 @@ def _needs(suite: str) -> tuple[str, str]:
             hint=f"run it once as root (sudo $(command -v gpuforge) images build {suite}); builds in it need no root. "
             "Or give [wheel] image an image of a registry, such as manylinux_2_28",
         )
-    program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    places = os.pathsep.join((os.environ.get("PATH", ""), *PLACES))
+    program = shutil.which("debootstrap", path=places)
     if program is None or shutil.which("unshare") is None:
         raise MissingError.of(
-            f"{image} needs debootstrap{'' if program is None else ' and util-linux'}, which this machine does not have",
+            f"{image} needs {'util-linux' if program else 'debootstrap'}, which this machine does not have",
             hint="Debian and Ubuntu: apt-get install debootstrap debian-archive-keyring; "
             "Fedora: dnf install debootstrap debian-keyring",
         )
@@ -93,7 +98,7 @@ def _needs(suite: str) -> tuple[str, str]:
 
 
 def _alone(argv: list[str]) -> list[str]:
-    """Return a command that runs in a mount and process namespace of its own: what it mounts and starts ends with it."""
+    """Return a command in namespaces of its own: whatever it mounts and starts ends with it."""
     return ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--", *argv]
 
 

@@ -39,7 +39,9 @@ class DockerImages:
         """Make an image of a root file system's tar, as one layer; raises ActionError when it cannot."""
         repository, _, tag = reference.rpartition(":")
         changes = [f'LABEL {name}="{value}"' for name, value in labels.items()]
-        pieces = iter(lambda: archive.read(1 << 20), b"")  # of a file, the SDK would send a length and chunks at once
+        pieces = iter(
+            lambda: archive.read(1 << 20), b""
+        )  # of a file, the SDK would send a length and chunks at once
         with _answers():
             said = self._client.api.import_image_from_stream(
                 pieces, repository=repository, tag=tag, changes=[*changes, 'CMD ["/bin/bash"]']
@@ -51,6 +53,7 @@ class DockerImages:
         self, context: BinaryIO, reference: str, arguments: Mapping[str, str], network: str | None
     ) -> Iterator[str]:
         """Build the Dockerfile of a context's tar and yield what it says; raises ActionError when it fails."""
+        self._clear(reference)  # what a gpuforge that was killed has left
         proxies = {n: v for name in _PROXIES for n in (name, name.lower()) if (v := os.environ.get(n))}
         try:
             with _answers():
@@ -93,7 +96,7 @@ class DockerImages:
 
     def _clear(self, reference: str) -> None:
         """Remove the containers and the nameless images of a build; a cancelled one goes on for a moment."""
-        ours = {"label": f"{IMAGE_LABEL}={reference}"}
+        ours: dict[str, str | list[str] | bool] = {"label": f"{IMAGE_LABEL}={reference}"}
         until = time.monotonic() + _CLEAR_S
         while time.monotonic() < until:
             containers = self._client.containers.list(all=True, filters=ours, ignore_removed=True)
@@ -128,8 +131,11 @@ def _answers() -> Iterator[None]:
     try:
         yield
     except requests.HTTPError as error:  # the SDK's own errors are of this kind
-        raise ActionError.of(f"the container engine refused: {getattr(error, 'explanation', '') or error}") from None
+        raise ActionError.of(
+            f"the container engine refused: {getattr(error, 'explanation', '') or error}"
+        ) from None
     except requests.RequestException as error:
         raise MissingError.of(
-            f"the container engine went away: {error}", hint="see its log (journalctl -u docker), then try again"
+            f"the container engine went away: {error}",
+            hint="see its log (journalctl -u docker), then try again",
         ) from None

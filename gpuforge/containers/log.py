@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")  # Docker writes what goes to standard error in red
 TAIL = 12  # lines that are shown of a failure
 
 
@@ -37,7 +39,7 @@ class Log:
 
     def write(self, line: str) -> None:
         """Add a line."""
-        line = line.rstrip()
+        line = _COLOUR.sub("", line).rstrip()
         if line:
             self.tail.append(line)
             self._put(line)
