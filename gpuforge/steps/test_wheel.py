@@ -22,7 +22,7 @@ from gpuforge.steps import entry, wheelhouse
 from gpuforge.steps.environment import create
 
 _KEPT = 256 * 1024  # bytes of a command's output, from its end, that are looked at
-_GRACE = 5.0  # seconds
+_GRACE = 2.0  # seconds
 _COUNT = re.compile(r"\b(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)\b")
 _NO_TESTS = 5  # https://docs.pytest.org/en/stable/reference/exit-codes.html
 
@@ -147,7 +147,7 @@ def _failed(shown: str, ran: Ran, summary: str, shadowed: str) -> ActionError:
     hint = "the log has all of its output"
     line = telling(ran.lines)
     if summary:
-        worst = [text for text in ran.lines if text.startswith(("FAILED ", "ERROR "))][:1]
+        worst = [text for text in ran.lines if text.startswith(("FAILED ", "ERROR ", "ERROR:"))][:1]
         if worst and " - " not in worst[0]:
             worst += [text[1:].strip() for text in ran.lines if text.startswith("E  ")][:1]
         line = ": ".join([summary, *worst])
@@ -185,11 +185,12 @@ def run(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> Ran:
 def _pass_on(process: subprocess.Popen[bytes], kept: bytearray) -> None:
     stream = process.stdout
     assert stream is not None  # noqa: S101  it is a pipe
-    while chunk := os.read(stream.fileno(), 65536):
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
-        kept += chunk
-        del kept[:-_KEPT]
+    with stream:
+        while chunk := os.read(stream.fileno(), 65536):
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+            kept += chunk
+            del kept[:-_KEPT]
 
 
 def telling(lines: Sequence[str]) -> str:
