@@ -109,7 +109,7 @@ def test_a_failing_test_fails_only_its_cell(project: Project) -> None:
     assert {test["cell"]: test["state"] for test in result["tests"]} == {suffix: "failed", local: "passed"}
     (failed,) = (action for action in result["actions"] if action["state"] == "failed")
     assert failed["id"] == f"{suffix}/test"
-    assert Path(failed["log"]).read_text().count("Traceback") == 1
+    assert "PackageNotFoundError" in Path(failed["log"]).read_text()
     assert [wheel["cell"] for wheel in result["wheels"]] == [local]
     assert project.wheels == ["devices-0.1.0+cu13"]
 
