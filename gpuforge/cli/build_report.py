@@ -213,7 +213,7 @@ def _show_wheel(console: Console, wheel: Wheel, images: Sequence[str]) -> None:
     lines.add_column()
     for line in wheel.report.get("proved", []):
         lines.add_row(Text("  ✓", style="green"), Text(line))
-    for line in tested(wheel.test) if wheel.test else ():
+    for line in words_of_test(wheel.test) if wheel.test else ():
         lines.add_row(Text("  ✓", style="green"), Text(line))
     for finding in wheel.report["findings"]:
         said = f"{finding['severity']} {finding['code']}: {finding['message']}"
@@ -228,7 +228,7 @@ def _show_wheel(console: Console, wheel: Wheel, images: Sequence[str]) -> None:
             console.print(mark, text)
 
 
-def tested(test: Mapping[str, Any]) -> Iterator[str]:
+def words_of_test(test: Mapping[str, Any]) -> Iterator[str]:
     """Yield in words what a test says of itself."""
     packages = len(test["packages"]) - 1
     beside = f" with {count(packages, 'package')} that it declares" if packages else ""

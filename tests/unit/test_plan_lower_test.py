@@ -13,7 +13,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import Action
 from gpuforge.plan.cell import select
 from gpuforge.plan.lower import Plan, lower
-from gpuforge.plan.machine import Machine
+from gpuforge.plan.site import Machine
 
 Recipe = Callable[..., ManifestFile]
 CELL = "cp311-cu13.0-x86_64"
@@ -128,7 +128,8 @@ def test_a_wheel_for_the_machines_cuda_finds_the_toolkits(recipe: Recipe, machin
 
 def test_one_wheel_for_every_python_is_tested_on_the_one_at_hand(recipe: Recipe, machine: Machine) -> None:
     file = recipe(('python = ["3.11", "3.13"]', 'abi = "none"'), add=TEST)
-    machine = replace(machine, interpreters={"3": machine.interpreters["3.13"]})
+    (here,) = machine.locations
+    machine = Machine((replace(here, interpreters={"3": here.interpreters["3.13"]}),))
     plan = plan_of(file, machine, cuda=["13"])
     assert (
         action(plan, "py3-cu13.0-x86_64/test").title == "test the wheel of py3-cu13.0-x86_64 on Python 3.13"

@@ -33,7 +33,9 @@ def test_the_library_answers() -> None:
 
 
 @pytest.mark.skipif(os.environ.get("CUDA_VISIBLE_DEVICES") != "", reason="a GPU may be there")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the plan's destructor fails too
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # the plan's destructor fails too
 def test_a_plan_without_a_gpu_is_an_error() -> None:
     with pytest.raises(RuntimeError, match=r"^Error creating plan\.$"):
         cufinufft.Plan(1, (8,), dtype=np.complex64)
