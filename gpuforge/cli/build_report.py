@@ -163,7 +163,7 @@ def _tests(result: Result) -> Iterator[dict[str, Any]]:
         ended = result.outcome.results[end.action]
         state = "passed" if is_done(result.outcome, end.action) else ended.state
         yield {"cell": cell, "state": "not-run" if state == "cancelled" else state} | {
-            key: value for key, value in (said.get(cell) or {}).items() if key != "schema"
+            key: value for key, value in (said.get(cell) or {}).items() if key not in {"schema", "cell"}
         }
 
 
