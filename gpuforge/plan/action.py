@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Literal
 
-Kind = Literal["fetch", "compile", "build", "package", "audit"]
+Kind = Literal["fetch", "compile", "build", "package", "audit", "test"]
 
 
 @dataclass(frozen=True, slots=True)
