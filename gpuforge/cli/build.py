@@ -61,6 +61,7 @@ DEFAULT_IMAGE = "manylinux_2_28"
 @click.option(
     "--jobs", "-j", type=click.IntRange(min=1), default=None, metavar="N", help="Default: one per CPU."
 )
+@click.option("--gpu", is_flag=True, help="Test the wheels where this machine's GPUs are seen.")
 @click.option("--no-test", is_flag=True, help="Do not install, import and test the wheels.")
 @click.option("--dry-run", is_flag=True, help="Show cells and actions; run nothing.")
 @click.option("--explain", is_flag=True, help="Say for each action why it runs or is reused.")
@@ -78,8 +79,8 @@ DEFAULT_IMAGE = "manylinux_2_28"
 @click.pass_context
 def command(
     ctx: click.Context, path: Path, cuda: tuple[str, ...], python: tuple[str, ...], cell: str | None, runner: str,
-    images: tuple[str, ...], memory: int | None, timeout: float, jobs: int | None, no_test: bool, dry_run: bool,
-    explain: bool, as_json: bool, dist: Path,
+    images: tuple[str, ...], memory: int | None, timeout: float, jobs: int | None, gpu: bool, no_test: bool,
+    dry_run: bool, explain: bool, as_json: bool, dist: Path,
 ) -> None:  # fmt: skip
     """Build the wheels of the manifest in PATH (default: here), prove and test each; what is done already is reused."""
     began = time.monotonic()
@@ -88,14 +89,15 @@ def command(
     file = load(path)
     chosen = select(file, machine_type(), cuda=cuda, python=python, cell=cell)
     cache = cache_dir()
-    sites = where(runner, images or file.manifest.wheel.image, cache)
+    test = not no_test and (file.manifest.test.image or True)
+    sites = where(runner, images or file.manifest.wheel.image, test, cache)
     machine, chosen = resolve(
         file,
         chosen,
         asked=[name for name, choice in (("cuda", cuda or cell), ("python", python or cell)) if choice],
         sites=sites,
     )
-    plan = lower(file, chosen.cells, machine, test=not no_test)
+    plan = lower(file, chosen.cells, machine, test=not no_test, gpu=gpu)
     found = keys(plan.actions)
     steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
     store, ledger = FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl")
@@ -132,7 +134,7 @@ def command(
     ctx.exit(exit_code(outcome))
 
 
-def where(runner: str, names: Sequence[str], cache: Path) -> list[Image]:
+def where(runner: str, names: Sequence[str], test: str | bool, cache: Path) -> list[Image]:
     """Return the images to build in, ready to run; none for local processes. Raises what `obtain.images` does."""
     if runner == "local":
         return []
@@ -141,6 +143,7 @@ def where(runner: str, names: Sequence[str], cache: Path) -> list[Image]:
     return obtain.images(
         engine.connect(),
         names or [DEFAULT_IMAGE],
+        test=test,
         machine=machine_type(),
         cache=cache / "images",
         pulls=lambda reference: say(f"pulling {reference} …"),
@@ -155,7 +158,11 @@ def runner_of(images: Sequence[Image], project: str, cache: Path, limits: Limits
     from gpuforge.execute.docker import DockerRunner
 
     return DockerRunner(
-        {image.id: image for image in images}, local=local, cache=cache, limits=limits, project=project
+        {each.id: each for image in images for each in (image, image.test) if each},
+        local=local,
+        cache=cache,
+        limits=limits,
+        project=project,
     )
 
 

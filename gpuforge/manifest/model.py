@@ -316,6 +316,9 @@ class Test(Table):
 
     __test__ = False  # no test class, whatever pytest thinks of its name
 
+    image: forms.Text | None = Field(default=None, examples=["python:3.13-slim"])
+    """Container image of the test, for `--runner docker`: one without compilers and CUDA, as users have. Left out, the
+    test image that `gpuforge images list` has beside the image of the build, or else that image itself."""
     extras: Annotated[tuple[forms.ExtraName, ...], Distinct] = Field(default=(), examples=[["plots"]])
     """Extras of the wheel that are installed with it. Where `[cuda] requires` is `extra`, the CUDA extra is too."""
     requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["pytest"]])

@@ -117,15 +117,15 @@ def host_build(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: s
     }  # fmt: skip
 
 
-def test(linkage: str) -> dict[str, str]:
-    """Return the environment that a wheel is tested in: no GPU is to be seen, and pip reaches no index.
+def test(linkage: str, *, gpu: bool) -> dict[str, str]:
+    """Return the environment that a wheel is tested in: with `gpu` false none is to be seen; pip reaches no index.
 
     Where the wheel takes CUDA's libraries from the machine, they are the toolkit's, found as a machine would.
     """
     libraries = "${in:toolkit}/lib64:${in:toolkit}/lib"
-    return plain() | ({"LD_LIBRARY_PATH": libraries} if linkage == "system" else {}) | {
+    hidden = {} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
+    return plain() | hidden | ({"LD_LIBRARY_PATH": libraries} if linkage == "system" else {}) | {
         "PATH": path(),
-        "CUDA_VISIBLE_DEVICES": "",
         "PIP_CONFIG_FILE": "/dev/null",
         "PIP_NO_INDEX": "1",
     }  # fmt: skip

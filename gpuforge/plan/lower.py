@@ -40,13 +40,15 @@ class Plan:
     notes: tuple[str, ...] = ()
 
 
-def lower(file: ManifestFile, cells: Sequence[Cell], machine: Machine, *, test: bool = True) -> Plan:
+def lower(
+    file: ManifestFile, cells: Sequence[Cell], machine: Machine, *, test: bool = True, gpu: bool = False
+) -> Plan:
     """Return the plan of `cells`, in the order of the data flow; raises UsageError for what cannot be done.
 
-    With `test`, each wheel is installed, imported and tested besides.
+    With `test`, each wheel is installed, imported and tested besides; with `gpu`, where the machine's GPUs are seen.
     """
     refuse(file, cells)
-    lowering = _Lowering(file, tuple(cells), machine)
+    lowering = _Lowering(file, tuple(cells), machine, gpu=gpu)
     tests = {}
     for cell in cells:
         wheel = lowering.add_cell(cell)
@@ -65,11 +67,12 @@ def _last_step(cell: Cell) -> str:
 class _Lowering:
     """Builds the actions of one manifest; an action that several cells need is made once and lists them."""
 
-    def __init__(self, file: ManifestFile, cells: tuple[Cell, ...], machine: Machine) -> None:
+    def __init__(self, file: ManifestFile, cells: tuple[Cell, ...], machine: Machine, *, gpu: bool) -> None:
         self.file = file
         self.manifest = file.manifest
         self.cells = cells
         self.machine = machine
+        self.gpu = gpu
         self.actions: dict[str, Action] = {}
 
     def add_cell(self, cell: Cell) -> ActionInput:

@@ -17,6 +17,7 @@ class Lowering(Protocol):
 
     file: ManifestFile
     machine: Machine
+    gpu: bool
 
     def add(self, action: Action) -> str:
         """Add an action unless the same is there already; return its id."""
@@ -46,7 +47,7 @@ def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
     One wheel for many Pythons is tested on the one that builds it, which is the lowest at hand.
     """
     manifest, wanted = lowering.file.manifest, lowering.file.manifest.test
-    at = lowering.machine.at(cell)
+    at = lowering.machine.tested_at(cell)
     wheels: dict[str, Input] = {"needed": _declared(lowering, cell, wheel)}
     if shared := _shared(lowering, cell):
         wheels["shared"] = shared
@@ -80,7 +81,8 @@ def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
         ),
         inputs={"gpuforge": lowering.itself("test_wheel", at), **inputs},
         outputs=("result.json",),
-        env=environment.test(manifest.cuda.linkage),
+        env=environment.test(manifest.cuda.linkage, gpu=lowering.gpu),
+        gpu=lowering.gpu,
         image=at.image_id,
         cells=(cell.id,),
     )
@@ -92,7 +94,7 @@ def _shared(lowering: Lowering, cell: Cell) -> ActionInput | None:
     test = lowering.file.manifest.test
     if not (test.command and test.requires):
         return None
-    image = lowering.machine.at(cell).image
+    image = lowering.machine.tested_at(cell).image
     return _fetch(
         lowering,
         cell,
@@ -126,7 +128,7 @@ def _fetch(
     wheel: ActionInput | None = None,
     at_hand: ActionInput | None = None,
 ) -> ActionInput:
-    test, at = lowering.file.manifest.test, lowering.machine.at(cell)
+    test, at = lowering.file.manifest.test, lowering.machine.tested_at(cell)
     read: dict[str, Input] = {
         name: value for name, value in (("wheel", wheel), ("shared", at_hand)) if value is not None
     }
@@ -170,4 +172,4 @@ def _extras(file: ManifestFile, cell: Cell) -> list[str]:
 
 def _python(lowering: Lowering, cell: Cell) -> str:
     """Return the Python that a cell's wheel is tested on: "3.11", also where the wheel serves every Python 3."""
-    return ".".join(lowering.machine.at(cell).interpreters[cell.python].version.split(".")[:2])
+    return ".".join(lowering.machine.tested_at(cell).interpreters[cell.python].version.split(".")[:2])
