@@ -26,6 +26,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/shellcheck --shell=sh containers/debian/*.sh containers/debian/manylinux-interpreters
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet pydistcheck

@@ -35,7 +35,7 @@ def read(data: bytes) -> None:
     """Read `data` with every reader."""
     for reader in (
         lambda: elf.read(Window.of(data)),
-        lambda: elf.outline(Window.of(data)),
+        lambda: elf.outline(Window.of(data), elf.read_header(Window.of(data))),
         lambda: list(fatbin.scan(data)),
     ):
         try:

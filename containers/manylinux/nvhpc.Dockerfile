@@ -5,7 +5,6 @@ ARG BASE
 FROM ${BASE}
 ARG IMAGE
 LABEL dev.gpuforge.image=${IMAGE}
-SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 ARG HPC_SDK
 RUN dnf config-manager --add-repo https://developer.download.nvidia.com/hpc-sdk/rhel/nvhpc.repo \
  && dnf install -y --setopt=install_weak_deps=False "nvhpc-${HPC_SDK}" \

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuforge.audit import inputs, wheel
-from gpuforge.audit.baseline import Acceptance
 from gpuforge.audit.model import (
     NEEDED_BY,
     SEVERITIES,
@@ -25,6 +24,7 @@ from gpuforge.diagnostics import Diagnostic, Place
 
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.audit import graph as link
+    from gpuforge.audit.baseline import Acceptance
     from gpuforge.manifest.load import ManifestFile
 
 

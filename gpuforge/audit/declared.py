@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
-import tomli
 from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
@@ -17,14 +14,14 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.tables import load
 from gpuforge.toolkits import libraries
 
 _EXTRA = re.compile(r"extra\s*==\s*[\"']([^\"']+)[\"']")
 _DEPTH = 6  # carriers bring carriers; no real chain is longer than three
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(NamedTuple):
     """A package that is installed with the wheel."""
 
     package: str
@@ -35,8 +32,7 @@ class Declared:
     carries: tuple[str, ...] = ()  # SONAMEs of its own that are no CUDA library, and loaded with it
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(NamedTuple):
     """A SONAME that a package brings."""
 
     soname: str
@@ -200,7 +196,7 @@ def _named(wanted: SpecifierSet) -> Iterator[Version]:
 
 @cache
 def _tables() -> dict[str, Any]:
-    return tomli.loads((files("gpuforge.audit") / "data" / "carriers.toml").read_text(encoding="utf-8"))
+    return load("carriers.toml")
 
 
 @cache

@@ -9,7 +9,7 @@ import contextlib
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuforge.audit.model import ElfObject, MalformedError, Section, VersionNeed
 from gpuforge.audit.search import find
@@ -39,8 +39,9 @@ _READ_ONLY = 4  # PF_R: the segment that .rodata begins, where code has one of i
 _LONGEST_DYNAMIC = 1 << 20  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
+class Segment(NamedTuple):
+    """A program header."""
+
     type: int
     flags: int
     offset: int
@@ -48,8 +49,9 @@ class _Segment:
     size: int  # bytes in the file
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
+class Header(NamedTuple):
+    """The ELF header, and the program headers that it names."""
+
     bits: int
     order: str  # struct's byte order: "<" or ">"
     type: int
@@ -58,7 +60,7 @@ class _Header:
     section_size: int
     section_count: int
     section_names: int
-    segments: tuple[_Segment, ...]
+    segments: tuple[Segment, ...]
 
 
 def read(window: Window, *, wheel: str = "", file: str = "") -> ElfObject:
@@ -66,7 +68,7 @@ def read(window: Window, *, wheel: str = "", file: str = "") -> ElfObject:
 
     Raises MalformedError when it contradicts itself, MissedError (of `source`) when a range was not kept.
     """
-    header = _header(window)
+    header = read_header(window)
     dynamic, strings = _dynamic(window, header)
     values = dict(reversed(dynamic))  # of a repeated tag the first counts
     sections = _sections(window, header)
@@ -106,13 +108,11 @@ def read(window: Window, *, wheel: str = "", file: str = "") -> ElfObject:
     )
 
 
-def outline(window: Window) -> list[tuple[int, int]]:
+def outline(window: Window, header: Header) -> list[tuple[int, int]]:
     """Return the ranges (start, stop) that `read` will want, as far as what was kept tells.
 
-    Raises MalformedError, and MissedError while the program headers are missing. Once the dynamic section is
-    there, what it points to is in the list, too.
+    Once the dynamic section is there, what it points to is in the list, too. Raises MalformedError.
     """
-    header = _header(window)
     small = (PT_DYNAMIC, PT_INTERP, PT_NOTE)
     wanted = [(s.offset, s.offset + s.size) for s in header.segments if s.type in small]
     wanted.append((window.size - _SLACK, window.size))  # the sections' names, mostly
@@ -137,13 +137,13 @@ def outline(window: Window) -> list[tuple[int, int]]:
     ]
 
 
-def loaded(window: Window) -> int:
-    """Return where in the file its last loaded segment ends. Raises as `outline` does."""
-    ends = (s.offset + s.size for s in _header(window).segments if s.type == PT_LOAD)
-    return max(ends, default=0)
+def loaded(header: Header) -> int:
+    """Return where in the file its last loaded segment ends."""
+    return max((s.offset + s.size for s in header.segments if s.type == PT_LOAD), default=0)
 
 
-def _header(window: Window) -> _Header:
+def read_header(window: Window) -> Header:
+    """Read the headers. Raises MalformedError, and MissedError where they were not kept."""
     ident = window.read(0, 16)
     if ident[:4] != MAGIC or ident[4] not in (1, 2) or ident[5] not in (1, 2):
         raise MalformedError.of("its first 16 bytes are not an ELF header")
@@ -154,16 +154,16 @@ def _header(window: Window) -> _Header:
     )
     segments = _segments(window, bits, order, phoff, phentsize, phnum)
     if shoff and shnum == 0:  # more than 65279 sections: the count is in the first header
-        first = _section_header(window, bits, order, shoff, shentsize)
+        first = _section_headers(window, bits, order, shoff, shentsize, 1)[0]
         shnum, shstrndx = first[3], first[4] if shstrndx == 0xFFFF else shstrndx
     if shnum * shentsize > window.size:
         raise MalformedError.of(f"{shnum} section headers do not fit into it")
-    return _Header(bits, order, kind, machine, shoff, shentsize, shnum if shoff else 0, shstrndx, segments)
+    return Header(bits, order, kind, machine, shoff, shentsize, shnum if shoff else 0, shstrndx, segments)
 
 
 def _segments(
     window: Window, bits: int, order: str, offset: int, size: int, count: int
-) -> tuple[_Segment, ...]:
+) -> tuple[Segment, ...]:
     if not count:
         return ()
     layout = struct.Struct(order + ("8I" if bits == 32 else "IIQQQQQQ"))
@@ -177,33 +177,30 @@ def _segments(
             kind, start, address, _, length, _, flags, _ = fields
         else:
             kind, flags, start, address, _, length, _, _ = fields
-        found.append(_Segment(kind, flags, start, address, length))
+        found.append(Segment(kind, flags, start, address, length))
     return tuple(found)
 
 
-def _section_header(
-    window: Window, bits: int, order: str, offset: int, size: int
-) -> tuple[int, int, int, int, int]:
+def _section_headers(
+    window: Window, bits: int, order: str, offset: int, size: int, count: int
+) -> list[tuple[int, int, int, int, int]]:
+    """Return name, type, offset, size and link of each."""
     layout = struct.Struct(order + ("10I" if bits == 32 else "IIQQQQIIQQ"))
     if size < layout.size:
         raise MalformedError.of(f"section headers of {size} bytes")
-    name, kind, _, _, start, length, link, *_ = layout.unpack(window.read(offset, layout.size))
-    return name, kind, start, length, link
+    table = window.read(offset, size * count)
+    found = []
+    for index in range(count):
+        name, kind, _, _, start, length, link, *_ = layout.unpack_from(table, index * size)
+        found.append((name, kind, start, length, link))
+    return found
 
 
-def _sections(window: Window, header: _Header) -> tuple[Section, ...]:
+def _sections(window: Window, header: Header) -> tuple[Section, ...]:
     if not header.section_count:
         return ()
-    raw = [
-        _section_header(
-            window,
-            header.bits,
-            header.order,
-            header.section_offset + i * header.section_size,
-            header.section_size,
-        )
-        for i in range(header.section_count)
-    ]
+    place = header.section_offset, header.section_size, header.section_count
+    raw = _section_headers(window, header.bits, header.order, *place)
     if header.section_names >= len(raw):
         raise MalformedError.of("its section names lie in a section that is not there")
     _, _, names, length, _ = raw[header.section_names]
@@ -224,7 +221,13 @@ class _Strings:
     def text(self, index: int) -> str:
         if index >= self._size:
             raise MalformedError.of(f"string {index} of a table of {self._size} bytes")
-        return self._window.text(self._offset + index, self._offset + self._size)
+        if self._size > _LONGEST_DYNSTR or self._offset + self._size > self._window.size:
+            return self._window.text(self._offset + index, self._offset + self._size)
+        table = self.all()
+        end = table.find(b"\0", index)
+        if end < 0:
+            raise MalformedError.of(f"the string at byte {self._offset + index} has no end")
+        return table[index:end].decode("utf-8", "backslashreplace")
 
     def has(self, word: bytes) -> bool:
         return find(self.all(), word) >= 0
@@ -236,14 +239,14 @@ class _Strings:
         return self._all
 
 
-def _file_offset(header: _Header, address: int) -> int:
+def _file_offset(header: Header, address: int) -> int:
     for segment in header.segments:
         if segment.type == PT_LOAD and segment.address <= address < segment.address + segment.size:
             return address - segment.address + segment.offset
     raise MalformedError.of(f"address {address:#x} lies in no loaded segment")
 
 
-def _dynamic(window: Window, header: _Header) -> tuple[tuple[tuple[int, int], ...], _Strings]:
+def _dynamic(window: Window, header: Header) -> tuple[tuple[tuple[int, int], ...], _Strings]:
     entries = _entries(window, header)
     if not entries:
         return (), _Strings(window, 0, 0)
@@ -253,7 +256,7 @@ def _dynamic(window: Window, header: _Header) -> tuple[tuple[tuple[int, int], ..
     return entries, _Strings(window, _file_offset(header, values[DT_STRTAB]), values[DT_STRSZ])
 
 
-def _entries(window: Window, header: _Header) -> tuple[tuple[int, int], ...]:
+def _entries(window: Window, header: Header) -> tuple[tuple[int, int], ...]:
     segment = next((s for s in header.segments if s.type == PT_DYNAMIC), None)
     if segment is None:
         return ()
@@ -269,13 +272,13 @@ def _entries(window: Window, header: _Header) -> tuple[tuple[int, int], ...]:
     return tuple(entries)
 
 
-def _interpreter(window: Window, header: _Header) -> str:
+def _interpreter(window: Window, header: Header) -> str:
     segment = next((s for s in header.segments if s.type == PT_INTERP), None)
     return window.text(segment.offset, segment.offset + segment.size) if segment else ""
 
 
 def _version_needs(
-    window: Window, header: _Header, values: dict[int, int], strings: _Strings
+    window: Window, header: Header, values: dict[int, int], strings: _Strings
 ) -> Iterator[VersionNeed]:
     if DT_VERNEED not in values:
         return
@@ -300,7 +303,7 @@ def _version_needs(
 
 
 def _version_definitions(
-    window: Window, header: _Header, values: dict[int, int], strings: _Strings
+    window: Window, header: Header, values: dict[int, int], strings: _Strings
 ) -> Iterator[str]:
     if DT_VERDEF not in values:
         return
@@ -317,7 +320,7 @@ def _version_definitions(
         position += following
 
 
-def _build_id(window: Window, header: _Header) -> str:
+def _build_id(window: Window, header: Header) -> str:
     for segment in header.segments:
         if segment.type != PT_NOTE or segment.size > 1 << 16:
             continue
@@ -332,7 +335,7 @@ def _build_id(window: Window, header: _Header) -> str:
     return ""
 
 
-def _isa(window: Window, header: _Header) -> str:
+def _isa(window: Window, header: Header) -> str:
     """Return the x86-64 level of GNU_PROPERTY_X86_ISA_1_NEEDED (x86-64 psABI, "Program Property")."""
     for segment in header.segments:
         if segment.type != PT_NOTE or header.machine != EM_X86_64 or not 16 < segment.size <= 1 << 12:
@@ -374,7 +377,7 @@ def _stable_abi(wheel: str, file: str) -> bool:
 
 
 def _python(
-    window: Window, header: _Header, sections: tuple[Section, ...], strings: _Strings
+    window: Window, header: Header, sections: tuple[Section, ...], strings: _Strings
 ) -> frozenset[str]:
     """Return the undefined symbols of Python's C API in `.dynsym` (gABI, "Symbol Table"); weak ones are optional."""
     symbols = _symbols(window, header, sections, strings, _PYTHON)
@@ -382,7 +385,7 @@ def _python(
 
 
 def _hpc_symbols(
-    window: Window, header: _Header, sections: tuple[Section, ...], strings: _Strings
+    window: Window, header: Header, sections: tuple[Section, ...], strings: _Strings
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return what an object wants of the HPC SDK's runtimes, but for what is optional, and what it gives of them."""
     symbols = list(_symbols(window, header, sections, strings, _HPC))
@@ -392,7 +395,7 @@ def _hpc_symbols(
 
 def _symbols(
     window: Window,
-    header: _Header,
+    header: Header,
     sections: tuple[Section, ...],
     strings: _Strings,
     pattern: re.Pattern[bytes],

@@ -156,8 +156,7 @@ class Scanner:
         if hit < 0:
             hit = find(data, _START, start)
             if not self.static_cudart:
-                outside = data[start:hit] if hit >= 0 else data
-                self.static_cudart = find(outside, STATIC_CUDART, start if hit < 0 else 0) >= 0
+                self.static_cudart = find(data, STATIC_CUDART, start, hit if hit >= 0 else None) >= 0
         if hit < 0:
             keep = min(len(STATIC_CUDART) - 1, len(data) - start)
             self._rest = data[len(data) - keep :] if keep else b""

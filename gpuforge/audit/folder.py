@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import Self
 
 from gpuforge.audit.inflate import Archive, Member
 from gpuforge.audit.model import MalformedError
+from gpuforge.audit.zipdir import STORED
 
 _CHUNK = 1 << 21  # bytes of a file that are in hand at once
 
@@ -23,9 +23,7 @@ class Folder(Archive):
         self.path = path
         self._files = {name: file for name, file in files.items() if file.is_file()}
         sizes = {name: file.stat().st_size for name, file in self._files.items()}
-        self.members = tuple(
-            Member(name, size, size, zipfile.ZIP_STORED, 0, 0) for name, size in sizes.items()
-        )
+        self.members = tuple(Member(name, size, size, STORED, 0, 0) for name, size in sizes.items())
 
     def __enter__(self) -> Self:
         return self

@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from typing import Literal
+from typing import Literal, NamedTuple
 
-import tomli
 from packaging.version import Version
 
 from gpuforge.audit.model import Container, DeviceCode, Entry
+from gpuforge.audit.tables import load
 from gpuforge.toolkits import tables
 
 Way = Literal["native", "jit", "none"]
@@ -26,8 +24,7 @@ _ARCH = re.compile(r"(?:sm|compute)_(\d+)(\d)([af]?)")
 _RENAMED = {(10, 1): (11, 0)}  # sm_101 of CUDA 12 is sm_110 of CUDA 13
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(NamedTuple):
     """A compute capability that GPUs have."""
 
     capability: str  # "12.0"
@@ -41,8 +38,7 @@ class Generation:
         return int(major), int(minor)
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(NamedTuple):
     """How the device code of a file runs on one generation: the number of its containers for each way."""
 
     generation: Generation
@@ -62,8 +58,7 @@ class Reach:
 @cache
 def generations(machine: str = "") -> tuple[Generation, ...]:
     """Return the generations that can be in a machine ("x86_64"), or all of them, oldest first."""
-    text = (files("gpuforge.audit") / "data" / "generations.toml").read_text(encoding="utf-8")
-    rows = tomli.loads(text)["generation"]
+    rows = load("generations.toml")["generation"]
     held = (Generation(r["capability"], r["name"], tuple(r.get("machines", ()))) for r in rows)
     return tuple(g for g in held if not machine or not g.machines or machine in g.machines)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -20,8 +20,7 @@ Source = Literal["wheel", "sibling", "package", "system", "driver", "nobody"]
 Key = tuple[str, str]  # wheel, file
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(NamedTuple):
     """Who supplies a NEEDED library."""
 
     source: Source
@@ -30,8 +29,7 @@ class Provider:
     declared: Declared | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """One NEEDED entry, resolved. `route` is how the library comes to be found; "" when it is not."""
 
     loader: ElfObject
@@ -41,8 +39,7 @@ class Edge:
     preload: Preload | None = None  # the Python file that loads it beforehand
 
 
-@dataclass(frozen=True, slots=True)
-class LoadSet:
+class LoadSet(NamedTuple):
     """What one import, or one program, pulls into its process from the wheels given."""
 
     root: ElfObject
@@ -206,14 +203,14 @@ class _Resolver:
         if carrier := self._carrier(loader, name):
             provider = Provider("package", package=carrier.package, declared=carrier)
             if given := self._given(provider, name):
-                provider = replace(provider, source="sibling", object=given)
+                provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, f"import {carrier.loaded_by}", preload)
         if packages:
             provider = self._of_package(loader, packages, None)
             loader_package = provider.declared.loaded_by if provider.declared else ""
             route = f"import {loader_package}" if loader_package else ""
             if given := self._given(provider, name):
-                provider = replace(provider, source="sibling", object=given)
+                provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, route, preload)
         namesake = self._namesake(loader.wheel, name)
         if others := self._named.get(name):

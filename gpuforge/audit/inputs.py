@@ -8,24 +8,21 @@ from __future__ import annotations
 import csv
 import os
 import posixpath
-import tarfile
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from gpuforge.audit import elf, fatbin
 from gpuforge.audit.folder import Folder, files_below
 from gpuforge.audit.inflate import Archive
-from gpuforge.audit.model import Form
+from gpuforge.audit.model import Form, MalformedError
 from gpuforge.diagnostics import Diagnostic, Place
 
 _BINARY = (elf.MAGIC, fatbin.MAGIC, b"!<ar")
 _INFO = ".dist-info"
-_BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, ValueError, NotImplementedError)
 # Rules that ask what a wheel's metadata, file name, RECORD or other files say, by what has none to ask: a single binary
 # was never declared anywhere, installers write RECORD anew, and only a wheel is uploaded.
 # A folder of binaries may be meant for LD_LIBRARY_PATH: what it asks of others is the business of whoever uses it.
@@ -41,8 +38,7 @@ _UNASKED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(NamedTuple):
     """One thing to audit, as a wheel. `label` is what the report calls it: no two in one call have the same."""
 
     label: str
@@ -103,8 +99,8 @@ def expand(paths: Iterable[Path]) -> Iterator[Inputs]:
         for path in dict.fromkeys(paths):
             try:
                 _add(path, inputs)
-            except _BROKEN as error:
-                inputs.problems.append(_problem(path, f"it cannot be unpacked ({error})", _AGAIN))
+            except MalformedError as error:
+                inputs.problems.append(_problem(path, error.diagnostics[0].message, _AGAIN))
             except OSError as error:
                 inputs.problems.append(_problem(path, error.strerror or str(error), "check the path"))
         inputs.found = _labelled(_named(inputs.found))
@@ -131,12 +127,8 @@ def _add(path: Path, inputs: Inputs) -> None:
         inputs.found.append(Input.of(path))
     elif _is_binary(path):
         inputs.found.append(Input(path.name, path, PurePosixPath(path), "file", member=path.name))
-    elif zipfile.is_zipfile(path):
-        _add_zip(path, inputs)
-    elif tarfile.is_tarfile(path):
-        _add_tar(path, inputs)
     else:
-        inputs.found.append(Input.of(path))
+        _add_archive(path, inputs)
 
 
 def _is_binary(path: Path) -> bool:
@@ -211,48 +203,20 @@ def _member(name: str, stem: str) -> str:
     return f"{stem}.data/data/{outside}"
 
 
-def _add_zip(path: Path, inputs: Inputs) -> None:
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
-        if any(name.partition("/")[0].endswith(_INFO) for name in names):
-            inputs.found.append(Input.of(path))
-            return
-        wheels = [name for name in names if name.endswith(".whl")]
-        for name in wheels:
-            with archive.open(name) as stream:
-                _unpack(path, name, iter(lambda: stream.read(1 << 20), b""), inputs)
-    if not wheels:
-        inputs.problems.append(_no_wheel(path))
+def _add_archive(path: Path, inputs: Inputs) -> None:
+    from gpuforge.audit import nested  # noqa: PLC0415  what is named as a wheel needs none of it
 
-
-def _add_tar(path: Path, inputs: Inputs) -> None:
-    found = False
-    with tarfile.open(path) as archive:
-        for member in archive:
-            if not member.isfile() or not member.name.endswith(".whl"):
-                continue
-            stream = archive.extractfile(member)
-            if stream is not None:
-                found = True
-                _unpack(path, member.name, iter(lambda: stream.read(1 << 20), b""), inputs)  # noqa: B023 - used at once
-    if not found:
-        inputs.problems.append(_no_wheel(path))
-
-
-def _unpack(path: Path, name: str, chunks: Iterator[bytes], inputs: Inputs) -> None:
-    descriptor = os.memfd_create(PurePosixPath(name).name)
-    inputs.memory.append(descriptor)
-    for chunk in chunks:
-        os.write(descriptor, chunk)
-    readable = Path(f"/proc/{os.getpid()}/fd/{descriptor}")  # by other processes of the audit too
-    place = PurePosixPath(path) / name
-    inputs.found.append(Input(f"{path.name}/{name}", readable, place, "nested"))
-
-
-def _no_wheel(path: Path) -> Diagnostic:
-    return _problem(
-        path, "there is no wheel in it", "build a wheel of it (`python -m build`), and audit that"
-    )
+    if not nested.is_archive(path) or nested.is_wheel(path):
+        inputs.found.append(Input.of(path))
+        return
+    before = len(inputs.found)
+    for name, descriptor in nested.wheels(path):
+        inputs.memory.append(descriptor)
+        readable = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+        inputs.found.append(Input(f"{path.name}/{name}", readable, PurePosixPath(path) / name, "nested"))
+    if len(inputs.found) == before:
+        problem = "there is no wheel in it", "build a wheel of it (`python -m build`), and audit that"
+        inputs.problems.append(_problem(path, *problem))
 
 
 def _problem(path: Path, message: str, hint: str) -> Diagnostic:
@@ -272,7 +236,7 @@ def _named(found: Sequence[Input]) -> list[Input]:
         return unique
     base = os.path.commonpath([file.parent for file in files])
     return [
-        replace(i, member=i.path.absolute().relative_to(base).as_posix()) if i.form == "file" else i
+        i._replace(member=i.path.absolute().relative_to(base).as_posix()) if i.form == "file" else i
         for i in unique
     ]
 
@@ -284,7 +248,7 @@ def _real(path: Path) -> Path:
 def _labelled(found: Sequence[Input]) -> list[Input]:
     """Give those of the same name as much of their path as tells them apart."""
     counts = Counter(i.label for i in found)
-    return [i if counts[i.label] == 1 else replace(i, label=_label(i, found)) for i in found]
+    return [i if counts[i.label] == 1 else i._replace(label=_label(i, found)) for i in found]
 
 
 def _label(one: Input, found: Sequence[Input]) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.errors import UsageError
 
@@ -12,16 +11,14 @@ if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.manifest.load import ManifestFile
 
 
-@dataclass(frozen=True, slots=True)
-class HostOnly:
+class HostOnly(NamedTuple):
     """A host-only object: its name and the patterns of its files in the wheel."""
 
     name: str
     patterns: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(NamedTuple):
     """What a wheel should be, by its manifest."""
 
     cubins: tuple[str, ...]  # "sm_80"; empty when it cannot be known which toolkit built it

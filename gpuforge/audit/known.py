@@ -6,12 +6,10 @@ import base64
 import binascii
 import re
 from functools import cache
-from importlib.resources import files
-
-import tomli
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.tables import load
 
 _HASHED = re.compile(r"[-.]([0-9a-f]{8})\.so")
 
@@ -53,7 +51,5 @@ def sha256(wheel: WheelFacts, file: str) -> str:
 
 @cache
 def _known() -> dict[str, str]:
-    rows = tomli.loads((files("gpuforge.audit") / "data" / "known.toml").read_text(encoding="utf-8"))[
-        "library"
-    ]
+    rows = load("known.toml")["library"]
     return {row["sha256"]: f"{row['soname']} of {row['package']} {row['version']}" for row in rows}

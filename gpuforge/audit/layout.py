@@ -8,8 +8,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from gpuforge.audit.model import ElfObject
 
@@ -29,8 +29,7 @@ _DATA = re.compile(r"[^/]+-[^/]+\.data/(purelib|platlib|data|scripts|headers)/(.
 _SCHEME = {"purelib": SITE, "platlib": SITE, "data": "/env", "scripts": "/env/bin", "headers": "/env/include"}
 
 
-@dataclass(frozen=True, slots=True)
-class SearchEntry:
+class SearchEntry(NamedTuple):
     """One folder that the linker looks into for an object, and why: "RUNPATH $ORIGIN/../x"."""
 
     folder: str

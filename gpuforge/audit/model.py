@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpuforge.errors import ActionError
 
@@ -17,8 +17,7 @@ class MalformedError(ActionError):
     """Bytes that are not what their header says: the only error that the audit's readers raise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One image in a fatbin container."""
 
     kind: str  # "cubin", "ptx", "lto-ir"; "kind-N" for one that is not known
@@ -30,8 +29,7 @@ class Entry:
     toolkit: str = ""  # the CUDA version that wrote it, "13.0"; "" where finding out is not cheap
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(NamedTuple):
     """One fatbin container, wherever it lies in a file."""
 
     offset: int
@@ -39,7 +37,7 @@ class Container:
     entries: tuple[Entry, ...]
     section: str = ""  # the ELF section that holds it; "" for a standalone file
     damaged: bool = False  # its entries do not add up to its size
-    hollow: bool = False  # its smallest cubin has no machine code, as of a source without kernels
+    hollow: bool = False  # its cubins have no machine code, as of a source without kernels
 
     @property
     def cubins(self) -> frozenset[str]:
@@ -52,16 +50,14 @@ class Container:
         return frozenset(e.arch for e in self.entries if e.kind == "ptx")
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCode:
+class DeviceCode(NamedTuple):
     """The GPU code of one file."""
 
     file: str
     containers: tuple[Container, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """An ELF section."""
 
     name: str
@@ -69,16 +65,14 @@ class Section:
     size: int  # bytes in the file; 0 for what has none (.bss)
 
 
-@dataclass(frozen=True, slots=True)
-class VersionNeed:
+class VersionNeed(NamedTuple):
     """The symbol versions that an object wants from one library (`.gnu.version_r`)."""
 
     library: str
     versions: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ElfObject:
+class ElfObject(NamedTuple):
     """What one ELF file says of itself; `file` is its name in `wheel` (the wheel's file name)."""
 
     wheel: str
@@ -150,8 +144,7 @@ class SourceSet:
     )  # file -> what it includes by absolute path
 
 
-@dataclass(frozen=True, slots=True)
-class Preload:
+class Preload(NamedTuple):
     """A Python file of the wheel that loads shared libraries by itself."""
 
     file: str
@@ -161,16 +154,14 @@ class Preload:
     folders: bool = False  # it lists folders, and may load all that lies there
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(NamedTuple):
     """A toolchain that a build file of the wheel asks its users for."""
 
     file: str
     what: str  # "the NVIDIA HPC SDK 22.1", "-gpu=cuda11.5,cc60,cc70,cc80"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """The name and the version that some part of the wheel gives it, as written; "" for what it does not say."""
 
     place: str  # "METADATA", "the .dist-info folder"
@@ -236,16 +227,14 @@ class Finding:
         return self.files[0] if self.files else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(NamedTuple):
     """A finding that was accepted, and why."""
 
     finding: Finding
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(NamedTuple):
     """Something that was looked at and holds."""
 
     topic: str

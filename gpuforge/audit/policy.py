@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+import auditwheel
 
 from gpuforge.audit.model import ElfObject
 
@@ -19,8 +21,7 @@ _VERSION = re.compile(r"([A-Z]+)_(.+)")
 _LOADER = re.compile(r"ld(-linux.*|64|)\.so\.\d+|ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1|linux-vdso\.so\.1")
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """One manylinux policy: what every machine that accepts its tag has."""
 
     name: str  # "manylinux_2_17"
@@ -53,7 +54,9 @@ class Policy:
 @cache
 def policies() -> tuple[Policy, ...]:
     """Return all manylinux policies, the most widely accepted (the oldest) first."""
-    raw = json.loads((files("auditwheel") / "policy" / "manylinux-policy.json").read_text())
+    raw = json.loads(
+        (Path(auditwheel.__file__).parent / "policy" / "manylinux-policy.json").read_text("utf-8")
+    )
     found = [
         Policy(
             name=p["name"],

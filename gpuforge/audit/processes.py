@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import ElfObject
@@ -17,8 +16,7 @@ _VARIANT = re.compile(r"(cu(da)?|rocm|xpu)[-_]?\d+")
 Scope = Literal["import", "wheel", "environment"]
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     """Objects that come into one process, and how sure that is.
 
     "import": one import or one program loads them all. "wheel": somebody imports everything of one wheel.
@@ -31,8 +29,7 @@ class Process:
     objects: tuple[ElfObject, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(NamedTuple):
     """A library as it would be mapped: two of one library are two images."""
 
     name: str  # the file in its wheel, or "the one of <package>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gpuforge.audit import elf, fatbin, ptx
 from gpuforge.audit.inflate import Archive, Member
@@ -20,8 +20,7 @@ _NAMES = b"\0.shstrtab\0"
 _AROUND = 1 << 14  # bytes kept on each side of it
 
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
+class Scanned(NamedTuple):
     """What one member turned out to be; `problem` says why it could not be read as what it seems."""
 
     file: str
@@ -76,7 +75,7 @@ class _Keeper:
         self._open: dict[tuple[int, int], list[bytes]] = {key: [] for key in ranges}
         self._known = set(self._open)
         self._recent: tuple[tuple[int, bytes], ...] = ()  # the last two chunks, by offset
-        self._loaded: int | None = None  # where the last loaded segment ends
+        self._header: elf.Header | None = None
 
     @property
     def stop(self) -> int:
@@ -96,14 +95,14 @@ class _Keeper:
                 closed = True
         while closed:
             closed = self._learn()
-        if self._loaded is not None and end > self._loaded:
+        if self._header and end > elf.loaded(self._header):
             self._find_names()
 
     def _learn(self) -> bool:
         """Ask for what is known to be wanted by now; return whether some of it was in hand."""
         try:
-            self._loaded = elf.loaded(self.window)
-            wanted = elf.outline(self.window)
+            self._header = self._header or elf.read_header(self.window)
+            wanted = elf.outline(self.window, self._header)
         except (MalformedError, MissedError):  # said, or fetched, when the file is read
             return False
         kept = [self._want(start, stop) for start, stop in wanted[:_RANGES]]
@@ -146,7 +145,9 @@ def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanne
 
 def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, int]) -> None:
     """Bring a range that was missed, and with it whatever else is known to be missing."""
-    keeper = _Keeper(window, [missed, *(r for r in elf.outline(window) if not window.has(*r))])
+    keeper = _Keeper(
+        window, [missed, *(r for r in elf.outline(window, elf.read_header(window)) if not window.has(*r))]
+    )
     offset = 0
     for chunk in archive.chunks(member):
         keeper.take(offset, chunk)
@@ -162,7 +163,7 @@ def _with_device_code(found: ElfObject, head: bytes, scanner: fatbin.Scanner) ->
         markers |= {"static-cudart"}
     if found.machine == elf.EM_CUDA:
         containers += (fatbin.standalone_cubin(head, found.size),)
-    found = replace(found, containers=containers, markers=markers)
+    found = found._replace(containers=containers, markers=markers)
     return Scanned(found.file, found, containers)
 
 

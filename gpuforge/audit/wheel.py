@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packaging.tags import InvalidTag, parse_tag
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from packaging.version import InvalidVersion
-
-from gpuforge.audit import kernels, pins, policy, preload
+from gpuforge.audit import libc
 from gpuforge.audit.inflate import Archive, Member
 from gpuforge.audit.inputs import Input
-from gpuforge.audit.model import DeviceCode, Identity, MalformedError, WheelFacts
+from gpuforge.audit.model import DeviceCode, MalformedError, WheelFacts
 from gpuforge.audit.scan import Scanned, is_binary, may_be_binary, scan
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
 _THREADS = 4  # each keeps up to 30 MB of a member in memory
-_TEXT_LIMIT = 64 << 20  # bytes; larger metadata is not metadata
+_LARGE = 8 << 20  # bytes of a wheel that is worth preparing for
 
 
 def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
@@ -34,15 +27,22 @@ def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
     """
     source = given if isinstance(given, Input) else Input.of(given)
     with source.open() as archive:
-        texts = _NO_METADATA if source.form in {"file", "folder"} else _Metadata.of(archive)
+        loose = source.form in {"file", "folder"}
+        folders = frozenset() if loose else _info_folders(archive)
         binaries = [
             m
             for m in archive.members
             if m.packed and may_be_binary(m.name) and is_binary(m.name, archive.head(m, 8))
         ]
+        if source.size > _LARGE:
+            libc.keep_memory()
         scanned = _scan_all(source, archive, binaries, pool)
+        # these take as long to load as inflating 50 MB: of a large wheel that has begun, and others load them meanwhile
+        from gpuforge.audit import kernels, metadata, pins, policy, preload  # noqa: PLC0415
+
+        texts = metadata.Metadata.of(archive, folders) if folders else metadata.NONE
         objects = tuple(s.object for s in scanned if s.object)
-        project, version, tags = _identity(source, texts)
+        project, version, tags = metadata.identity(source, texts)
         return WheelFacts(
             name=source.label,
             size=source.size or sum(m.size for m in archive.members),
@@ -68,20 +68,27 @@ def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
         )
 
 
+def _info_folders(archive: Archive) -> frozenset[str]:
+    tops = {member.name.partition("/")[0] for member in archive.members}
+    found = frozenset(name for name in tops if name.endswith(".dist-info"))
+    if not found:
+        raise MalformedError.of("it is a zip file but no wheel: it has no .dist-info folder")
+    return found
+
+
 def read_all(given: Sequence[Input], jobs: int = 1) -> Iterator[WheelFacts | MalformedError | OSError]:
     """Return what is read of each input, in their order, or why it cannot be; the largest are read first.
 
-    `jobs` threads inflate and search at the same time, from now on: both let go of the interpreter's lock. A
-    single job begins when the first result is asked for.
+    `jobs` threads inflate and search, from now on: both let go of the interpreter's lock.
     """
-    if jobs <= 1:
-        return (_outcome(one, None) for one in given)
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  one job needs no threads
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  who reads one wheel needs no threads
 
-    members, wheels = ThreadPoolExecutor(min(jobs, _THREADS)), ThreadPoolExecutor(2)
+    members = ThreadPoolExecutor(min(jobs, _THREADS)) if jobs > 1 else None
+    wheels = ThreadPoolExecutor(min(jobs, 2))
     order = sorted(range(len(given)), key=lambda index: _size(given[index]), reverse=True)
     pending = {index: wheels.submit(_outcome, given[index], members) for index in order}
-    return _results([pending[index] for index in range(len(given))], (wheels, members))
+    pools = (wheels, members) if members else (wheels,)
+    return _results([pending[index] for index in range(len(given))], pools)
 
 
 def _results(
@@ -117,114 +124,3 @@ def _scan_all(
     order = sorted(binaries, key=lambda m: m.size, reverse=True)  # the largest one bounds the gain
     done = {s.file: s for s in pool.map(partial(scan, archive, wheel=source.label), order)}
     return [done[member.name] for member in binaries]
-
-
-def _identity(source: Input, texts: _Metadata) -> tuple[str, str, tuple[str, ...]]:
-    """Return project, version and tags: of a file name's promise, and where there is none of the metadata's."""
-    if source.form in {"wheel", "nested"}:
-        return _file_name(PurePosixPath(source.label).name)
-    return texts.project, texts.version, texts.tags
-
-
-def _file_name(name: str) -> tuple[str, str, tuple[str, ...]]:
-    try:
-        project, version, _, tags = parse_wheel_filename(name)
-    except (InvalidWheelFilename, InvalidVersion):
-        parts = name.removesuffix(".whl").split("-")
-        return (canonicalize_name(parts[0]), parts[1], ()) if len(parts) > 1 else ("", "", ())
-    return project, str(version), tuple(sorted(map(str, tags)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Metadata:
-    """What the `.dist-info` folder says."""
-
-    tags: tuple[str, ...]
-    requires: tuple[str, ...]
-    record: dict[str, tuple[str, int | None]] | None
-    problems: tuple[str, ...]
-    project: str = ""
-    version: str = ""
-    folder: str = ""  # its own name, without ".dist-info"
-    purelib: bool = False
-
-    @property
-    def identities(self) -> tuple[Identity, ...]:
-        """Return what METADATA and the folder's name say that the wheel is."""
-        name, _, version = self.folder.partition("-")
-        said = (
-            Identity("METADATA", self.project, self.version),
-            Identity("the .dist-info folder", name, version),
-        )
-        return said if self.folder else ()
-
-    @classmethod
-    def of(cls, archive: Archive) -> _Metadata:
-        folders = {
-            m.name.partition("/")[0]
-            for m in archive.members
-            if m.name.partition("/")[0].endswith(".dist-info")
-        }
-        if not folders:
-            raise MalformedError.of("it is a zip file but no wheel: it has no .dist-info folder")
-        problems = [f"it has {len(folders)} .dist-info folders"] if len(folders) > 1 else []
-        folder = min(folders)
-        texts: dict[str, str] = {}
-        for member in archive.members:
-            base = member.name.removeprefix(f"{folder}/")
-            if base in ("WHEEL", "METADATA", "RECORD") and member.size <= _TEXT_LIMIT:
-                texts[base] = archive.data(member).decode("utf-8", "replace")
-        problems += [
-            f"its .dist-info folder has no {name}"
-            for name in ("WHEEL", "METADATA", "RECORD")
-            if name not in texts
-        ]
-        wheel, metadata = (_headers(texts.get(name, "")) for name in ("WHEEL", "METADATA"))
-        tags = {tag for text in wheel.get("tag", ()) for tag in _expanded(text)}
-        record = dict(_record(texts["RECORD"])) if "RECORD" in texts else None
-        return cls(
-            tuple(sorted(tags)),
-            tuple(metadata.get("requires-dist", ())),
-            record,
-            tuple(problems),
-            canonicalize_name(metadata.get("name", [""])[0]),
-            metadata.get("version", [""])[0],
-            folder.removesuffix(".dist-info"),
-            wheel.get("root-is-purelib", [""])[0].lower() == "true",
-        )
-
-
-def _expanded(text: str) -> Iterator[str]:
-    """Yield the tags of a compressed set; what is none, such as "10-none-any", as it is written."""
-    try:
-        yield from map(str, parse_tag(text))
-    except (InvalidTag, ValueError):
-        yield text
-
-
-_NO_METADATA = _Metadata((), (), None, ())  # of binaries that are in no wheel
-
-
-def _headers(text: str) -> dict[str, list[str]]:
-    """Return the fields before the first empty line by their names in lower case (Core metadata, RFC 822)."""
-    fields: dict[str, list[str]] = {}
-    values: list[str] = []
-    for line in text.replace("\r\n", "\n").split("\n"):
-        if not line:
-            break
-        if line[0] in " \t" and values:
-            values[-1] += f"\n{line}"
-            continue
-        name, colon, value = line.partition(":")
-        if not colon:
-            break  # no field: the text begins
-        values = fields.setdefault(name.strip().lower(), [])
-        values.append(value.strip())
-    return fields
-
-
-def _record(text: str) -> Iterator[tuple[str, tuple[str, int | None]]]:
-    for row in csv.reader(io.StringIO(text)):
-        if row:
-            digest, size = (*row[1:], "", "")[:2]
-            yield row[0], (digest, int(size) if size.isdigit() else None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuforge.audit.model import MalformedError
 
@@ -20,8 +20,7 @@ _LONGEST_COMMENT = 1 << 16
 _FULL = 0xFFFFFFFF  # the value is in the ZIP64 extra field
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """A file in a zip, as its central directory has it."""
 
     name: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from gpuforge.manifest.load import ManifestFile
 
 _IGNORE = re.compile(r"(GF\d{3})(?::([^=]+))?=(.+)", re.DOTALL)
+_SWITCH = (
+    0.0002  # seconds: reading threads want the interpreter briefly, between one piece of a file and the next
+)
 _FAILING: dict[str, tuple[str, ...]] = {"error": ("error",), "warning": ("error", "warning")}
 
 
@@ -112,7 +117,7 @@ def command(
 
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 something could not be read.
     """
-    from gpuforge.audit import audit, baseline
+    from gpuforge.audit import audit
 
     if cuda and not manifest:
         raise click.UsageError("--cuda names a table of the manifest: give --manifest too")
@@ -121,8 +126,9 @@ def command(
     if expect and manifest:
         raise click.UsageError("--expect is for wheels without a manifest: the manifest says what to expect")
     accepted = [_ignored(option) for option in ignore]
-    base = baseline.read(known) if known else None
+    base = _base(known) if known else None
     source = _load(manifest) if manifest else None
+    sys.setswitchinterval(_SWITCH)
     report = audit(
         wheels,
         manifest=source,
@@ -177,16 +183,36 @@ def _print(
 
 
 def _print_text(report: Report, *, show_tree: bool, show_gpus: bool) -> None:
-    from rich.console import Console
-
     from gpuforge.audit.report import text
 
-    console = Console(highlight=False)
-    if console.is_terminal:
-        text.show(report, console, show_tree=show_tree, show_gpus=show_gpus)
-    else:
-        shown = text.render(report, width=console.width, show_tree=show_tree, show_gpus=show_gpus)
-        click.echo(shown, nl=False)
+    color = _in_color()
+    shown = text.render(report, width=_width(), color=color, show_tree=show_tree, show_gpus=show_gpus)
+    click.echo(shown, nl=False, color=color)
+
+
+def _in_color() -> bool:
+    """Say whether to write in colour: to a terminal, or where a CI system asks for it (force-color.org)."""
+    if os.environ.get("NO_COLOR"):  # no-color.org
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (
+        sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
+    )
+
+
+def _width() -> int:
+    """Return the columns of the terminal, also when its output is piped on; 80 without one."""
+    if (columns := os.environ.get("COLUMNS", "")).isdigit() and int(columns):
+        return int(columns)
+    for descriptor in range(3):
+        with contextlib.suppress(OSError):
+            return os.get_terminal_size(descriptor).columns or 80
+    return 80
+
+
+def _base(known: Path) -> Baseline:
+    from gpuforge.audit import baseline
+
+    return baseline.read(known)
 
 
 def _load(manifest: Path) -> ManifestFile:
@@ -227,8 +253,6 @@ def _ignored(option: str) -> Ignore:
 
 def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -> list[str]:
     """Say which acceptances met nothing; nothing can be said when not everything was read."""
-    from gpuforge.audit import baseline
-
     if report.problems:
         return []
     ignored = [i for held in report.wheels for i in held.ignored]
@@ -238,6 +262,8 @@ def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -
         if not any(one.covers(i.finding) for i in ignored)
     ]
     if base:
+        from gpuforge.audit import baseline
+
         projects = {baseline.project_of(held.facts.name) for held in report.wheels}
         found += [
             f"in the baseline, and not found: {k}"

@@ -61,6 +61,8 @@ DEFAULT_IMAGE = "manylinux_2_28"
 @click.option(
     "--jobs", "-j", type=click.IntRange(min=1), default=None, metavar="N", help="Default: one per CPU."
 )
+@click.option("--gpu", is_flag=True, help="Test the wheels where this machine's GPUs are seen.")
+@click.option("--no-test", is_flag=True, help="Do not install, import and test the wheels.")
 @click.option("--dry-run", is_flag=True, help="Show cells and actions; run nothing.")
 @click.option("--explain", is_flag=True, help="Say for each action why it runs or is reused.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan or the result as JSON.")
@@ -77,29 +79,30 @@ DEFAULT_IMAGE = "manylinux_2_28"
 @click.pass_context
 def command(
     ctx: click.Context, path: Path, cuda: tuple[str, ...], python: tuple[str, ...], cell: str | None, runner: str,
-    images: tuple[str, ...], memory: int | None, timeout: float, jobs: int | None, dry_run: bool,
-    explain: bool, as_json: bool, dist: Path,
+    images: tuple[str, ...], memory: int | None, timeout: float, jobs: int | None, gpu: bool, no_test: bool,
+    dry_run: bool, explain: bool, as_json: bool, dist: Path,
 ) -> None:  # fmt: skip
-    """Build the wheels of the manifest in PATH (default: here) and prove each; what is done already is reused."""
+    """Build the wheels of the manifest in PATH (default: here), prove and test each; what is done already is reused."""
     began = time.monotonic()
     if runner == "dask":
         raise UsageError.of("the runner 'dask' cannot be used yet", hint="use --runner local or docker")
     file = load(path)
     chosen = select(file, machine_type(), cuda=cuda, python=python, cell=cell)
     cache = cache_dir()
-    sites = where(runner, images or file.manifest.wheel.image, cache)
+    test = not no_test and (file.manifest.test.image or True)
+    sites = where(runner, images or file.manifest.wheel.image, test, cache)
     machine, chosen = resolve(
         file,
         chosen,
         asked=[name for name, choice in (("cuda", cuda or cell), ("python", python or cell)) if choice],
         sites=sites,
     )
-    plan = lower(file, chosen.cells, machine)
+    plan = lower(file, chosen.cells, machine, test=not no_test, gpu=gpu)
     found = keys(plan.actions)
     steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
     store, ledger = FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl")
     project = str(file.path)
-    wanted = {end.action for ends in (plan.wheels, plan.reports) for end in ends.values()}
+    wanted = {end.action for ends in (plan.wheels, plan.reports, plan.tests) for end in ends.values()}
     if dry_run:
         judged = verdicts(steps, store=store, ledger=ledger, project=project, wanted=wanted)
         show_plan(plan, chosen, judged, explain=explain, as_json=as_json)
@@ -131,7 +134,7 @@ def command(
     ctx.exit(exit_code(outcome))
 
 
-def where(runner: str, names: Sequence[str], cache: Path) -> list[Image]:
+def where(runner: str, names: Sequence[str], test: str | bool, cache: Path) -> list[Image]:
     """Return the images to build in, ready to run; none for local processes. Raises what `obtain.images` does."""
     if runner == "local":
         return []
@@ -140,6 +143,7 @@ def where(runner: str, names: Sequence[str], cache: Path) -> list[Image]:
     return obtain.images(
         engine.connect(),
         names or [DEFAULT_IMAGE],
+        test=test,
         machine=machine_type(),
         cache=cache / "images",
         pulls=lambda reference: say(f"pulling {reference} …"),
@@ -154,7 +158,11 @@ def runner_of(images: Sequence[Image], project: str, cache: Path, limits: Limits
     from gpuforge.execute.docker import DockerRunner
 
     return DockerRunner(
-        {image.id: image for image in images}, local=local, cache=cache, limits=limits, project=project
+        {each.id: each for image in images for each in (image, image.test) if each},
+        local=local,
+        cache=cache,
+        limits=limits,
+        project=project,
     )
 
 
@@ -167,19 +175,19 @@ def exit_code(outcome: Outcome) -> int:
 
 
 def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, dist: Path) -> list[Wheel]:
-    """Copy each proved wheel from the store into `dist`, whole or not at all; return what lies there now."""
-    by_id = {step.action.id: step for step in steps}
+    """Copy each proved and tested wheel from the store into `dist`, whole or not at all; return what lies there now."""
+    keys = {step.action.id: step.key for step in steps}
     wheels = []
     for cell, end in plan.wheels.items():
-        if not (is_done(outcome, plan.reports[cell].action) and is_done(outcome, end.action)):
+        ends = [end, plan.reports[cell], *([plan.tests[cell]] if cell in plan.tests else [])]
+        if not all(is_done(outcome, each.action) for each in ends):
             continue
-        stored = store.get(by_id[end.action].key)
-        proof = store.get(by_id[plan.reports[cell].action].key)
-        if stored is None or proof is None:
+        stored = [entry.path(each.output) for each in ends if (entry := store.get(keys[each.action]))]
+        if len(stored) < len(ends):
             continue
-        (source,) = stored.path(end.output).glob("*.whl")
-        report = json.loads(proof.path(plan.reports[cell].output).read_bytes())
-        wheels.append(put(source, dist, cell, report))
+        (source,) = stored[0].glob("*.whl")
+        report, *test = (json.loads(path.read_bytes()) for path in stored[1:])
+        wheels.append(put(source, dist, cell, report, test[0] if test else None))
     put_index(dist, [wheel.path.name for wheel in wheels])
     return wheels
 
@@ -191,7 +199,9 @@ def put_index(dist: Path, names: Sequence[str]) -> None:
         archive.write_text(dist / name, text)
 
 
-def put(source: Path, dist: Path, cell: str, report: dict[str, Any]) -> Wheel:
+def put(
+    source: Path, dist: Path, cell: str, report: dict[str, Any], test: dict[str, Any] | None = None
+) -> Wheel:
     """Copy one wheel into `dist` unless the same bytes are there already."""
     target, sha256 = dist / source.name, digest.of_file(source)
     if not (target.is_file() and digest.of_file(target) == sha256):
@@ -204,4 +214,4 @@ def put(source: Path, dist: Path, cell: str, report: dict[str, Any]) -> Wheel:
             except BaseException:
                 Path(part.name).unlink(missing_ok=True)
                 raise
-    return Wheel(cell, target, sha256, target.stat().st_size, report)
+    return Wheel(cell, target, sha256, target.stat().st_size, report, test)

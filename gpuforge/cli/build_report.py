@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,17 @@ RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A finished wheel in the output folder; `size` in bytes, `report` the audit's JSON report."""
+    """A finished wheel in the output folder.
+
+    `size` in bytes, `report` the audit's JSON report, `test` what its test says of itself, None without one.
+    """
 
     cell: str
     path: Path
     sha256: str
     size: int
     report: Mapping[str, Any]
+    test: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +150,21 @@ def result_data(result: Result) -> dict[str, Any]:
     ]
     return data | {
         "wheels": wheels,
+        "tests": list(_tests(result)),
         "seconds": round(result.seconds, 3),
         "interrupted": result.outcome.interrupted,
     }
+
+
+def _tests(result: Result) -> Iterator[dict[str, Any]]:
+    """Yield how the test of each cell ended: `passed`, `failed` or `not-run`, with what it says of itself."""
+    said = {wheel.cell: wheel.test for wheel in result.wheels}
+    for cell, end in result.plan.tests.items():
+        ended = result.outcome.results[end.action]
+        state = "passed" if is_done(result.outcome, end.action) else ended.state
+        yield {"cell": cell, "state": "not-run" if state == "cancelled" else state} | {
+            key: value for key, value in (said.get(cell) or {}).items() if key not in {"schema", "cell"}
+        }
 
 
 def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None:
@@ -162,15 +178,7 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
     for wheel in result.wheels:
         _show_wheel(console, wheel, images)
     _show_left_out(console, result.selection)
-    missing = [
-        c.id
-        for c in result.plan.cells
-        if not all(
-            is_done(result.outcome, ends[c.id].action) for ends in (result.plan.wheels, result.plan.reports)
-        )
-    ]
-    if missing:
-        Console(stderr=True, highlight=False).print(f"not built: {', '.join(missing)}", style="bold red")
+    _show_missing(result)
     ran = [r for r in result.outcome.results.values() if r.state in RAN]
     what = (
         f"{count(len(ran), 'action')} ran" if ran else "nothing to do: every action's inputs are as they were"
@@ -181,6 +189,21 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
         console.print(Text("  --explain says for each action why", style="dim"))
 
 
+def _show_missing(result: Result) -> None:
+    """Say which cells have no wheel, and which have one that is kept back because of its test."""
+    plan, outcome = result.plan, result.outcome
+    missing: dict[str, list[str]] = {}
+    for cell in (c.id for c in plan.cells):
+        if not all(is_done(outcome, ends[cell].action) for ends in (plan.wheels, plan.reports)):
+            missing.setdefault("not built", []).append(cell)
+        elif cell in plan.tests and not is_done(outcome, plan.tests[cell].action):
+            missing.setdefault("kept back, as its test did not pass", []).append(cell)
+    for what, cells in missing.items():
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"{what}: {', '.join(cells)}", style="bold red"
+        )
+
+
 def _show_wheel(console: Console, wheel: Wheel, images: Sequence[str]) -> None:
     console.print(Text(str(wheel.path), style="bold"))
     console.print(Text(f"  {_size(wheel.size)}"))
@@ -189,6 +212,8 @@ def _show_wheel(console: Console, wheel: Wheel, images: Sequence[str]) -> None:
     lines.add_column(no_wrap=True)
     lines.add_column()
     for line in wheel.report.get("proved", []):
+        lines.add_row(Text("  ✓", style="green"), Text(line))
+    for line in words_of_test(wheel.test) if wheel.test else ():
         lines.add_row(Text("  ✓", style="green"), Text(line))
     for finding in wheel.report["findings"]:
         said = f"{finding['severity']} {finding['code']}: {finding['message']}"
@@ -201,6 +226,19 @@ def _show_wheel(console: Console, wheel: Wheel, images: Sequence[str]) -> None:
     else:
         for mark, text in zip(*(column.cells for column in lines.columns), strict=True):
             console.print(mark, text)
+
+
+def words_of_test(test: Mapping[str, Any]) -> Iterator[str]:
+    """Yield in words what a test says of itself."""
+    packages = len(test["packages"]) - 1
+    beside = f" with {count(packages, 'package')} that it declares" if packages else ""
+    yield (
+        f"test: installed on Python {test['python']}{beside}, `import {test['import']}` works without a GPU "
+        f"({short_seconds(test['import_seconds'])})"
+    )
+    if "command" in test:
+        passed = test["summary"].rpartition(" in ")[0] or "passed"
+        yield f"test: {test['command_line']}: {passed} ({short_seconds(test['seconds'])})"
 
 
 def newer_platform(wheel: str, images: Sequence[str]) -> str:

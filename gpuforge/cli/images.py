@@ -1,8 +1,10 @@
-"""`gpuforge images`: the container images of builds and tests; list, build, check."""
+"""`gpuforge images`: the container images of builds and tests; which there are, make them, check one."""
 
 from __future__ import annotations
 
+import json
 import time
+from typing import Any
 
 import click
 
@@ -10,7 +12,8 @@ from gpuforge.cli.main import say
 from gpuforge.cli.options import cache_dir
 from gpuforge.containers import catalog
 from gpuforge.containers.catalog import Image
-from gpuforge.errors import UsageError
+from gpuforge.containers.port import Found, Images
+from gpuforge.errors import MissingError, UsageError
 
 
 @click.group("images")
@@ -18,30 +21,150 @@ def command() -> None:
     """Container images for builds and tests: which there are, make them, check one."""
 
 
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.pass_obj
+def list_images(images: Images | None, as_json: bool) -> None:
+    """Print the images that `[wheel] image` may name, and whether the engine has them."""
+    engine: Images | None = None
+    try:
+        engine = connected(images)
+    except MissingError as error:  # the list is as true without an engine
+        say(f"no engine to ask which are here: {error.diagnostics[0].message}")
+    entries = [(image, engine.find(image.reference) if engine else None) for image in catalog.images()]
+    if as_json:
+        data = [image_data(image, found) for image, found in entries]
+        click.echo(json.dumps({"schema": 1, "engine": engine is not None, "images": data}, indent=2))
+    else:
+        table(entries, known=engine is not None)
+
+
 @command.command("build")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--network", metavar="NAME", help="The engine's network for the build, e.g. host.")
-def build(names: tuple[str, ...], network: str | None) -> None:
-    """Make the images NAME... that the engine does not have; pull those of a registry."""
+@click.option("--network", metavar="NAME", help="The engine's network for the build, such as host.")
+@click.pass_obj
+def build(images: Images | None, names: tuple[str, ...], network: str | None) -> None:
+    """Make the images NAME... that the engine does not have; those of a registry are pulled."""
     from gpuforge.containers.build import Workshop
-    from gpuforge.containers.docker_images import DockerImages
 
-    wanted = [known(name) for name in names]
+    wanted = [in_catalog(name) for name in names]
     begin = time.monotonic()
 
     def tell(text: str) -> None:
-        say(text if text.startswith("  | ") else f"[{time.monotonic() - begin:7.1f} s] {text}")
+        say(text if text.startswith("  ") else f"[{time.monotonic() - begin:7.1f} s] {text}")
 
-    workshop = Workshop(DockerImages(), cache_dir(), tell, network)
+    workshop = Workshop(connected(images), cache_dir(), tell, network)
     for image in wanted:
         made = workshop.make(image)
         click.echo(f"{image.name}: {'made' if made.new else 'is there already'}: {image.reference}")
 
 
-def known(name: str) -> Image:
+@command.command("check")
+@click.argument("name")
+@click.pass_context
+def check(context: click.Context, name: str) -> None:
+    """Say whether the image NAME (of the list, or any reference) holds what a build in it needs."""
+    from gpuforge.containers.check import contents, missing
+
+    image = catalog.find(name)
+    reference = image.reference if image else name
+    engine = connected(context.obj)
+    if engine.find(reference) is None:
+        how = f"gpuforge images build {image.name}" if image else f"docker pull {reference}"
+        raise MissingError.of(f"the engine has no image {reference}", hint=how)
+    found = contents(engine, reference)
+    click.echo(reference)
+    if found.glibc:
+        policy = f"manylinux_{found.glibc.replace('.', '_')}_{found.machine}"
+        click.echo(f"  glibc {found.glibc}: wheels built in it need at most {policy}")
+    for python in found.pythons:
+        abilities = {"venv": python.venv, "pip": python.pip, "headers": python.headers}
+        has = ", ".join(what for what, there in abilities.items() if there)
+        click.echo(
+            f"  {python.implementation} {python.version} ({has or 'nothing beside it'}): {python.path}"
+        )
+    for compiler in found.compilers:
+        click.echo(f"  g++ {compiler.version}: {compiler.path}")
+    if found.nvcc:
+        click.echo(f"  nvcc {found.nvcc.version}: {found.nvcc.path}")
+    lacks = missing(found, image, image.purpose if image else "build")
+    for what in lacks:
+        click.secho("missing: ", fg="red", bold=True, nl=False)
+        click.echo(what)
+    if not lacks:
+        click.echo("nothing is missing")
+    context.exit(1 if lacks else 0)
+
+
+def connected(images: Images | None) -> Images:
+    """Return the caller's images, else those of the engine; raises MissingError when none answers."""
+    from gpuforge.containers.docker_images import DockerImages
+
+    return images or DockerImages()
+
+
+def in_catalog(name: str) -> Image:
     """Return an image of the catalog; raises UsageError, naming those there are."""
     image = catalog.find(name)
     if image is None:
         names = ", ".join(image.name for image in catalog.images())
-        raise UsageError.of(f"no image {name!r}", hint=f"there are: {names}")
+        raise UsageError.of(f"gpuforge knows no image {name!r}", hint=f"it makes or pulls: {names}")
     return image
+
+
+def image_data(image: Image, found: Found | None) -> dict[str, Any]:
+    """Return an image as plain data (schema 1)."""
+    return {
+        "name": image.name,
+        "kind": image.kind,
+        "purpose": image.purpose,
+        "reference": image.reference,
+        "policy": image.policy,
+        "glibc": image.glibc,
+        "pythons": list(image.pythons),
+        "compilers": list(image.compilers),
+        "toolkit": image.toolkit,
+        "test": image.test,
+        "built": image.built,
+        "run": image.run,
+        "here": found is not None,
+        "id": found.id if found else None,
+        "size": found.size if found else None,
+    }
+
+
+def table(entries: list[tuple[Image, Found | None]], *, known: bool) -> None:
+    """Print the images for people."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from gpuforge.cli.build_report import results_console
+
+    console = results_console()
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("name", "for", "glibc", "Pythons", "compilers", "CUDA", "here", "reference"):
+        shown.add_column(heading, overflow="fold", no_wrap=heading == "name")
+    for image, found in entries:
+        here = (
+            Text(f"{found.size / 1e6:,.0f} MB", style="green")
+            if found
+            else Text("no" if known else "?", style="dim")
+        )
+        shown.add_row(
+            image.name,
+            "tests" if image.purpose == "test" else "builds",
+            image.glibc,
+            " ".join(image.pythons),
+            " ".join(image.compilers),
+            image.toolkit or "",
+            here,
+            image.reference,
+        )
+    console.print(shown)
+    unrun = [image.name for image, _ in entries if not image.run]
+    if unrun:
+        console.print(
+            f"\nwritten with care and checked by a linter, never run: {', '.join(unrun)}",
+            style="dim",
+            highlight=False,
+        )

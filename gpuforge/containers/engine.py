@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import docker
+import docker.types
 import requests
 from docker.context import ContextAPI
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
@@ -20,8 +21,24 @@ HOW = (
     "start Docker (Debian: apt-get install docker.io; Fedora: dnf install podman; then systemctl start docker), "
     "or build with local processes: --runner local"
 )
+_HINTS = (
+    ("no space left", "the disk of the engine is full: make room (docker system df)"),
+    (
+        "select device driver",
+        "install the NVIDIA Container Toolkit and restart the engine, or leave --gpu out",
+    ),
+)
 
-__all__ = ["APIError", "DockerException", "ImageNotFound", "NotFound", "connect", "is_podman", "told"]
+__all__ = [
+    "APIError",
+    "DockerException",
+    "ImageNotFound",
+    "NotFound",
+    "connect",
+    "every_gpu",
+    "is_podman",
+    "told",
+]
 
 
 def connect(environ: Mapping[str, str] | None = None) -> docker.DockerClient:
@@ -84,6 +101,11 @@ def _cause(error: Exception) -> str:
         if sign in text:
             return cause
     return text.splitlines()[0] if text else type(error).__name__
+
+
+def every_gpu() -> docker.types.DeviceRequest:
+    """Return what hands a container all GPUs of the machine, as `docker run --gpus all` does."""
+    return docker.types.DeviceRequest(count=-1, capabilities=[["gpu"]])
 
 
 def is_podman(client: docker.DockerClient) -> bool:

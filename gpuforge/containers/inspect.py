@@ -12,7 +12,7 @@ from gpuforge.toolchains.inventory import SCRIPT, Inventory, question
 
 # The image's own Python, whichever it is: the script is as old as they come.
 _SHELL = (
-    "for python in /opt/python/cp3*-cp3*/bin/python3 /usr/bin/python3; do "
+    "for python in /opt/python/cp3*-cp3*/bin/python3 /usr/local/bin/python3 /usr/bin/python3; do "
     'if [ -x "$python" ]; then exec "$python" -I -c "$@"; fi; done; echo no Python >&2; exit 99'
 )
 
@@ -56,7 +56,7 @@ def _ask(client: Any, image_id: str, name: str) -> str:
     except GpuforgeError as error:
         if "no Python" in str(error.__cause__):
             raise MissingError.of(
-                f"image {name} has no Python in /opt/python or /usr/bin, which gpuforge's steps run with",
+                f"image {name} has no Python in /opt/python, /usr/local/bin or /usr/bin",
                 hint="take a manylinux image, or one of `gpuforge images list`",
             ) from error
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,36 @@ from gpuforge.plan.site import Image
 
 
 def images(
-    client: Any, names: Sequence[str], *, machine: str, cache: Path, pulls: Callable[[str], None]
+    client: Any,
+    names: Sequence[str],
+    *,
+    test: str | bool,
+    machine: str,
+    cache: Path,
+    pulls: Callable[[str], None],
 ) -> list[Image]:
     """Return the images of these names, ready to run; one that a registry has is pulled, after `pulls` was told.
 
+    `test` names the image that wheels are tested in: True for the one that gpuforge has beside each, False for none.
     Raises MissingError for those that are not here and cannot be pulled, all of them at once, and UsageError for
     one of another machine type than `machine`.
     """
     found: list[Image] = []
     missing: list[Diagnostic] = []
     for name in names:
+        known = catalog.find(name)
+        clean = test if isinstance(test, str) else known.test if known and test else None
         try:
-            found.append(_image(client, name, machine, cache, pulls))
+            beside = _image(client, clean, machine, cache, pulls) if clean else None
+        except MissingError as error:
+            beside = None
+            missing += error.diagnostics
+        try:
+            found.append(replace(_image(client, name, machine, cache, pulls), test=beside))
         except MissingError as error:
             missing += error.diagnostics
     if missing:
-        raise MissingError.all_of(missing)
+        raise MissingError.all_of(dict.fromkeys(missing))
     return found
 
 

@@ -215,6 +215,8 @@ class DockerRunner:
         places: Places,
     ) -> Any:
         options = _shut_in() | {"network_mode": "host" if task.action.network else "none"}
+        if task.action.gpu:
+            options["device_requests"] = [engine.every_gpu()]
         if engine.is_podman(client) and os.geteuid() != 0:
             options["userns_mode"] = "keep-id"
         limits = self._limits

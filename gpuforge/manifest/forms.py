@@ -135,6 +135,14 @@ DistributionName = Annotated[
         r"^([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9])$",
     ),
 ]
+ExtraName = Annotated[
+    str,
+    Form(
+        "the name of an extra",
+        "letters, digits, and between them `-`, `_` and `.` (PEP 508)",
+        r"^([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9])$",
+    ),
+]
 ImportName = Annotated[
     str,
     Form(

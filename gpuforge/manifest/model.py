@@ -309,14 +309,26 @@ class Audit(Table):
 
 
 class Test(Table):
-    """How the built wheel is tested, in an environment of its own. This version does not run it yet."""
+    """How each built wheel is tested, in an environment of its own.
+
+    The wheel is installed there with what it declares and nothing else, and imported where no GPU is to be seen;
+    then the command is run. A wheel that fails is kept back."""
 
     __test__ = False  # no test class, whatever pytest thinks of its name
 
+    image: forms.Text | None = Field(default=None, examples=["python:3.13-slim"])
+    """Container image of the test, for `--runner docker`: one without compilers and CUDA, as users have. Left out, the
+    test image that `gpuforge images list` has beside the image of the build, or else that image itself."""
+    extras: Annotated[tuple[forms.ExtraName, ...], Distinct] = Field(default=(), examples=[["plots"]])
+    """Extras of the wheel that are installed with it. Where `[cuda] requires` is `extra`, the CUDA extra is too."""
     requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["pytest"]])
-    """Packages installed beside the wheel."""
+    """Packages that the command needs besides, as wheels; they come after the wheel was imported without them."""
+    sources: Annotated[tuple[forms.Text, ...], Distinct] = Field(default=(), examples=[["tests"]])
+    """Files and folders beside the manifest that are copied into the folder that the command runs in. Left out,
+    that folder is empty. So the tests cannot import the source tree instead of the installed wheel."""
     command: tuple[str, ...] = Field(default=(), examples=[["pytest", "-q", "{project}/tests"]])
-    """The command, as a list of words; `{project}` is the source tree. Left out, nothing is run."""
+    """The command, as a list of words; no shell reads them. `{project}` is a copy of the source tree that the wheel
+    was built from. Left out, the wheel is imported and nothing more."""
 
 
 def _known_schema(value: object) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -132,7 +132,7 @@ def _provider(
             hint="the build found another toolkit than it was given: look for its path in the build's log",
         )
     chosen = next((library for library in fitting if library.package in pins), fitting[0])
-    return replace(chosen, soname=soname)
+    return chosen._replace(soname=soname)
 
 
 def _major(cuda: str) -> int:

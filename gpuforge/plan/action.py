@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Literal
 
-Kind = Literal["fetch", "compile", "build", "package", "audit"]
+Kind = Literal["fetch", "compile", "build", "package", "audit", "test"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ class Action:
     ] = ()  # variables of the caller handed through (proxies, CA bundles): not in the key
     facts: Mapping[str, str] = field(default_factory=dict)  # what else the result depends on
     network: bool = False
+    gpu: bool = False  # the machine's GPUs are handed to its container
     image: str | None = None  # the container image's id, a digest; None: this machine itself
     cells: tuple[str, ...] = ()  # the ids of the cells that need it
     hint: str = ""  # what to try when it fails without saying so itself; not in the key

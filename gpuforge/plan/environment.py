@@ -117,6 +117,20 @@ def host_build(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: s
     }  # fmt: skip
 
 
+def test(linkage: str, *, gpu: bool) -> dict[str, str]:
+    """Return the environment that a wheel is tested in: with `gpu` false none is to be seen; pip reaches no index.
+
+    Where the wheel takes CUDA's libraries from the machine, they are the toolkit's, found as a machine would.
+    """
+    libraries = "${in:toolkit}/lib64:${in:toolkit}/lib"
+    hidden = {} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
+    return plain() | hidden | ({"LD_LIBRARY_PATH": libraries} if linkage == "system" else {}) | {
+        "PATH": path(),
+        "PIP_CONFIG_FILE": "/dev/null",
+        "PIP_NO_INDEX": "1",
+    }  # fmt: skip
+
+
 def cmake_architectures(archs: Sequence[str], ptx: str | None) -> str:
     """Return CMAKE_CUDA_ARCHITECTURES: `80-real` for a cubin, `90-virtual` for PTX."""
     cubins = [f"{arch}-real" for arch in real(archs)]

@@ -58,6 +58,8 @@ def _key(action: Action, found: Mapping[str, Key]) -> Key:
     facts["command"] = digest.of_data(list(action.argv))
     if action.image:
         facts["image"] = action.image
+    if action.gpu:
+        facts["gpu"] = "the machine's"
     whole = [
         FORMAT,
         action.kind,

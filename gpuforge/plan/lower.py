@@ -13,7 +13,7 @@ from typing import Any
 from gpuforge import digest
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
-from gpuforge.plan import environment, programs, recipe, record, sources
+from gpuforge.plan import environment, lower_test, programs, recipe, record, sources
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location, Machine
@@ -26,29 +26,38 @@ from gpuforge.toolkits.pypi import Pin
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be done: the cells, their actions, and where each cell's wheel and report will be.
+    """What will be done: the cells, their actions, and where each cell's wheel, report and test result will be.
 
-    `notes` say what the manifest asks for and this plan does not do.
+    `tests` is empty when the wheels are not tested. `notes` say what the manifest asks for and this plan does not do.
     """
 
     cells: tuple[Cell, ...]
     actions: tuple[Action, ...]
     wheels: dict[str, ActionInput]
     reports: dict[str, ActionInput]
+    tests: dict[str, ActionInput]
     machine: Machine
     notes: tuple[str, ...] = ()
 
 
-def lower(file: ManifestFile, cells: Sequence[Cell], machine: Machine) -> Plan:
-    """Return the plan of `cells`, in the order of the data flow; raises UsageError for what cannot be done."""
+def lower(
+    file: ManifestFile, cells: Sequence[Cell], machine: Machine, *, test: bool = True, gpu: bool = False
+) -> Plan:
+    """Return the plan of `cells`, in the order of the data flow; raises UsageError for what cannot be done.
+
+    With `test`, each wheel is installed, imported and tested besides; with `gpu`, where the machine's GPUs are seen.
+    """
     refuse(file, cells)
-    lowering = _Lowering(file, tuple(cells), machine)
+    lowering = _Lowering(file, tuple(cells), machine, gpu=gpu)
+    tests = {}
     for cell in cells:
-        lowering.add_cell(cell)
+        wheel = lowering.add_cell(cell)
+        if test:
+            tests[cell.id] = lower_test.test(lowering, cell, wheel)
     actions = tuple(lowering.actions.values())
     wheels = {cell.id: ActionInput(f"{cell.id}/{_last_step(cell)}", "wheel") for cell in cells}
     reports = {cell.id: ActionInput(f"{cell.id}/audit", "report.json") for cell in cells}
-    return Plan(tuple(cells), actions, wheels, reports, machine, tuple(notes(file)))
+    return Plan(tuple(cells), actions, wheels, reports, tests, machine, tuple(notes(file, test=test)))
 
 
 def _last_step(cell: Cell) -> str:
@@ -58,21 +67,23 @@ def _last_step(cell: Cell) -> str:
 class _Lowering:
     """Builds the actions of one manifest; an action that several cells need is made once and lists them."""
 
-    def __init__(self, file: ManifestFile, cells: tuple[Cell, ...], machine: Machine) -> None:
+    def __init__(self, file: ManifestFile, cells: tuple[Cell, ...], machine: Machine, *, gpu: bool) -> None:
         self.file = file
         self.manifest = file.manifest
         self.cells = cells
         self.machine = machine
+        self.gpu = gpu
         self.actions: dict[str, Action] = {}
 
-    def add_cell(self, cell: Cell) -> None:
-        """Add everything that one cell's wheel needs, to its proof."""
+    def add_cell(self, cell: Cell) -> ActionInput:
+        """Add everything that one cell's wheel needs, to its proof; return the wheel that is proved."""
         kernels = [self.kernels(cell, item) for item in self.manifest.objects if item.role != "host-only"]
         host = self.host_build(cell)
         wheel = self.package(cell, host, kernels)
         report = self.audit(cell, wheel)
         if cell.naming == "variant":
             self.variant(cell, wheel, report)
+        return wheel
 
     def add(self, action: Action) -> str:
         """Add an action unless the same is there already; return its id."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from gpuforge.diagnostics import Diagnostic, Place
@@ -12,7 +12,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Toolchain
 from gpuforge.plan.cell import Cell, LeftOut, Selection
 from gpuforge.plan.environment import real
-from gpuforge.plan.site import Location, Machine, Site, ThisMachine
+from gpuforge.plan.site import Image, Location, Machine, Site, ThisMachine
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.model import Compiler
 from gpuforge.toolkits import tables
@@ -67,7 +67,10 @@ class _Survey:
             "python", _names(selection, "python"), lambda name: _interpreter(file, name, site)
         )
         hosts = {name: host for name, host in hosts.items() if name in toolkits}
-        self.location = Location(site.image, hosts, interpreters, toolkits)
+        tests = (
+            _clean(file, site.image.test, interpreters, toolkits) if site.image and site.image.test else None
+        )
+        self.location = Location(site.image, hosts, interpreters, toolkits, tests)
 
     def lacks(self, cell: Cell) -> dict[str, MissingError]:
         """Return what a cell needs and the site does not have, by dimension."""
@@ -110,6 +113,18 @@ class _Survey:
             except MissingError as error:
                 self._missing[dimension, name] = error
         return found
+
+
+def _clean(
+    file: ManifestFile, image: Image, pythons: Collection[str], toolkits: Mapping[str, Toolkit]
+) -> Location:
+    """Return an image that wheels are tested in as a location; raises MissingError when it lacks a Python."""
+    abi = file.manifest.package.abi
+    found = {
+        python: image.inventory.find(_oldest(file, python), or_newer=abi is not None, headers=False)
+        for python in pythons
+    }
+    return Location(image, {}, found, {} if file.manifest.cuda.linkage != "system" else toolkits)
 
 
 def _names(selection: Selection, field: str) -> list[str]:
@@ -228,7 +243,10 @@ def unfit_compilers(file: ManifestFile, cuda: str, toolkit: Toolkit) -> Iterator
 
 
 def _interpreter(file: ManifestFile, python: str, site: Site) -> Interpreter:
+    return site.find(_oldest(file, python), or_newer=file.manifest.package.abi is not None)
+
+
+def _oldest(file: ManifestFile, python: str) -> str:
+    """Return the oldest Python that serves a cell: its own, or the first of a wheel for every Python 3."""
     package = file.manifest.package
-    if package.abi == "none":
-        return site.find(package.python[0] if package.python else "3.11", or_newer=True)
-    return site.find(python, or_newer=package.abi == "abi3")
+    return (package.python[0] if package.python else "3.11") if package.abi == "none" else python

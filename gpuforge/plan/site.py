@@ -31,11 +31,15 @@ class Site(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A container image that actions run in: `id` is its content's digest ("sha256:…"), `name` what it is called."""
+    """A container image that actions run in: `id` is its content's digest ("sha256:…"), `name` what it is called.
+
+    `test` is the image that its wheels are tested in; None: itself.
+    """
 
     id: str
     name: str
     inventory: Inventory
+    test: Image | None = None
 
     @property
     def image(self) -> Image:
@@ -73,6 +77,7 @@ class Location:
     hosts: Mapping[str, Compiler]  # by Cell.cuda: the compiler of host code that its toolkit takes
     interpreters: Mapping[str, Interpreter]  # by Cell.python
     toolkits: Mapping[str, Toolkit]  # by Cell.cuda
+    tests: Location | None = None  # where its wheels are tested, when that is elsewhere
 
     @property
     def image_id(self) -> str | None:
@@ -91,6 +96,11 @@ class Machine:
         return next(
             each for each in self.locations if cell.cuda in each.hosts and cell.python in each.interpreters
         )
+
+    def tested_at(self, cell: Cell) -> Location:
+        """Return where a cell's wheel is tested: in a place without the tools that built it, if there is one."""
+        built = self.at(cell)
+        return built.tests if built.tests and cell.python in built.tests.interpreters else built
 
     def kernels_at(self, cuda: str) -> Location:
         """Return where the kernels of `[cuda.<cuda>]` are compiled: whatever the Pythons, in one place."""

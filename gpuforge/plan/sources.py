@@ -60,6 +60,27 @@ def object_sources(file: ManifestFile, item: Object) -> FileInput:
     return _files(file.folder, matches(file, item))
 
 
+def test_sources(file: ManifestFile) -> FileInput:
+    """Return the files of `[test] sources`; raises UsageError for what is not beside the manifest."""
+    found: set[Path] = set()
+    for number, name in enumerate(file.manifest.test.sources):
+        path, place = file.folder / name, file.place("test", "sources", number)
+        if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
+            raise UsageError.of(
+                f"[test] sources: {name!r} leads out of the manifest's folder",
+                hint="name what lies beside the manifest; in the command, {project} is the source tree",
+                place=place,
+            )
+        if not path.exists():
+            raise UsageError.of(
+                f"[test] sources: there is no {name!r} beside the manifest",
+                hint="the path starts from the manifest's folder; in the command, {project} is the source tree",
+                place=place,
+            )
+        found.update(_tree(path) if path.is_dir() else [path])
+    return _files(file.folder, sorted(found))
+
+
 def one_source(file: ManifestFile, item: Object, source: str) -> FileInput:
     """Return what one compilation reads of its object: the source itself, and every header."""
     headers = {path for pattern in item.headers for path in _glob(file, item, "headers", pattern)}

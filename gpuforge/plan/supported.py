@@ -65,9 +65,10 @@ def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
             )
 
 
-def notes(file: ManifestFile) -> Iterator[str]:
-    """Yield what the manifest asks for and this version does not do, with the place."""
-    if file.manifest.test.command:
-        yield f"{file.place('test', 'command')}: [test] is not run yet: test the wheels yourself"
+def notes(file: ManifestFile, *, test: bool) -> Iterator[str]:
+    """Yield what the manifest asks for and this plan does not do, with the place."""
+    if not test:
+        place = f"{file.place('test', 'command')}: " if file.manifest.test.command else ""
+        yield f"{place}the wheels are not tested, as --no-test says"
     if file.manifest.audit.beside:
         yield f"{file.place('audit', 'beside')}: [audit] beside is not looked at yet"

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from build import BuildBackendException, BuildException, ProjectBuilder
 
 from gpuforge import digest
-from gpuforge.errors import ActionError, MissingError
-from gpuforge.steps import entry
+from gpuforge.errors import ActionError
+from gpuforge.steps import entry, wheelhouse
 from gpuforge.steps.environment import create, install, runner_of
 
 LOCK = "requirements.json"
@@ -36,7 +32,7 @@ def main(arguments: list[str]) -> None:
     try:
         static = sorted(ProjectBuilder(options.source).build_system_requires)
         first = options.scratch / "static"
-        download(options.python, [*static, *added], first, [])
+        download(options.python, [*static, *added], first)
         python = create(options.python, options.scratch / "venv")
         install(python, first)
         asked = ProjectBuilder(options.source, python_executable=str(python), runner=runner_of(python))
@@ -58,30 +54,15 @@ def main(arguments: list[str]) -> None:
     print(f"{len(wheels)} wheels for: {', '.join(everything)}", flush=True)
 
 
-def download(python: Path, requirements: Sequence[str], folder: Path, at_hand: Sequence[Path]) -> None:
-    """Download wheels of `requirements` and of all they need, for the interpreter `python`, with pip's own settings.
-
-    Raises MissingError when pip cannot reach an index, ActionError when the requirements cannot be met by wheels.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "pip", f"--python={python}", "download", "--only-binary=:all:"]
-    command += ["--progress-bar=off", "--disable-pip-version-check", f"--dest={folder}"]
-    command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
-    answer = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    said, _, crash = answer.stdout.partition("ERROR: Exception:")  # what follows is pip's own traceback
-    print(said, *crash.strip().splitlines()[-1:], sep="", flush=True)
-    if answer.returncode == 0:
-        return
-    if "No space left on device" in crash:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-    if "Connection" in answer.stdout or "certificate" in answer.stdout or "Max retries" in answer.stdout:
-        raise MissingError.of(
-            "cannot reach the package index for the build requirements",
-            hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's words are above",
-        )
-    raise ActionError.of(
-        f"the build requirements cannot be met by wheels: {', '.join(requirements)}",
-        hint="pip's words are above; `[build] requires` can narrow a requirement to a version that has a wheel",
+def download(python: Path, requirements: Sequence[str], folder: Path, at_hand: Sequence[Path] = ()) -> None:
+    """Download build requirements; see `wheelhouse.download`."""
+    wheelhouse.download(
+        python,
+        requirements,
+        folder,
+        at_hand,
+        what="the build requirements",
+        hint="`[build] requires` can narrow a requirement to a version that has a wheel",
     )
 
 

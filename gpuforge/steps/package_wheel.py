@@ -18,6 +18,7 @@ from gpuforge.package.naming import WheelName
 from gpuforge.package.repair import Linkage
 from gpuforge.steps import entry, wheel_sizes
 from gpuforge.steps.specification import Specification
+from gpuforge.steps.wheelhouse import one_wheel
 
 _RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # it travels as the files it is made of
 
@@ -98,17 +99,6 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
         target.unlink()
         raise
     return target
-
-
-def one_wheel(path: Path) -> Path:
-    """Return the wheel that `path` is, or that lies there alone; raises ActionError."""
-    found = sorted(path.glob("*.whl")) if path.is_dir() else [path] if path.is_file() else []
-    if len(found) != 1:
-        raise ActionError.of(
-            f"{path} should be or hold one wheel, and there are {len(found)}",
-            hint="check the project's build",
-        )
-    return found[0]
 
 
 def _require(tree: Path, packages: tuple[str, ...], spec: PackageSpec) -> None:

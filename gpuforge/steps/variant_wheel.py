@@ -7,7 +7,8 @@ from pathlib import Path
 
 from gpuforge.package import variants
 from gpuforge.steps import entry
-from gpuforge.steps.package_wheel import epoch, one_wheel
+from gpuforge.steps.package_wheel import epoch
+from gpuforge.steps.wheelhouse import one_wheel
 
 
 def main(arguments: list[str]) -> None:

@@ -44,7 +44,8 @@ for folder in folders:
         if text:
             compilers.append([path, text])
 pythons = []
-for path in sorted(glob.glob("/opt/python/cp*-cp*/bin/python3")) + glob.glob("/usr/bin/python3.*"):
+paths = sorted(glob.glob("/opt/python/cp*-cp*/bin/python3"))
+for path in paths + glob.glob("/usr/local/bin/python3.*") + glob.glob("/usr/bin/python3.*"):
     text = re.fullmatch(r"python3(\.\d+)?", os.path.basename(path)) and said(path, "-I", "-c", ask)
     if text:
         pythons.append([path, json.loads(text)])
@@ -96,11 +97,14 @@ class Inventory:
             family, self.compilers, path=path, specifier=specifier, where=f"image {self.name}"
         )
 
-    def find(self, minor: str, *, or_newer: bool = False) -> Interpreter:
-        """Return an interpreter of `minor` with its headers, by the rules of `cpython.find`; raises MissingError."""
+    def find(self, minor: str, *, or_newer: bool = False, headers: bool = True) -> Interpreter:
+        """Return an interpreter of `minor`, with `headers` one that has them, by the rules of `cpython.find`.
+
+        Raises MissingError.
+        """
         for version in [minor, *(newer(minor) if or_newer else [])]:
             for found in self.interpreters:
-                if found.headers and found.version.startswith(f"{version}."):
+                if found.headers >= headers and found.version.startswith(f"{version}."):
                     return found
         having = ", ".join(i.version for i in self.interpreters) or "none"
         raise MissingError.of(

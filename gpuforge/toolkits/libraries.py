@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpuforge.toolkits.tables import load
 
 _MANGLED = re.compile(r"(lib.+?)[-.][0-9a-f]{8}(\.so(?:\..+)?)")
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(NamedTuple):
     """One SONAME and where it comes from."""
 
     soname: str
@@ -28,8 +26,7 @@ class Library:
     requires: tuple[str, ...] = ()  # packages that it needs beside its own
 
 
-@dataclass(frozen=True, slots=True)
-class Opener:
+class Opener(NamedTuple):
     """Libraries that another opens by name: `always`, or for some of its features only."""
 
     opens: tuple[str, ...]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import tomli
@@ -56,7 +56,7 @@ class Problem:
 
 def load(name: str) -> dict[str, Any]:
     """Return one of the data files beside this module."""
-    return tomli.loads((files("gpuforge.toolkits") / "data" / name).read_text(encoding="utf-8"))
+    return tomli.loads((Path(__file__).parent / "data" / name).read_text(encoding="utf-8"))
 
 
 @cache

@@ -55,6 +55,8 @@ def test_saxpy_is_built_once_and_proved(saxpy: Path, tmp_path: Path, cache: Path
     assert f"{cell}/audit" in ran(first)
     (wheel,) = first["wheels"]
     assert (wheel["cell"], wheel["findings"]) == (cell, [])
+    (test,) = first["tests"]
+    assert (test["cell"], test["state"], test["counts"]) == (cell, "passed", {"passed": 14})
 
     again = build(saxpy, "--python", PYTHON, "-o", tmp_path / "dist", cache=cache)
     assert ran(again) == set()
@@ -65,7 +67,8 @@ def test_saxpy_is_built_once_and_proved(saxpy: Path, tmp_path: Path, cache: Path
     kernel.write_text(kernel.read_text() + "// changed\n")
     touched = build(saxpy, "--python", PYTHON, "-o", tmp_path / "dist", cache=cache)
     kernels = "cu13.0/kernels/default-kernels"
-    assert ran(touched) == {f"{kernels}/kernels/saxpy.cu", kernels, f"{cell}/wheel", f"{cell}/audit"}
+    ends = {f"{cell}/{name}" for name in ("wheel", "audit", "test-requirements", "test")}
+    assert ran(touched) == {f"{kernels}/kernels/saxpy.cu", kernels} | ends
     reason = next(a["reason"] for a in touched["actions"] if a["id"] == f"{kernels}/kernels/saxpy.cu")
     assert reason == "runs: kernels/saxpy.cu changed"
 
@@ -97,6 +100,7 @@ def test_cufinufft_needs_nothing_but_the_packages_it_declares(tmp_path: Path, ca
     (wheel,) = result["wheels"]
     assert wheel["findings"] == []
     assert Path(wheel["path"]).name.startswith("cufinufft_cu13-2.5.1-py3-none-manylinux_2_")
+    assert [(test["state"], test["counts"]["passed"]) for test in result["tests"]] == [("passed", 3)]
     python = install(tmp_path, wheel["path"])
     program = "import cufinufft; print(open('/proc/self/maps').read())"
     done = subprocess.run(

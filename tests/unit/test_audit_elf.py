@@ -83,7 +83,8 @@ def test_what_was_not_kept_is_asked_for_until_all_is_there() -> None:
 
 
 def test_the_outline_names_what_the_header_points_to() -> None:
-    ranges = elf.outline(Window(len(RICH), {0: RICH[:512]}))
+    window = Window(len(RICH), {0: RICH[:512]})
+    ranges = elf.outline(window, elf.read_header(window))
     assert all(0 <= start < stop <= len(RICH) for start, stop in ranges)
     assert any(stop == len(RICH) for _, stop in ranges)  # the section headers, at the end
 

@@ -13,7 +13,7 @@ import zstandard
 from audit_samples import elf, fatbin, image, wheel
 
 from gpuforge.audit import fatbin as reader
-from gpuforge.audit import search
+from gpuforge.audit import libc, search
 from gpuforge.audit.cubin import toolkit, unpacked
 from gpuforge.audit.fatbin import STATIC_CUDART, Scanner
 from gpuforge.audit.inflate import Archive
@@ -36,7 +36,7 @@ def test_find_finds_what_bytes_find_does(size: int, word: bytes) -> None:
 
 
 def test_find_works_where_the_c_library_has_no_memmem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_memmem", lambda: None)
+    monkeypatch.setattr(libc, "memmem", lambda: None)
     assert search.find(bytes(search._LARGE) + b"magic", b"magic") == search._LARGE
 
 

@@ -1,4 +1,4 @@
-"""The plan that `gpuforge build --dry-run` shows names the toolkits' providers and the host compilers."""
+"""What `gpuforge build` shows: where each toolkit comes from, what was tested, and which wheels are kept back."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.cli.build_report import plan_data, show_plan
+from gpuforge.cli.build_report import (
+    Result,
+    Wheel,
+    plan_data,
+    result_data,
+    show_plan,
+    show_result,
+    words_of_test,
+)
 from gpuforge.execute.memory import MemoryLedger, MemoryStore
-from gpuforge.execute.model import Step
+from gpuforge.execute.model import ActionResult, Outcome, Step
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import select
@@ -45,3 +53,68 @@ def test_the_plan_says_where_each_toolkit_comes_from(
     (twelve, thirteen) = plan_data(plan, chosen, said)["cells"]
     assert (twelve["provider"], twelve["nvcc"], twelve["host"]) == ("debian", "12.4.131", "g++ 12.2.0")
     assert thirteen["provider"] == "pypi"
+
+
+TEST = {
+    "schema": 1,
+    "cell": "cp311-cu13.0-x86_64",
+    "wheel": "demo_cu13-1.0-cp311-cp311-manylinux_2_28_x86_64.whl",
+    "python": "3.11.2",
+    "packages": ["demo_cu13 1.0", "numpy 2.4.0", "nvidia_cufft 12.5.0"],
+    "import": "demo",
+    "import_seconds": 0.123,
+    "command": ["pytest", "-q", "{project}/tests"],
+    "command_line": "pytest -q {project}/tests",
+    "seconds": 1.5,
+    "summary": "12 passed, 1 skipped in 1.21s",
+    "counts": {"passed": 12, "skipped": 1},
+}
+SAID = (
+    "test: installed on Python 3.11.2 with 2 packages that it declares, `import demo` works without a GPU (0.1 s)",
+    "test: pytest -q {project}/tests: 12 passed, 1 skipped (1.5 s)",
+)
+
+
+def test_what_was_tested_is_said() -> None:
+    assert tuple(words_of_test(TEST)) == SAID
+    alone = {key: TEST[key] for key in ("python", "import", "import_seconds")} | {"packages": ["demo 1.0"]}
+    assert list(words_of_test(alone)) == [
+        "test: installed on Python 3.11.2, `import demo` works without a GPU (0.1 s)"
+    ]
+    other = TEST | {"command_line": "python run.py", "summary": ""}
+    assert list(words_of_test(other))[1] == "test: python run.py: passed (1.5 s)"
+
+
+def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(
+    recipe: Callable[..., ManifestFile], machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = select(recipe(), "x86_64")
+    plan = lower(recipe(), chosen.cells, machine)
+    good, audited, failed, unknown = (cell.id for cell in chosen.cells)
+    ends = {
+        f"{audited}/audit": ("failed", "audit"),
+        f"{failed}/test": ("failed", "test"),
+        f"{unknown}/test-requirements": ("failed", "fetch"),
+        f"{unknown}/test": ("not-run", "not run"),
+    }
+    results = {a.id: ActionResult(a.id, *ends.get(a.id, ("done", "ran"))) for a in plan.actions}  # type: ignore[arg-type]
+    wheel = Wheel(good, Path("dist/demo.whl"), "0" * 64, 1000, {"findings": [], "proved": []}, TEST)
+    result = Result(plan, chosen, Outcome(results), [wheel], 3.0)
+
+    show_result(result, images=(), explain=False)
+    said = capsys.readouterr()
+    assert [line[4:] for line in said.out.splitlines() if "test: " in line] == list(SAID)
+    assert "1 of 4 wheels" in said.out
+    assert said.err.splitlines() == [
+        f"not built: {audited}",
+        f"kept back, as its test did not pass: {failed}, {unknown}",
+    ]
+    first, *others = result_data(result)["tests"]
+    assert first == {"state": "passed", **{key: TEST[key] for key in TEST if key != "schema"}} | {
+        "cell": good
+    }
+    assert [(test["cell"], test["state"]) for test in others] == [
+        (audited, "passed"),
+        (failed, "failed"),
+        (unknown, "not-run"),
+    ]

@@ -66,8 +66,7 @@ def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(
     assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
         "cu13.0/kernels/default-kernels/kernels/one.cu",
         "cu13.0/kernels/default-kernels",
-        "cp311-cu13.0-x86_64/wheel",
-        "cp311-cu13.0-x86_64/audit",
+        *(f"cp311-cu13.0-x86_64/{name}" for name in ("wheel", "audit", "test-requirements", "test")),
     }
 
 
@@ -76,7 +75,8 @@ def test_a_host_source_leaves_kernels_alone(recipe: Recipe, machine: Machine) ->
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
     (file.folder / "src/core.cpp").write_text("int main() { return 1; }\n")
     assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
-        f"cp311-cu13.0-x86_64/{name}" for name in ("host-build", "wheel", "audit")
+        f"cp311-cu13.0-x86_64/{name}"
+        for name in ("host-build", "wheel", "audit", "test-requirements", "test")
     }
 
 
@@ -319,8 +319,7 @@ def test_a_new_auditwheel_repairs_again(
     real = programs.version
     monkeypatch.setattr(programs, "version", lambda name: "99" if name == "auditwheel" else real(name))
     assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
-        "cp311-cu13.0-x86_64/wheel",
-        "cp311-cu13.0-x86_64/audit",
+        *(f"cp311-cu13.0-x86_64/{name}" for name in ("wheel", "audit", "test-requirements", "test")),
     }
 
 

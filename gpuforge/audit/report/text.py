@@ -2,64 +2,66 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
-from collections.abc import Sequence
-
-from rich import box
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-from rich.tree import Tree
+from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.audit import Report, WheelReport
 from gpuforge.audit.model import SEVERITIES, Finding, Ignored, Severity, WheelFacts
-from gpuforge.audit.report import devices, tree
+from gpuforge.audit.report.page import Span, drawn, hanging, wrapped
 from gpuforge.audit.report.shown import shown as visible
 
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _MOST_SUBJECTS = 12
 _LONGEST_SUBJECT = 220
+_INDENT, _HEAD = 2, 10  # columns before a finding, and of what stands before its text
+
+_Line = list[Span]
 
 
-def render(report: Report, *, width: int = 80, show_tree: bool = False, show_gpus: bool = False) -> str:
-    """Return a report as text without colour, `width` characters wide, no line ending in spaces."""
-    console = Console(
-        file=io.StringIO(), width=width, highlight=False, color_system=None, force_terminal=False
-    )
-    with console.capture() as captured:
-        show(report, console, show_tree=show_tree, show_gpus=show_gpus)
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+def render(
+    report: Report, *, width: int = 80, color: bool = False, show_tree: bool = False, show_gpus: bool = False
+) -> str:
+    """Return a report as text, `width` characters wide, no line ending in spaces.
 
-
-def show(report: Report, console: Console, *, show_tree: bool = False, show_gpus: bool = False) -> None:
-    """Print a report, with the link graph and the GPU tables where they are asked for.
-
-    Inputs that could not be read are the caller's to tell.
+    With the link graph and the GPU tables where they are asked for. Inputs that could not be read are the
+    caller's to tell.
     """
+    lines = _lines(report, width, color=color, show_tree=show_tree, show_gpus=show_gpus)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lines(report: Report, width: int, *, color: bool, show_tree: bool, show_gpus: bool) -> Iterator[str]:
+    if show_tree or show_gpus:
+        from gpuforge.audit.report.tables import Drawing  # noqa: PLC0415  it loads rich
+
+        drawing = Drawing(width, color=color)
     shown = [held for held in report.wheels if not _is_dull(held)]
     for index, held in enumerate(shown):
         if index:
-            console.print()
-        _show_wheel(held, console)
+            yield ""
+        yield from (drawn(line, color=color) for line in _wheel(held, width))
         if show_tree:
-            _show_tree(report, held.facts, console)
+            yield from drawing.tree(report, held.facts)
         if show_gpus:
-            _show_code(held.facts, console)
+            yield from drawing.code(held.facts)
     if show_gpus:
-        _show_generations(report, console)
-    if dull := len(report.wheels) - len(shown):
+        yield from drawing.generations(report)
+    for line in _end(report, len(report.wheels) - len(shown), width):
+        yield drawn(line, color=color)
+
+
+def _end(report: Report, dull: int, width: int) -> Iterator[_Line]:
+    if dull:
         has = (
             "s have no binaries, and nothing was found in them"
             if dull > 1
             else " has no binaries, and nothing was found in it"
         )
-        console.print()
-        console.print(Text(f"{dull} more installed distribution{has}"))
+        yield []
+        yield from wrapped([(f"{dull} more installed distribution{has}", "")], width)
     if len(report.wheels) > 1:
-        console.print()
-        console.print(_summary(report))
+        yield []
+        yield from wrapped([(_summary(report), "bold")], width)
 
 
 def _is_dull(held: WheelReport) -> bool:
@@ -68,25 +70,22 @@ def _is_dull(held: WheelReport) -> bool:
     return facts.form == "installed" and not (facts.objects or facts.device or held.findings or held.ignored)
 
 
-def _show_wheel(held: WheelReport, console: Console) -> None:
-    console.print(Text(visible(held.facts.name), style="bold", overflow="fold"))
-    console.print(
-        Padding(Text.assemble(_verdict(held.findings), (f"; {_size(held.facts)}", "dim")), (0, 0, 0, 2))
-    )
+def _wheel(held: WheelReport, width: int) -> Iterator[_Line]:
+    yield from wrapped([(visible(held.facts.name), "bold")], width)
+    verdict = [*_verdict(held.findings), (f"; {_size(held.facts)}", "dim")]
+    yield from hanging(("", ""), wrapped(verdict, width - _INDENT), _INDENT, 0)
     for finding in held.findings:
-        console.print()
-        console.print(_finding(finding))
+        yield []
+        yield from _finding(finding, width)
     if held.ignored:
-        console.print()
-        console.print(_rows([("accepted", _accepted(i)) for i in held.ignored], "dim"))
+        yield []
+        for ignored in held.ignored:
+            yield from _row(("accepted", "dim"), _accepted(ignored), width)
     if held.proofs:
-        console.print()
-        console.print(
-            _rows(
-                [("proved", Text.assemble((p.topic, "bold"), ": ", visible(p.text))) for p in held.proofs],
-                "green",
-            )
-        )
+        yield []
+        for proof in held.proofs:
+            told = [(proof.topic, "bold"), (": ", ""), (visible(proof.text), "")]
+            yield from _row(("proved", "green"), told, width)
 
 
 def _size(facts: WheelFacts) -> str:
@@ -96,91 +95,14 @@ def _size(facts: WheelFacts) -> str:
     return ", ".join(parts)
 
 
-def _show_tree(report: Report, facts: WheelFacts, console: Console) -> None:
-    for root in tree.roots(report.graph, facts):
-        console.print()
-        shown = Tree(Text(root.name, style="bold", overflow="fold"), guide_style="dim")
-        _grow(shown, root)
-        console.print(Padding(shown, (0, 0, 0, 2)))
-
-
-def _grow(shown: Tree, node: tree.Node) -> None:
-    for child in node.children:
-        style = "" if child.found else "bold red"
-        _grow(
-            shown.add(
-                Text.assemble((child.name, style), (tree.told(child), style or "dim"), overflow="fold")
-            ),
-            child,
-        )
-
-
-def _show_code(facts: WheelFacts, console: Console) -> None:
-    by_files: dict[tuple[str, ...], list[devices.Code]] = {}
-    for row in devices.code(facts):
-        by_files.setdefault(row.files, []).append(row)
-    for names, rows in by_files.items():
-        console.print()
-        console.print(
-            Padding(Text("\n".join(map(visible, names)), style="bold", overflow="fold"), (0, 0, 0, 2))
-        )
-        console.print(Padding(_code_table(rows), (0, 0, 0, 4)))
-        console.print(Padding(Text(devices.runs_on(facts, names[0]), style="dim"), (0, 0, 0, 4)))
-
-
-def _code_table(rows: Sequence[devices.Code]) -> Table:
-    cells = [
-        (
-            f"{row.count} in {row.section}" if row.section else str(row.count),
-            _short(row.cubins, "sm_"),
-            _short(row.ptx, "compute_"),
-            row.toolkit,
-            row.packing,
-            f"{row.stored / 1e6:.1f}",
-            row.driver,
-        )
-        for row in rows
-    ]
-    headings = ("containers", "machine code", "PTX", "CUDA", "packed", "MB", "driver")
-    shown = [column for column in range(len(headings)) if any(row[column] for row in cells)]
-    table = _table(*(headings[column] for column in shown))
-    for row in cells:
-        table.add_row(*(row[column] for column in shown))
-    return table
-
-
-def _short(archs: Sequence[str], prefix: str) -> str:
-    """Write "sm_80 90 100a" for a list of architectures."""
-    return " ".join([*archs[:1], *(arch.removeprefix(prefix) for arch in archs[1:])]) or "none"
-
-
-def _show_generations(report: Report, console: Console) -> None:
-    found = devices.generations(report)
-    if not found.wheels:
-        return
-    console.print()
-    console.print(Text("GPU generations", style="bold"))
-    for number, wheel in enumerate(found.wheels, start=1):
-        console.print(Padding(Text(f"[{number}] {visible(wheel)}", overflow="fold"), (0, 0, 0, 2)))
-    table = _table("capability", "GPUs", *(f"[{n}]" for n in range(1, len(found.wheels) + 1)))
-    for row in found.rows:
-        table.add_row(row.capability, row.name, *row.verdicts)
-    console.print(Padding(table, (0, 0, 0, 2)))
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for index, heading in enumerate(headings):
-        table.add_column(Text(heading, style="dim"), overflow="fold", no_wrap=not index)
-    return table
-
-
-def _verdict(findings: Sequence[Finding]) -> Text:
+def _verdict(findings: Sequence[Finding]) -> Iterator[Span]:
     counts = Counter(f.severity for f in findings)
     if not counts:
-        return Text("clean: nothing was found", style="bold green")
-    parts = [(_count(counts[s], s), _STYLES[s]) for s in SEVERITIES if counts[s]]
-    return Text(", ").join([Text(words, style=style) for words, style in parts])
+        yield "clean: nothing was found", "bold green"
+    for index, severity in enumerate(s for s in SEVERITIES if counts[s]):
+        if index:
+            yield ", ", ""
+        yield _count(counts[severity], severity), _STYLES[severity]
 
 
 def _count(number: int, severity: Severity) -> str:
@@ -189,17 +111,24 @@ def _count(number: int, severity: Severity) -> str:
     return f"{number} {severity}" + ("s" if number > 1 else "")
 
 
-def _finding(finding: Finding) -> RenderableType:
-    table = _grid()
-    head = Text.assemble((finding.severity, _STYLES[finding.severity]))
-    table.add_row(head, Text.assemble((finding.code, "bold"), " ", visible(finding.message)))
+def _finding(finding: Finding, width: int) -> Iterator[_Line]:
+    head = [(finding.code, "bold"), (" ", ""), (visible(finding.message), "")]
+    yield from _row((finding.severity, _STYLES[finding.severity]), head, width)
     for subject in finding.subject[:_MOST_SUBJECTS]:
-        table.add_row("", _bullet(_shortened(visible(subject))))
+        yield from _bullet(_shortened(visible(subject)), width)
     rest = len(finding.subject) - _MOST_SUBJECTS
     if rest > 0:
-        table.add_row("", _bullet(f"and {rest} more (--format json lists all)"))
-    table.add_row(Text("remedy", style="dim"), Text(visible(finding.remedy)))
-    return Padding(table, (0, 0, 0, 2))
+        yield from _bullet(f"and {rest} more (--format json lists all)", width)
+    yield from _row(("remedy", "dim"), [(visible(finding.remedy), "")], width)
+
+
+def _row(head: Span, spans: Sequence[Span], width: int) -> Iterator[_Line]:
+    return hanging(head, wrapped(spans, width - _INDENT - _HEAD), _INDENT, _HEAD)
+
+
+def _bullet(text: str, width: int) -> Iterator[_Line]:
+    indent = _INDENT + _HEAD
+    return hanging(("-", ""), wrapped([(text, "")], width - indent - 2), indent, 2)
 
 
 def _shortened(subject: str) -> str:
@@ -209,35 +138,12 @@ def _shortened(subject: str) -> str:
     return f"{subject[:cut]}, and {subject[cut:].count(', ')} more"
 
 
-def _bullet(text: str) -> Table:
-    row = Table.grid(padding=(0, 1))
-    row.add_column(no_wrap=True)
-    row.add_column(overflow="fold")
-    row.add_row("-", Text(text, overflow="fold"))
-    return row
+def _accepted(ignored: Ignored) -> list[Span]:
+    where = f" {ignored.finding.file}: {ignored.reason}"
+    return [(ignored.finding.code, "bold"), (visible(where), "")]
 
 
-def _accepted(ignored: Ignored) -> Text:
-    return Text.assemble(
-        (ignored.finding.code, "bold"), visible(f" {ignored.finding.file}: {ignored.reason}")
-    )
-
-
-def _rows(rows: Sequence[tuple[str, Text]], style: str) -> RenderableType:
-    table = _grid()
-    for head, text in rows:
-        table.add_row(Text(head, style=style), text)
-    return Padding(table, (0, 0, 0, 2))
-
-
-def _grid() -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(width=8, no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
-
-
-def _summary(report: Report) -> Text:
+def _summary(report: Report) -> str:
     counts = Counter(w.findings[0].severity if w.findings else "clean" for w in report.wheels)
     words = {
         "error": "with errors",
@@ -246,7 +152,7 @@ def _summary(report: Report) -> Text:
         "clean": "clean",
     }
     parts = [f"{counts[k]} {words[k]}" for k in ("error", "warning", "info", "clean") if counts[k]]
-    return Text(f"{len(report.wheels)} {_kind(report)}: {', '.join(parts)}", style="bold")
+    return f"{len(report.wheels)} {_kind(report)}: {', '.join(parts)}"
 
 
 def _kind(report: Report) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
-
-import tomli
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
+from gpuforge.audit.tables import load
 
 CODE = "GF504"
 SEVERITY: Severity = "error"
@@ -104,9 +102,8 @@ def _finding(wheel: WheelFacts, found: ElfObject, severity: Severity, subject: s
 
 @cache
 def _stable() -> Mapping[str, _Version]:
-    text = (files("gpuforge.audit") / "data" / "stable_abi.toml").read_text(encoding="utf-8")
     found: dict[str, _Version] = {}
-    for row in tomli.loads(text)["version"]:
+    for row in load("stable_abi.toml")["version"]:
         major, minor = map(int, row["python"].split("."))
         found |= dict.fromkeys(row["names"], (major, minor))
     return found

@@ -1,0 +1,123 @@
+"""What a wheel says of itself: its file name, and its `.dist-info` folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Collection, Iterator
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from packaging.tags import InvalidTag, parse_tag
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion
+
+from gpuforge.audit.inflate import Archive
+from gpuforge.audit.inputs import Input
+from gpuforge.audit.model import Identity
+
+_TEXT_LIMIT = 64 << 20  # bytes; larger metadata is not metadata
+
+
+class Metadata(NamedTuple):
+    """What the `.dist-info` folder says."""
+
+    tags: tuple[str, ...]
+    requires: tuple[str, ...]
+    record: dict[str, tuple[str, int | None]] | None
+    problems: tuple[str, ...]
+    project: str = ""
+    version: str = ""
+    folder: str = ""  # its own name, without ".dist-info"
+    purelib: bool = False
+
+    @property
+    def identities(self) -> tuple[Identity, ...]:
+        """Return what METADATA and the folder's name say that the wheel is."""
+        name, _, version = self.folder.partition("-")
+        said = (
+            Identity("METADATA", self.project, self.version),
+            Identity("the .dist-info folder", name, version),
+        )
+        return said if self.folder else ()
+
+    @classmethod
+    def of(cls, archive: Archive, folders: Collection[str]) -> Metadata:
+        """Read it from the first of these `.dist-info` folders. Raises MalformedError for a broken archive."""
+        problems = [f"it has {len(folders)} .dist-info folders"] if len(folders) > 1 else []
+        folder = min(folders)
+        texts: dict[str, str] = {}
+        for member in archive.members:
+            base = member.name.removeprefix(f"{folder}/")
+            if base in ("WHEEL", "METADATA", "RECORD") and member.size <= _TEXT_LIMIT:
+                texts[base] = archive.data(member).decode("utf-8", "replace")
+        problems += [
+            f"its .dist-info folder has no {name}"
+            for name in ("WHEEL", "METADATA", "RECORD")
+            if name not in texts
+        ]
+        wheel, metadata = (_headers(texts.get(name, "")) for name in ("WHEEL", "METADATA"))
+        tags = {tag for text in wheel.get("tag", ()) for tag in _expanded(text)}
+        record = dict(_record(texts["RECORD"])) if "RECORD" in texts else None
+        return cls(
+            tuple(sorted(tags)),
+            tuple(metadata.get("requires-dist", ())),
+            record,
+            tuple(problems),
+            canonicalize_name(metadata.get("name", [""])[0]),
+            metadata.get("version", [""])[0],
+            folder.removesuffix(".dist-info"),
+            wheel.get("root-is-purelib", [""])[0].lower() == "true",
+        )
+
+
+NONE = Metadata((), (), None, ())  # of binaries that are in no wheel
+
+
+def identity(source: Input, texts: Metadata) -> tuple[str, str, tuple[str, ...]]:
+    """Return project, version and tags: of a file name's promise, and where there is none of the metadata's."""
+    if source.form in {"wheel", "nested"}:
+        return _file_name(PurePosixPath(source.label).name)
+    return texts.project, texts.version, texts.tags
+
+
+def _expanded(text: str) -> Iterator[str]:
+    """Yield the tags of a compressed set; what is none, such as "10-none-any", as it is written."""
+    try:
+        yield from map(str, parse_tag(text))
+    except (InvalidTag, ValueError):
+        yield text
+
+
+def _file_name(name: str) -> tuple[str, str, tuple[str, ...]]:
+    try:
+        project, version, _, tags = parse_wheel_filename(name)
+    except (InvalidWheelFilename, InvalidVersion):
+        parts = name.removesuffix(".whl").split("-")
+        return (canonicalize_name(parts[0]), parts[1], ()) if len(parts) > 1 else ("", "", ())
+    return project, str(version), tuple(sorted(map(str, tags)))
+
+
+def _headers(text: str) -> dict[str, list[str]]:
+    """Return the fields before the first empty line by their names in lower case (Core metadata, RFC 822)."""
+    fields: dict[str, list[str]] = {}
+    values: list[str] = []
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if not line:
+            break
+        if line[0] in " \t" and values:
+            values[-1] += f"\n{line}"
+            continue
+        name, colon, value = line.partition(":")
+        if not colon:
+            break  # no field: the text begins
+        values = fields.setdefault(name.strip().lower(), [])
+        values.append(value.strip())
+    return fields
+
+
+def _record(text: str) -> Iterator[tuple[str, tuple[str, int | None]]]:
+    for row in csv.reader(io.StringIO(text)):
+        if row:
+            digest, size = (*row[1:], "", "")[:2]
+            yield row[0], (digest, int(size) if size.isdigit() else None)

@@ -1,0 +1,132 @@
+"""The link graph and the GPU code, drawn with rich: what the text report has on request."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from gpuforge.audit.audit import Report
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.report import devices, tree
+from gpuforge.audit.report.shown import shown as visible
+
+
+class Drawing:
+    """Draws parts of a report as lines of text, `width` characters wide, with colour or without."""
+
+    def __init__(self, width: int, *, color: bool) -> None:
+        self._console = Console(
+            file=io.StringIO(),
+            width=width,
+            highlight=False,
+            color_system="standard" if color else None,
+            force_terminal=color,
+        )
+
+    def tree(self, report: Report, facts: WheelFacts) -> list[str]:
+        """Draw who loads what in a wheel."""
+        with self._console.capture() as captured:
+            _show_tree(report, facts, self._console)
+        return _lines(captured.get())
+
+    def code(self, facts: WheelFacts) -> list[str]:
+        """Draw the GPU code of a wheel's files."""
+        with self._console.capture() as captured:
+            _show_code(facts, self._console)
+        return _lines(captured.get())
+
+    def generations(self, report: Report) -> list[str]:
+        """Draw what the generations of GPUs can run."""
+        with self._console.capture() as captured:
+            _show_generations(report, self._console)
+        return _lines(captured.get())
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def _show_tree(report: Report, facts: WheelFacts, console: Console) -> None:
+    for root in tree.roots(report.graph, facts):
+        console.print()
+        shown = Tree(Text(root.name, style="bold", overflow="fold"), guide_style="dim")
+        _grow(shown, root)
+        console.print(Padding(shown, (0, 0, 0, 2)))
+
+
+def _grow(shown: Tree, node: tree.Node) -> None:
+    for child in node.children:
+        style = "" if child.found else "bold red"
+        _grow(
+            shown.add(
+                Text.assemble((child.name, style), (tree.told(child), style or "dim"), overflow="fold")
+            ),
+            child,
+        )
+
+
+def _show_code(facts: WheelFacts, console: Console) -> None:
+    by_files: dict[tuple[str, ...], list[devices.Code]] = {}
+    for row in devices.code(facts):
+        by_files.setdefault(row.files, []).append(row)
+    for names, rows in by_files.items():
+        console.print()
+        console.print(
+            Padding(Text("\n".join(map(visible, names)), style="bold", overflow="fold"), (0, 0, 0, 2))
+        )
+        console.print(Padding(_code_table(rows), (0, 0, 0, 4)))
+        console.print(Padding(Text(devices.runs_on(facts, names[0]), style="dim"), (0, 0, 0, 4)))
+
+
+def _code_table(rows: Sequence[devices.Code]) -> Table:
+    cells = [
+        (
+            f"{row.count} in {row.section}" if row.section else str(row.count),
+            _short(row.cubins, "sm_"),
+            _short(row.ptx, "compute_"),
+            row.toolkit,
+            row.packing,
+            f"{row.stored / 1e6:.1f}",
+            row.driver,
+        )
+        for row in rows
+    ]
+    headings = ("containers", "machine code", "PTX", "CUDA", "packed", "MB", "driver")
+    shown = [column for column in range(len(headings)) if any(row[column] for row in cells)]
+    table = _table(*(headings[column] for column in shown))
+    for row in cells:
+        table.add_row(*(row[column] for column in shown))
+    return table
+
+
+def _short(archs: Sequence[str], prefix: str) -> str:
+    """Write "sm_80 90 100a" for a list of architectures."""
+    return " ".join([*archs[:1], *(arch.removeprefix(prefix) for arch in archs[1:])]) or "none"
+
+
+def _show_generations(report: Report, console: Console) -> None:
+    found = devices.generations(report)
+    if not found.wheels:
+        return
+    console.print()
+    console.print(Text("GPU generations", style="bold"))
+    for number, wheel in enumerate(found.wheels, start=1):
+        console.print(Padding(Text(f"[{number}] {visible(wheel)}", overflow="fold"), (0, 0, 0, 2)))
+    table = _table("capability", "GPUs", *(f"[{n}]" for n in range(1, len(found.wheels) + 1)))
+    for row in found.rows:
+        table.add_row(row.capability, row.name, *row.verdicts)
+    console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for index, heading in enumerate(headings):
+        table.add_column(Text(heading, style="dim"), overflow="fold", no_wrap=not index)
+    return table

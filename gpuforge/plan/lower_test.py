@@ -1,0 +1,175 @@
+"""The test of a finished wheel as actions: what it needs is fetched, then it is installed, imported and tested."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Protocol
+
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan import environment, sources
+from gpuforge.plan.action import Action, ActionInput, Input
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.site import Location, Machine
+
+
+class Lowering(Protocol):
+    """What the lowering of a whole manifest gives to that of its tests."""
+
+    file: ManifestFile
+    machine: Machine
+    gpu: bool
+
+    def add(self, action: Action) -> str:
+        """Add an action unless the same is there already; return its id."""
+
+    def step(self, program: str, **arguments: Any) -> tuple[str, ...]:
+        """Return the argv of one of gpuforge's own steps."""
+
+    def users(self, *, cuda: str | None = None, python: str | None = None) -> tuple[str, ...]:
+        """Return the ids of the cells that share something."""
+
+    def itself(self, program: str, at: Location) -> Input:
+        """Return gpuforge's own step as an input."""
+
+    def python(self, cell: Cell, at: Location) -> Input:
+        """Return a cell's interpreter as an input."""
+
+    def source(self) -> Input:
+        """Return the source tree."""
+
+    def toolkit(self, cell: Cell, at: Location) -> Input:
+        """Return the toolkit of a cell."""
+
+
+def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
+    """Install the wheel with what it declares alone, import it, and run the manifest's command.
+
+    One wheel for many Pythons is tested on the one that builds it, which is the lowest at hand.
+    """
+    manifest, wanted = lowering.file.manifest, lowering.file.manifest.test
+    at = lowering.machine.tested_at(cell)
+    wheels: dict[str, Input] = {"needed": _declared(lowering, cell, wheel)}
+    if shared := _shared(lowering, cell):
+        wheels["shared"] = shared
+    inputs: dict[str, Input] = {"python": lowering.python(cell, at), "wheel": wheel, **wheels}
+    with_project = any("{project}" in word for word in wanted.command)
+    with_sources = bool(wanted.command and wanted.sources)
+    if with_project:
+        inputs["project"] = lowering.source()
+    if with_sources:
+        inputs["tests"] = sources.test_sources(lowering.file)
+    if manifest.cuda.linkage == "system":
+        inputs["toolkit"] = lowering.toolkit(cell, at)
+    action = Action(
+        id=f"{cell.id}/test",
+        kind="test",
+        title=f"test the wheel of {cell.id} on Python {_python(lowering, cell)}",
+        argv=lowering.step(
+            "test_wheel",
+            cell=cell.id,
+            wheel="${in:wheel}",
+            python="${in:python}",
+            wheels=[f"${{in:{name}}}" for name in wheels],
+            extra=_extras(lowering.file, cell),
+            **{"import": manifest.package.import_},
+            requires=json.dumps(list(wanted.requires)),
+            command=json.dumps(list(wanted.command)),
+            project="${stage:project}" if with_project else None,
+            folder="${stage:tests}" if with_sources else None,
+            scratch="${work}",
+            result="${out:result.json}",
+        ),
+        inputs={"gpuforge": lowering.itself("test_wheel", at), **inputs},
+        outputs=("result.json",),
+        env=environment.test(manifest.cuda.linkage, gpu=lowering.gpu),
+        gpu=lowering.gpu,
+        image=at.image_id,
+        cells=(cell.id,),
+    )
+    return ActionInput(lowering.add(action), "result.json")
+
+
+def _shared(lowering: Lowering, cell: Cell) -> ActionInput | None:
+    """Fetch what the test command needs, once per Python and while the wheels are built; None for nothing."""
+    test = lowering.file.manifest.test
+    if not (test.command and test.requires):
+        return None
+    image = lowering.machine.tested_at(cell).image
+    return _fetch(
+        lowering,
+        cell,
+        id=f"py{cell.python}{f'-{image.name}' if image else ''}/test-requirements",
+        title=f"fetch what the tests need on Python {_python(lowering, cell)}",
+        cells=lowering.users(python=cell.python),
+    )
+
+
+def _declared(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
+    """Fetch what a wheel declares, chosen together with what the test command needs."""
+    shared = _shared(lowering, cell)
+    return _fetch(
+        lowering,
+        cell,
+        id=f"{cell.id}/test-requirements",
+        title=f"fetch what the wheel of {cell.id} declares",
+        cells=(cell.id,),
+        wheel=wheel,
+        at_hand=shared,
+    )
+
+
+def _fetch(
+    lowering: Lowering,
+    cell: Cell,
+    *,
+    id: str,  # noqa: A002  as Action calls it
+    title: str,
+    cells: tuple[str, ...],
+    wheel: ActionInput | None = None,
+    at_hand: ActionInput | None = None,
+) -> ActionInput:
+    test, at = lowering.file.manifest.test, lowering.machine.tested_at(cell)
+    read: dict[str, Input] = {
+        name: value for name, value in (("wheel", wheel), ("shared", at_hand)) if value is not None
+    }
+    action = Action(
+        id=id,
+        kind="fetch",
+        title=title,
+        argv=lowering.step(
+            "fetch_test_requirements",
+            python="${in:python}",
+            requires=json.dumps(list(test.requires if test.command else ())),
+            wheel="${in:wheel}" if wheel else None,
+            extra=_extras(lowering.file, cell) if wheel else None,
+            at_hand="${in:shared}" if at_hand else None,
+            output="${out:wheels}",
+        ),
+        inputs={
+            "gpuforge": lowering.itself("fetch_test_requirements", at),
+            "python": lowering.python(cell, at),
+            **read,
+        },
+        outputs=("wheels",),
+        facts=environment.pip_facts(),
+        env=environment.fetch(),
+        passes=environment.fetch_passes(),
+        network=True,
+        image=at.image_id,
+        cells=cells,
+    )
+    return ActionInput(lowering.add(action), "wheels")
+
+
+def _extras(file: ManifestFile, cell: Cell) -> list[str]:
+    """Return the extras that a user would install: that of the CUDA packages where they are one, and the tests'."""
+    cuda = file.manifest.cuda
+    own = (
+        [f"cuda{cell.toolkit.partition('.')[0]}"] if (cuda.linkage, cuda.requires) == ("pip", "extra") else []
+    )
+    return list(dict.fromkeys([*own, *file.manifest.test.extras]))
+
+
+def _python(lowering: Lowering, cell: Cell) -> str:
+    """Return the Python that a cell's wheel is tested on: "3.11", also where the wheel serves every Python 3."""
+    return ".".join(lowering.machine.tested_at(cell).interpreters[cell.python].version.split(".")[:2])

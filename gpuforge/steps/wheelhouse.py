@@ -1,0 +1,93 @@
+"""Folders of wheels: filled by pip from the package index, and read by pip in place of one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuforge.errors import ActionError, MissingError
+
+_PIP = (sys.executable, "-m", "pip")
+
+
+def download(
+    python: Path,
+    requirements: Sequence[str],
+    folder: Path,
+    at_hand: Sequence[Path] = (),
+    *,
+    what: str,
+    hint: str,
+) -> None:
+    """Download wheels of `requirements` and of all they need, for the interpreter `python`, with pip's own settings.
+
+    `what` names the requirements in a message ("the build requirements"), and `hint` says how to change them.
+    Raises MissingError when pip cannot reach an index, ActionError when the requirements cannot be met by wheels.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [*_PIP, f"--python={python}", "download", "--only-binary=:all:"]
+    command += ["--progress-bar=off", "--disable-pip-version-check", f"--dest={folder}"]
+    command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
+    answer = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    said, _, crash = answer.stdout.partition("ERROR: Exception:")  # what follows is pip's own traceback
+    print(said, *crash.strip().splitlines()[-1:], sep="", flush=True)
+    if answer.returncode == 0:
+        return
+    if "No space left on device" in crash:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+    if "Connection" in answer.stdout or "certificate" in answer.stdout or "Max retries" in answer.stdout:
+        raise MissingError.of(
+            f"cannot reach the package index for {what}",
+            hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's words are above",
+        )
+    asked = ", ".join(Path(text).name if text.startswith("/") else text for text in requirements)
+    raise ActionError.of(
+        f"{what} cannot be met by wheels: {asked}{_cause(said)}", hint=f"pip's words are above; {hint}"
+    )
+
+
+def install(python: Path, requirements: Sequence[str], folders: Sequence[Path]) -> None:
+    """Install `requirements` and all they need into the environment of `python`, from wheels in `folders` alone.
+
+    Raises ActionError, with pip's reason, when the folders do not hold what is needed.
+    """
+    command = [*_PIP, f"--python={python}", "install", "--quiet", "--no-index", "--no-compile"]
+    command += ["--disable-pip-version-check", *(f"--find-links={path}" for path in folders)]
+    _run([*command, "--", *requirements], "it cannot be installed with what it declares")
+
+
+def check(python: Path) -> None:
+    """Raise ActionError when what is installed for `python` does not fit together."""
+    _run(
+        [*_PIP, f"--python={python}", "--disable-pip-version-check", "check"],
+        "what is installed does not fit",
+    )
+
+
+def _run(command: Sequence[str], failure: str) -> None:
+    answer = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    print(answer.stdout, end="", flush=True)
+    if answer.returncode:
+        raise ActionError.of(f"{failure}{_cause(answer.stdout)}", hint="pip's words are above")
+
+
+def _cause(said: str) -> str:
+    """Return the last thing that pip calls an error, or else its last line, after a colon."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    return f": {(errors or lines)[-1]}" if lines else ""
+
+
+def one_wheel(path: Path) -> Path:
+    """Return the wheel that `path` is, or that lies there alone; raises ActionError."""
+    found = sorted(path.glob("*.whl")) if path.is_dir() else [path] if path.is_file() else []
+    if len(found) != 1:
+        raise ActionError.of(
+            f"{path} should be or hold one wheel, and there are {len(found)}",
+            hint="check the project's build",
+        )
+    return found[0]

@@ -1,0 +1,59 @@
+"""An engine's images in memory, for tests of what makes and checks them."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from gpuforge.containers.port import Found
+from gpuforge.errors import ActionError
+
+
+@dataclass
+class MemoryImages:
+    """What `Images` asks for; keeps what it was given. `says` is what builds and runs print, `fails` how they end."""
+
+    here: dict[str, Found] = field(default_factory=dict)
+    says: Sequence[str] = ()
+    fails: BaseException | None = None
+    contexts: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    arguments: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    networks: list[str | None] = field(default_factory=list)
+    status: int = 0
+
+    def find(self, reference: str) -> Found | None:
+        return self.here.get(reference)
+
+    def load(self, archive: BinaryIO, reference: str, labels: Mapping[str, str]) -> None:
+        self._add(reference, labels)
+
+    def build(
+        self, context: BinaryIO, reference: str, arguments: Mapping[str, str], network: str | None
+    ) -> Iterator[str]:
+        with tarfile.open(fileobj=io.BytesIO(context.read())) as archive:
+            members = {m.name.removeprefix("./"): archive.extractfile(m) for m in archive if m.isfile()}
+            self.contexts[reference] = {name: stream.read() for name, stream in members.items() if stream}
+        self.arguments[reference] = arguments
+        self.networks.append(network)
+        yield from self._output()
+        self._add(reference, {})
+
+    def pull(self, reference: str) -> Iterator[str]:
+        yield from self._output()
+        self._add(reference, {})
+
+    def run(self, reference: str, argv: Sequence[str]) -> tuple[int, str]:
+        if reference not in self.here:
+            raise ActionError.of(f"no image {reference}")
+        return self.status, "\n".join(self.says)
+
+    def _output(self) -> Iterator[str]:
+        yield from self.says
+        if self.fails:
+            raise self.fails
+
+    def _add(self, reference: str, labels: Mapping[str, str]) -> None:
+        self.here[reference] = Found(f"sha256:{len(self.here):064x}", 123_456_789, labels)

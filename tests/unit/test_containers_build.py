@@ -1,0 +1,238 @@
+"""Making images: each once, nothing half-made left, and messages that say what to do."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from image_samples import MemoryImages
+from toolkit_samples import Server
+
+from gpuforge import digest
+from gpuforge.containers import catalog, debootstrap, stages
+from gpuforge.containers.build import Workshop
+from gpuforge.containers.catalog import Image
+from gpuforge.containers.log import Log
+from gpuforge.containers.port import Found, lines
+from gpuforge.errors import ActionError, GpuforgeError, MissingError
+
+
+def image(name: str) -> Image:
+    found = catalog.find(name, "x86_64")
+    assert found is not None
+    return found
+
+
+PYPA = image("manylinux_2_28")
+CUDA = image("manylinux_2_28-cuda12.4")
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, said: list[str]) -> Callable[..., Workshop]:
+    def make(images: MemoryImages, network: str | None = None) -> Workshop:
+        return Workshop(images, tmp_path / "cache", said.append, network)
+
+    return make
+
+
+def left(tmp_path: Path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "cache" / "images").iterdir())
+
+
+def test_an_image_that_is_there_is_not_made_again(workshop: Callable[..., Workshop], tmp_path: Path) -> None:
+    images = MemoryImages({CUDA.reference: Found("sha256:0", 1)})
+    assert not workshop(images).make(CUDA).new
+    assert images.contexts == {}
+    assert not (tmp_path / "cache").exists()
+
+
+def test_an_image_of_a_registry_is_pulled(workshop: Callable[..., Workshop], said: list[str]) -> None:
+    images = MemoryImages()
+    assert workshop(images).make(PYPA).new
+    assert PYPA.reference in images.here
+    assert said == [f"pull {PYPA.reference}"]
+
+
+def test_an_image_is_built_on_its_pulled_base_with_its_arguments(
+    workshop: Callable[..., Workshop], said: list[str], tmp_path: Path
+) -> None:
+    images = MemoryImages()
+    assert workshop(images, network="host").make(CUDA).new
+    assert list(images.here) == [PYPA.reference, CUDA.reference]
+    assert images.arguments[CUDA.reference] == {
+        "BASE": PYPA.reference, "TOOLKIT": "12.4", "TOOLSET": "13", "REPOSITORY": "x86_64",
+    }  # fmt: skip
+    assert images.networks == ["host"]
+    assert list(images.contexts[CUDA.reference]) == ["Dockerfile"]
+    assert said == [f"pull {PYPA.reference}", f"build {CUDA.reference}"]
+    assert left(tmp_path) == ["lock"]
+
+
+def test_a_failed_build_shows_its_last_lines_and_names_its_log(
+    workshop: Callable[..., Workshop], said: list[str], tmp_path: Path
+) -> None:
+    images = MemoryImages(
+        {PYPA.reference: Found("sha256:0", 1)},
+        says=[*(f"line {n}" for n in range(30)), "\x1b[91mNo match for argument: cuda-nvcc-12-4\x1b[0m"],
+        fails=ActionError.of("The command 'dnf install' returned a non-zero code: 1"),
+    )
+    with pytest.raises(ActionError) as caught:
+        workshop(images).make(CUDA)
+    log = tmp_path / "cache" / "logs" / f"image-{CUDA.name}-{CUDA.reference[-12:]}.log"
+    assert str(caught.value) == (
+        "manylinux_2_28-cuda12.4 was not made: The command 'dnf install' returned a non-zero code: 1\n"
+        f"  hint: log: {log}"
+    )
+    assert said[0] == f"build {CUDA.reference}"
+    assert said[1:] == [
+        *(f"  | line {n}" for n in range(19, 30)),
+        "  | No match for argument: cuda-nvcc-12-4",
+    ]
+    assert "line 3\n" in log.read_text()
+    assert left(tmp_path) == ["lock"]
+    assert CUDA.reference not in images.here
+
+
+@pytest.mark.parametrize(
+    ("says", "error", "hint"),
+    [
+        (
+            "Err:1 http://deb.debian.org Temporary failure resolving 'deb.debian.org'",
+            MissingError,
+            "--network host",
+        ),
+        ("E: Failed getting release file http://deb.debian.org/x", MissingError, "GPUFORGE_DEBIAN_MIRROR"),
+        ("cp: error writing '/x': No space left on device", MissingError, "docker system df"),
+        ("g++: internal compiler error", ActionError, "log: "),
+    ],
+)
+def test_what_is_missing_on_the_machine_is_said_with_what_to_do(
+    workshop: Callable[..., Workshop], says: str, error: type[GpuforgeError], hint: str
+) -> None:
+    images = MemoryImages(
+        {PYPA.reference: Found("sha256:0", 1)}, says=[says], fails=ActionError.of("it failed")
+    )
+    with pytest.raises(error) as caught:
+        workshop(images).make(CUDA)
+    assert type(caught.value) is error
+    assert hint in caught.value.diagnostics[0].hint
+    assert "log: " in caught.value.diagnostics[0].hint
+
+
+def test_an_interrupted_build_leaves_nothing(workshop: Callable[..., Workshop], tmp_path: Path) -> None:
+    images = MemoryImages({PYPA.reference: Found("sha256:0", 1)}, fails=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        workshop(images).make(CUDA)
+    assert left(tmp_path) == ["lock"]
+
+
+def test_what_a_killed_process_left_is_cleared_away(
+    workshop: Callable[..., Workshop], tmp_path: Path
+) -> None:
+    (tmp_path / "cache" / "images" / "base.partial" / "root").mkdir(parents=True)
+    workshop(MemoryImages()).make(PYPA)
+    assert left(tmp_path) == ["lock"]
+
+
+def test_a_second_process_waits_and_then_finds_the_image(
+    workshop: Callable[..., Workshop], said: list[str], tmp_path: Path
+) -> None:
+    images = MemoryImages()
+    (tmp_path / "cache" / "images").mkdir(parents=True)
+    first = FileLock(tmp_path / "cache" / "images" / "lock")
+    first.acquire()
+    made = []
+    second = threading.Thread(target=lambda: made.append(workshop(images).make(PYPA)))
+    second.start()
+    while not said:
+        second.join(0.01)
+    images.here[PYPA.reference] = Found("sha256:0", 1)
+    first.release()
+    second.join(20)
+    assert said == ["waiting for another gpuforge that makes images"]
+    assert [each.new for each in made] == [False]
+
+
+def test_a_debian_base_of_the_mirrors_release_is_used_again(
+    server: Server, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUFORGE_DEBIAN_MIRROR", server.url)
+    index = tmp_path / "www" / "dists" / "bookworm" / "InRelease"
+    index.parent.mkdir(parents=True)
+    index.write_text("Suite: oldstable\n")
+    base = f"gpuforge/debian-bookworm:{digest.of_file(index)[:12]}"
+    images = MemoryImages({base: Found("sha256:0", 1)})
+    with Log(tmp_path / "log", said.append) as log:
+        assert debootstrap.base(stages.release("bookworm"), images, tmp_path, log) == base
+    assert said == []
+
+
+def test_a_release_that_the_mirror_no_longer_has_is_said(
+    workshop: Callable[..., Workshop], server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUFORGE_DEBIAN_MIRROR", server.url)
+    with pytest.raises(MissingError, match=r"has no Debian bullseye \(any more\)\n.*archive\.debian\.org"):
+        workshop(MemoryImages()).make(image("bullseye"))
+
+
+@pytest.fixture
+def mirrored(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror that has bookworm's index, and a root user who has debootstrap and the keys."""
+    monkeypatch.setenv("GPUFORGE_DEBIAN_MIRROR", server.url)
+    index = tmp_path / "www" / "dists" / "bookworm" / "InRelease"
+    index.parent.mkdir(parents=True)
+    index.write_text("Suite: oldstable\n")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("debootstrap", "unshare"):
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+    (tmp_path / "keys.gpg").write_text("keys")
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setattr(debootstrap, "PLACES", ())
+    monkeypatch.setattr(debootstrap, "KEYRINGS", (str(tmp_path / "keys.gpg"),))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+
+@pytest.mark.usefixtures("mirrored")
+@pytest.mark.parametrize(
+    ("without", "message", "hint"),
+    [
+        ("root", "needs root", "sudo"),
+        ("debootstrap", "needs debootstrap, which this machine does not have", "apt-get install debootstrap"),
+        ("unshare", "needs util-linux, which this machine does not have", "dnf install"),
+        ("keys", "needs Debian's archive keys", "debian-archive-keyring"),
+    ],
+)
+def test_what_a_debian_base_needs_is_said_before_anything_is_made(
+    workshop: Callable[..., Workshop],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    without: str,
+    message: str,
+    hint: str,
+) -> None:
+    if without == "root":
+        monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    elif without == "keys":
+        (tmp_path / "keys.gpg").unlink()
+    else:
+        (tmp_path / "bin" / without).unlink()
+    with pytest.raises(MissingError) as caught:
+        workshop(MemoryImages()).make(image("bookworm"))
+    assert message in caught.value.diagnostics[0].message
+    assert hint in caught.value.diagnostics[0].hint
+    assert left(tmp_path) == ["lock"]
+
+
+def test_lines_are_whole_however_the_text_arrives() -> None:
+    assert list(lines(["one\ntw", "o\r\n", "", "three"])) == ["one", "two", "three"]

@@ -1,0 +1,134 @@
+"""`gpuforge images`: list, build, check."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from image_samples import MemoryImages
+from test_containers_check import BOOKWORM
+
+from gpuforge.cli import images as command
+from gpuforge.cli.main import run
+from gpuforge.containers import catalog
+from gpuforge.containers.port import Found
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUFORGE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def without_engine(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the program where no engine answers, in a process of its own: the SDK leaves its sockets open then."""
+    code = "from gpuforge.cli.main import main; main()"
+    env = {**os.environ, "DOCKER_HOST": f"unix://{folder}/none.sock"}
+    argv = [sys.executable, "-c", code, "images", *arguments]
+    return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+
+
+def reference(name: str) -> str:
+    image = catalog.find(name)
+    assert image is not None
+    return image.reference
+
+
+def call(images: MemoryImages, *arguments: str) -> Result:
+    return CliRunner().invoke(command.command, arguments, obj=images)
+
+
+def test_the_list_says_what_each_image_is_for_and_which_are_here() -> None:
+    images = MemoryImages({reference("bookworm"): Found("sha256:0", 612_000_000)})
+    lines = call(images, "list").stdout.splitlines()
+    rows = {line.split()[0]: line.split() for line in lines[1:] if line}
+    assert rows["bookworm"] == [
+        "bookworm", "builds", "2.36", "3.11", "3.13", "g++-12", "g++-11", "612", "MB", reference("bookworm"),
+    ]  # fmt: skip
+    assert rows["trixie-test"] == [
+        "trixie-test",
+        "tests",
+        "2.41",
+        "3.11",
+        "3.13",
+        "no",
+        reference("trixie-test"),
+    ]
+    assert lines[-1].startswith("written with care and checked by a linter, never run: manylinux_2_28, ")
+
+
+def test_the_list_as_json_has_every_fact() -> None:
+    images = MemoryImages({reference("bookworm"): Found("sha256:77", 612_000_000)})
+    data = json.loads(call(images, "list", "--json").stdout)
+    assert (data["schema"], data["engine"]) == (1, True)
+    entries = {entry["name"]: entry for entry in data["images"]}
+    assert list(entries) == [image.name for image in catalog.images()]
+    assert entries["bookworm"]["here"]
+    assert entries["bookworm"]["size"] == 612_000_000
+    assert entries["bookworm"]["id"] == "sha256:77"
+    assert entries["bookworm"]["test"] == "bookworm-test"
+    assert not entries["trixie"]["here"]
+
+
+def test_the_list_needs_no_engine(tmp_path: Path) -> None:
+    done = without_engine(tmp_path, "list")
+    assert done.returncode == 0
+    assert "trixie" in done.stdout
+    assert " ? " in done.stdout
+    assert done.stderr.startswith("no engine to ask which are here: ")
+
+
+@pytest.mark.parametrize("verb", ["build", "check"])
+def test_the_rest_without_an_engine_is_one_clear_error(tmp_path: Path, verb: str) -> None:
+    done = without_engine(tmp_path, verb, "bookworm")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert "hint: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_image_that_is_there_is_named() -> None:
+    images = MemoryImages({reference("bookworm"): Found("sha256:0", 1)})
+    done = call(images, "build", "bookworm")
+    assert done.stdout == f"bookworm: is there already: {reference('bookworm')}\n"
+
+
+def test_an_unknown_image_is_refused_before_anything_is_made(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["images", "build", "manylinux_2_28", "bokworm"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(
+        "error: gpuforge knows no image 'bokworm'\n  hint: it makes or pulls: bullseye, bookworm"
+    )
+
+
+def test_a_complete_image_passes() -> None:
+    images = MemoryImages({reference("bookworm"): Found("sha256:0", 1)}, says=BOOKWORM.splitlines())
+    done = call(images, "check", "bookworm")
+    assert done.exit_code == 0
+    assert (
+        done.stdout
+        == f"""\
+{reference("bookworm")}
+  glibc 2.36: wheels built in it need at most manylinux_2_36_x86_64
+  CPython 3.11.2 (venv, pip, headers): /opt/python/cp311-cp311/bin/python
+  CPython 3.13.5 (venv, pip, headers): /opt/python/cp313-cp313/bin/python
+  g++ 12.2.0: /usr/bin/g++
+  g++ 11.3.0: /usr/bin/g++-11
+nothing is missing
+"""
+    )
+
+
+def test_any_reference_is_checked_and_what_it_lacks_is_said() -> None:
+    images = MemoryImages({"team/old:1": Found("sha256:0", 1)}, says=["machine\tx86_64", "libc\tglibc 2.31"])
+    done = call(images, "check", "team/old:1")
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[2:] == [
+        "missing: a CPython 3.11 or newer with venv and pip, in /opt/python/cpXY-cpXY or on PATH",
+        "missing: a g++",
+    ]

@@ -1,0 +1,155 @@
+"""The tests of wheels as actions: what is shared, what they read, and what is left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gpuforge.errors import UsageError
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.action import Action
+from gpuforge.plan.cell import select
+from gpuforge.plan.lower import Plan, lower
+from gpuforge.plan.site import Machine
+
+Recipe = Callable[..., ManifestFile]
+CELL = "cp311-cu13.0-x86_64"
+TEST = '\n[test]\nrequires = ["pytest"]\ncommand = ["pytest", "{project}/tests"]\n'
+
+
+def plan_of(file: ManifestFile, machine: Machine, *, test: bool = True, **choice: list[str]) -> Plan:
+    return lower(file, select(file, "x86_64", **choice).cells, machine, test=test)  # type: ignore[arg-type]
+
+
+def action(plan: Plan, name: str) -> Action:
+    return next(action for action in plan.actions if action.id == name)
+
+
+def options(action: Action) -> dict[str, list[str]]:
+    """The arguments of a step by their names."""
+    found: dict[str, list[str]] = {}
+    for name, value in zip(action.argv[4::2], action.argv[5::2], strict=True):
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
+    recipe: Recipe, machine: Machine
+) -> None:
+    plan = plan_of(recipe(), machine)
+    assert [name for name, end in plan.tests.items() if end.action != f"{name}/test"] == []
+    assert set(plan.tests) == {cell.id for cell in plan.cells}
+    test = action(plan, f"{CELL}/test")
+    assert (test.kind, test.network, test.passes) == ("test", False, ())
+    assert test.title == f"test the wheel of {CELL} on Python 3.11"
+    assert test.needs == (f"{CELL}/test-requirements", f"{CELL}/wheel")
+    assert options(test) == {
+        "--cell": [CELL],
+        "--wheel": ["${in:wheel}"],
+        "--python": ["${in:python}"],
+        "--wheels": ["${in:needed}"],
+        "--import": ["demo_pkg"],
+        "--requires": ["[]"],
+        "--command": ["[]"],
+        "--scratch": ["${work}"],
+        "--result": ["${out:result.json}"],
+    }
+    assert test.env["CUDA_VISIBLE_DEVICES"] == ""
+    assert "LD_LIBRARY_PATH" not in test.env
+    assert not [a for a in plan.actions if a.id.startswith("py") and a.id.endswith("/test-requirements")]
+
+
+def test_what_the_command_needs_is_fetched_once_per_python(recipe: Recipe, machine: Machine) -> None:
+    plan = plan_of(recipe(add=TEST), machine)
+    shared = {a.id: a for a in plan.actions if a.id.startswith("py") and a.id.endswith("/test-requirements")}
+    assert set(shared) == {"py3.11/test-requirements", "py3.13/test-requirements"}
+    fetch = shared["py3.11/test-requirements"]
+    assert (fetch.kind, fetch.network, fetch.needs) == ("fetch", True, ())
+    assert fetch.cells == ("cp311-cu12.4-x86_64", CELL)
+    own = action(plan, f"{CELL}/test-requirements")
+    assert own.needs == (f"{CELL}/wheel", "py3.11/test-requirements")
+    assert options(own)["--at-hand"] == ["${in:shared}"]
+    test = action(plan, f"{CELL}/test")
+    assert options(test)["--wheels"] == ["${in:needed}", "${in:shared}"]
+    assert json.loads(options(test)["--command"][0]) == ["pytest", "{project}/tests"]
+    assert options(test)["--project"] == ["${stage:project}"]
+    assert "--folder" not in options(test)
+
+
+def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe: Recipe, machine: Machine) -> None:
+    add = '\n[test]\nsources = ["tests"]\ncommand = ["python", "tests/run.py"]\n'
+    file = recipe(add=add, header="tests/run.py")
+    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    test = action(plan, f"{CELL}/test")
+    assert test.inputs["tests"].members == ("tests/run.py",)  # type: ignore[union-attr]
+    assert "project" not in test.inputs
+    assert options(test)["--folder"] == ["${stage:tests}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("test", "[test] sources: there is no 'test' beside the manifest"),
+        ("../tests", "[test] sources: '../tests' leads out of the manifest's folder"),
+    ],
+)
+def test_sources_that_are_not_there(recipe: Recipe, machine: Machine, name: str, message: str) -> None:
+    file = recipe(add=f'\n[test]\ncommand = ["x"]\nsources = ["src", "{name}"]\n')
+    with pytest.raises(UsageError) as caught:
+        plan_of(file, machine)
+    (problem,) = caught.value.diagnostics
+    assert problem.message == message
+    assert problem.place
+    assert problem.place.line == len((file.folder / "gpuforge.toml").read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("linkage", "extras"),
+    [('linkage = "pip"\nrequires = "extra"', ["cuda13", "plots"]), ('linkage = "bundle"', ["plots"])],
+)
+def test_a_wheel_is_installed_with_the_extras_of_a_user(
+    recipe: Recipe, machine: Machine, linkage: str, extras: list[str]
+) -> None:
+    file = recipe(("[cuda]\n", f"[cuda]\n{linkage}\n"), add='\n[test]\nextras = ["plots"]\n')
+    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    for name in ("test", "test-requirements"):
+        assert options(action(plan, f"{CELL}/{name}"))["--extra"] == extras
+
+
+def test_a_wheel_for_the_machines_cuda_finds_the_toolkits(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(("[cuda]\n", '[cuda]\nlinkage = "system"\n'))
+    test = action(plan_of(file, machine, cuda=["13"], python=["3.11"]), f"{CELL}/test")
+    assert test.env["LD_LIBRARY_PATH"] == "${in:toolkit}/lib64:${in:toolkit}/lib"
+    assert "cu13.0/toolkit" in test.needs
+
+
+def test_one_wheel_for_every_python_is_tested_on_the_one_at_hand(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(('python = ["3.11", "3.13"]', 'abi = "none"'), add=TEST)
+    (here,) = machine.locations
+    machine = Machine((replace(here, interpreters={"3": here.interpreters["3.13"]}),))
+    plan = plan_of(file, machine, cuda=["13"])
+    assert (
+        action(plan, "py3-cu13.0-x86_64/test").title == "test the wheel of py3-cu13.0-x86_64 on Python 3.13"
+    )
+    fetch = action(plan, "py3/test-requirements")
+    assert fetch.title == "fetch what the tests need on Python 3.13"
+
+
+def test_a_variants_test_is_of_the_plain_wheel(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(add='\n[wheel]\nnaming = ["variant"]\n')
+    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    assert action(plan, f"{CELL}/test").needs == (f"{CELL}/test-requirements", f"{CELL}/wheel")
+    assert plan.wheels[CELL].action == f"{CELL}/variant"
+
+
+def test_without_tests_there_is_a_note(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(add=TEST)
+    plan = plan_of(file, machine, test=False)
+    assert plan.tests == {}
+    assert not [a for a in plan.actions if a.kind == "test" or "test-requirements" in a.id]
+    assert plan.notes == (f"{file.place('test', 'command')}: the wheels are not tested, as --no-test says",)
+    assert plan_of(recipe(), machine, test=False).notes == ("the wheels are not tested, as --no-test says",)
+    assert plan_of(recipe(add=TEST), machine).notes == ()

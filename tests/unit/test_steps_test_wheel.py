@@ -1,0 +1,260 @@
+"""The test of a wheel: what passes, and the one message for each way that it fails. Real pip, no index."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuforge.steps import test_wheel
+from gpuforge.steps.fetch_test_requirements import declares
+
+VERSION = ".".join(map(str, sys.version_info[:3]))
+
+
+def wheel(folder: Path, name: str, module: str, *headers: str) -> Path:
+    """Write a wheel of one module, with some more lines in its METADATA."""
+    folder.mkdir(exist_ok=True)
+    path, info = folder / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
+    members = {
+        f"{name}/__init__.py": module,
+        f"{info}/METADATA": "\n".join(
+            ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0", *headers, ""]
+        ),
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    members[f"{info}/RECORD"] = "".join(f"{each},,\n" for each in [*members, f"{info}/RECORD"])
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, text in members.items():
+            archive.writestr(member, text)
+    return path
+
+
+class Bench:
+    """A folder to test wheels in, as an action would."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.wheels = root / "wheels"
+        self.wheels.mkdir()
+
+    def test(self, path: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+        """Run the step as the runner does: in its own folder, with the environment of the action alone."""
+        work = self.root / "work"
+        work.mkdir()
+        command = [sys.executable, "-I", "-m", "gpuforge.steps.test_wheel", "--cell", "cp3-cu13"]
+        command += ["--wheel", str(path), "--python", sys.executable, "--wheels", str(self.wheels)]
+        command += ["--import", path.name.partition("-")[0], "--scratch", str(work)]
+        command += ["--result", str(self.root / "result.json"), *map(str, arguments)]
+        env = {
+            "PATH": "/usr/bin:/bin",
+            "PIP_CONFIG_FILE": os.devnull,
+            "TMPDIR": str(work),
+            "CUDA_VISIBLE_DEVICES": "",
+        }
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd=work)
+        assert "Traceback" not in done.stderr
+        return done
+
+    def result(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.root / "result.json").read_text())
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def error_of(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 1, done.stdout
+    return done.stderr.removeprefix("error: ").rstrip()
+
+
+def test_a_wheel_is_installed_with_what_it_declares_and_its_command_run(bench: Bench) -> None:
+    wheel(bench.wheels, "needed", "")
+    wheel(bench.wheels, "unneeded", "")
+    wheel(bench.wheels, "plotting", "")
+    wheel(bench.wheels, "checker", "")
+    path = wheel(
+        bench.root / "own",
+        "demo",
+        "import needed, plotting",
+        *("Provides-Extra: plots", "Requires-Dist: needed", 'Requires-Dist: plotting; extra == "plots"'),
+    )
+    project = bench.root / "project"
+    project.mkdir()
+    program = "import os, checker; print(os.getcwd(), os.environ['VIRTUAL_ENV'], os.listdir())"
+    command = ["python", "-c", program, "{project}/tests"]
+    done = bench.test(
+        path, "--extra", "plots", "--requires", '["checker"]', "--command", json.dumps(command), "--project", project
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = bench.result()
+    assert result.pop("command_line") == f"python -c {shlex.quote(program)} {{project}}/tests"
+    assert result | {"seconds": 0, "import_seconds": 0} == {
+        "schema": 1,
+        "cell": "cp3-cu13",
+        "wheel": path.name,
+        "python": VERSION,
+        "packages": ["demo 1.0", "needed 1.0", "plotting 1.0"],
+        "import": "demo",
+        "import_seconds": 0,
+        "command": command,
+        "seconds": 0,
+        "summary": "",
+        "counts": {},
+    }
+    work = bench.root / "work"
+    assert f"{work}/nowhere {work}/env []" in done.stdout
+    assert f"{project}/tests" in done.stdout
+
+
+def test_what_the_wheel_does_not_declare_is_missing_at_import(bench: Bench) -> None:
+    wheel(bench.wheels, "checker", "")
+    path = wheel(bench.root / "own", "demo", "import checker")
+    done = bench.test(path, "--requires", '["checker"]', "--command", '["python", "-c", ""]')
+    assert error_of(done) == (
+        "cp3-cu13: `import demo` failed with exit status 1: ModuleNotFoundError: No module named 'checker'\n"
+        "  hint: the wheel does not declare it: add the package of 'checker' to the project's dependencies"
+    )
+    assert not (bench.root / "result.json").exists()
+
+
+def test_what_it_declares_and_nobody_has_fails_the_installation(bench: Bench) -> None:
+    path = wheel(bench.root / "own", "demo", "", "Requires-Dist: needed>=2")
+    said = error_of(bench.test(path)).replace(" (from demo)", "")  # newer pips say it
+    assert said == (
+        "cp3-cu13: it cannot be installed with what it declares: No matching distribution found for needed>=2\n"
+        "  hint: pip's words are above"
+    )
+
+
+def test_a_crash_at_import_names_the_signal(bench: Bench) -> None:
+    path = wheel(bench.root / "own", "demo", "import os; os.abort()")
+    assert error_of(bench.test(path)).startswith("cp3-cu13: `import demo` was ended by SIGABRT")
+
+
+def test_a_command_that_is_not_there(bench: Bench) -> None:
+    path = wheel(bench.root / "own", "demo", "")
+    assert error_of(bench.test(path, "--command", '["pytest", "-q"]')) == (
+        "cp3-cu13: [test] command cannot be started: there is no program pytest\n"
+        "  hint: add the package that has it to [test] requires"
+    )
+
+
+@pytest.fixture
+def tests(tmp_path: Path) -> Path:
+    """A folder with tests, one of which fails."""
+    folder = tmp_path / "project" / "tests"
+    folder.mkdir(parents=True)
+    (folder / "test_demo.py").write_text("def test_one(): pass\ndef test_two(): assert 1 == 2\n")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    return folder
+
+
+def tried(folder: Path, *words: str, project: Path | None = None) -> dict[str, Any]:
+    """Run pytest as a test command, in this process's environment."""
+    command = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+    return test_wheel.tested(command, Path(sys.executable), folder, project, "demo")
+
+
+def test_pytests_numbers_are_in_the_result(tests: Path) -> None:
+    said = tried(tests, "-k", "one")
+    assert said["summary"].startswith("1 passed, 1 deselected in ")
+    assert said["counts"] == {"passed": 1, "deselected": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (
+            [],
+            "failed with exit status 1: 1 failed, 1 passed in #s: FAILED test_demo.py::test_two - assert 1 == 2",
+            "the log has all of its output",
+        ),
+        (
+            ["-k", "one", "empty"],
+            "failed with exit status 5: pytest found no tests",
+            "check the path in [test] command: {project} is the source tree",
+        ),
+        (
+            ["nowhere"],
+            "failed with exit status 4: no tests ran in #s: ERROR: file or directory not found: nowhere",
+            "the log has all of its output",
+        ),
+    ],
+)
+def test_how_pytest_fails(tests: Path, words: list[str], message: str, hint: str) -> None:
+    (tests / "empty").mkdir()
+    with pytest.raises(test_wheel.ActionError) as caught:
+        tried(tests, *words)
+    (problem,) = caught.value.diagnostics
+    shown = " ".join(["python -m pytest -q -p no:cacheprovider", *words])
+    assert re.sub(r"in [\d.]+s", "in #s", problem.message) == f"`{shown}` {message}"
+    assert problem.hint == hint
+
+
+def test_tests_that_import_the_source_tree_are_told_how_to_avoid_it(tests: Path) -> None:
+    project = tests.parent
+    (project / "demo").mkdir()
+    (project / "demo" / "__init__.py").write_text("from . import _core\n")
+    (tests / "__init__.py").touch()  # with it, pytest puts the project first on the path
+    (tests / "test_demo.py").write_text("import demo\n")
+    with pytest.raises(test_wheel.ActionError) as caught:
+        tried(project, "{project}/tests", project=project)
+    (problem,) = caught.value.diagnostics
+    assert "1 error in" in problem.message
+    assert "cannot import name '_core' from partially initialized module 'demo'" in problem.message
+    assert problem.hint == (
+        "the source tree's own demo/ may be found before the installed one: "
+        "copy the tests alone beside it, with [test] sources"
+    )
+
+
+def test_a_process_left_running_does_not_hold_the_test(tmp_path: Path) -> None:
+    program = "import subprocess; p = subprocess.Popen(['sleep', '30']); print(p.pid, flush=True)"
+    ran = test_wheel.run([sys.executable, "-c", program], tmp_path, os.environ)
+    os.kill(int(ran.lines[0]), 9)
+    assert ran.status == 0
+    assert ran.seconds < 5
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        (
+            "ModuleNotFoundError: No module named 'demo._core'",
+            "`[package] import` says what the wheel's import",
+        ),
+        ("ImportError: libcuda.so.1: cannot open shared object file", "that is the driver's"),
+        (
+            "ImportError: libcufft.so.12: cannot open shared object file",
+            "nothing that the wheel declares puts",
+        ),
+        ("ImportError: undefined symbol: x", "an import must work where there is no GPU"),
+    ],
+)
+def test_what_to_do_about_an_import_that_fails(line: str, hint: str) -> None:
+    assert test_wheel.import_hint("demo", line).startswith(hint)
+
+
+def test_what_a_wheel_declares(tmp_path: Path) -> None:
+    headers = ["Provides-Extra: cuda13", 'Requires-Dist: nvidia-cufft; extra == "cuda13"']
+    path = wheel(tmp_path / "a", "demo", "", *headers)
+    assert not declares(path, [])
+    assert declares(path, ["cuda13"])
+    assert declares(wheel(tmp_path / "b", "demo", "", "Requires-Dist: numpy"), [])
+    with pytest.raises(test_wheel.ActionError) as caught:
+        declares(path, ["cuda12"])
+    assert str(caught.value) == (
+        "demo-1.0-py3-none-any.whl has no extra 'cuda12'\n  hint: [test] extras can be: cuda13"
+    )
