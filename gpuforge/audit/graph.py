@@ -243,7 +243,8 @@ class _Resolver:
         stem = canonicalize_name(name.partition(".so")[0])
         for package, known in self.declared[wheel].items():
             plain = re.sub(r"-cu\d+$", "", package).removeprefix("nvidia-")
-            if plain in (stem, stem.removeprefix("lib")) or stem.startswith(f"{plain}-"):
+            bare = stem.removeprefix("lib")
+            if plain in (stem, bare) or stem.startswith(f"{plain}-") or plain.endswith(f"-{bare}"):
                 return known
         return None
 

@@ -23,6 +23,8 @@ _LOADS = re.compile(rb"\bCDLL\(|\bload_nvidia_dynamic_lib\(|\b[lL]oad_?\w*(?:[lL
 _LIBC = re.compile(
     rb"\bCDLL\(\s*(?:name\s*=\s*)?(?:None|[\"'](?:libc\.so\.6)?[\"']|[\w.]*find_library\(\s*[\"']c[\"']\s*\))"
 )
+# Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
+_HANDS_OVER = re.compile(rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]")
 _NAMES = re.compile(rb"\blib(\w+)\.so|[\"'](?:lib)?([A-Za-z]\w+)[\"']")
 # A bare name is looked for where the linker looks, too, so opening it changes nothing: a path has to be made of it.
 _BARE = re.compile(rb"[\"']lib\w+\.so")
@@ -44,7 +46,7 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
         if not member.name.endswith(".py") or member.size > _LARGEST:
             continue
         text = archive.data(member)
-        if not any(call in text for call in _CALLS) or not _LOADS.search(_LIBC.sub(b"", text)):
+        if not _opens(text):
             continue
         pathfinder = b"load_nvidia_dynamic_lib(" in text
         if not pathfinder and _BARE.search(text) and not _PATHS.search(text):
@@ -57,3 +59,9 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
             folders=_WHOLE_FOLDERS.search(text) is not None,
             names=frozenset(name.decode("ascii", "replace") for name in names),
         )
+
+
+def _opens(text: bytes) -> bool:
+    if any(call in text for call in _CALLS) and _LOADS.search(_LIBC.sub(b"", text)):
+        return True
+    return b"environ[" in text and _HANDS_OVER.search(text) is not None

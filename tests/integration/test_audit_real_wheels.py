@@ -204,6 +204,8 @@ def test_faiss_and_torchvision_together_are_of_two_majors(wheel: Wheel) -> None:
         ("scikit-learn==1.9.1", set()),
         ("lightgbm==4.7.0", set()),
         ("sherpa-onnx==2.0.1", set()),
+        ("tensorflow-text==2.21.1", set()),
+        ("tilelang==0.1.15", set()),
     ],
 )
 def test_errors_are_those_found_by_hand(said: Said, requirement: str, errors: set[str]) -> None:

@@ -59,6 +59,12 @@ def test_an_old_torch_has_its_own_cudart_in_the_process(tmp_path: Path) -> None:
     assert {f.code for f in other.findings} == {"GF204"}
 
 
+def test_a_package_called_like_a_library_brings_it(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf(needed=["libtvm_ffi.so"])}
+    assert audit([wheel(tmp_path, files, requires=["apache-tvm-ffi>=0.1"])]).worst() is None
+    assert audit([wheel(tmp_path, files, requires=["apache-tvm"])]).worst() == "warning"
+
+
 @pytest.mark.parametrize("needed", ["libcuvs.so", "libcuvs_c.so"])
 def test_a_package_of_libraries_is_imported_first_also_when_it_is_given(tmp_path: Path, needed: str) -> None:
     own = wheel(
@@ -206,6 +212,33 @@ def test_who_lists_a_folder_loads_all_of_a_package(tmp_path: Path) -> None:
     files = {"demo/libx.so": elf(needed=["libcublas.so.12", "libcublasLt.so.12"]), "demo/a.py": text}
     (found,) = [f for f in audit([wheel(tmp_path, files)]).findings if f.code in ("GF201", "GF205")]
     assert (found.code, len(found.subject)) == ("GF205", 2)
+
+
+def test_compiled_code_may_be_told_what_to_open(tmp_path: Path) -> None:
+    text = b"import os\nfrom pathlib import Path\nos.environ['DEMO_DYNLIBS'] = str(Path(found) / 'libcublas.so.12')\n"
+    files = {"demo/libx.so": elf(needed=["libcublas.so.12"]), "demo/a.py": text}
+    (found,) = audit([wheel(tmp_path, files, requires=["nvidia-cublas-cu12"])]).findings
+    assert (found.code, found.severity) == ("GF205", "info")
+    files["demo/a.py"] = text.replace(b"DEMO_DYNLIBS", b"LD_LIBRARY_PATH")  # read when the process starts
+    assert [f.code for f in audit([wheel(tmp_path, files)]).findings] == ["GF201"]
+
+
+def test_a_variant_for_another_cuda_is_not_chosen(tmp_path: Path) -> None:
+    variants = {
+        f"demo/libx_cuda{version}.so": elf(needed=[f"libcudart.so.{version[:2]}", "libcusparse.so.12"])
+        for version in ("120", "130")
+    }
+    report = audit(
+        [wheel(tmp_path, variants, requires=["torch>=2.11"])]
+    )  # libcusparse.so.12 is in CUDA 12 and 13
+    assert said(report, "GF104") == []
+
+
+def test_ops_for_tensorflow_are_opened_after_it(tmp_path: Path) -> None:
+    files = {"demo/ops.so": elf(needed=["libtensorflow_framework.so.2"])}
+    assert audit([wheel(tmp_path, files, requires=["tensorflow<2.22,>=2.21.0"])]).worst() is None
+    assert audit([wheel(tmp_path, files, requires=["tensorflow-cpu"])]).worst() is None
+    assert audit([wheel(tmp_path, files)]).worst() == "error"
 
 
 def test_cubins_beside_each_other_are_chosen_by_name(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.known import named
 from gpuforge.audit.model import ElfObject, Finding, Severity
-from gpuforge.audit.processes import Image, Process, images, processes
+from gpuforge.audit.processes import Image, Process, images, processes, variant_family
 from gpuforge.toolkits import libraries
 
 CODE = "GF102"
@@ -44,8 +44,15 @@ def cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Image]:
 
 
 def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
-    """Yield the libcudart that importing a package (torch) has loaded, if it is not given or brings its own."""
-    if not edge.route.startswith("import ") or edge.provider.object is not None:
+    """Yield the libcudart that importing a package (torch) has loaded, if it is not given or brings its own.
+
+    One of several variants for different CUDA versions is chosen by the version that has been loaded.
+    """
+    if (
+        not edge.route.startswith("import ")
+        or edge.provider.object is not None
+        or variant_family(edge.loader)
+    ):
         return
     loader = edge.route.removeprefix("import ")
     importing = graph.declared[edge.loader.wheel].get(loader)
