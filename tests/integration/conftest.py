@@ -7,6 +7,7 @@ import sys
 import pytest
 import requests
 
+from gpuforge.containers.engine import connect
 from gpuforge.errors import MissingError
 from gpuforge.steps.fetch_source import index_url
 from gpuforge.toolchains import cpython
@@ -20,6 +21,11 @@ def _missing(item: pytest.Item) -> str:
             cpython.find(f"{sys.version_info.major}.{sys.version_info.minor}")
         except MissingError as error:
             return error.diagnostics[0].message
+    if item.get_closest_marker("docker"):
+        try:
+            connect().close()
+        except MissingError as error:
+            return error.diagnostics[0].message
     if item.get_closest_marker("network"):
         try:
             requests.head(index_url(), timeout=20).close()
@@ -29,10 +35,10 @@ def _missing(item: pytest.Item) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    found: dict[tuple[bool, bool], str] = {}
+    found: dict[tuple[bool, ...], str] = {}
     for item in items:
-        kind = (bool(item.get_closest_marker("toolkit")), bool(item.get_closest_marker("network")))
-        if kind == (False, False):
+        kind = tuple(bool(item.get_closest_marker(name)) for name in ("toolkit", "docker", "network"))
+        if not any(kind):
             continue
         if kind not in found:
             found[kind] = _missing(item)
