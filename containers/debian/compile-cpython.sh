@@ -7,8 +7,9 @@ work="/tmp/cpython-$minor"
 mkdir -p "$work"
 tar -xf "/sources/cpython-$minor.tar" --strip-components=1 --directory="$work"
 cd "$work"
-# OPT is CPython's default without -g: setuptools gives it to every extension that is built with this Python.
-OPT="-DNDEBUG -fwrapv -O3 -Wall" ./configure --quiet --prefix="$prefix" --disable-test-modules \
+# OPT is CPython's default without -g (configure adds -DNDEBUG): setuptools gives it to every extension that is built
+# with this Python.
+OPT="-fwrapv -O3 -Wall" ./configure --quiet --prefix="$prefix" --disable-test-modules \
   --without-static-libpython --with-ensurepip=install
 make --silent -j"$(nproc)"
 make --silent install > /dev/null

@@ -77,31 +77,33 @@ class Workshop:
 
     def _make(self, stage: Stage, log: Log) -> str:
         """Return the reference of a stage, made if need be with all that it is made of."""
-        if self.images.find(stage.reference):
-            return stage.reference
+        reference = stage.reference
+        if self.images.find(reference):
+            return reference
         arguments = dict(stage.arguments)
-        with self._scratch("base") as scratch:
-            arguments["BASE"] = self._base(stage, scratch, log)
+        arguments["BASE"] = self._base(stage.base, log)
         if stage.cpython:
             arguments["CPYTHON"] = self._make(stage.cpython, log)
         with self._scratch(stage.name) as scratch:
             context.fill(stage, scratch / "context", log)
-            log.step(f"build {stage.reference}")
+            log.step(f"build {reference}")
             with context.pack(scratch / "context", scratch / "context.tar") as packed:
-                for line in self.images.build(packed, stage.reference, arguments, self.network):
+                for line in self.images.build(packed, reference, arguments, self.network):
                     log.write(line)
-        return stage.reference
+        return reference
 
-    def _base(self, stage: Stage, scratch: Path, log: Log) -> str:
-        if isinstance(stage.base, Release):
-            return debootstrap.base(stage.base, self.images, scratch, log)
-        if isinstance(stage.base, Stage):
-            return self._make(stage.base, log)
-        if not self.images.find(stage.base):
-            log.step(f"pull {stage.base}")
-            for line in self.images.pull(stage.base):
+    def _base(self, base: Release | Stage | str, log: Log) -> str:
+        """Return the reference of what a stage is built on, made or pulled if need be."""
+        if isinstance(base, Stage):
+            return self._make(base, log)
+        if isinstance(base, Release):
+            with self._scratch(f"debian-{base.suite}") as scratch:
+                return debootstrap.base(base, self.images, scratch, log)
+        if not self.images.find(base):
+            log.step(f"pull {base}")
+            for line in self.images.pull(base):
                 log.write(line)
-        return stage.base
+        return base
 
     def _log(self, image: Image) -> Path:
         tag = image.reference.rpartition(":")[2][:12]

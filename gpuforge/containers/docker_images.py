@@ -24,6 +24,10 @@ class DockerImages:
     def __init__(self) -> None:
         self._client = connect()
 
+    def close(self) -> None:
+        """End the connection."""
+        self._client.close()
+
     def find(self, reference: str) -> Found | None:
         """Return the image of a reference, or None when the engine does not have it."""
         with _answers():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,25 @@ from pathlib import Path
 
 from gpuforge.errors import ActionError, UsageError
 
+# glibc 2.41 declares these four with an exception specification. CUDA 13 has this macro behind its own declarations,
+# which otherwise contradict it ("exception specification is incompatible"); older headers get it here.
+_SPECIFIER = "__NV_IEC_60559_FUNCS_EXCEPTION_SPECIFIER"
+_SINCE_GLIBC_2_41 = re.compile(
+    rb"^(extern __DEVICE_FUNCTIONS_DECL__ __device_builtin__ (?:double|float) +(?:sin|cos)pif?\((?:double|float) x\));",
+    re.MULTILINE,
+)
+_DEFINE_SPECIFIER = f"""\
+#include <features.h>
+#if defined(__GLIBC_PREREQ)
+#  if __GLIBC_PREREQ(2, 41)
+#    define {_SPECIFIER} __THROW
+#  endif
+#endif
+#if !defined({_SPECIFIER})
+#  define {_SPECIFIER}
+#endif
+
+""".encode()
 TARGETS = {"x86_64": "x86_64-linux", "aarch64": "sbsa-linux"}  # the names of nvcc and FindCUDAToolkit
 
 
@@ -39,9 +59,13 @@ def staged(destination: Path) -> Iterator[Path]:
 
 
 def complete(tree: Path, machine: str) -> None:
-    """Add what files are found by: unversioned library links, `lib64` for CMake, `targets/` for nvcc.profile."""
+    """Add what files are found by: unversioned library links, `lib64` for CMake, `targets/` for nvcc.profile.
+
+    Headers of before CUDA 13 are made to agree with glibc 2.41 and newer; with an older one nothing changes.
+    """
     _make_executable(tree)
     _link_libraries(tree / "lib")
+    _agree_with_glibc(tree / "include" / "crt" / "math_functions.h")
     if not (tree / "lib64").exists():
         (tree / "lib64").symlink_to("lib")
     target = tree / "targets" / TARGETS.get(machine, f"{machine}-linux")
@@ -75,6 +99,16 @@ def _link_libraries(folder: Path) -> None:
         plain = folder / (library.name.partition(".so.")[0] + ".so")
         if not plain.is_symlink() and not plain.exists():
             plain.symlink_to(library.name)
+
+
+def _agree_with_glibc(header: Path) -> None:
+    """Give the declarations that a newer glibc has too the exception specification that they have there."""
+    if not header.is_file():
+        return
+    content, count = _SINCE_GLIBC_2_41.subn(rf"\1 {_SPECIFIER};".encode(), header.read_bytes())
+    if count:
+        header.unlink()  # a hard link to pip's cache, perhaps
+        header.write_bytes(_DEFINE_SPECIFIER + content)
 
 
 def _make_executable(tree: Path) -> None:

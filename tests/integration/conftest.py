@@ -26,22 +26,22 @@ def _missing(item: pytest.Item) -> str:
             cpython.find(f"{sys.version_info.major}.{sys.version_info.minor}")
         except MissingError as error:
             return error.diagnostics[0].message
+    if item.get_closest_marker("docker"):
+        try:
+            _engine()
+        except MissingError as error:
+            return error.diagnostics[0].message
     if item.get_closest_marker("network"):
         try:
             requests.head(index_url(), timeout=20).close()
         except requests.RequestException as error:
             return f"the package index cannot be reached: {error}"
-    if item.get_closest_marker("docker") and not _engine():
-        return "no container engine: start dockerd"
     return ""
 
 
 @cache
 def _engine() -> Any:
-    try:
-        return engine.connect()
-    except MissingError:
-        return None
+    return engine.connect()
 
 
 @pytest.fixture(scope="session")

@@ -128,3 +128,27 @@ def test_the_step_refuses_bad_pins_without_a_traceback(tmp_path: Path) -> None:
     ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "error: --pins is not a JSON list of objects\n")
+
+
+def test_headers_of_before_cuda_13_agree_with_glibc_2_41(tmp_path: Path) -> None:
+    declared = "extern __DEVICE_FUNCTIONS_DECL__ __device_builtin__ double                 {};\n"
+    header = unpacked(tmp_path / "site") / "nvidia" / "cu13" / "include" / "crt" / "math_functions.h"
+    header.parent.mkdir()
+    functions = ("sinpi(double x)", "cospi(double x)", "sin(double x)", "sinpi(double x) ALREADY")
+    header.write_text("".join(map(declared.format, functions)))
+    tree = assemble(tmp_path / "site", tmp_path / "tree", "x86_64")
+    text = (tree / "include" / "crt" / "math_functions.h").read_text()
+    assert text.startswith("#include <features.h>\n")
+    specified = [
+        line for line in text.splitlines() if line.endswith("__NV_IEC_60559_FUNCS_EXCEPTION_SPECIFIER;")
+    ]
+    assert [line.split()[4] for line in specified] == ["sinpi(double", "cospi(double"]
+    assert declared.format("sin(double x)") in text
+
+
+def test_headers_that_agree_with_it_stay_as_they_are(tmp_path: Path) -> None:
+    header = unpacked(tmp_path / "site") / "nvidia" / "cu13" / "include" / "crt" / "math_functions.h"
+    header.parent.mkdir()
+    header.write_text("extern double sinpi(double x) __NV_IEC_60559_FUNCS_EXCEPTION_SPECIFIER;\n")
+    tree = assemble(tmp_path / "site", tmp_path / "tree", "x86_64")
+    assert (tree / "include" / "crt" / "math_functions.h").read_text().count("\n") == 1
