@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any, BinaryIO
 
 import requests
@@ -104,13 +104,16 @@ class DockerImages:
         until = time.monotonic() + _CLEAR_S
         while time.monotonic() < until:
             containers = self._client.containers.list(all=True, filters=ours, ignore_removed=True)
-            running = [each for each in containers if each.status == "running"]
-            for each in containers:
-                each.remove(force=True)
-            if not running:
+            nameless = [] if containers else self._client.images.list(filters={**ours, "dangling": True})
+            if not containers and not nameless:
                 break
-            time.sleep(0.5)
-        self._client.images.prune(filters={**ours, "dangling": True})
+            for container in containers:
+                with suppress(requests.HTTPError):  # the engine itself is removing it, or has
+                    container.remove(force=True)
+            for image in nameless:  # with its nameless parents; the engine's prune would be one at a time
+                with suppress(requests.HTTPError):
+                    self._client.api.remove_image(image.id or "")
+            time.sleep(0.2)
 
 
 def _told(answers: Iterator[Mapping[str, Any]]) -> Iterator[str]:
