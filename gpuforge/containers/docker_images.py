@@ -15,6 +15,7 @@ from gpuforge.containers.port import IMAGE_LABEL, Found, lines
 from gpuforge.errors import ActionError, MissingError
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")  # predefined arguments of every Dockerfile
+_UNPACK_S = 3600  # nothing is said until an archive is unpacked
 _CLEAR_S = 30  # how long a cancelled build may take to end its container
 
 
@@ -43,13 +44,19 @@ class DockerImages:
         """Make an image of a root file system's tar, as one layer; raises ActionError when it cannot."""
         repository, _, tag = reference.rpartition(":")
         changes = [f'LABEL {name}="{value}"' for name, value in labels.items()]
-        pieces = iter(
-            lambda: archive.read(1 << 20), b""
-        )  # of a file, the SDK would send a length and chunks at once
-        with _answers():
-            said = self._client.api.import_image_from_stream(
-                pieces, repository=repository, tag=tag, changes=[*changes, 'CMD ["/bin/bash"]']
-            )
+        # In pieces: of a file, the SDK would send a length and chunks at once.
+        pieces = iter(lambda: archive.read(1 << 20), b"")
+        seconds, self._client.api.timeout = (
+            self._client.api.timeout,
+            None,
+        )  # nothing is said until it is unpacked
+        try:
+            with _answers():
+                said = self._client.api.import_image_from_stream(
+                    pieces, repository=repository, tag=tag, changes=[*changes, 'CMD ["/bin/bash"]']
+                )
+        finally:
+            self._client.api.timeout = seconds
         if "error" in str(said):
             raise ActionError.of(f"the container engine did not take the base image: {said}")
 
@@ -57,7 +64,8 @@ class DockerImages:
         self, context: BinaryIO, reference: str, arguments: Mapping[str, str], network: str | None
     ) -> Iterator[str]:
         """Build the Dockerfile of a context's tar and yield what it says; raises ActionError when it fails."""
-        self._clear(reference)  # what a gpuforge that was killed has left
+        with _answers():
+            self._clear(reference)  # what a gpuforge that was killed has left
         proxies = {n: v for name in _PROXIES for n in (name, name.lower()) if (v := os.environ.get(n))}
         try:
             with _answers():
@@ -73,7 +81,8 @@ class DockerImages:
                 )
                 yield from _told(answers)
         finally:
-            self._clear(reference)
+            with _answers():
+                self._clear(reference)
 
     def pull(self, reference: str) -> Iterator[str]:
         """Fetch an image from its registry and yield what is said; raises ActionError when it cannot be had."""
