@@ -46,10 +46,7 @@ class DockerImages:
         changes = [f'LABEL {name}="{value}"' for name, value in labels.items()]
         # In pieces: of a file, the SDK would send a length and chunks at once.
         pieces = iter(lambda: archive.read(1 << 20), b"")
-        seconds, self._client.api.timeout = (
-            self._client.api.timeout,
-            None,
-        )  # nothing is said until it is unpacked
+        seconds, self._client.api.timeout = self._client.api.timeout, _UNPACK_S
         try:
             with _answers():
                 said = self._client.api.import_image_from_stream(
