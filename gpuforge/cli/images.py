@@ -18,14 +18,17 @@ from gpuforge.errors import MissingError, UsageError
 
 @click.group("images")
 def command() -> None:
-    """Container images for builds and tests: which there are, make them, check one."""
+    """List, make and check the container images of builds and tests."""
 
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.pass_obj
 def list_images(images: Images | None, as_json: bool) -> None:
-    """Print the images that `[wheel] image` may name, and whether the engine has them."""
+    """Print the known images and which are here.
+
+    A manifest's `[wheel] image` may name them, or be any other reference.
+    """
     engine: Images | None = None
     try:
         engine = connected(images)
@@ -44,7 +47,10 @@ def list_images(images: Images | None, as_json: bool) -> None:
 @click.option("--network", metavar="NAME", help="The engine's network for the build, such as host.")
 @click.pass_obj
 def build(images: Images | None, names: tuple[str, ...], network: str | None) -> None:
-    """Make the images NAME... that the engine does not have; those of a registry are pulled."""
+    """Make the images NAME... that are not here.
+
+    Debian's are made on this machine (which needs root), those of a registry are pulled.
+    """
     from gpuforge.containers.build import Workshop
 
     wanted = [in_catalog(name) for name in names]
@@ -63,7 +69,10 @@ def build(images: Images | None, names: tuple[str, ...], network: str | None) ->
 @click.argument("name")
 @click.pass_context
 def check(context: click.Context, name: str) -> None:
-    """Say whether the image NAME (of the list, or any reference) holds what a build in it needs."""
+    """Say what an image lacks for a build.
+
+    NAME is one of the list or any reference. The image is run, without a network.
+    """
     from gpuforge.containers.check import contents, missing
 
     image = catalog.find(name)

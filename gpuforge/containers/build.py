@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -155,4 +156,7 @@ def _told(image: Image, log: Log, say: Say) -> Iterator[None]:
         known_as = f"{image.name} was not made: {cause.message}"
         raise kind.of(known_as, hint="; ".join(filter(None, [hint, f"log: {log.path}"]))) from None
     except OSError as error:
-        raise ActionError.of(f"{image.name} was not made: {error}", hint=f"log: {log.path}") from error
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        hint = "free some space, or set GPUFORGE_CACHE_DIR to another disk; " if full else ""
+        kind = MissingError if full else ActionError
+        raise kind.of(f"{image.name} was not made: {error}", hint=f"{hint}log: {log.path}") from error

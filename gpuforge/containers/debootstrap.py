@@ -21,6 +21,7 @@ KEYRINGS = (
     "/usr/share/keyrings/debian-archive-keyring.pgp",
 )
 PLACES = ("/usr/sbin", "/sbin")  # where debootstrap is, whatever PATH says
+_FULL = 32 << 20  # bytes; tar and dpkg do not always say that a disk is full
 # What the archive holds that no image needs; see also definitions' lean.cfg, which keeps later packages lean.
 _LEFT_OUT = (
     "./var/cache/apt/archives/*.deb", "./var/cache/apt/*.bin", "./var/lib/apt/lists/*_*", "./var/log/*",
@@ -48,11 +49,13 @@ def base(release: Release, images: Images, scratch: Path, log: Log) -> str:
     log.step(f"debootstrap {release.suite} from {mirror()}")
     root = scratch / "root"
     checked = [f"--keyring={keyring}", "--force-check-gpg"]
-    _run(_alone([program, "--variant=minbase", *checked, release.suite, str(root), mirror()]), log)
+    argv = [program, "--variant=minbase", *checked, release.suite, str(root), mirror()]
+    _run("debootstrap", _alone(argv), scratch, log)
     log.step(f"import it as {reference}")
     archive = scratch / "root.tar"
     neutral = ["--numeric-owner", "--sort=name", *(f"--exclude={pattern}" for pattern in _LEFT_OUT)]
-    _run(["tar", "--create", f"--file={archive}", f"--directory={root}", *neutral, "."], log)
+    argv = ["tar", "--create", f"--file={archive}", f"--directory={root}", *neutral, "."]
+    _run("tar", argv, scratch, log)
     with archive.open("rb") as stream:
         images.load(stream, reference, {RELEASE_LABEL: found})
     return reference
@@ -102,7 +105,7 @@ def _alone(argv: list[str]) -> list[str]:
     return ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--", *argv]
 
 
-def _run(argv: list[str], log: Log) -> None:
+def _run(what: str, argv: list[str], scratch: Path, log: Log) -> None:
     """Run a command to its end, its output in the log; a failure or an interruption ends it and all it started."""
     process = subprocess.Popen(
         argv,
@@ -124,5 +127,11 @@ def _run(argv: list[str], log: Log) -> None:
             process.kill()
             process.wait()
             raise
-    if status != 0:
-        raise ActionError.of(f"{argv[0]} failed (exit status {status}): {log.last()}")
+    if status == 0:
+        return
+    if shutil.disk_usage(scratch).free < _FULL:
+        raise MissingError.of(
+            f"no space left in {scratch.parent} for the base image",
+            hint="free some space (it takes 1 GB for a moment), or set GPUFORGE_CACHE_DIR to another disk",
+        )
+    raise ActionError.of(f"{what} failed (exit status {status}): {log.last()}")

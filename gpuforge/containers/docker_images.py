@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any, BinaryIO
 
 import requests
@@ -15,6 +15,7 @@ from gpuforge.containers.port import IMAGE_LABEL, Found, lines
 from gpuforge.errors import ActionError, MissingError
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")  # predefined arguments of every Dockerfile
+_UNPACK_S = 3600  # nothing is said until an archive is unpacked
 _CLEAR_S = 30  # how long a cancelled build may take to end its container
 
 
@@ -43,13 +44,16 @@ class DockerImages:
         """Make an image of a root file system's tar, as one layer; raises ActionError when it cannot."""
         repository, _, tag = reference.rpartition(":")
         changes = [f'LABEL {name}="{value}"' for name, value in labels.items()]
-        pieces = iter(
-            lambda: archive.read(1 << 20), b""
-        )  # of a file, the SDK would send a length and chunks at once
-        with _answers():
-            said = self._client.api.import_image_from_stream(
-                pieces, repository=repository, tag=tag, changes=[*changes, 'CMD ["/bin/bash"]']
-            )
+        # In pieces: of a file, the SDK would send a length and chunks at once.
+        pieces = iter(lambda: archive.read(1 << 20), b"")
+        seconds, self._client.api.timeout = self._client.api.timeout, _UNPACK_S
+        try:
+            with _answers():
+                said = self._client.api.import_image_from_stream(
+                    pieces, repository=repository, tag=tag, changes=[*changes, 'CMD ["/bin/bash"]']
+                )
+        finally:
+            self._client.api.timeout = seconds
         if "error" in str(said):
             raise ActionError.of(f"the container engine did not take the base image: {said}")
 
@@ -57,7 +61,8 @@ class DockerImages:
         self, context: BinaryIO, reference: str, arguments: Mapping[str, str], network: str | None
     ) -> Iterator[str]:
         """Build the Dockerfile of a context's tar and yield what it says; raises ActionError when it fails."""
-        self._clear(reference)  # what a gpuforge that was killed has left
+        with _answers():
+            self._clear(reference)  # what a gpuforge that was killed has left
         proxies = {n: v for name in _PROXIES for n in (name, name.lower()) if (v := os.environ.get(n))}
         try:
             with _answers():
@@ -73,7 +78,8 @@ class DockerImages:
                 )
                 yield from _told(answers)
         finally:
-            self._clear(reference)
+            with _answers():
+                self._clear(reference)
 
     def pull(self, reference: str) -> Iterator[str]:
         """Fetch an image from its registry and yield what is said; raises ActionError when it cannot be had."""
@@ -104,13 +110,16 @@ class DockerImages:
         until = time.monotonic() + _CLEAR_S
         while time.monotonic() < until:
             containers = self._client.containers.list(all=True, filters=ours, ignore_removed=True)
-            running = [each for each in containers if each.status == "running"]
-            for each in containers:
-                each.remove(force=True)
-            if not running:
+            nameless = [] if containers else self._client.images.list(filters={**ours, "dangling": True})
+            if not containers and not nameless:
                 break
-            time.sleep(0.5)
-        self._client.images.prune(filters={**ours, "dangling": True})
+            for container in containers:
+                with suppress(requests.HTTPError):  # the engine itself is removing it, or has
+                    container.remove(force=True)
+            for image in nameless:  # with its nameless parents; the engine's prune would be one at a time
+                with suppress(requests.HTTPError):
+                    self._client.api.remove_image(image.id or "")
+            time.sleep(0.2)
 
 
 def _told(answers: Iterator[Mapping[str, Any]]) -> Iterator[str]:
