@@ -13,6 +13,7 @@ import click
 
 from gpuforge.cli.main import say
 from gpuforge.cli.options import selection
+from gpuforge.containers import catalog
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.cell import Cell, LeftOut, Selection, select
 from gpuforge.plan.machine import impossible, machine_type
@@ -84,9 +85,15 @@ def job(file: ManifestFile, path: Path, cell: Cell, system: str) -> dict[str, An
         "machine": cell.machine,
         "archs": list(file.manifest.cuda.versions[cell.cuda].archs),
         "runner": RUNNERS[system].get(cell.machine, "self-hosted"),
-        "image": image_of(next(iter(file.manifest.wheel.image), DEFAULT_IMAGE[system]), cell.machine),
+        "image": image_of(_pullable(file) or DEFAULT_IMAGE[system], cell.machine),
         "build": shlex.join(["gpuforge", "build", *folder, "--cell", cell.id]),
     }
+
+
+def _pullable(file: ManifestFile) -> str | None:
+    """Return the first image of the manifest that a CI system can run a job in: not one that gpuforge makes."""
+    names = file.manifest.wheel.image
+    return next((name for name in names if not ((known := catalog.find(name)) and known.built)), None)
 
 
 def image_of(image: str | None, machine: str) -> str | None:

@@ -138,8 +138,9 @@ def host_compiler(file: ManifestFile, site: Site) -> Compiler:
         return site.detect(toolchain.compiler, path=toolchain.path, specifier=toolchain.version)
     except MissingError as error:
         place = file.place("toolchains", name) if name in file.manifest.toolchains else None
+        hint = "name an image that has one (gpuforge images list)" if site.image else ""
         raise MissingError.all_of(
-            [Diagnostic(d.message, place, d.hint) for d in error.diagnostics]
+            [Diagnostic(d.message, place, hint or d.hint) for d in error.diagnostics]
         ) from error
 
 
