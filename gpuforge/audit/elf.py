@@ -120,7 +120,7 @@ def outline(window: Window, header: Header) -> list[tuple[int, int]]:
     wanted += [(end, end + _SLACK) for _, end in loaded]  # .comment, the first of what is not loaded
     # small ones whole: patchelf's, with what it moved
     wanted += [(start, end) for start, end in loaded if end - start <= _SMALL]
-    constants = (s for s in header.segments if s.type == PT_LOAD and s.flags == _READ_ONLY)
+    constants = (s for s in header.segments if s.type == PT_LOAD and s.flags == _READ_ONLY and s.offset)
     wanted += [(s.offset, s.offset + min(s.size, _CONSTANTS)) for s in constants]
     if header.section_count:
         end = header.section_offset + header.section_count * header.section_size
