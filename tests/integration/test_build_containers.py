@@ -1,0 +1,139 @@
+"""`gpuforge build --runner docker`: real compilers in a real image, and what happens when things go wrong there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gpuforge.containers import catalog, engine
+from gpuforge.execute.leftovers import OWNER
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+GPUFORGE = str(Path(sys.executable).with_name("gpuforge"))
+IMAGE = "bookworm"
+CELL = "cp311-cu13.0-x86_64"
+
+pytestmark = [pytest.mark.docker, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("docker")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _images() -> None:
+    with closing(engine.connect()) as client:
+        for name in (IMAGE, f"{IMAGE}-test"):
+            known = catalog.find(name)
+            try:
+                client.images.get(known.reference if known else name)
+            except engine.ImageNotFound:
+                pytest.skip(f"image {name} is not here: gpuforge images build {name}")
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recipe") / "saxpy"
+    return shutil.copytree(RECIPES / "saxpy", folder, ignore=shutil.ignore_patterns("dist", "build"))
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def build(recipe: Path, cache: Path, dist: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [GPUFORGE, "build", str(recipe), "--runner", "docker", "--image", IMAGE, "-o", str(dist), *more]
+    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cache)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert "Traceback" not in done.stderr + done.stdout
+    return done
+
+
+def wheels(dist: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(dist.glob("*.whl"))}
+
+
+def test_a_matrix_compiles_kernels_once_and_a_cell_alone_gives_the_same_bytes(
+    recipe: Path, cache: Path, tmp_path: Path
+) -> None:
+    done = build(recipe, cache, tmp_path / "all", "--cuda", "13", "--python", "3.11,3.13", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert [w["cell"] for w in said["wheels"]] == [CELL, "cp313-cu13.0-x86_64"]
+    kinds = [action["kind"] for action in said["actions"]]
+    assert (kinds.count("compile"), kinds.count("build"), kinds.count("test")) == (1, 2, 2)
+    assert len(said["tests"]) == 2
+    image = said["cells"][0]["image"]
+    assert image["name"] == IMAGE
+    made = wheels(tmp_path / "all")
+    with zipfile.ZipFile(tmp_path / "all" / next(iter(made))) as wheel:
+        (record,) = (name for name in wheel.namelist() if name.endswith(".dist-info/gpuforge.json"))
+        assert json.loads(wheel.read(record))["image"] == image
+
+    other = shutil.copytree(recipe, tmp_path / "elsewhere")
+    alone = build(other, tmp_path / "another cache", tmp_path / "one", "--cell", CELL)
+    assert alone.returncode == 0, alone.stderr
+    ((name, data),) = wheels(tmp_path / "one").items()
+    assert made[name] == data
+
+
+def test_a_compile_error_is_said_and_the_other_cells_go_on(recipe: Path, cache: Path, tmp_path: Path) -> None:
+    broken = shutil.copytree(recipe, tmp_path / "broken")
+    source = broken / "src" / "core.cpp"
+    source.write_text(
+        source.read_text() + "\n#if PY_VERSION_HEX >= 0x030D0000\n#error not on this Python\n#endif\n"
+    )
+    done = build(broken, cache, tmp_path / "dist", "--cuda", "13", "--python", "3.11,3.13")
+    assert done.returncode == 1
+    assert "not on this Python" in done.stderr
+    assert "not built: cp313-cu13.0-x86_64" in done.stderr
+    assert len(wheels(tmp_path / "dist")) == 1
+
+
+def test_an_image_without_a_compiler_is_said_before_anything_runs(recipe: Path) -> None:
+    only = [GPUFORGE, "build", str(recipe), "--runner", "docker", "--image", f"{IMAGE}-test", "--cuda", "13"]
+    done = subprocess.run(only, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert f"no usable g++: looked at image {IMAGE}-test; found: nothing by that name there" in done.stderr
+    assert "gpuforge images list" in done.stderr
+
+
+def test_what_a_killed_build_leaves_is_cleared_by_the_next(recipe: Path, cache: Path, tmp_path: Path) -> None:
+    slow = shutil.copytree(recipe, tmp_path / "slow")
+    manifest = slow / "gpuforge.toml"
+    manifest.write_text(
+        manifest.read_text().replace("[build]\n", '[build]\nbefore = [["sleep", "300"]]\n', 1)
+    )
+    command = [GPUFORGE, "build", str(slow), "--runner", "docker", "--image", IMAGE, "--cell", CELL]
+    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cache)}
+    with closing(engine.connect()) as client:
+
+        def sleeping() -> list[object]:
+            found = client.containers.list(filters={"label": OWNER})
+            return [c for c in found if any("sleep" in line for line in _processes(c))]
+
+        process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 240
+        while not sleeping() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert sleeping()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert sleeping()  # nobody was there to stop it
+        done = build(recipe, cache, tmp_path / "dist", "--cell", CELL)
+        assert done.returncode == 0, done.stderr
+        assert not sleeping()
+
+
+def _processes(container: object) -> list[str]:
+    try:
+        return [" ".join(line) for line in container.top()["Processes"]]  # type: ignore[attr-defined]
+    except engine.APIError:
+        return []
