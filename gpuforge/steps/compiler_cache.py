@@ -144,8 +144,9 @@ def told(counts: Mapping[str, Any]) -> str:
     """Return `60 of 74 hits`, and what went wrong, from the `stats` of `sccache --show-stats`."""
     hits = sum(counts["cache_hits"]["counts"].values())
     misses = sum(counts["cache_misses"]["counts"].values())
+    reasons = ", ".join(sorted(counts["not_cached"]))
     troubles = {
-        "not cacheable": counts["requests_not_cacheable"],
+        f"not cacheable ({reasons})": counts["requests_not_cacheable"],
         "failed reads": counts["cache_read_errors"] + counts["cache_timeouts"],
         "failed writes": counts["cache_write_errors"],
     }

@@ -177,6 +177,7 @@ def test_counts_are_told_in_one_line_and_summed() -> None:
     counts = {
         "cache_hits": {"counts": {"C/C++": 50, "PTX": 10}},
         "cache_misses": {"counts": {"CUBIN": 14}},
+        "not_cached": {},
         "requests_not_cacheable": 0,
         "cache_read_errors": 1,
         "cache_timeouts": 1,
@@ -184,6 +185,8 @@ def test_counts_are_told_in_one_line_and_summed() -> None:
     }
     one = compiler_cache.told(counts)
     assert one == "60 of 74 hits, 2 failed reads, 3 failed writes"
+    odd = {**counts, "not_cached": {"-M": 2, "@": 1}, "requests_not_cacheable": 3}
+    assert compiler_cache.told(odd).startswith("60 of 74 hits, 3 not cacheable (-M, @), 2 failed reads")
     assert cache_report.as_data(one) == {"hits": 60, "steps": 74}
     assert cache_report.total([one, "1 of 6 hits", "not used: why", "not used: why"]) == [
         "61 of 80 hits",
