@@ -32,6 +32,7 @@ from gpuforge.plan.keys import keys
 from gpuforge.plan.lower import Plan, lower
 from gpuforge.plan.machine import machine_type, resolve
 from gpuforge.plan.site import Image
+from gpuforge.toolchains import sccache
 
 DEFAULT_IMAGE = "manylinux_2_28"
 
@@ -152,7 +153,8 @@ def where(runner: str, names: Sequence[str], test: str | bool, cache: Path) -> l
 
 def runner_of(images: Sequence[Image], project: str, cache: Path, limits: Limits) -> Runner:
     """Return what runs the actions: processes of this machine or, given images, containers."""
-    local = LocalRunner(project=project)
+    environ = sccache.configured(os.environ, cache / "sccache")
+    local = LocalRunner(environ=environ, project=project)
     if not images:
         return local
     from gpuforge.execute.docker import DockerRunner
@@ -162,6 +164,7 @@ def runner_of(images: Sequence[Image], project: str, cache: Path, limits: Limits
         local=local,
         cache=cache,
         limits=limits,
+        environ=environ,
         project=project,
     )
 

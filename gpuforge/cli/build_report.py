@@ -15,11 +15,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuforge.cli import cache_report
 from gpuforge.execute.model import Outcome, short_seconds
 from gpuforge.execute.verdict import Verdict
 from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.lower import Plan
 from gpuforge.plan.site import Location
+from gpuforge.toolchains.sccache import REPORT
 
 RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was started
 
@@ -136,6 +138,8 @@ def result_data(result: Result) -> dict[str, Any]:
             "seconds": round(done.seconds, 3),
             "log": str(done.log) if done.log else None,
         }
+        if report := cache_report.said(done):
+            entry["compiler_cache"] = cache_report.as_data(report)
         if done.error:
             entry["error"] = str(done.error)
     wheels = [
@@ -183,6 +187,8 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
     what = (
         f"{count(len(ran), 'action')} ran" if ran else "nothing to do: every action's inputs are as they were"
     )
+    for line in cache_report.total(filter(None, map(cache_report.said, ran))):
+        console.print(Text(f"{REPORT} {line}", style="dim"))
     of = count(len(result.plan.cells), "wheel")
     console.print(f"{len(result.wheels)} of {of}, {what} ({short_seconds(result.seconds)})")
     if not ran and not explain:

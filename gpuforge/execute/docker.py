@@ -21,9 +21,11 @@ from gpuforge.execute.placeholders import Places, fill, staged
 from gpuforge.execute.runner import Exit, Limits, Runner, Task
 from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.plan.site import Image
+from gpuforge.toolchains import sccache
 
 INSIDE = workdir.DEFAULT  # what the folder of working directories is called in every container
 PIP_CACHE = Path("/opt/gpuforge-pip-cache")
+COMPILER_CACHE = Path("/opt/gpuforge-sccache")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,11 @@ class DockerRunner:
                 argv, env = fill(task.action, places)
                 for name in staged(task.action):
                     workdir.stage(task.inputs[name], desk.work / name)
-                env |= {n: self._environ[n] for n in task.action.passes if n in self._environ}
+                passed = {n: self._environ[n] for n in task.action.passes if n in self._environ}
                 if task.action.network:
-                    env["PIP_CACHE_DIR"] = str(PIP_CACHE)
+                    env |= passed | {"PIP_CACHE_DIR": str(PIP_CACHE)}
+                else:
+                    env |= sccache.contained(passed, COMPILER_CACHE)
                 begin = time.monotonic()
                 status = self._contain(client, task, argv, env, mounts, places)
         return Exit(status, time.monotonic() - begin, cancelled=self._cancelled.is_set() and status != 0)
@@ -143,7 +147,7 @@ class DockerRunner:
 
     def _mounts(self, client: Any, task: Task, desk: workdir.Desk) -> tuple[list[_Mount], Places]:
         """Return what the container is to see, and where."""
-        inside = workdir.Desk.below(INSIDE / self._project, task.action.id)
+        inside = workdir.Desk.below(INSIDE / self._project, task.action.place or task.action.id)
         mounts = [_Mount(desk.work, inside.work, writable=True), _Mount(task.out, inside.out, writable=True)]
         inputs = {}
         copied = staged(task.action)
@@ -163,6 +167,10 @@ class DockerRunner:
             pip_cache = self._cache / "pip"
             pip_cache.mkdir(parents=True, exist_ok=True)
             mounts.append(_Mount(pip_cache, PIP_CACHE, writable=True))
+        elif sccache.FOLDER in task.action.passes and sccache.FOLDER in self._environ:
+            compiled = Path(self._environ[sccache.FOLDER])
+            compiled.mkdir(parents=True, exist_ok=True)
+            mounts.append(_Mount(compiled, COMPILER_CACHE, writable=True))
         return mounts, Places(inside.work, inside.out, inputs)
 
     def _gpuforge(self, client: Any, task: Task) -> list[_Mount]:

@@ -111,7 +111,7 @@ class LocalRunner:
         if self._root is None:
             self._root = workdir.root(self._environ) / self._project
             self._root.mkdir(exist_ok=True)
-        desk = workdir.Desk.below(self._root, task.action.id)
+        desk = workdir.Desk.below(self._root, task.action.place or task.action.id)
         with workdir.claimed(desk, self._cancelled) as held:
             if not held:
                 raise _CancelledError

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpuforge import digest
+from gpuforge.toolchains import sccache
+from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.model import Compiler
 
 EPOCH = "315532800"  # 1980-01-01, the earliest time that a ZIP member can have
@@ -46,6 +48,12 @@ _NO_PIP_FACT = (
 def fetch_passes() -> tuple[str, ...]:
     """Return the names of this process's variables that a fetch sees: proxies, CA bundles and pip's own."""
     return tuple(sorted(name for name in os.environ if name in _FETCH or name.startswith("PIP_")))
+
+
+def build_passes() -> tuple[str, ...]:
+    """Return the names of the variables that set up a host build's compiler cache, which changes no result."""
+    asked = {name for name in os.environ if sccache.is_setting(name)}
+    return tuple(sorted({sccache.FOLDER, sccache.CONFIGURATION, *asked}))
 
 
 def pip_facts() -> dict[str, str]:
@@ -91,20 +99,22 @@ def host_build(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: s
 
     CMake reads CC, CXX, CUDACXX, CUDAHOSTCXX, CUDAARCHS and CUDAToolkit_ROOT itself; scikit-build-core hands
     CMAKE_ARGS on; torch's extension builder reads TORCH_CUDA_ARCH_LIST. `-ffile-prefix-map` keeps the build's
-    paths out of the objects; `${work}/bin/nvcc`, which the step writes, keeps random names out. Left alone, both
-    nvcc and CMake link cudart statically: the manifest's linkage says which one it is.
+    paths out of the objects; `${work}/bin/nvcc`, which the step writes, keeps random names out, and the other
+    compilers there ask the compiler cache first. Left alone, both nvcc and CMake link cudart statically: the
+    manifest's linkage says which one it is. scikit-build-core would build in a folder with a random name.
     """
     cuda = cmake_architectures(archs, ptx)
     cudart = "static" if linkage == "static" else "shared"
     prefix_map = "-ffile-prefix-map=${work}=/gpuforge"
-    pinned = {"CC": "${in:cc}"} if host.c_path else {}
+    programs = {name: f"${{work}}/bin/{program}" for name, program in compilers(host).items()}
+    pinned = {"CC": programs["cc"]} if "cc" in programs else {}
     return plain() | pinned | {
         "PATH": path("${work}/bin", "${in:toolkit}/bin"),
-        "CXX": "${in:cxx}",
+        "CXX": programs["cxx"],
         "CFLAGS": prefix_map,
         "CXXFLAGS": prefix_map,
         "CUDACXX": "${work}/bin/nvcc",
-        "CUDAHOSTCXX": "${in:cxx}",
+        "CUDAHOSTCXX": programs["cxx"],
         "CUDA_PATH": "${in:toolkit}",
         "CUDA_HOME": "${in:toolkit}",
         "CUDAToolkit_ROOT": "${in:toolkit}",
@@ -112,6 +122,7 @@ def host_build(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: s
         "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cuda} -DCMAKE_CUDA_RUNTIME_LIBRARY={cudart.title()}",
         "TORCH_CUDA_ARCH_LIST": torch_architectures(archs, ptx),
         "NVCC_PREPEND_FLAGS": f"-Xcompiler={prefix_map} -cudart={cudart}",
+        "SKBUILD_BUILD_DIR": "${work}/build",
         "PIP_CONFIG_FILE": "/dev/null",
         "PIP_NO_INDEX": "1",
     }  # fmt: skip
@@ -129,6 +140,12 @@ def test(linkage: str, *, gpu: bool) -> dict[str, str]:
         "PIP_CONFIG_FILE": "/dev/null",
         "PIP_NO_INDEX": "1",
     }  # fmt: skip
+
+
+def compilers(host: Compiler) -> dict[str, str]:
+    """Return the names, whatever its version, that a host build calls a compiler by: `g++` for cxx, `gcc` for cc."""
+    both = FAMILIES[host.family].c_program
+    return {"cxx": host.family} | ({"cc": both[1]} if both and host.c_path else {})
 
 
 def cmake_architectures(archs: Sequence[str], ptx: str | None) -> str:

@@ -230,9 +230,9 @@ class _Lowering:
         at = self.machine.at(cell)
         host = at.hosts[cell.cuda]
         overlays = {f"overlay{n}": _folder(self.file.folder / name) for n, name in enumerate(build.overlay)}
-        compilers = {"cxx": _program(host.path, host.identity, at)}
-        if host.c_path:
-            compilers["cc"] = _program(host.c_path, host.identity, at)
+        names = environment.compilers(host)
+        paths = {"cxx": host.path, "cc": host.c_path or host.path}
+        compilers = {name: _program(paths[name], host.identity, at) for name in names}
         env = environment.host_build(host, wanted.archs, wanted.ptx, self.manifest.cuda.linkage)
         action = Action(
             id=f"{cell.id.removesuffix(f'-{cell.naming}')}/host-build",
@@ -243,6 +243,7 @@ class _Lowering:
                 source="${stage:source}",
                 wheels="${in:wheels}",
                 python="${in:python}",
+                compiler=[f"{program}=${{in:{name}}}" for name, program in names.items()],
                 nvcc="${in:toolkit}/bin/nvcc",
                 overlay=[f"${{in:{name}}}" for name in overlays],
                 config_settings=json.dumps(self.settings()),
@@ -264,6 +265,8 @@ class _Lowering:
             outputs=("wheel",),
             env=env | environment.with_names(build.env, _NAMES),
             image=at.image_id,
+            passes=environment.build_passes(),
+            place="host-build",
             cells=tuple(c.id for c in self.cells if (c.cuda, c.python) == (cell.cuda, cell.python)),
             weight=sys.maxsize,
         )

@@ -44,7 +44,11 @@ CODE = {
         "steps/environment.py",
         "steps/wheelhouse.py",
     ),
-    "host_build": ("steps/host_build.py", "steps/environment.py", "steps/stable_nvcc.py"),
+    "host_build": (
+        *(f"steps/{name}.py" for name in ("host_build", "environment", "stable_nvcc")),
+        *(f"steps/{name}.py" for name in ("cached_compilers", "compiler_cache")),
+        "toolchains/sccache.py",
+    ),
     "kernel_index": (
         "steps/kernel_index.py",
         "steps/specification.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from build import BuildBackendException, BuildException, ProjectBuilder
 
 from gpuforge.errors import ActionError
-from gpuforge.steps import entry, stable_nvcc
+from gpuforge.steps import cached_compilers, compiler_cache, entry, stable_nvcc
 from gpuforge.steps.environment import Runner, create, install, runner_of
 
 
@@ -21,6 +22,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--wheels", type=Path, required=True)
     parser.add_argument("--python", type=Path, required=True)
+    parser.add_argument("--compiler", action="append", default=[], help="NAME=PATH: g++=/usr/bin/g++-12")
     parser.add_argument("--nvcc", type=Path, required=True)
     parser.add_argument("--overlay", type=Path, action="append", default=[])
     parser.add_argument("--config-settings", default="{}")
@@ -28,19 +30,32 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args(arguments)
+    settings = compiler_cache.take_settings(os.environ)
     overlay = options.scratch / "overlay"
     overlay.mkdir()
     for folder in options.overlay:
         shutil.copytree(folder, overlay, dirs_exist_ok=True)
-    stable_nvcc.write(options.nvcc, options.scratch / "bin")
+    programs = options.scratch / "bin"
+    for compiler in options.compiler:
+        name, _, path = compiler.partition("=")
+        cached_compilers.write(Path(path), name, programs)
+    stable_nvcc.write(options.nvcc, programs, options.scratch / "cuda")
     python = create(options.python, options.scratch / "env")
     install(python, options.wheels)
-    runner = runner_of(python)
+    options.output.mkdir()
+    with compiler_cache.serving(settings, options.scratch) as variables:
+        os.environ.update(variables)
+        build(options, runner_of(python))
+
+
+def build(options: argparse.Namespace, runner: Runner) -> None:
+    """Run `[build] before`, then the project's build backend; raises ActionError when one of them fails."""
     for command in json.loads(options.before):
         run_before(runner, command, options.source)
-    options.output.mkdir()
     try:
-        builder = ProjectBuilder(options.source, python_executable=str(python), runner=runner)
+        builder = ProjectBuilder(
+            options.source, python_executable=str(options.scratch / "env/bin/python"), runner=runner
+        )
         print(
             "wheel:", builder.build("wheel", options.output, json.loads(options.config_settings)), flush=True
         )

@@ -3,6 +3,9 @@
 Separate compilation (`-rdc=true`) names symbols after nvcc's process id, and temporary files end up in symbol
 tables. nvcc's manual has an option against each; a seed must differ between objects of one link, so it is the
 object's own name, which only a wrapper around each call knows.
+
+The programs that nvcc calls ask the compiler cache first. sccache can stand before nvcc as a whole too, but then it
+runs those programs itself, under other names of temporary files: the objects would differ with and without it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import subprocess
 from pathlib import Path
 
 from gpuforge.errors import MissingError
+from gpuforge.steps.cached_compilers import ASK, PROGRAM, put
 
 _WRAPPER = """\
 #!/bin/sh
@@ -26,11 +30,25 @@ _OPTIONS = {
     "--objdir-as-tempdir": "--objdir-as-tempdir",
     "--frandom-seed": '${object:+"-frandom-seed=$object"}',
 }
+_TOOLS = {
+    "cudafe++": "bin",
+    "cicc": "nvvm/bin",
+    "ptxas": "bin",
+}  # what takes the time; the rest is not cacheable
+# sccache leaves names of some outputs out of what it compares, but what is written names them.
+_TOOL = """\
+#!/bin/sh
+if [ -x "${program}" ]; then
+    export SCCACHE_C_CUSTOM_CACHE_BUSTER="$PWD $*"
+{ask}fi
+exec {tool} "$@"
+"""
 
 
-def write(nvcc: Path, folder: Path) -> Path:
+def write(nvcc: Path, folder: Path, toolkit: Path) -> Path:
     """Write `folder/nvcc`, which calls `nvcc` with those of the options that this version has; return its path.
 
+    `toolkit` becomes a folder of links to its toolkit, where the programs behind the cache are found.
     Raises MissingError when nvcc does not run.
     """
     try:
@@ -38,8 +56,33 @@ def write(nvcc: Path, folder: Path) -> Path:
     except (OSError, subprocess.CalledProcessError) as error:
         raise MissingError.of(f"{nvcc} does not run: {error}", hint="check the CUDA toolkit") from error
     options = " ".join(text for name, text in _OPTIONS.items() if name in answer.stdout)
-    folder.mkdir()
-    wrapper = folder / "nvcc"
-    wrapper.write_text(_WRAPPER.format(nvcc=shlex.quote(str(nvcc)), options=options))
-    wrapper.chmod(0o755)
-    return wrapper
+    folder.mkdir(exist_ok=True)
+    called = shlex.quote(str(_cached(nvcc, toolkit)))
+    return put(folder / "nvcc", _WRAPPER.format(nvcc=called, options=options))
+
+
+def _cached(nvcc: Path, toolkit: Path) -> Path:
+    """Return an nvcc that finds wrappers of its programs; `nvcc` itself where they are not in NVIDIA's layout.
+
+    nvcc looks for them where its profile says, which lies beside the name that it was called by
+    (https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#nvcc-profile). Headers and libraries keep their paths.
+    """
+    root = nvcc.parent.parent
+    profile = nvcc.parent / "nvcc.profile"
+    tools = {name: root / folder / name for name, folder in _TOOLS.items()}
+    if nvcc.parent.name != "bin" or not all(path.is_file() for path in (profile, *tools.values())):
+        return nvcc
+    own = toolkit / "bin"
+    own.mkdir(parents=True)
+    for path in sorted(root.iterdir()):
+        if path.name != "bin":
+            (toolkit / path.name).symlink_to(path)
+    for path in sorted(nvcc.parent.iterdir()):
+        if path != profile and path.name not in tools:
+            (own / path.name).symlink_to(path)
+    for name, path in tools.items():
+        tool = shlex.quote(str(path))
+        put(own / name, _TOOL.format(program=PROGRAM, tool=tool, ask=ASK.format(call=f'"${PROGRAM}" {tool}')))
+    text = profile.read_text().replace("$(_HERE_)", str(nvcc.parent)).rstrip("\n")
+    (own / profile.name).write_text(f"{text}\nCICC_PATH = {own}\nPATH += {own}:\n")
+    return own / nvcc.name

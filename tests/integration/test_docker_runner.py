@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from gpuforge.containers import engine
 from gpuforge.containers.inspect import inventory
 from gpuforge.errors import ActionError, MissingError
+from gpuforge.execute import workdir
 from gpuforge.execute.docker import DockerRunner
 from gpuforge.execute.leftovers import OWNER, labels
 from gpuforge.execute.local import LocalRunner
@@ -113,6 +115,21 @@ def test_the_same_paths_everywhere_inputs_read_only_outputs_the_callers(
     assert end.status != 0  # ls found neither
     assert left(client) == []
     assert list((tmp_path / "work" / "p").glob("*[!k]")) == []  # only lock files
+
+
+def test_a_build_has_its_place_and_the_compiler_cache_and_no_credentials(
+    image: Image, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    settings = {"SCCACHE_DIR": str(kept), "SCCACHE_CACHE_SIZE": "1G", "AWS_SECRET_ACCESS_KEY": "x"}
+    runner = runner_of(image, tmp_path, environ=settings)
+    asked = task(tmp_path, image, "pwd; env | grep -E 'SCCACHE|AWS' | sort; touch $SCCACHE_DIR/entry")
+    asked = replace(asked, action=replace(asked.action, place="shared", passes=tuple(settings)))
+    runner.run(asked)
+    said = asked.log.read_text().rpartition("\n\n")[2].splitlines()
+    inside = workdir.DEFAULT / "p" / "shared"
+    assert said == [str(inside), "SCCACHE_CACHE_SIZE=1G", "SCCACHE_DIR=/opt/gpuforge-sccache"]
+    assert (kept / "entry").stat().st_uid == os.geteuid()
 
 
 @pytest.mark.parametrize("network", [False, True])

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -351,3 +352,18 @@ def test_the_working_root_is_private_or_another_one(tmp_path: Path, monkeypatch:
         f"the working directory {tmp_path}/file, named by GPUFORGE_WORK, cannot be made: File exists\n"
         "  hint: set GPUFORGE_WORK to a folder you can write to"
     )
+
+
+def test_actions_of_one_place_have_the_same_path_one_after_another(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    code = "import os, time; print(os.getcwd(), os.listdir()); open('mine', 'w'); time.sleep(0.2)"
+    asked = [replace(each, action=replace(each.action, place="shared"))
+             for each in (task(tmp_path, code, name=f"cell{n}/act") for n in range(3))]  # fmt: skip
+    threads = [threading.Thread(target=runner.run, args=(each,)) for each in asked]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    said = {each.log.read_text().splitlines()[-1] for each in asked}
+    assert said == {f"{tmp_path / 'work root' / 'shared'} []"}

@@ -54,7 +54,22 @@ def test_only_fetches_reach_the_network(recipe: Recipe, machine: Machine) -> Non
     plan = plan_of(recipe(), machine)
     assert {action.kind for action in plan.actions if action.network} == {"fetch"}
     assert all(action.network for action in plan.actions if action.kind == "fetch")
-    assert {action.kind for action in plan.actions if action.passes} == {"fetch"}
+    assert {action.kind for action in plan.actions if action.passes} == {"fetch", "build"}
+
+
+def test_the_compiler_cache_is_in_no_key_and_host_builds_share_a_path(
+    recipe: Recipe, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = plan_of(recipe(), machine)
+    for name in ("SCCACHE_BUCKET", "AWS_SECRET_ACCESS_KEY", "GPUFORGE_NO_SCCACHE", "SCCACHE_SERVER_PORT"):
+        monkeypatch.setenv(name, "secret")
+    after = plan_of(recipe(), machine)
+    assert changed(before, after) == set()
+    builds = [action for action in after.actions if action.kind == "build"]
+    assert {action.place for action in builds} == {"host-build"}
+    assert {action.place for action in after.actions if action.kind != "build"} == {""}
+    assert {"SCCACHE_DIR", "SCCACHE_BUCKET", "AWS_SECRET_ACCESS_KEY"} < set(builds[0].passes)
+    assert "SCCACHE_SERVER_PORT" not in builds[0].passes
 
 
 def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(
@@ -336,7 +351,7 @@ def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> 
             seen.add(name)
             todo += imported(root, name)
     plumbing = {"__init__.py", "errors.py", "diagnostics.py", "digest.py", "steps/entry.py"}
-    plumbing |= {f"{folder}/__init__.py" for folder in ("steps", "package", "toolkits")}
+    plumbing |= {f"{folder}/__init__.py" for folder in ("steps", "package", "toolchains", "toolkits")}
     covered = programs.CODE[program]
     missing = {n for n in seen - plumbing if not any(n == c or n.startswith(f"{c}/") for c in covered)}
     assert missing == set()

@@ -1,0 +1,93 @@
+"""The C and C++ compilers that a host build calls: wrappers that ask a compiler cache first, where there is one.
+
+A wrapper stands between the build and the compiler whatever the build system is, with a cache and without, so that
+neither paths nor results depend on the cache. What the cache would get wrong does not reach it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+from gpuforge import digest
+
+PROGRAM = "GPUFORGE_SCCACHE"  # where the cache's program is found while its server runs
+_BEHIND = "GPUFORGE_BEHIND_SCCACHE"  # set: this call comes from the cache
+# A compiler's own failures end with 1 or a signal; sccache's with 2, or 254 when its server failed. Then the compiler
+# is called without it, and what was said so far is not repeated.
+ASK = """\
+    said=$(mktemp) || exit
+    {call} "$@" 2>"$said"
+    status=$?
+    case $status in 2 | 254) rm -f "$said" ;; *) cat "$said" >&2; rm -f "$said"; exit $status ;; esac
+"""
+# -P would take the numbers of lines out of what the cache compares: they are in debug information and in
+# std::source_location. Assembly that reads a file while it is assembled is never the same as before.
+_WRAPPER = """\
+#!/bin/sh
+# {identity}
+if [ "${behind}" ]; then
+    case " $* " in *" -E "*) ;; *) exec {compiler} "$@" ;; esac
+    for word; do shift; [ "$word" = -P ] || set -- "$@" "$word"; done
+    text=$(mktemp) || exit
+    {compiler} "$@" >"$text"
+    status=$?
+    cat "$text"
+    if grep -qF .incbin "$text"; then date "+// %s %N $$"; fi
+    rm -f "$text"
+    exit $status
+fi
+compiles=
+for word; do
+    case "$word" in
+        -c) compiles=yes ;;
+        {never}) compiles=; break ;;
+    esac
+done
+if [ "$compiles" ] && [ -x "${program}" ]; then
+{ask}fi
+exec {compiler} "$@"
+"""
+# What sccache does not look into: this machine's processor, modules, plugins, and files that assembly includes.
+_NEVER = (
+    "-m*=native | -fmodule* | -fplugin* | -specs* | --specs* | -fdump* | -fstack-usage | *.s | *.S | *.sx"
+)
+
+
+def write(compiler: Path, name: str, folder: Path) -> Path:
+    """Write `folder/name`, which calls `compiler`; return its path."""
+    folder.mkdir(exist_ok=True)
+    call = f'{_BEHIND}=1 "${PROGRAM}" "$0"'
+    text = _WRAPPER.format(
+        identity=identity(compiler),
+        compiler=shlex.quote(str(compiler)),
+        behind=_BEHIND,
+        program=PROGRAM,
+        never=_NEVER,
+        ask=ASK.format(call=call),
+    )
+    return put(folder / name, text)
+
+
+def put(wrapper: Path, text: str) -> Path:
+    """Write a program; return its path."""
+    wrapper.write_text(text)
+    wrapper.chmod(0o755)
+    return wrapper
+
+
+def identity(compiler: Path) -> str:
+    """Return a digest of the programs that compile: the cache takes the wrapper, and so this, for the compiler.
+
+    The driver alone, which sccache would look at, is not what compiles.
+    """
+    parts = [compiler]
+    for part in ("cc1", "cc1plus", "as"):
+        answer = subprocess.run(
+            [compiler, f"-print-prog-name={part}"], capture_output=True, text=True, check=False
+        )
+        found = shutil.which(answer.stdout.strip() or part)
+        parts += [Path(found)] if found else []
+    return digest.of_data([digest.of_file(part) for part in parts])

@@ -1,0 +1,47 @@
+"""sccache, the compiler cache of host builds: which variables set it up, and where it keeps what it has by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+FOLDER = "SCCACHE_DIR"
+CONFIGURATION = "SCCACHE_CONF"
+SIZE = "SCCACHE_CACHE_SIZE"
+OFF = "GPUFORGE_NO_SCCACHE"
+REPORT = "compiler cache:"  # how the line about it in a host build's log begins
+# Its back ends (https://github.com/mozilla/sccache/blob/main/docs/Configuration.md) and how to reach them.
+_PREFIXES = ("SCCACHE_", "AWS_", "ALIBABA_CLOUD_", "TENCENTCLOUD_", "ACTIONS_")
+_REACH = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir")
+# A build has a server of its own, never the user's, and says itself what is compared.
+_OWN = frozenset(
+    f"SCCACHE_{name}"
+    for name in (
+        *("SERVER_UDS", "SERVER_PORT", "START_SERVER", "STARTUP_NOTIFY", "NO_DAEMON", "IDLE_TIMEOUT"),
+        *("DIRECT", "BASEDIRS", "EXTRAFILES", "C_CUSTOM_CACHE_BUSTER", "IGNORE_SERVER_IO_ERROR"),
+    )
+)
+
+
+def is_setting(name: str) -> bool:
+    """Say whether the variable `name` is one by which a user sets up the compiler cache of builds."""
+    if name in _OWN:
+        return False
+    return name == OFF or name.startswith(_PREFIXES) or name.lower() in _REACH
+
+
+def configured(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return `environ` with `folder` as the cache's place and the user's configuration file, if neither is set.
+
+    A configuration file is looked for where sccache does; actions have another HOME and would not find it.
+    """
+    home = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "/"), ".config")
+    file = Path(home, "sccache", "config")
+    found = {CONFIGURATION: str(file)} if file.is_file() else {}
+    return {FOLDER: str(folder.absolute())} | found | dict(environ)
+
+
+def contained(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return those of a build's settings that serve in a container: it has no network, and its cache at `folder`."""
+    kept = {name: environ[name] for name in (OFF, SIZE) if name in environ}
+    return kept | ({FOLDER: str(folder)} if FOLDER in environ else {})

@@ -1,0 +1,195 @@
+"""The compiler cache of host builds: what reaches it, what does not, and that it cannot break a build."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpuforge.cli import cache_report
+from gpuforge.steps import cached_compilers, compiler_cache, stable_nvcc
+from gpuforge.toolchains import sccache
+
+# Prints its arguments, one a line, and the text that it is told to find in what it preprocesses.
+COMPILER = '#!/bin/sh\nprintf "%s\\n" "$@"\ncase " $* " in *" -E "*) echo "$TEXT" ;; esac\n'
+# What sccache does, from here: calls the compiler, or fails as it is told to.
+CACHE = (
+    '#!/bin/sh\n[ "$FAIL" ] && { echo "why it failed" >&2; exit "$FAIL"; }\n'
+    'echo "cache $SCCACHE_C_CUSTOM_CACHE_BUSTER"\nexec "$@"\n'
+)
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return program(tmp_path / "sccache", CACHE)
+
+
+@pytest.fixture
+def gxx(tmp_path: Path) -> Path:
+    return cached_compilers.write(program(tmp_path / "real" / "g++", COMPILER), "g++", tmp_path / "bin")
+
+
+def call(*words: object, cache: object = "", **env: str) -> subprocess.CompletedProcess[str]:
+    environ = {"PATH": os.environ["PATH"], "GPUFORGE_SCCACHE": str(cache), **env}
+    return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, env=environ)
+
+
+def test_compilations_ask_the_cache_and_the_rest_does_not(gxx: Path, cache: Path) -> None:
+    compiled = ["-O2", "-c", "a b.cpp", "-o", "a.o"]
+    assert call(gxx, *compiled, cache=cache).stdout.splitlines() == ["cache ", *compiled]
+    for others in (["a.o", "-o", "a"], ["-E", "a.cpp"], ["--version"]):
+        assert "cache" not in call(gxx, *others, cache=cache).stdout
+    assert call(gxx, *compiled).stdout.splitlines() == compiled
+    assert call(gxx, *compiled, cache=cache.with_name("gone")).stdout.splitlines() == compiled
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["-march=native", "-mtune=native", "-fmodules-ts", "-fplugin=x.so", "-specs=x", "-fdump-tree-all", "a.s"],
+)
+def test_what_sccache_does_not_look_into_does_not_reach_it(gxx: Path, cache: Path, word: str) -> None:
+    for words in (["-c", word, "x.o"], [word, "-c", "x.o"]):
+        assert call(gxx, *words, cache=cache).stdout.splitlines() == words
+
+
+@pytest.mark.parametrize("status", ["2", "254"])
+def test_a_failure_of_the_cache_is_none_of_the_build(gxx: Path, cache: Path, status: str) -> None:
+    done = call(gxx, "-c", "a.cpp", cache=cache, FAIL=status)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "-c\na.cpp\n", "")
+
+
+def test_a_failure_of_the_compiler_is_told_once(gxx: Path, cache: Path) -> None:
+    done = call(gxx, "-c", "a.cpp", cache=cache, FAIL="1")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "why it failed\n")
+
+
+def test_the_cache_compares_lines_too(gxx: Path) -> None:
+    behind = {"GPUFORGE_BEHIND_SCCACHE": "1", "TEXT": "int x;"}
+    said = call(gxx, "-x", "c++", "-E", "-P", "a b.cpp", **behind).stdout
+    assert said.splitlines() == ["-x", "c++", "-E", "a b.cpp", "int x;"]
+    assert call(gxx, "-c", "-Wl,-P", "a.cpp", **behind).stdout.splitlines() == ["-c", "-Wl,-P", "a.cpp"]
+
+
+def test_assembly_that_reads_a_file_is_new_every_time(gxx: Path) -> None:
+    behind = {"GPUFORGE_BEHIND_SCCACHE": "1", "TEXT": 'asm(".incbin \\"x\\"");'}
+    said = {call(gxx, "-E", "-P", "a.cpp", **behind).stdout for _ in range(3)}
+    assert len(said) == 3
+
+
+def test_another_compiler_is_another_wrapper(tmp_path: Path) -> None:
+    one = program(tmp_path / "one" / "g++", COMPILER)
+    other = program(tmp_path / "other" / "g++", COMPILER + "# of another version\n")
+    assert cached_compilers.identity(one) != cached_compilers.identity(other)
+
+
+@pytest.fixture
+def toolkit(tmp_path: Path) -> Path:
+    """A toolkit in NVIDIA's layout, whose nvcc says by which name it was called."""
+    root = tmp_path / "toolkit"
+    for name in ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "nvvm/bin/cicc"):
+        program(root / name, f'#!/bin/sh\necho "$0" "$@"\n# {name}\n')
+    (root / "bin/nvcc.profile").write_text("TOP = $(_HERE_)/..\nPATH += $(TOP)/nvvm/bin:$(_HERE_):\n")
+    (root / "include").mkdir()
+    return root
+
+
+def test_nvcc_finds_its_programs_behind_the_cache(toolkit: Path, tmp_path: Path, cache: Path) -> None:
+    wrapper = stable_nvcc.write(toolkit / "bin/nvcc", tmp_path / "bin", tmp_path / "cuda")
+    own = tmp_path / "cuda/bin"
+    assert call(wrapper, "-c", "a.cu").stdout == f"{own}/nvcc -c a.cu\n"
+    assert (own / "nvcc.profile").read_text() == (
+        f"TOP = {toolkit}/bin/..\nPATH += $(TOP)/nvvm/bin:{toolkit}/bin:\nCICC_PATH = {own}\nPATH += {own}:\n"
+    )
+    links = {path.name: path.readlink() for path in (tmp_path / "cuda").rglob("*") if path.is_symlink()}
+    assert links == {
+        name: toolkit / place
+        for name, place in {
+            "nvcc": "bin/nvcc",
+            "fatbinary": "bin/fatbinary",
+            "include": "include",
+            "nvvm": "nvvm",
+        }.items()
+    }
+    for name, place in {"cudafe++": "bin/cudafe++", "ptxas": "bin/ptxas", "cicc": "nvvm/bin/cicc"}.items():
+        assert call(own / name, "-o", "x").stdout == f"{toolkit / place} -o x\n"
+        asked = call(own / name, "-o", "x", cache=cache).stdout.splitlines()
+        assert asked == [f"cache {Path.cwd()} -o x", f"{toolkit / place} -o x"]
+
+
+def test_an_nvcc_in_another_layout_is_called_itself(toolkit: Path, tmp_path: Path) -> None:
+    (toolkit / "bin/nvcc.profile").unlink()
+    wrapper = stable_nvcc.write(toolkit / "bin/nvcc", tmp_path / "bin", tmp_path / "cuda")
+    assert call(wrapper, "-c", "a.cu").stdout == f"{toolkit}/bin/nvcc -c a.cu\n"
+    assert not (tmp_path / "cuda").exists()
+
+
+def test_a_build_sees_neither_credentials_nor_the_users_server() -> None:
+    environ = {
+        "PATH": "/usr/bin",
+        "CXX": "g++",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "https_proxy": "http://p",
+        "SCCACHE_DIR": "/cache",
+        "SCCACHE_BUCKET": "b",
+        "SCCACHE_SERVER_PORT": "4226",
+    }
+    settings = compiler_cache.take_settings(environ)
+    assert environ == {"PATH": "/usr/bin", "CXX": "g++", "SCCACHE_SERVER_PORT": "4226"}
+    assert sorted(settings) == ["AWS_SECRET_ACCESS_KEY", "SCCACHE_BUCKET", "SCCACHE_DIR", "https_proxy"]
+
+
+def test_the_users_configuration_is_found_from_anywhere(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path)}
+    assert sccache.configured(home, Path("/cache")) == {**home, "SCCACHE_DIR": "/cache"}
+    file = tmp_path / ".config/sccache/config"
+    file.parent.mkdir(parents=True)
+    file.write_text("")
+    assert sccache.configured(home, Path("/cache"))["SCCACHE_CONF"] == str(file)
+    own = {**home, "SCCACHE_DIR": "/mine", "SCCACHE_CONF": "/other"}
+    assert sccache.configured(own, Path("/cache")) == own
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({}, "off (SCCACHE_DIR is not set)"),
+        ({"SCCACHE_DIR": "/x", "GPUFORGE_NO_SCCACHE": "1"}, "off (GPUFORGE_NO_SCCACHE)"),
+    ],
+)
+def test_without_a_cache_the_log_says_why(
+    settings: dict[str, str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with compiler_cache.serving(settings, tmp_path) as variables:
+        assert variables == {}
+    assert capsys.readouterr().out == f"compiler cache: {why}\n"
+
+
+def test_counts_are_told_in_one_line_and_summed() -> None:
+    counts = {
+        "cache_hits": {"counts": {"C/C++": 50, "PTX": 10}},
+        "cache_misses": {"counts": {"CUBIN": 14}},
+        "not_cached": {},
+        "requests_not_cacheable": 0,
+        "cache_read_errors": 1,
+        "cache_timeouts": 1,
+        "cache_write_errors": 3,
+    }
+    one = compiler_cache.told(counts)
+    assert one == "60 of 74 hits, 2 failed reads, 3 failed writes"
+    odd = {**counts, "not_cached": {"-M": 2, "@": 1}, "requests_not_cacheable": 3}
+    assert compiler_cache.told(odd).startswith("60 of 74 hits, 3 not cacheable (-M, @), 2 failed reads")
+    assert cache_report.as_data(one) == {"hits": 60, "steps": 74}
+    assert cache_report.total([one, "1 of 6 hits", "not used: why", "not used: why"]) == [
+        "61 of 80 hits",
+        "2 failed reads, 3 failed writes",
+        "not used: why",
+    ]
