@@ -85,6 +85,8 @@ def command(
 ) -> None:  # fmt: skip
     """Build the wheels of the manifest in PATH (default: here), prove and test each; what is done already is reused."""
     began = time.monotonic()
+    if runner == "local" and (images or memory):
+        raise UsageError.of("--image and --memory are for containers", hint="add --runner docker")
     if runner == "dask":
         raise UsageError.of("the runner 'dask' cannot be used yet", hint="use --runner local or docker")
     file = load(path)

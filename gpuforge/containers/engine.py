@@ -12,7 +12,7 @@ import docker
 import docker.types
 import requests
 from docker.context import ContextAPI
-from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.errors import APIError, ContainerError, DockerException, ImageNotFound, NotFound
 
 from gpuforge.errors import ActionError, MissingError
 
@@ -22,6 +22,10 @@ HOW = (
     "or build with local processes: --runner local"
 )
 _HINTS = (
+    (
+        "bind source path does not exist",
+        "the engine does not see this machine's folders: GPUFORGE_CACHE_DIR and GPUFORGE_WORK must be ones that it sees",
+    ),
     ("no space left", "the disk of the engine is full: make room (docker system df)"),
     (
         "select device driver",
@@ -34,9 +38,9 @@ __all__ = [
     "DockerException",
     "ImageNotFound",
     "NotFound",
+    "caller",
     "connect",
     "every_gpu",
-    "is_podman",
     "told",
 ]
 
@@ -108,10 +112,19 @@ def every_gpu() -> docker.types.DeviceRequest:
     return docker.types.DeviceRequest(count=-1, capabilities=[["gpu"]])
 
 
-def is_podman(client: docker.DockerClient) -> bool:
-    """Say whether the engine is Podman, which has users and hosts of its own ways."""
+def caller(client: docker.DockerClient) -> dict[str, str]:
+    """Return the options by which a container's user is the caller, who can write what the caller can.
+
+    Where the engine itself runs without root, its containers' root is the caller.
+    """
+    user = {"user": f"{os.geteuid()}:{os.getegid()}"}
     components = client.version().get("Components") or []
-    return any("podman" in str(component.get("Name", "")).lower() for component in components)
+    if any("podman" in str(component.get("Name", "")).lower() for component in components):
+        return user | ({"userns_mode": "keep-id"} if os.geteuid() else {})
+    security = " ".join(client.info().get("SecurityOptions") or [])
+    if "name=rootless" in security:
+        return {"user": "0:0"}
+    return user | ({"userns_mode": "host"} if "name=userns" in security else {})
 
 
 @contextmanager
@@ -119,13 +132,16 @@ def told(doing: str) -> Iterator[None]:
     """Turn what the engine answers while `doing` something into an ActionError, or MissingError when it is gone."""
     try:
         yield
+    except ContainerError as error:
+        said = (
+            error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr or ""
+        )
+        lines = said.strip().splitlines()
+        why = lines[-1] if lines else f"exit status {error.exit_status}"
+        raise ActionError.of(f"a container failed {doing}: {why}") from error
     except APIError as error:
         said = error.explanation or str(error)
-        hint = (
-            "the disk of the engine is full: make room (docker system df)"
-            if "no space left" in str(said)
-            else ""
-        )
+        hint = next((hint for sign, hint in _HINTS if sign in str(said)), "")
         raise ActionError.of(f"the container engine failed {doing}: {said}", hint=hint) from error
     except (DockerException, requests.RequestException) as error:
         raise MissingError.of(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from gpuforge import digest
 from gpuforge.containers import engine
+from gpuforge.containers.leftovers import labels
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.toolchains.inventory import SCRIPT, Inventory, question
 
@@ -22,7 +25,7 @@ def inventory(client: Any, image_id: str, name: str, cache: Path) -> Inventory:
 
     Raises MissingError for an image without Python and ActionError for one that cannot be run.
     """
-    asked = digest.of_data([image_id, SCRIPT, question()])
+    asked = digest.of_data([image_id, platform.machine(), SCRIPT, question()])
     kept = cache / f"{asked[:32]}.json"
     if kept.is_file():
         try:
@@ -36,9 +39,9 @@ def inventory(client: Any, image_id: str, name: str, cache: Path) -> Inventory:
         message = f"image {name} gave no answer that gpuforge can read when asked what is in it: {error}"
         raise ActionError.of(message, hint="does its shell or Python print at start?") from error
     cache.mkdir(parents=True, exist_ok=True)
-    part = kept.with_suffix(".part")
-    part.write_text(answer)
-    part.replace(kept)
+    with NamedTemporaryFile("w", dir=cache, suffix=".part", delete=False) as part:
+        part.write(answer)
+    Path(part.name).replace(kept)
     return found
 
 
@@ -52,6 +55,10 @@ def _ask(client: Any, image_id: str, name: str) -> str:
                 network_mode="none",
                 remove=True,
                 cap_drop=["ALL"],
+                security_opt=["label=disable"],
+                log_config={"type": "json-file"},  # read back, whatever the engine's default
+                labels=labels("images"),
+                init=True,
             )
     except GpuforgeError as error:
         if "no Python" in str(error.__cause__):

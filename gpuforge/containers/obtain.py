@@ -64,6 +64,11 @@ def _image(client: Any, name: str, machine: str, cache: Path, pulls: Callable[[s
     found = inventory(client, image_id, name, cache)
     if found.machine != machine:
         raise UsageError.of(f"image {name} is for {found.machine}, and this machine is {machine}")
+    if not found.glibc:
+        raise UsageError.of(
+            f"image {name} has another C library than glibc, which manylinux wheels and CUDA need",
+            hint="take one of `gpuforge images list`",
+        )
     return Image(image_id, name, found)
 
 

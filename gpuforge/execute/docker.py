@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge.containers import engine
+from gpuforge.containers.leftovers import clear_leftovers, labels
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import settings, step_environment, workdir
-from gpuforge.execute.leftovers import clear_leftovers, labels
 from gpuforge.execute.local import GRACE, header
 from gpuforge.execute.placeholders import Places, fill, staged
 from gpuforge.execute.runner import Exit, Limits, Runner, Task
@@ -67,9 +67,10 @@ class DockerRunner:
         self._project = project
         self._grace = grace
         self._cancelled = threading.Event()
-        self._guard = threading.Condition()  # over the three below
+        self._guard = threading.Condition()  # over the two below
         self._running: dict[str, Any] = {}  # containers by id
         self._busy = 0
+        self._sweeping = threading.Lock()  # over the next
         self._swept = False
 
     def run(self, task: Task) -> Exit:
@@ -89,7 +90,7 @@ class DockerRunner:
                     workdir.stage(task.inputs[name], desk.work / name)
                 passed = {n: self._environ[n] for n in task.action.passes if n in self._environ}
                 if task.action.network:
-                    env |= passed | {"PIP_CACHE_DIR": str(PIP_CACHE)}
+                    env |= passed | {"PIP_CACHE_DIR": str(PIP_CACHE), "HOME": str(places.work)}
                 else:
                     env |= sccache.contained(passed, COMPILER_CACHE)
                 begin = time.monotonic()
@@ -134,7 +135,7 @@ class DockerRunner:
                 self._guard.notify_all()
 
     def _sweep(self, client: Any) -> None:
-        with self._guard:
+        with self._sweeping:
             if not self._swept:
                 with engine.told("to clear what an earlier run left"):
                     clear_leftovers(client)
@@ -163,7 +164,7 @@ class DockerRunner:
         mounts += self._gpuforge(client, task)
         if task.action.network:
             passed = {n: self._environ[n] for n in task.action.passes if n in self._environ}
-            mounts += [_Mount(path, path) for path in settings.files(passed)]
+            mounts += [_Mount(*each) for each in settings.files(passed, inside.work)]
             pip_cache = self._cache / "pip"
             pip_cache.mkdir(parents=True, exist_ok=True)
             mounts.append(_Mount(pip_cache, PIP_CACHE, writable=True))
@@ -223,10 +224,9 @@ class DockerRunner:
         places: Places,
     ) -> Any:
         options = _shut_in() | {"network_mode": "host" if task.action.network else "none"}
+        options["init"] = True  # hands signals on, and reaps what nobody waits for
         if task.action.gpu:
             options["device_requests"] = [engine.every_gpu()]
-        if engine.is_podman(client) and os.geteuid() != 0:
-            options["userns_mode"] = "keep-id"
         limits = self._limits
         try:
             with engine.told(f"to make a container for {task.action.id}"):
@@ -236,11 +236,11 @@ class DockerRunner:
                     command=argv[1:],
                     environment=dict(env),
                     working_dir=str(places.work),
-                    user=_user(),
+                    **engine.caller(client),
                     labels=labels(task.action.id),
                     mounts=_as_engine_mounts(mounts),
                     mem_limit=limits.memory,
-                    nano_cpus=int(limits.cpus * 1e9) if limits.cpus else None,
+                    nano_cpus=int(min(limits.cpus, client.info()["NCPU"]) * 1e9) if limits.cpus else None,
                     pids_limit=limits.pids,
                     **options,
                 )
@@ -260,12 +260,12 @@ class DockerRunner:
         with self._guard:  # so that `cancel` sees either no container, or one that it can signal
             if self._cancelled.is_set():
                 return -signal.SIGTERM
-            container.start()
             self._running[container.id] = container
+            container.start()
 
         def end() -> None:
             expired.set()
-            with suppress(engine.DockerException, OSError), closing(self._connect()) as client:
+            with suppress(engine.DockerException, GpuforgeError, OSError), closing(self._connect()) as client:
                 client.containers.get(container.id).kill()
 
         timer = threading.Timer(self._limits.seconds, end)
@@ -284,12 +284,12 @@ class DockerRunner:
                 f"{task.action.id} ran longer than {hours:g} h and was stopped", hint="--timeout allows more"
             )
         container.reload()
-        if container.attrs["State"].get("OOMKilled"):
+        if status and container.attrs["State"].get("OOMKilled"):
             raise ActionError.of(
                 f"{task.action.id} needed more memory than its container has",
                 hint="try a smaller --jobs, or allow more by --memory",
             )
-        return 128 - status if status > 128 else status
+        return 128 - status if 128 < status <= 128 + signal.SIGRTMAX else status
 
 
 def _compile(client: Any, image: Image, folder: Path) -> None:
@@ -302,7 +302,7 @@ def _compile(client: Any, image: Image, folder: Path) -> None:
             command=[],
             remove=True,
             labels=labels(),
-            user=_user(),
+            **engine.caller(client),
             **_shut_in(),
             mounts=_as_engine_mounts([_Mount(folder, Path(IN_IMAGE), writable=True)]),
         )
@@ -313,13 +313,12 @@ def _shut_in() -> dict[str, Any]:
     return {
         "network_mode": "none",
         "cap_drop": ["ALL"],
-        "security_opt": ["no-new-privileges"],
+        "security_opt": [
+            "no-new-privileges",
+            "label=disable",
+        ],  # SELinux: what is mounted has this machine's labels
         "log_config": {"type": "none"},
     }
-
-
-def _user() -> str:
-    return f"{os.geteuid()}:{os.getegid()}"
 
 
 def _as_engine_mounts(mounts: list[_Mount]) -> list[dict[str, Any]]:

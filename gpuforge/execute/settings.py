@@ -7,30 +7,42 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-_SYSTEM = (Path("/etc/pip.conf"), Path("/etc/xdg/pip/pip.conf"), Path("/etc/ssl/certs/ca-certificates.crt"))
-_FOLDERS = {
-    "HOME",
-    "PATH",
-    "XDG_CONFIG_HOME",
-    "XDG_CACHE_HOME",
-}  # of which a container gets single files only
+_SYSTEM = (
+    Path("/etc/pip.conf"),
+    Path("/etc/xdg/pip/pip.conf"),
+    Path("/etc/ssl/certs/ca-certificates.crt"),
+)
+# The variables, and pip's options, whose values may name files that a fetch reads.
+_VARIABLES = frozenset(
+    {"SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "NETRC"}
+    | {"PIP_CONFIG_FILE"}
+)
+_OPTIONS = frozenset({"cert", "client-cert", "constraint", "extra-index-url", "find-links", "index-url"})
 _OF_THE_USER = (".pip/pip.conf", ".config/pip/pip.conf", ".netrc", ".gitconfig")
 
 
-def files(environ: Mapping[str, str]) -> list[Path]:
-    """Return files and folders of this machine that the variables in `environ` and pip's configuration name.
+def files(environ: Mapping[str, str], home: Path) -> list[tuple[Path, Path]]:
+    """Return files and folders of this machine that a fetch may read, each with its path in the container.
 
-    CA bundles, pip's configuration files (and the folders of wheels that those name) and .netrc; only what is there.
+    CA bundles, pip's configuration and the folders of wheels that it names, .netrc; only what is there. They have
+    their own paths; those of the user's home lie in `home`.
     """
-    home = environ.get("HOME")
-    configs = [*_SYSTEM, *(Path(home, name) for name in _OF_THE_USER if home)]
-    values = [value for name, value in environ.items() if name not in _FOLDERS]
-    named = [word for value in values for word in value.split()]
+    users = {Path(environ["HOME"], name): home / name for name in _OF_THE_USER} if environ.get("HOME") else {}
+    own = list(users)
+    if environ.get("XDG_CONFIG_HOME"):
+        own.append(Path(environ["XDG_CONFIG_HOME"], "pip", "pip.conf"))
+    named = [word for name, value in environ.items() if _names_files(name) for word in value.split()]
     found = [path for word in named if (path := _path(word))]
-    for config in [*configs, *found]:
+    for config in [*_SYSTEM, *own, *found]:
         if config.suffix in {".conf", ".ini"} and config.is_file():
             found += _named_in(config)
-    return list(dict.fromkeys(path for path in [*configs, *found] if path.exists() and path.parent != path))
+    there = dict.fromkeys(path for path in [*_SYSTEM, *own, *found] if path.exists() and path.parent != path)
+    return [(path, users.get(path, path)) for path in there]
+
+
+def _names_files(variable: str) -> bool:
+    option = variable.removeprefix("PIP_").lower().replace("_", "-")
+    return variable in _VARIABLES or (variable.startswith("PIP_") and option in _OPTIONS)
 
 
 def _path(word: str) -> Path | None:
@@ -48,5 +60,7 @@ def _named_in(config: Path) -> Iterator[Path]:
     except (configparser.Error, OSError, UnicodeDecodeError):
         return  # pip itself will say so
     for section in parser.sections():
-        for _, value in parser.items(section):
+        for option, value in parser.items(section):
+            if option not in _OPTIONS:
+                continue
             yield from (path for word in value.split() if (path := _path(word)))

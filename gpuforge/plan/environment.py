@@ -50,6 +50,14 @@ def fetch_passes() -> tuple[str, ...]:
     return tuple(sorted(name for name in os.environ if name in _FETCH or name.startswith("PIP_")))
 
 
+def requirement_passes() -> tuple[str, ...]:
+    """Return those that a fetch of requirements sees, which asks the project's own code what it needs.
+
+    What that code finds on PATH decides on its answer, so PATH is the build's.
+    """
+    return tuple(name for name in fetch_passes() if name not in {"PATH", "SSH_AUTH_SOCK"})
+
+
 def build_passes() -> tuple[str, ...]:
     """Return the names of the variables that set up a host build's compiler cache, which changes no result."""
     asked = {name for name in os.environ if sccache.is_setting(name)}
@@ -81,6 +89,8 @@ def plain() -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         "TMPDIR": "${work}",
         "HOME": "${work}",
+        "USER": "gpuforge",  # a container's user may have no name
+        "LOGNAME": "gpuforge",
     }
 
 
@@ -89,12 +99,9 @@ def fetch() -> dict[str, str]:
     return {"TMPDIR": "${work}", "LC_ALL": "C.UTF-8"}
 
 
-def path(*folders: str) -> str:
-    """Return a PATH of some folders before the system's own; the user's PATH is no part of it."""
-    return ":".join([*(folder for folder in folders if folder), "/usr/bin", "/bin"])
-
-
-def host_build(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: str) -> dict[str, str]:
+def host_build(
+    host: Compiler, archs: Sequence[str], ptx: str | None, linkage: str, system_path: str
+) -> dict[str, str]:
     """Return how a PEP 517 build learns of its compilers, toolkit and architectures.
 
     CMake reads CC, CXX, CUDACXX, CUDAHOSTCXX, CUDAARCHS and CUDAToolkit_ROOT itself; scikit-build-core hands
@@ -109,7 +116,7 @@ def host_build(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: s
     programs = {name: f"${{work}}/bin/{program}" for name, program in compilers(host).items()}
     pinned = {"CC": programs["cc"]} if "cc" in programs else {}
     return plain() | pinned | {
-        "PATH": path("${work}/bin", "${in:toolkit}/bin"),
+        "PATH": f"${{work}}/bin:${{in:toolkit}}/bin:{system_path}",
         "CXX": programs["cxx"],
         "CFLAGS": prefix_map,
         "CXXFLAGS": prefix_map,
@@ -128,15 +135,16 @@ def host_build(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: s
     }  # fmt: skip
 
 
-def test(linkage: str, *, gpu: bool) -> dict[str, str]:
+def test(linkage: str, system_path: str, *, gpu: bool) -> dict[str, str]:
     """Return the environment that a wheel is tested in: with `gpu` false none is to be seen; pip reaches no index.
 
     Where the wheel takes CUDA's libraries from the machine, they are the toolkit's, found as a machine would.
     """
     libraries = "${in:toolkit}/lib64:${in:toolkit}/lib"
-    hidden = {} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
-    return plain() | hidden | ({"LD_LIBRARY_PATH": libraries} if linkage == "system" else {}) | {
-        "PATH": path(),
+    hidden = {} if gpu else {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+    return plain() | hidden | {
+        "LD_LIBRARY_PATH": libraries if linkage == "system" else "",  # an image may set it
+        "PATH": system_path,
         "PIP_CONFIG_FILE": "/dev/null",
         "PIP_NO_INDEX": "1",
     }  # fmt: skip

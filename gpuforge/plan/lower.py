@@ -201,8 +201,8 @@ class _Lowering:
             },
             outputs=("wheels",),
             facts=environment.pip_facts(),
-            env=environment.fetch(),
-            passes=environment.fetch_passes(),
+            env=environment.fetch() | {"PATH": at.path},
+            passes=environment.requirement_passes(),
             network=True,
             image=at.image_id,
             cells=self.users(python=cell.python),
@@ -233,7 +233,7 @@ class _Lowering:
         names = environment.compilers(host)
         paths = {"cxx": host.path, "cc": host.c_path or host.path}
         compilers = {name: _program(paths[name], host.identity, at) for name in names}
-        env = environment.host_build(host, wanted.archs, wanted.ptx, self.manifest.cuda.linkage)
+        env = environment.host_build(host, wanted.archs, wanted.ptx, self.manifest.cuda.linkage, at.path)
         action = Action(
             id=f"{cell.id.removesuffix(f'-{cell.naming}')}/host-build",
             kind="build",
@@ -307,7 +307,7 @@ class _Lowering:
             argv=self.step("kernel_index", spec=spec, output="${out:kernels}"),
             inputs={"gpuforge": self.itself("kernel_index", at), "sources": files, **modules},
             outputs=("kernels",),
-            env=environment.plain() | {"PATH": environment.path()},
+            env=environment.plain() | {"PATH": at.path},
             image=at.image_id,
             cells=self.users(cuda=cell.cuda),
         )
@@ -342,7 +342,7 @@ class _Lowering:
                 "cxx": _program(host.path, host.identity, at),
             },
             outputs=("fatbin",),
-            env=environment.plain() | {"PATH": environment.path()},
+            env=environment.plain() | {"PATH": at.path},
             image=at.image_id,
             cells=self.users(cuda=cell.cuda),
         )
@@ -383,7 +383,7 @@ class _Lowering:
                 **{f"kernels{number}": value for number, value in enumerate(kernels)},
             },
             outputs=("wheel",),
-            env=environment.plain() | {"PATH": environment.path()},
+            env=environment.plain() | {"PATH": at.path},
             image=at.image_id,
             cells=(cell.id,),
         )
@@ -407,7 +407,7 @@ class _Lowering:
             ),
             inputs={"gpuforge": self.itself("variant_wheel", at), "wheel": wheel, "report": report},
             outputs=("wheel",),
-            env=environment.plain() | {"PATH": environment.path()},
+            env=environment.plain() | {"PATH": at.path},
             image=at.image_id,
             cells=(cell.id,),
         )
@@ -433,7 +433,7 @@ class _Lowering:
                 "manifest": FileInput(self.file.path, self.file.digest),
             },
             outputs=("report.json",),
-            env=environment.plain() | {"PATH": environment.path()},
+            env=environment.plain() | {"PATH": at.path},
             image=at.image_id,
             cells=(cell.id,),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from gpuforge.diagnostics import Diagnostic, Place
@@ -12,7 +13,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Toolchain
 from gpuforge.plan.cell import Cell, LeftOut, Selection
 from gpuforge.plan.environment import real
-from gpuforge.plan.site import Image, Location, Machine, Site, ThisMachine
+from gpuforge.plan.site import Location, Machine, Site, ThisMachine
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.model import Compiler
 from gpuforge.toolkits import tables
@@ -67,9 +68,10 @@ class _Survey:
             "python", _names(selection, "python"), lambda name: _interpreter(file, name, site)
         )
         hosts = {name: host for name, host in hosts.items() if name in toolkits}
-        tests = (
-            _clean(file, site.image.test, interpreters, toolkits) if site.image and site.image.test else None
-        )
+        tests = self._clean(file, site, interpreters, toolkits)
+        interpreters = {
+            name: each for name, each in interpreters.items() if ("python", name) not in self._missing
+        }
         self.location = Location(site.image, hosts, interpreters, toolkits, tests)
 
     def lacks(self, cell: Cell) -> dict[str, MissingError]:
@@ -103,6 +105,18 @@ class _Survey:
                 self._missing["cuda", name] = MissingError.all_of(told)
         return hosts
 
+    def _clean(
+        self, file: ManifestFile, site: Site, pythons: Iterable[str], toolkits: Mapping[str, Toolkit]
+    ) -> Location | None:
+        """Return the image that the site's wheels are tested in; a Python that it lacks is lacking here."""
+        image = site.image.test if site.image else None
+        if image is None:
+            return None
+        newer = file.manifest.package.abi is not None
+        look = partial(image.inventory.find, or_newer=newer, headers=False)
+        found = self._all("python", pythons, lambda python: look(_oldest(file, python)))
+        return Location(image, {}, found, toolkits)
+
     def _all(self, dimension: str, names: Iterable[str], look: Callable[[str], T]) -> dict[str, T]:
         found = {}
         for name in names:
@@ -113,18 +127,6 @@ class _Survey:
             except MissingError as error:
                 self._missing[dimension, name] = error
         return found
-
-
-def _clean(
-    file: ManifestFile, image: Image, pythons: Collection[str], toolkits: Mapping[str, Toolkit]
-) -> Location:
-    """Return an image that wheels are tested in as a location; raises MissingError when it lacks a Python."""
-    abi = file.manifest.package.abi
-    found = {
-        python: image.inventory.find(_oldest(file, python), or_newer=abi is not None, headers=False)
-        for python in pythons
-    }
-    return Location(image, {}, found, {} if file.manifest.cuda.linkage != "system" else toolkits)
 
 
 def _names(selection: Selection, field: str) -> list[str]:

@@ -80,6 +80,11 @@ class Location:
     tests: Location | None = None  # where its wheels are tested, when that is elsewhere
 
     @property
+    def path(self) -> str:
+        """Its PATH: the image's own, whose tools may lie anywhere; of this machine, the system's and not the user's."""
+        return self.image.inventory.path if self.image else "/usr/bin:/bin"
+
+    @property
     def image_id(self) -> str | None:
         """The image's id, as actions name it; None for this machine."""
         return self.image.id if self.image else None
@@ -100,7 +105,7 @@ class Machine:
     def tested_at(self, cell: Cell) -> Location:
         """Return where a cell's wheel is tested: in a place without the tools that built it, if there is one."""
         built = self.at(cell)
-        return built.tests if built.tests and cell.python in built.tests.interpreters else built
+        return built.tests or built
 
     def kernels_at(self, cuda: str) -> Location:
         """Return where the kernels of `[cuda.<cuda>]` are compiled: whatever the Pythons, in one place."""

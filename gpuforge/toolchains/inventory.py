@@ -61,7 +61,7 @@ try:
 except (AttributeError, OSError, ValueError):
     glibc = ""
 print(json.dumps({"machine": platform.machine(), "glibc": glibc, "compilers": compilers, "pythons": pythons,
-                  "toolkits": toolkits}))
+                  "toolkits": toolkits, "path": os.environ.get("PATH", os.defpath)}))
 """
 
 
@@ -75,6 +75,7 @@ class Inventory:
     compilers: Mapping[Path, str]  # what each program said to --version; C compilers, empty texts
     interpreters: tuple[Interpreter, ...]
     toolkits: Mapping[Path, str]  # CUDA toolkits by their folder: the version, as exact as it is known
+    path: str = "/usr/bin:/bin"  # its PATH
 
     @classmethod
     def parse(cls, name: str, answer: str) -> Inventory:
@@ -89,7 +90,9 @@ class Inventory:
             python = read(facts)
             if python is not None:
                 found.setdefault(python.version, python)
-        return cls(name, said["machine"], said["glibc"], compilers, tuple(found.values()), toolkits)
+        return cls(
+            name, said["machine"], said["glibc"], compilers, tuple(found.values()), toolkits, said["path"]
+        )
 
     def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
         """Return the compiler to use, by the rules of `detect.detect`; raises the same errors."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.containers import catalog, engine
-from gpuforge.execute.leftovers import OWNER
+from gpuforge.containers.leftovers import OWNER
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 GPUFORGE = str(Path(sys.executable).with_name("gpuforge"))

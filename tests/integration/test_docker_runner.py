@@ -17,10 +17,10 @@ import pytest
 
 from gpuforge.containers import engine
 from gpuforge.containers.inspect import inventory
+from gpuforge.containers.leftovers import OWNER, labels
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.docker import DockerRunner
-from gpuforge.execute.leftovers import OWNER, labels
 from gpuforge.execute.local import LocalRunner
 from gpuforge.execute.runner import Limits, Source, Task
 from gpuforge.plan.action import Action, FileInput
@@ -203,7 +203,7 @@ def test_the_next_run_clears_what_a_killed_one_left(
     client: Any, image: Image, runner: DockerRunner, tmp_path: Path
 ) -> None:
     code = (
-        "import sys; from gpuforge.containers import engine; from gpuforge.execute.leftovers import labels;"
+        "import sys; from gpuforge.containers import engine; from gpuforge.containers.leftovers import labels;"
         "print(engine.connect().containers.run(sys.argv[1], ['sleep', '300'], entrypoint=[], detach=True,"
         "labels=labels('x')).id)"
     )

@@ -75,13 +75,16 @@ def test_a_fetch_sees_the_files_that_settings_name(tmp_path: Path) -> None:
             "HOME": str(home),
             "PATH": "/usr/bin",
             "PIP_INDEX_URL": "https://pypi.org/simple",
-        }
+            "PIP_PREFIX": str(home),
+        },
+        Path("/work"),
     )
-    assert {bundle, wheels, index, config, home / ".netrc"} <= set(seen)
-    assert not {home, Path("/usr/bin"), Path("/nowhere"), Path("/")} & set(seen)
+    assert {(path, path) for path in (bundle, wheels, index, config)} <= set(seen)
+    assert (home / ".netrc", Path("/work/.netrc")) in seen
+    assert not {home, Path("/usr/bin"), Path("/nowhere"), Path("/")} & {path for path, _ in seen}
 
 
 def test_a_broken_configuration_is_pips_affair(tmp_path: Path) -> None:
     config = tmp_path / "pip.conf"
     config.write_bytes(b"\xff\xfe no section")
-    assert config in settings.files({"PIP_CONFIG_FILE": str(config)})
+    assert (config, config) in settings.files({"PIP_CONFIG_FILE": str(config)}, Path("/work"))
