@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml hatch_build.py gpuforge/audit/_find.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "gpuforge needs Python 3.11 or newer; '$(PYTHON)' is older. Name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 3; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
+	@$(BIN)/python -m compileall -q gpuforge   # as pip does with what is not editable
 	@touch $@
 
 # The main job, for real: a CUDA 13 toolkit from PyPI, recipes/saxpy built with it, and the proof.
@@ -33,4 +34,4 @@ bench: $(VENV)/.installed
 	$(BIN)/python bench/run.py
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) gpuforge/audit/*.so dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -353,9 +353,8 @@ def _producers(window: Window, sections: tuple[Section, ...], strings: _Strings)
 
     nvc++ writes DW_AT_producer as the first string of the debug info; patchelf leaves the path that it replaces.
     """
-    names = strings.all()
-    found = _SDK_PATH.findall(names) if b"/hpc_sdk/" in names else []
-    if b"\0__pgi_" in names:
+    found = _SDK_PATH.findall(strings.all()) if strings.has(b"/hpc_sdk/") else []
+    if strings.has(b"\0__pgi_"):
         for section in sections:
             if section.name in (".debug_info", ".debug_str") and section.size:
                 found += _SDK_PRODUCER.findall(window.read(section.offset, min(section.size, 256)))
