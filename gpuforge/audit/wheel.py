@@ -77,7 +77,7 @@ def read_all(given: Sequence[Input], jobs: int = 1) -> Iterator[WheelFacts | Mal
     `jobs` threads inflate and search, from now on: both let go of the interpreter's lock. What is small is read
     when its result is asked for: threads would take longer to start.
     """
-    if sum(map(_size, given)) < _LARGE:
+    if not large(given):
         return (_outcome(one, None) for one in given)
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  as said
 
@@ -87,6 +87,11 @@ def read_all(given: Sequence[Input], jobs: int = 1) -> Iterator[WheelFacts | Mal
     pending = {index: wheels.submit(_outcome, given[index], members) for index in order}
     pools = (wheels, members) if members else (wheels,)
     return _results([pending[index] for index in range(len(given))], pools)
+
+
+def large(given: Sequence[Input]) -> bool:
+    """Say whether reading takes so long that loading code and tables meanwhile is worth a thread."""
+    return sum(map(_size, given)) >= _LARGE
 
 
 def _results(
