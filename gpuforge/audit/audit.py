@@ -112,7 +112,7 @@ def audit(
         from gpuforge.audit.rules import RULES  # noqa: PLC0415
 
         if wheel.large(given.found):
-            _load_tables()
+            _load_what_follows()
         for one, outcome in zip(given.found, outcomes, strict=True):
             place = Place(str(one.place))
             match outcome:
@@ -128,9 +128,18 @@ def audit(
     return Report(tuple(_report(graph, held, raw, accepted) for held in facts), tuple(problems), graph)
 
 
-def _load_tables() -> None:
-    """Load the tables that most large wheels are judged by, for which reading them leaves the time."""
-    from gpuforge.audit import declared, generations, policy  # noqa: PLC0415  as in `audit`
+def _load_what_follows() -> None:
+    """Load the code and the tables that a large wheel meets after its binaries: reading these leaves the time."""
+    from gpuforge.audit import (  # noqa: F401, PLC0415  as in `audit`
+        declared,
+        generations,
+        kernels,
+        metadata,
+        pins,
+        policy,
+        preload,
+        proof,
+    )
 
     policy.is_system("")
     declared.candidates("")
