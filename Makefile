@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml hatch_build.py gpuforge/audit/_find.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "gpuforge needs Python 3.11 or newer; '$(PYTHON)' is older. Name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 3; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
+	@$(BIN)/python -m compileall -q gpuforge   # as pip does with what is not editable
 	@touch $@
 
 # The main job, for real: a CUDA 13 toolkit from PyPI, recipes/saxpy built with it, and the proof.
@@ -28,9 +29,11 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/shellcheck --shell=sh containers/debian/*.sh containers/debian/manylinux-interpreters
 
+# WHEELS=full measures 28 wheels of 3 GB together; or name folders with your own.
 bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet pydistcheck
-	$(BIN)/python bench/run.py
+	@$(BIN)/python -m compileall -q gpuforge
+	$(BIN)/python bench/run.py $(WHEELS)
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) gpuforge/audit/*.so dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

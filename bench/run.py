@@ -1,9 +1,9 @@
 """Measure gpuforge against the real alternatives, side by side in one run; `make bench` writes docs/benchmarks.md.
 
-    python bench/run.py [FOLDER...]
+    python bench/run.py [full] [FOLDER...]
 
 Whole processes; of each the least time of several runs that alternate, since others work on the machine too. Wheels
-in the folders named are measured besides those that are downloaded.
+in the folders named are measured besides those that are downloaded: four, or with `full` 28 of 3 GB together.
 """
 
 from __future__ import annotations
@@ -23,12 +23,33 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "docs" / "benchmarks.md"
 RUNS = 3
 LARGE = 20_000_000  # bytes
-WHEELS = {  # real wheels, small to large
-    "neuron==9.0.2": "cp311",
-    "neuron-gpu==8.2.2": "cp311",
-    "cufinufft==2.5.1": "cp311",
-    "cupy-cuda12x==14.2.0": "cp311",
-}
+WHEELS = ("neuron==9.0.2", "neuron-gpu==8.2.2", "cufinufft==2.5.1", "cupy-cuda12x==14.2.0")  # small to large
+MORE = (  # of every kind: without binaries of its own, old and new linkers, large and small, NVIDIA's own
+    "markupsafe==3.0.4",
+    "nvidia-nvtx-cu12==12.9.79",
+    "cffi",
+    "pyyaml==6.0.3",
+    "lz4==4.4.5",
+    "xformers",
+    "nvidia-cuda-runtime-cu12==12.9.79",
+    "torchvision",
+    "torchaudio",
+    "numpy",
+    "scipy",
+    "numba",
+    "jax-finufft",
+    "pynvml",
+    "nvidia-cuda-nvrtc-cu12==12.9.86",
+    "ctranslate2",
+    "faiss-gpu-cu12",
+    "bitsandbytes",
+    "tokenizers",
+    "jax-cuda12-pjrt==0.12.0.1",
+    "onnxruntime-gpu",
+    "sgl_kernel==0.3.21",
+    "torch",
+    "nvidia-cublas-cu12",
+)
 
 
 def main() -> None:
@@ -84,22 +105,27 @@ def once(command: list[str], env: dict[str, str] | None = None) -> tuple[float, 
 
 def given() -> list[Path]:
     """Return the wheels in the folders that were named."""
-    return [path for folder in sys.argv[1:] for path in Path(folder).glob("*.whl")]
+    return [path for folder in sys.argv[1:] if folder != "full" for path in Path(folder).glob("*.whl")]
 
 
 def wheels() -> list[Path]:
     """Download the wheels once."""
     folder = Path(tempfile.gettempdir()) / "gpuforge-bench"
     found: list[Path] = []
-    for requirement, abi in WHEELS.items():
+    for requirement in (*WHEELS, *MORE) if "full" in sys.argv[1:] else WHEELS:
         target = folder / requirement
         if not list(target.glob("*.whl")):
             platforms = [
                 f"--platform={p}"
-                for p in ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+                for p in (
+                    "manylinux_2_28_x86_64",
+                    "manylinux_2_27_x86_64",
+                    "manylinux_2_17_x86_64",
+                    "manylinux2014_x86_64",
+                )
             ]
             command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-            python = ["--implementation=cp", f"--python-version={abi.removeprefix('cp')}", *platforms]
+            python = ["--implementation=cp", "--python-version=311", *platforms]
             subprocess.run([*command, *python, "--dest", str(target), requirement], check=True)
         found += target.glob("*.whl")
     return found

@@ -111,6 +111,8 @@ def audit(
         from gpuforge.audit import graph as link  # noqa: PLC0415
         from gpuforge.audit.rules import RULES  # noqa: PLC0415
 
+        if wheel.large(given.found):
+            _load_what_follows()
         for one, outcome in zip(given.found, outcomes, strict=True):
             place = Place(str(one.place))
             match outcome:
@@ -124,6 +126,25 @@ def audit(
     forms = {held.name: held.form for held in facts}
     raw = [f for rule in RULES for f in rule.check(graph) if inputs.judged(f.code, forms[f.wheel])]
     return Report(tuple(_report(graph, held, raw, accepted) for held in facts), tuple(problems), graph)
+
+
+def _load_what_follows() -> None:
+    """Load the code and the tables that a large wheel meets after its binaries: reading these leaves the time."""
+    from gpuforge.audit import (  # noqa: F401, PLC0415  as in `audit`
+        declared,
+        generations,
+        kernels,
+        metadata,
+        pins,
+        policy,
+        preload,
+        proof,
+    )
+
+    policy.is_system("")
+    declared.candidates("")
+    generations.generations()
+    generations.driver_of_ptx("")
 
 
 def _report(

@@ -9,6 +9,7 @@ import contextlib
 import re
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from gpuforge.audit.model import ElfObject, MalformedError, Section, VersionNeed
@@ -19,6 +20,7 @@ MAGIC = b"\x7fELF"
 EM_CUDA = 190
 
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 3, 4, 0x6474E551, 0x6474E552
+PF_X = 1
 DT_NULL, DT_NEEDED, DT_STRTAB, DT_STRSZ, DT_SONAME, DT_RPATH, DT_RUNPATH = 0, 1, 5, 10, 14, 15, 29
 DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM = 0x6FFFFFFC, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
 SHT_NOBITS = 8
@@ -33,6 +35,7 @@ _HPC = re.compile(
 )  # what the HPC SDK's runtimes give and want of one another
 _LONGEST_DYNSTR = 64 << 20  # bytes of .dynstr that are searched for a compiler's traces
 _SLACK = 1 << 16  # bytes kept around what is known to be wanted
+_PAGE = 1 << 16  # bytes; the most that linkers align segments to
 _SMALL = 4 << 20  # bytes of a segment that is kept whole
 _CONSTANTS = 8 << 20  # bytes of .rodata that are searched for names of libraries
 _READ_ONLY = 4  # PF_R: the segment that .rodata begins, where code has one of its own
@@ -118,6 +121,8 @@ def outline(window: Window, header: Header) -> list[tuple[int, int]]:
     wanted.append((window.size - _SLACK, window.size))  # the sections' names, mostly
     loaded = sorted((s.offset, s.offset + s.size) for s in header.segments if s.type == PT_LOAD)[-4:]
     wanted += [(end, end + _SLACK) for _, end in loaded]  # .comment, the first of what is not loaded
+    # what lies before a segment that patchelf appended ends with the sections' names
+    wanted += [(start - _SLACK, start) for (_, end), (start, _) in pairwise(loaded) if start - end > _PAGE]
     # small ones whole: patchelf's, with what it moved
     wanted += [(start, end) for start, end in loaded if end - start <= _SMALL]
     constants = (s for s in header.segments if s.type == PT_LOAD and s.flags == _READ_ONLY and s.offset)
@@ -135,6 +140,21 @@ def outline(window: Window, header: Header) -> list[tuple[int, int]]:
     return [
         (max(0, start), min(stop, window.size)) for start, stop in wanted if start < min(stop, window.size)
     ]
+
+
+def front(header: Header, limit: int) -> list[tuple[int, int]]:
+    """Return the ranges of the first `limit` bytes that are not code: names, versions, constants, debug info.
+
+    All of it where the first segment has code and the rest too, as linkers once did.
+    """
+    segments = sorted((s.offset, s.size, s.flags) for s in header.segments if s.type == PT_LOAD)
+    if segments and segments[0][2] & PF_X:
+        segments = []
+    ranges, at = [], 0
+    for offset, size, _ in (s for s in segments if s[2] & PF_X):
+        ranges.append((at, min(offset, limit)))
+        at = max(at, offset + size)
+    return [(start, stop) for start, stop in [*ranges, (at, limit)] if start < stop]
 
 
 def loaded(header: Header) -> int:
@@ -353,9 +373,8 @@ def _producers(window: Window, sections: tuple[Section, ...], strings: _Strings)
 
     nvc++ writes DW_AT_producer as the first string of the debug info; patchelf leaves the path that it replaces.
     """
-    names = strings.all()
-    found = _SDK_PATH.findall(names) if b"/hpc_sdk/" in names else []
-    if b"\0__pgi_" in names:
+    found = _SDK_PATH.findall(strings.all()) if strings.has(b"/hpc_sdk/") else []
+    if strings.has(b"\0__pgi_"):
         for section in sections:
             if section.name in (".debug_info", ".debug_str") and section.size:
                 found += _SDK_PRODUCER.findall(window.read(section.offset, min(section.size, 256)))

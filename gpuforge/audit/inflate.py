@@ -54,7 +54,7 @@ class Archive:
             size += len(chunk)
             yield chunk
         if size != member.size or crc != member.crc:
-            raise MalformedError.of(f"{member.name}: its bytes do not match the checksum in the archive")
+            raise _mismatch(member)
 
     def head(self, member: Member, count: int) -> bytes:
         """Return the first `count` bytes of a member, without inflating more than they need."""
@@ -69,8 +69,17 @@ class Archive:
             raise MalformedError.of(f"{member.name}: cannot be inflated ({error})") from error
 
     def data(self, member: Member) -> bytes:
-        """Return all of a member's bytes; for small ones."""
-        return b"".join(self.chunks(member))
+        """Return all of a member's bytes; for small ones. Raises as `chunks` does."""
+        if member.method != DEFLATED or member.packed > _PACKED_CHUNK:
+            return b"".join(self.chunks(member))
+        _, packed = self._begin(member, member.packed)
+        try:
+            data = isal_zlib.decompressobj(wbits=-15).decompress(packed, member.size + 1)
+        except _Broken as error:
+            raise MalformedError.of(f"{member.name}: cannot be inflated ({error})") from error
+        if len(data) != member.size or isal_zlib.crc32(data) != member.crc:
+            raise _mismatch(member)
+        return bytes(data)
 
     def _unpacked(self, member: Member) -> Iterator[bytes]:
         chunk_size = _CHUNK if member.method == STORED else _PACKED_CHUNK
@@ -116,6 +125,10 @@ class Archive:
         if len(data) < count:
             raise MalformedError.of("the archive ends in the middle of a file: it was cut off")
         return data
+
+
+def _mismatch(member: Member) -> MalformedError:
+    return MalformedError.of(f"{member.name}: its bytes do not match the checksum in the archive")
 
 
 def _broken(path: Path, error: Exception) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.inflate import Archive
 from gpuforge.audit.model import Preload
+from gpuforge.audit.search import find
 
 _CALLS = (
     b"CDLL(",
@@ -62,6 +63,6 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
 
 
 def _opens(text: bytes) -> bool:
-    if any(call in text for call in _CALLS) and _LOADS.search(_LIBC.sub(b"", text)):
+    if any(find(text, call) >= 0 for call in _CALLS) and _LOADS.search(_LIBC.sub(b"", text)):
         return True
-    return b"environ[" in text and _HANDS_OVER.search(text) is not None
+    return find(text, b"environ[") >= 0 and _HANDS_OVER.search(text) is not None

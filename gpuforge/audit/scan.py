@@ -13,6 +13,7 @@ from gpuforge.audit.source import MissedError, Window
 
 ARCHIVE_MAGIC = b"!<arch>\n"
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings
+_START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the directives of a PTX text
 _PASSES = 6
 _SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake")  # a wheel may have ten thousand of them
 _RANGES = 256  # that are kept of one file; sound files need a dozen
@@ -70,8 +71,10 @@ def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
 class _Keeper:
     """Keeps the ranges of a stream that ELF wants, and learns of more while the stream goes by."""
 
-    def __init__(self, window: Window, ranges: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, window: Window, ranges: Iterable[tuple[int, int]], front: int = 0) -> None:
+        """Keep `ranges`, what they say of others, and of the first `front` bytes all but code."""
         self.window = window
+        self._front = front
         self._open: dict[tuple[int, int], list[bytes]] = {key: [] for key in ranges}
         self._known = set(self._open)
         self._recent: tuple[tuple[int, bytes], ...] = ()  # the last two chunks, by offset
@@ -102,9 +105,11 @@ class _Keeper:
         """Ask for what is known to be wanted by now; return whether some of it was in hand."""
         try:
             self._header = self._header or elf.read_header(self.window)
-            wanted = elf.outline(self.window, self._header)
-        except (MalformedError, MissedError):  # said, or fetched, when the file is read
+            wanted = elf.front(self._header, self._front) + elf.outline(self.window, self._header)
+        except MalformedError:  # said when the file is read
             return False
+        except MissedError:  # fetched when the file is read; nothing says yet what the front is
+            wanted = [(0, self._front)]
         kept = [self._want(start, stop) for start, stop in wanted[:_RANGES]]
         return any(kept)
 
@@ -133,7 +138,7 @@ class _Keeper:
 def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
     scanner = fatbin.Scanner(member.size)
     window = Window(member.size)
-    keeper = _Keeper(window, {(0, min(member.size, 4096)), (0, min(member.size, _HEAD))})
+    keeper = _Keeper(window, {(0, min(member.size, _START))}, min(member.size, _HEAD))
     offset = 0
     for chunk in archive.chunks(member):
         scanner.feed(offset, chunk)

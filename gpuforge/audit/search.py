@@ -1,15 +1,26 @@
-"""Find a few bytes in many: with the C library's `memmem` where there is one."""
+"""Find a few bytes in many: compiled, or with the C library's `memmem`, or as Python does it; all find the same."""
 
 from __future__ import annotations
 
 from gpuforge.audit import libc
 
-_LARGE = 1 << 14  # bytes; below this, calling into C costs more than it saves
+try:
+    from gpuforge.audit._find import find as _compiled
+except ImportError:  # it was installed without a C compiler
+    _compiled = None
+
+_LARGE = 1 << 14  # bytes; below this, calling `memmem` costs more than it saves
+_SHORTEST = 4  # bytes of a word that the compiled function takes
 
 
 def find(data: bytes, word: bytes, start: int = 0, stop: int | None = None) -> int:
-    """Return what `data.find(word, start, stop)` does; the interpreter's lock is let go meanwhile."""
+    """Return what `data.find(word, start, stop)` does, for a range inside of `data`.
+
+    The interpreter's lock is let go meanwhile if it is long.
+    """
     stop = len(data) if stop is None else stop
+    if _compiled and len(word) >= _SHORTEST:
+        return int(_compiled(data, word, start, stop))
     count = stop - start
     memmem = libc.memmem() if count >= _LARGE else None
     if memmem is None:

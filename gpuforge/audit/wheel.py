@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,14 +29,9 @@ def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
     with source.open() as archive:
         loose = source.form in {"file", "folder"}
         folders = frozenset() if loose else _info_folders(archive)
-        binaries = [
-            m
-            for m in archive.members
-            if m.packed and may_be_binary(m.name) and is_binary(m.name, archive.head(m, 8))
-        ]
         if source.size > _LARGE:
             libc.keep_memory()
-        scanned = _scan_all(source, archive, binaries, pool)
+        scanned = _scan_all(source, archive, pool)
         # these take as long to load as inflating 50 MB: of a large wheel that has begun, and others load them meanwhile
         from gpuforge.audit import kernels, metadata, pins, policy, preload  # noqa: PLC0415
 
@@ -79,9 +74,12 @@ def _info_folders(archive: Archive) -> frozenset[str]:
 def read_all(given: Sequence[Input], jobs: int = 1) -> Iterator[WheelFacts | MalformedError | OSError]:
     """Return what is read of each input, in their order, or why it cannot be; the largest are read first.
 
-    `jobs` threads inflate and search, from now on: both let go of the interpreter's lock.
+    `jobs` threads inflate and search, from now on: both let go of the interpreter's lock. What is small is read
+    when its result is asked for: threads would take longer to start.
     """
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  who reads one wheel needs no threads
+    if not large(given):
+        return (_outcome(one, None) for one in given)
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  as said
 
     members = ThreadPoolExecutor(min(jobs, _THREADS)) if jobs > 1 else None
     wheels = ThreadPoolExecutor(min(jobs, 2))
@@ -89,6 +87,11 @@ def read_all(given: Sequence[Input], jobs: int = 1) -> Iterator[WheelFacts | Mal
     pending = {index: wheels.submit(_outcome, given[index], members) for index in order}
     pools = (wheels, members) if members else (wheels,)
     return _results([pending[index] for index in range(len(given))], pools)
+
+
+def large(given: Sequence[Input]) -> bool:
+    """Say whether reading takes so long that loading code and tables meanwhile is worth a thread."""
+    return sum(map(_size, given)) >= _LARGE
 
 
 def _results(
@@ -116,11 +119,31 @@ def _size(one: Input) -> int:
         return 0
 
 
-def _scan_all(
-    source: Input, archive: Archive, binaries: list[Member], pool: Executor | None
-) -> list[Scanned]:
-    if pool is None or len(binaries) < 2:
-        return [scan(archive, member, source.label) for member in binaries]
-    order = sorted(binaries, key=lambda m: m.size, reverse=True)  # the largest one bounds the gain
-    done = {s.file: s for s in pool.map(partial(scan, archive, wheel=source.label), order)}
-    return [done[member.name] for member in binaries]
+def _scan_all(source: Input, archive: Archive, pool: Executor | None) -> list[Scanned]:
+    """Scan the binaries of an archive, the largest first, and return them in the order of its directory.
+
+    What the small files are is asked last: a large one keeps the interpreter free for loading code meanwhile.
+    """
+    members = [(i, m) for i, m in enumerate(archive.members) if m.packed and may_be_binary(m.name)]
+    members.sort(key=lambda each: each[1].size, reverse=True)
+    binaries = ((i, m) for i, m in members if is_binary(m.name, archive.head(m, 8)))
+    if pool is None:
+        done = [(i, scan(archive, m, source.label)) for i, m in binaries]
+    else:
+        done = _in_pool(pool, partial(scan, archive, wheel=source.label), binaries)
+    return [scanned for _, scanned in sorted(done, key=lambda each: each[0])]
+
+
+def _in_pool(
+    pool: Executor, work: Callable[[Member], Scanned], members: Iterable[tuple[int, Member]]
+) -> list[tuple[int, Scanned]]:
+    pending: list[tuple[int, Future[Scanned]]] = []
+    try:
+        for index, member in members:
+            pending.append((index, pool.submit(work, member)))
+        return [(index, future.result()) for index, future in pending]
+    except BaseException:
+        for _, future in pending:
+            if not future.cancel():
+                future.exception()
+        raise

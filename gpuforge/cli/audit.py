@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from gpuforge.manifest.load import ManifestFile
 
 _IGNORE = re.compile(r"(GF\d{3})(?::([^=]+))?=(.+)", re.DOTALL)
-_SWITCH = (
-    0.0002  # seconds: reading threads want the interpreter briefly, between one piece of a file and the next
-)
+_SWITCH = 0.0002  # seconds: reading threads want the interpreter briefly, between one piece and the next
 _FAILING: dict[str, tuple[str, ...]] = {"error": ("error",), "warning": ("error", "warning")}
 
 

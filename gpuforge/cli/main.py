@@ -54,7 +54,6 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit with the status that the README lists."""
-    gc.disable()  # a run is short and bounded; collecting costs a tenth of a small audit
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as CI systems cancel: what Ctrl-C does
     status = run(arguments)
     gc.freeze()  # or the interpreter looks through everything once more before it ends

@@ -133,3 +133,28 @@ def test_a_compilers_object_is_read_as_pyelftools_reads_it(tmp_path: Path, flags
         if n["n_type"] == "NT_GNU_BUILD_ID"
     )
     assert bool(found.stack and found.stack & 1) == ("-shared" not in flags)
+
+
+def _header(*segments: elf.Segment) -> elf.Header:
+    return elf.Header(64, "<", 3, 62, 0, 64, 0, 0, segments)
+
+
+def test_the_front_leaves_out_the_code_of_a_segment_of_its_own() -> None:
+    constants, code = elf.Segment(elf.PT_LOAD, 4, 0, 0, 1000), elf.Segment(elf.PT_LOAD, 5, 4096, 4096, 8000)
+    assert elf.front(_header(constants, code), 20_000) == [(0, 4096), (12_096, 20_000)]
+    assert elf.front(_header(constants, code), 5000) == [(0, 4096)]
+
+
+@pytest.mark.parametrize("segments", [(), (elf.Segment(elf.PT_LOAD, 5, 0, 0, 8000),)])
+def test_the_front_is_whole_where_nothing_tells_code_from_the_rest(segments: tuple[elf.Segment, ...]) -> None:
+    assert elf.front(_header(*segments), 20_000) == [(0, 20_000)]
+    assert elf.front(_header(*segments), 0) == []
+
+
+def test_the_outline_has_what_lies_before_an_appended_segment() -> None:
+    first, moved = (
+        elf.Segment(elf.PT_LOAD, 4, 0, 0, 1000),
+        elf.Segment(elf.PT_LOAD, 6, 900_000, 900_000, 5000),
+    )
+    header = _header(first, moved)
+    assert any(start < 899_900 and stop == 900_000 for start, stop in elf.outline(Window(1_000_000), header))

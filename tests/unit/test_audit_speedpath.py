@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import lz4.block
 import pytest
 import zstandard
 from audit_samples import elf, fatbin, image, wheel
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gpuforge.audit import fatbin as reader
 from gpuforge.audit import libc, search
@@ -25,19 +27,40 @@ from gpuforge.audit.wheel import read, read_all
 from gpuforge.audit.zipdir import Member
 
 
-@pytest.mark.parametrize("size", [10, 1000, search._LARGE + 1000])
-@pytest.mark.parametrize("word", [b"magic", b"\x50\xed\x55\xba\x01\0\x10\0"])
-def test_find_finds_what_bytes_find_does(size: int, word: bytes) -> None:
+@pytest.fixture(params=["compiled", "memmem", "python"])
+def find(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Each of the three ways to search."""
+    if request.param == "compiled":
+        if search._compiled is None:
+            pytest.skip("gpuforge was installed without a C compiler")
+        return search.find
+    monkeypatch.setattr(search, "_compiled", None)
+    monkeypatch.setattr(search, "_LARGE", 0)
+    if request.param == "python":
+        monkeypatch.setattr(libc, "memmem", lambda: None)
+    return search.find
+
+
+@pytest.mark.parametrize("size", [10, 1000, 70_000])
+@pytest.mark.parametrize("word", [b"magic", b"\x50\xed\x55\xba\x01\0\x10\0", b"lib"])
+def test_find_finds_what_bytes_find_does(find: Callable[..., int], size: int, word: bytes) -> None:
     for place in (0, size // 2, size - 1):
         data = bytes(place) + word + bytes(size - place)
         for start in (0, 1, place, place + 1):
-            assert search.find(data, word, start) == data.find(word, start)
-    assert search.find(bytes(size), word) == -1
+            for stop in (None, place + len(word) - 1, place + len(word)):
+                wanted = data.find(word, start, stop)
+                if stop is None or start <= stop:
+                    assert find(data, word, start, stop) == wanted
+    assert find(bytes(size), word) == -1
 
 
-def test_find_works_where_the_c_library_has_no_memmem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libc, "memmem", lambda: None)
-    assert search.find(bytes(search._LARGE) + b"magic", b"magic") == search._LARGE
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=st.lists(st.sampled_from(b"ab"), max_size=900).map(bytes),
+    word=st.text("ab", min_size=4, max_size=12),
+)
+def test_find_is_not_misled_by_what_is_alike(find: Callable[..., int], data: bytes, word: str) -> None:
+    assert find(data, word.encode()) == data.find(word.encode())
 
 
 def test_a_window_reads_across_its_pieces() -> None:
