@@ -24,7 +24,7 @@ HOW = (
 _HINTS = (
     (
         "bind source path does not exist",
-        "the engine does not see this machine's folders: GPUFORGE_CACHE_DIR and GPUFORGE_WORK must be ones that it sees",
+        "the engine sees other folders than this process: set GPUFORGE_CACHE_DIR and GPUFORGE_WORK to ones it has",
     ),
     ("no space left", "the disk of the engine is full: make room (docker system df)"),
     (

@@ -58,7 +58,7 @@ def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
         "--result": ["${out:result.json}"],
     }
     assert test.env["CUDA_VISIBLE_DEVICES"] == ""
-    assert "LD_LIBRARY_PATH" not in test.env
+    assert test.env["LD_LIBRARY_PATH"] == ""  # whatever an image sets
     assert not [a for a in plan.actions if a.id.startswith("py") and a.id.endswith("/test-requirements")]
 
 

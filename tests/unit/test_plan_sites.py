@@ -35,6 +35,7 @@ def image(name: str, gxx: str, *pythons: str, nvcc: bool = False) -> Image:
         ],
         "pythons": [[path, {**facts, "version": f"{p}.1", "executable": path}] for p, path in paths.items()],
         "toolkits": {"/usr/local/cuda": {}} if nvcc else {},
+        "path": "/opt/tools/bin:/usr/bin:/bin",
     }
     return Image(f"sha256:{name}", name, Inventory.parse(name, json.dumps(said)))
 
@@ -102,6 +103,24 @@ def test_programs_are_the_images_and_so_is_their_identity(recipe: Recipe) -> Non
     after = keys(plan_in(recipe(), Image("sha256:rebuilt", NEW.name, NEW.inventory)).actions)
     assert before["cu13.0/toolkit"].digest == after["cu13.0/toolkit"].digest
     assert all(before[name].digest != after[name].digest for name, a in by_id.items() if a.image)
+
+
+def test_paths_are_the_images_and_nothing_of_the_users(recipe: Recipe) -> None:
+    actions = {a.id: a for a in plan_in(recipe(), NEW).actions}
+    build, asks = actions["cp313-cu13.0-x86_64/host-build"], actions["py3.13-new/requirements"]
+    assert build.env["PATH"] == "${work}/bin:${in:toolkit}/bin:/opt/tools/bin:/usr/bin:/bin"
+    assert asks.env["PATH"] == "/opt/tools/bin:/usr/bin:/bin"
+    assert not {"PATH", "SSH_AUTH_SOCK"} & set(asks.passes)
+
+
+def test_a_test_image_without_a_python_leaves_its_cells_out(recipe: Recipe) -> None:
+    clean = image("clean", "12.2.0", "3.11")
+    with_test = Image(NEW.id, NEW.name, NEW.inventory, clean)
+    machine, chosen = resolve(recipe(), select(recipe(), "x86_64", cuda=["13"]), asked=(), sites=[with_test])
+    assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
+    assert machine.tested_at(chosen.cells[0]).image == clean
+    reasons = {item.cell.python: item.reason for item in chosen.left_out if "not selected" not in item.reason}
+    assert reasons == {"3.13": "no CPython 3.13 in image clean; it has 3.11.1"}
 
 
 def test_only_fetches_reach_the_network_also_in_images(recipe: Recipe) -> None:

@@ -46,6 +46,7 @@ def image(**changes: object) -> Inventory:
             python("3.11.2", "/usr/bin/python3.11", headers=False),
         ],
         "toolkits": {"/usr/local/cuda-12.4": {}},
+        "path": "/opt/tools/bin:/usr/bin:/bin",
     }
     return Inventory.parse("bookworm", json.dumps(said | changes))
 
