@@ -216,7 +216,7 @@ def _base(known: Path) -> Baseline:
 def _load(manifest: Path) -> ManifestFile:
     from gpuforge.manifest.load import load
 
-    return load(manifest)
+    return load(manifest, alone=True)
 
 
 def _cuda_of(source: ManifestFile, wheels: Sequence[Path]) -> str | None:

@@ -43,8 +43,10 @@ class ManifestFile:
         return _place(self.path, locate(self.text).value(keys))
 
 
-def load(path: Path) -> ManifestFile:
+def load(path: Path, *, alone: bool = False) -> ManifestFile:
     """Read a manifest: `path` is the file, or a folder that holds a `gpuforge.toml`.
+
+    With `alone`, the folders that it names need not be beside it: they are for building.
 
     Raises UsageError with a diagnostic for everything that is wrong with it.
     """
@@ -58,7 +60,7 @@ def load(path: Path) -> ManifestFile:
         place = _place(file, (before.count(b"\n") + 1, column))
         message = f"the file is not UTF-8: byte 0x{content[error.start]:02x} is no part of a character"
         raise UsageError.of(message, place=place, hint="save it as UTF-8 in your editor") from None
-    manifest = _parse(text, file)
+    manifest = _parse(text, file, alone=alone)
     return ManifestFile(file, manifest, digest.of_bytes(content), text)
 
 
@@ -100,7 +102,7 @@ def _unreadable(path: Path, error: OSError | ValueError) -> UsageError:
     return UsageError.of(f"{_shown(path)} cannot be read: {reason}", hint=hint)
 
 
-def _parse(text: str, file: Path) -> Manifest:
+def _parse(text: str, file: Path, *, alone: bool) -> Manifest:
     try:
         data = parse(text)
     except TomlError as problem:
@@ -112,7 +114,7 @@ def _parse(text: str, file: Path) -> Manifest:
         manifest = Manifest.model_validate(data)
     except ValidationError as error:
         found += explain(error, data)
-    found += problems(data, file.parent)
+    found += problems(data, None if alone else file.parent)
     if manifest is None or found:
         raise UsageError.all_of(_diagnostics(found, text, file))
     return manifest

@@ -40,11 +40,15 @@ ROLE_KEYS: Mapping[str, RoleKeys] = {
 Raw = Mapping[str, Any]
 
 
-def problems(data: Raw, folder: Path) -> Iterator[Problem]:
-    """Yield every broken relation in the parsed TOML; values of a wrong type are left to the model."""
+def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
+    """Yield every broken relation in the parsed TOML; values of a wrong type are left to the model.
+
+    In `folder` are the folders that the manifest names; None: nobody asks for them.
+    """
     for check in (_python, _import_name, _toolkits, _linkage, _objects, _object_names):
         yield from check(data)
-    yield from _folders(data, folder)
+    if folder is not None:
+        yield from _folders(data, folder)
     yield from _nul_characters(data)
 
 

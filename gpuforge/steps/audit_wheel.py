@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> None:
     wheels = sorted(options.wheel.glob("*.whl")) if options.wheel.is_dir() else [options.wheel]
     if not wheels:
         raise ActionError.of(f"{options.wheel} holds no wheel", hint="the step before this one made none")
-    report = audit(wheels, manifest=load(options.manifest), cuda=options.cuda)
+    report = audit(wheels, manifest=load(options.manifest, alone=True), cuda=options.cuda)
     options.report.write_text(data.dumps(report), encoding="utf-8")
     print(text.render(report, width=100), end="")
     if report.problems:

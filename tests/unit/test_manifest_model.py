@@ -175,3 +175,10 @@ def test_the_command_prints_both() -> None:
     result = CliRunner().invoke(command, [])
     assert json.loads(result.stdout) == json_schema()
     assert CliRunner().invoke(command, ["--format", "markdown"]).stdout == reference()
+
+
+def test_a_manifest_alone_is_enough_to_audit_by(tmp_path: Path) -> None:
+    (tmp_path / "gpuforge.toml").write_bytes(EXAMPLE.read_bytes())
+    with pytest.raises(UsageError, match='there is no folder "overlay" beside the manifest'):
+        load(tmp_path)
+    assert load(tmp_path, alone=True).manifest.build.overlay == ("overlay",)
