@@ -21,8 +21,8 @@ _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
 _NEAR = 24  # bytes: less than hold the magic and STATIC_CUDART
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _LZ4, _ZSTD, _ARCH_SPECIFIC, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
-# A message of cudart's own error table: in every static libcudart from 9.0 to 13.2, and in nothing else.
-STATIC_CUDART = b"cudaErrorCudartUnloading"
+# A message of cudart's own error table. The names in that table are no mark: bindings have them, and debug information.
+STATIC_CUDART = b"\0driver shutting down\0"
 
 
 def entry(header: bytes) -> tuple[Entry, int]:

@@ -274,7 +274,7 @@ class _Resolver:
         """Return the Python file of a wheel that says it loads this library."""
         stem = name.partition(".so")[0].removeprefix("lib")
         for preload in self._preloads[wheel]:
-            if _covers(preload, name, stem, self.declared[wheel]):
+            if not preload.bare and _covers(preload, name, stem, self.declared[wheel]):
                 return preload
         return None
 

@@ -152,6 +152,7 @@ class Preload(NamedTuple):
     everything: bool  # it loads into the global scope what a list elsewhere names
     names: frozenset[str]  # the libraries and words it speaks of, without "lib" and ".so"
     folders: bool = False  # it lists folders, and may load all that lies there
+    bare: bool = False  # by bare names: it loads only what the linker finds anyway
 
 
 class Pin(NamedTuple):

@@ -101,10 +101,11 @@ def is_system(soname: str) -> bool:
 
 
 def outside(objects: Iterable[ElfObject]) -> frozenset[str]:
-    """Return what is NEEDED and comes neither from these objects nor from the platform."""
+    """Return what is NEEDED, or wanted in a version, and comes neither from these objects nor from the platform."""
     held = list(objects)
     inside = {name for o in held for name in (o.soname, o.name)}
-    return frozenset(n for o in held for n in o.needed if n not in inside and not is_system(n))
+    wanted = {name for o in held for name in (*o.needed, *(need.library for need in o.version_needs))}
+    return frozenset(name for name in wanted - inside if not is_system(name))
 
 
 def floors(objects: Iterable[ElfObject]) -> dict[str, tuple[str, str]]:

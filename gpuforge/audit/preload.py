@@ -50,14 +50,13 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
         if not _opens(text):
             continue
         pathfinder = b"load_nvidia_dynamic_lib(" in text
-        if not pathfinder and _BARE.search(text) and not _PATHS.search(text):
-            continue
         names = {a or b for a, b in _NAMES.findall(text)}
         yield Preload(
             file=member.name,
             pathfinder=pathfinder,
             everything=b"RTLD_GLOBAL" in text and b"CDLL(" in text,
             folders=_WHOLE_FOLDERS.search(text) is not None,
+            bare=not pathfinder and _BARE.search(text) is not None and _PATHS.search(text) is None,
             names=frozenset(name.decode("ascii", "replace") for name in names),
         )
 

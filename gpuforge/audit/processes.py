@@ -57,13 +57,17 @@ def processes(graph: LinkGraph) -> Iterator[Process]:
 
 
 def images(graph: LinkGraph, objects: Iterable[ElfObject], wanted: Callable[[str], bool]) -> list[Image]:
-    """List the images of the libraries whose plain SONAME is `wanted` that these objects load."""
+    """List the images of the libraries whose plain SONAME is `wanted` that these objects load.
+
+    The linker takes a name that is NEEDED again for what it has loaded by it. Hashed names prove that this is meant;
+    libraries under plain ones may be opened by their paths as well, and then be several images.
+    """
     found: dict[str, Image] = {}
     for held in objects:
         for edge in graph.from_object(held):
             name = _plain(edge.needed)
             if wanted(name) and (image := _image(edge, name)):
-                found.setdefault(image.name, image)
+                found.setdefault(image.name if name == edge.needed else edge.needed, image)
     return list(found.values())
 
 

@@ -60,7 +60,8 @@ def _device(wheel: WheelFacts, graph: LinkGraph, codes: set[str]) -> Iterator[Pr
         for container in code.containers:
             cubins = sorted(container.cubins, key=_number)
             ptx = sorted({f"{e.arch} (PTX {e.isa})" for e in container.entries if e.kind == "ptx"})
-            text = " ".join(cubins) + (f" + {', '.join(ptx)}" if ptx else ", no PTX")
+            native = " ".join(cubins)
+            text = " + ".join(filter(None, (native, ", ".join(ptx)))) if ptx else f"{native}, no PTX"
             files, containers = by_images.get(text, (0, 0))
             by_images[text] = (files, containers + 1)
     if by_images:

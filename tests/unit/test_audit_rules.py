@@ -312,7 +312,7 @@ NV_FATBIN, RELFATBIN = ".nv_fatbin", "__nv_relfatbin"
             [("GF601", "error", ("demo/libcore.so: symbols of the NVIDIA HPC compilers",))],
         ),
         (
-            {"demo/libcore.so": elf(sections={".rodata": b"cudaErrorCudartUnloading"})},
+            {"demo/libcore.so": elf(sections={".rodata": b"\0driver shutting down\0"})},
             [("GF601", "error", ("demo/libcore.so: a static libcudart",))],
         ),
         (

@@ -10,7 +10,7 @@ from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import audit
 
-STATIC = {".rodata": b"cudaErrorCudartUnloading"}
+STATIC = {".rodata": b"\0driver shutting down\0"}
 CU12, CU13 = "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cu13/lib"
 BOTH = ["nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"]
 CUDART = "demo.libs/libcudart-0a1b2c3d.so.13.0.96"
@@ -133,6 +133,28 @@ CASES = {
         "GF211", "error", ("demo/ext.so wants LIBX_1 of libx.so.1",),
         {"demo/ext.so": elf(versions={"libx.so.1": ["LIBX_1"], "libc.so.6": ["GLIBC_2.4"]})},
         {"demo/ext.so": elf(needed=["libx.so.1"], versions={"libx.so.1": ["LIBX_1"]})},
+    ),
+    "stray symbol versions of what Python code opens": Case(
+        "GF211", "warning", ("demo/ext.so wants LIBX_1 of libx.so.1",),
+        {
+            "demo/ext.so": elf(versions={"libx.so.1": ["LIBX_1"], "libc.so.6": ["GLIBC_2.4"]}),
+            "demo/a.py": b'CDLL("libx.so.1", mode=RTLD_GLOBAL)\n',
+        },
+        {"demo/ext.so": elf(needed=["libx.so.1"], versions={"libx.so.1": ["LIBX_1"]})},
+    ),
+    "a plugin of another package's program": Case(
+        "GF202", "warning", ("libx.so at plugins/libx.so, NEEDED by plugins/libxy.so",),
+        {"plugins/libxy.so": elf(needed=["libx.so", "libhost.so"]), "plugins/libx.so": lib("libx.so")},
+        {"plugins/libxy.so": elf(needed=["libx.so", "libhost.so"], runpath="$ORIGIN")},
+    ),
+    "what a library brings along that must be there before": Case(
+        "GF202", "warning", ("libcudart.so.13 of nvidia-cuda-runtime, NEEDED by plugins/libxy.so",),
+        {
+            "plugins/libxy.so": elf(needed=["libx.so", "libhost.so", "libcudart.so.13"], runpath="$ORIGIN"),
+            "plugins/libx.so": lib("libx.so", needed=["libcudart.so.13"], runpath="$ORIGIN/../nvidia/cu13/lib"),
+        },
+        {"plugins/libxy.so": elf(needed=["libx.so", "libhost.so"], runpath="$ORIGIN")},
+        requires=["nvidia-cuda-runtime>=13,<14"],
     ),
     "a framework's part that is not for everybody": Case(
         "GF201", "warning", ("libc10.so (of torch), NEEDED by demo/demo_torch_ops.so",),

@@ -33,6 +33,40 @@ def torch(folder: Path) -> Path:
     return wheel(folder, files, name=f"torch-2.4.1-{TAGS}.whl", requires=["nvidia-cuda-runtime-cu12"])
 
 
+def test_one_library_for_each_of_several_variants_is_no_library_twice(tmp_path: Path) -> None:
+    files = {
+        f"demo/{variant}/{name}": elf(soname=name, needed=needed, runpath="$ORIGIN")
+        for variant in ("gpu11.1", "gpu11.6")
+        for name, needed in (("libcollective.so", ["libnccl.so.2"]), ("libnccl.so.2", []))
+    }
+    assert not said(audit([wheel(tmp_path, files)]), "GF108")
+
+
+def test_the_names_of_cudas_errors_are_no_cuda_runtime(tmp_path: Path) -> None:
+    names = b"\0cudaErrorCudartUnloading\0"  # of bindings, and in the debug information of whatever is compiled with CUDA
+    files = {
+        f"demo/{name}.so": elf(sections={section: names})
+        for name, section in (("a", ".rodata"), ("b", ".debug_str"))
+    }
+    assert not said(audit([wheel(tmp_path, files)]), "GF103")
+
+
+def test_a_hashed_library_of_two_wheels_is_one_image(tmp_path: Path) -> None:
+    cudart = "libcudart-4554289f.so.13.0.96"
+    one, two = (
+        wheel(
+            tmp_path,
+            {
+                f"{name}/ext.so": elf(needed=[cudart], runpath=f"$ORIGIN/../{name}.libs"),
+                f"{name}.libs/{cudart}": elf(soname=cudart),
+            },
+            name=f"{name}-1.0-cp311-cp311-manylinux_2_17_x86_64.whl",
+        )
+        for name in ("one", "two")
+    )
+    assert not {"GF102", "GF108"} & {f.code for f in audit([one, two]).findings}
+
+
 def test_torch_is_imported_before_what_is_linked_with_it(tmp_path: Path) -> None:
     files = {
         "demo/ext.so": elf(
@@ -98,7 +132,7 @@ def test_cuquantum_is_nvidias_own(tmp_path: Path) -> None:
         )
     }
     own = wheel(tmp_path, files, requires=["cuquantum-cu12", "nvidia-cuda-runtime-cu12"])
-    static = elf(soname="libcustatevec.so.1", sections={".rodata": b"cudaErrorCudartUnloading\0"})
+    static = elf(soname="libcustatevec.so.1", sections={".rodata": b"\0driver shutting down\0"})
     theirs = wheel(
         tmp_path, {"cuquantum/lib/libcustatevec.so.1": static}, name=f"custatevec_cu12-1.15.0-{TAGS}.whl"
     )

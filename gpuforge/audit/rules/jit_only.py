@@ -20,9 +20,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     if graph.intent is not None and graph.intent.cubins:
         return  # then GF401 and GF402 judge: what is declared is meant
     for wheel in graph.wheels:
+        processor = machine(wheel)
         for code in own_code(wheel):
-            jit = [r for r in reach(code, machine(wheel)) if r.jit]
-            native = [r for r in reach(code, machine(wheel)) if r.native]
+            table = reach(code, processor)
+            jit = [r for r in table if r.jit]
+            native = [r for r in table if r.native]
             if jit and native and not code.file.endswith(".ptx"):
                 yield Finding(
                     CODE,

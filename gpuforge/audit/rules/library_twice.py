@@ -25,7 +25,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         plain = {o.name: o for o in wheel.objects if o.links and libraries.plain_name(o.name) == o.name}
         for copy in (o for o in wheel.objects if o.links):
             original = plain.get(libraries.plain_name(copy.name))
-            if original is not None and original is not copy and graph.users(copy) and graph.users(original):
+            if original is None or original.name == copy.name:
+                continue  # two of one name are for two variants, of which a process loads one
+            if graph.users(copy) and graph.users(original):
                 yield _twice(graph, copy, original)
     yield from _across(graph)
 
@@ -68,7 +70,9 @@ def _ownership(held: tuple[WheelFacts, ElfObject]) -> tuple[bool, bool]:
 
 def _one_image(graph: LinkGraph, original: ElfObject, copy: ElfObject) -> bool:
     """Say whether the linker takes both for one: by their SONAME, when they are asked for by it."""
-    return copy.name == original.name and copy.soname == original.soname and not of_nvidia(graph, copy)
+    hashed = libraries.plain_name(copy.name) != copy.name
+    same = copy.name == original.name and copy.soname == original.soname
+    return same and (hashed or not of_nvidia(graph, copy))
 
 
 def _copied(

@@ -20,6 +20,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     if graph.intent is not None and graph.intent.cubins:
         return  # then GF401 and GF402 judge: what is declared is meant
     for wheel in graph.wheels:
+        processor = machine(wheel)
         for code in own_code(wheel):
             if code.file.endswith(".cubin"):
                 continue  # code of one target, which others lie beside: who loads it chooses by its name
@@ -28,7 +29,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 continue
             if all(plain_ptx(c) for c in judged) or (inputs and all(plain_ptx(c) for c in inputs)):
                 continue
-            yield from _judge(wheel, code)
+            yield from _judge(wheel, code, processor)
 
 
 def machine(wheel: WheelFacts) -> str:
@@ -39,8 +40,8 @@ def machine(wheel: WheelFacts) -> str:
     return by_tag or next((m for m, number in known.items() if machines == {number}), "")
 
 
-def _judge(wheel: WheelFacts, code: DeviceCode) -> Iterator[Finding]:
-    table = reach(code, machine(wheel))
+def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Finding]:
+    table = reach(code, processor)
     first = next((i for i, r in enumerate(table) if r.way != "none"), len(table))
     lost = [r for r in table[first:] if r.way == "none"]
     if lost:

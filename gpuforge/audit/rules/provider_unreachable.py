@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
-from gpuforge.audit.rules.rule import brought_by_module, may_be_loaded
+from gpuforge.audit.rules.rule import brought_by_module, brought_by_need, may_be_loaded
 
 CODE = "GF202"
 SEVERITY: Severity = "error"
@@ -27,18 +27,24 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 
 def _declared(graph: LinkGraph, edge: Edge) -> Finding:
-    loaded = brought_by_module(graph, edge)
+    by_module = brought_by_module(graph, edge)
+    by_need = not by_module and brought_by_need(graph, edge)
+    if by_module:
+        how = "are found only if a Python module of the wheel, which has a path to them, was imported before"
+    elif by_need:
+        how = "are found only if another library of the wheel, which has a path to them, was loaded before"
+    else:
+        how = (
+            "cannot be found: no RPATH or RUNPATH leads to the folder where pip puts them, and nothing loads them "
+            "before"
+        )
     return Finding(
         CODE,
-        "warning" if loaded else SEVERITY,
+        "warning" if by_module or by_need else SEVERITY,
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{edge.needed} of {edge.provider.package}{NEEDED_BY}{edge.loader.file}",),
-        message="libraries of declared packages are found only if a Python module of the wheel, which has a path to "
-        "them, was imported before"
-        if loaded
-        else "libraries of declared packages cannot be found: no RPATH or RUNPATH leads to the folder where "
-        "pip puts them, and nothing loads them before",
+        message=f"libraries of declared packages {how}",
         remedy="give the objects a RUNPATH relative to $ORIGIN that ends in the package's folder",
     )
 

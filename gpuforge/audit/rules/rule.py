@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import ElfObject, Finding, Severity
+from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
 
 
 class Rule(Protocol):
@@ -35,8 +35,34 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
     target = edge.provider.object
     if target is None or edge.loader.program:
         return False
-    loads = any(w.preloads for w in graph.wheels if w.name == edge.loader.wheel)
+    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    loads = any(not p.bare for p in wheel.preloads) or _plugin(graph, wheel, edge.loader)
     return loads or "python-module" in target.markers or any(other.route for other in graph.users(target))
+
+
+def _plugin(graph: LinkGraph, wheel: WheelFacts, found: ElfObject) -> bool:
+    """Say whether an object is for a program of another package, which alone decides what is loaded before it.
+
+    It needs a library of that program, which has no version as libraries of the system have; and nothing in its own
+    wheel could load it.
+    """
+    edges = [
+        e for e in graph.from_object(found) if e.provider.source in ("nobody", "sibling") and not e.route
+    ]
+    if not any(e.needed.endswith(".so") for e in edges):
+        return False
+    code = any(name.endswith(".py") and size for name, size in wheel.members.items())
+    return not code and not any("python-module" in o.markers for o in wheel.objects)
+
+
+def brought_by_need(graph: LinkGraph, edge: Edge) -> bool:
+    """Say whether an object needs another of its wheel that finds a library, and that must be loaded before it."""
+    return any(
+        other.needed == edge.needed and other.route
+        for own in graph.from_object(edge.loader)
+        if own.provider.source == "wheel" and own.provider.object is not None and may_be_loaded(graph, own)
+        for other in graph.from_object(own.provider.object)
+    )
 
 
 def brought_by_module(graph: LinkGraph, edge: Edge) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit import policy
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import ElfObject, Finding, Severity
+from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
 
 CODE = "GF211"
 SEVERITY: Severity = "error"
@@ -27,21 +27,31 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 if need.library in found.needed or policy.is_loader(need.library):
                     continue
                 loaded = _always_loaded(graph, found, need.library)
+                opened = not loaded and not found.program and _opened(wheel, need.library)
+                if loaded:
+                    what = ", which others have loaded"
+                elif opened:
+                    what = ": Python code of the wheel opens them, and must have done so before"
+                else:
+                    what = (
+                        ": unless something else has loaded them, the dynamic linker stops the whole process"
+                    )
                 yield Finding(
                     CODE,
-                    "info" if loaded else SEVERITY,
+                    "info" if loaded else "warning" if opened else SEVERITY,
                     wheel.name,
                     files=(found.file,),
                     subject=(f"{found.file} wants {', '.join(need.versions)} of {need.library}",),
-                    message="symbol versions are wanted from libraries that are not NEEDED"
-                    + (
-                        ", which others have loaded"
-                        if loaded
-                        else ": unless something else has loaded them, the dynamic linker stops the whole process"
-                    ),
+                    message=f"symbol versions are wanted from libraries that are not NEEDED{what}",
                     remedy="rename or remove a NEEDED entry together with its versions: patchelf 0.18 or newer, or "
                     "link anew",
                 )
+
+
+def _opened(wheel: WheelFacts, library: str) -> bool:
+    """Say whether Python code of the wheel names the library among those that it opens, by a path or by its name."""
+    stem = library.partition(".so")[0].removeprefix("lib")
+    return any({stem, library} & preload.names for preload in wheel.preloads)
 
 
 def _always_loaded(graph: LinkGraph, found: ElfObject, library: str) -> bool:
