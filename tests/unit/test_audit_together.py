@@ -43,7 +43,7 @@ def test_one_library_for_each_of_several_variants_is_no_library_twice(tmp_path: 
 
 
 def test_the_names_of_cudas_errors_are_no_cuda_runtime(tmp_path: Path) -> None:
-    names = b"\0cudaErrorCudartUnloading\0"  # of bindings, and in the debug information of whatever is compiled with CUDA
+    names = b"\0cudaErrorCudartUnloading\0"  # of bindings, and in the debug information of CUDA code
     files = {
         f"demo/{name}.so": elf(sections={section: names})
         for name, section in (("a", ".rodata"), ("b", ".debug_str"))
