@@ -34,6 +34,6 @@ def total(reports: Iterable[str]) -> list[str]:
 
 
 def as_data(report: str) -> dict[str, int | str]:
-    """Return one report as plain data: `hits` and `steps`, or the words where there are no counts."""
+    """Return one report as plain data: `hits` and `steps` where it has them, and the words."""
     match = _COUNTS.match(report)
-    return {"hits": int(match[1]), "steps": int(match[2])} if match else {"said": report}
+    return ({"hits": int(match[1]), "steps": int(match[2])} if match else {}) | {"said": report}

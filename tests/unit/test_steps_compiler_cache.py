@@ -187,7 +187,7 @@ def test_counts_are_told_in_one_line_and_summed() -> None:
     assert one == "60 of 74 hits, 2 failed reads, 3 failed writes"
     odd = {**counts, "not_cached": {"-M": 2, "@": 1}, "requests_not_cacheable": 3}
     assert compiler_cache.told(odd).startswith("60 of 74 hits, 3 not cacheable (-M, @), 2 failed reads")
-    assert cache_report.as_data(one) == {"hits": 60, "steps": 74}
+    assert cache_report.as_data(one) == {"hits": 60, "steps": 74, "said": one}
     assert cache_report.total([one, "1 of 6 hits", "not used: why", "not used: why"]) == [
         "61 of 80 hits",
         "2 failed reads, 3 failed writes",
