@@ -15,7 +15,7 @@ from typing import Any
 from gpuforge.containers import engine
 from gpuforge.containers.leftovers import clear_leftovers, labels
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
-from gpuforge.execute import settings, step_environment, workdir
+from gpuforge.execute import failure, settings, step_environment, workdir
 from gpuforge.execute.local import GRACE, header
 from gpuforge.execute.placeholders import Places, fill, staged
 from gpuforge.execute.runner import Exit, Limits, Runner, Task
@@ -282,6 +282,16 @@ class DockerRunner:
             hours = self._limits.seconds / 3600
             raise ActionError.of(
                 f"{task.action.id} ran longer than {hours:g} h and was stopped", hint="--timeout allows more"
+            )
+        if (
+            status == 127
+            and "exec" in (last := failure.tail(task.log)[-1:] or ("",))[0]
+            and "failed" in last[0]
+        ):
+            name = self._images[task.action.image or ""].name
+            raise MissingError.of(
+                f"{task.action.id} cannot be started in image {name}: {last[0].partition('exec ')[2]}",
+                hint=f"gpuforge images check {name} says what it lacks",
             )
         container.reload()
         if status and container.attrs["State"].get("OOMKilled"):

@@ -165,7 +165,9 @@ def test_a_program_that_is_not_in_the_image(
     bad = Task(
         Action("cell/act", "build", "t", ("/no/such/compiler",), image=image.id), {}, asked.out, asked.log
     )
-    with pytest.raises(ActionError, match="no such file or directory"):
+    with pytest.raises(
+        MissingError, match=r"cell/act cannot be started in image test: /no/such/compiler failed: No"
+    ):
         runner.run(bad)
     assert left(client) == []
 
