@@ -142,9 +142,13 @@ def where(runner: str, names: Sequence[str], test: str | bool, cache: Path) -> l
     if runner == "local":
         return []
     from gpuforge.containers import engine, obtain
+    from gpuforge.containers.leftovers import clear_leftovers
 
+    client = engine.connect()
+    with engine.told("to clear what a killed build left"):
+        clear_leftovers(client)
     return obtain.images(
-        engine.connect(),
+        client,
         names or [DEFAULT_IMAGE],
         test=test,
         machine=machine_type(),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge.containers import engine
-from gpuforge.containers.leftovers import clear_leftovers, labels
+from gpuforge.containers.leftovers import labels
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import failure, settings, step_environment, workdir
 from gpuforge.execute.local import GRACE, header
@@ -70,8 +70,6 @@ class DockerRunner:
         self._guard = threading.Condition()  # over the two below
         self._running: dict[str, Any] = {}  # containers by id
         self._busy = 0
-        self._sweeping = threading.Lock()  # over the next
-        self._swept = False
 
     def run(self, task: Task) -> Exit:
         """Run a task to its end; see `Runner.run`."""
@@ -79,7 +77,6 @@ class DockerRunner:
             return self._local.run(task)
         begin = time.monotonic()
         with self._occupied(), closing(self._connect()) as client:  # one each: a client is for one thread
-            self._sweep(client)
             desk = workdir.Desk.below(self._folder(), task.action.id)
             with workdir.claimed(desk, self._cancelled) as held:
                 if not held:
@@ -133,13 +130,6 @@ class DockerRunner:
             with self._guard:
                 self._busy -= 1
                 self._guard.notify_all()
-
-    def _sweep(self, client: Any) -> None:
-        with self._sweeping:
-            if not self._swept:
-                with engine.told("to clear what an earlier run left"):
-                    clear_leftovers(client)
-                self._swept = True
 
     def _folder(self) -> Path:
         folder = (self._root or workdir.root(self._environ)) / self._project

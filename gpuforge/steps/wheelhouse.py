@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -43,6 +44,14 @@ def download(
         raise MissingError.of(
             f"cannot reach the package index for {what}",
             hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's words are above",
+        )
+    if (
+        "(from versions: none)" in said
+    ):  # pip does not tell an index without the package from one out of reach
+        nothing = re.search(r"requirement (\S+) \(from versions: none\)", said)
+        raise MissingError.of(
+            f"{what} cannot be met: no package index has any {nothing[1] if nothing else 'of it'}",
+            hint=f"check the network, the proxy and PIP_INDEX_URL, and its name; {hint}",
         )
     asked = ", ".join(Path(text).name if text.startswith("/") else text for text in requirements)
     raise ActionError.of(

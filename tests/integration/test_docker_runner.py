@@ -17,7 +17,7 @@ import pytest
 
 from gpuforge.containers import engine
 from gpuforge.containers.inspect import inventory
-from gpuforge.containers.leftovers import OWNER, labels
+from gpuforge.containers.leftovers import OWNER, clear_leftovers, labels
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.docker import DockerRunner
@@ -201,9 +201,7 @@ def test_cancel_stops_what_runs_and_starts_nothing_more(
     assert left(client) == []
 
 
-def test_the_next_run_clears_what_a_killed_one_left(
-    client: Any, image: Image, runner: DockerRunner, tmp_path: Path
-) -> None:
+def test_what_a_killed_process_left_is_cleared(client: Any, image: Image) -> None:
     code = (
         "import sys; from gpuforge.containers import engine; from gpuforge.containers.leftovers import labels;"
         "print(engine.connect().containers.run(sys.argv[1], ['sleep', '300'], entrypoint=[], detach=True,"
@@ -213,7 +211,7 @@ def test_the_next_run_clears_what_a_killed_one_left(
     ours = client.containers.run(image.id, ["sleep", "300"], entrypoint=[], detach=True, labels=labels("y"))
     try:
         assert client.containers.get(done.stdout.strip())  # its owner is gone, it runs on
-        runner.run(task(tmp_path, image, "true"))
+        clear_leftovers(client)
         with pytest.raises(engine.NotFound):
             client.containers.get(done.stdout.strip())
         assert client.containers.get(ours.id)  # of a process that lives
