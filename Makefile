@@ -1,4 +1,4 @@
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench bench-builds clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -34,6 +34,13 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet pydistcheck
 	@$(BIN)/python -m compileall -q gpuforge
 	$(BIN)/python bench/run.py $(WHEELS)
+
+# Containers against cibuildwheel, and what the compiler cache saves: needs an engine and images, takes a quarter of an hour.
+bench-builds: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet cibuildwheel
+	$(BIN)/gpuforge images build bookworm bookworm-test
+	$(BIN)/python bench/matrix.py
+	$(BIN)/python bench/rebuild.py
 
 clean:
 	rm -rf $(VENV) gpuforge/audit/*.so dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
