@@ -19,6 +19,7 @@ from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location, Machine
 from gpuforge.plan.supported import notes, refuse, refuse_same_modules
 from gpuforge.toolchains import nvcc
+from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolkits import redist
 from gpuforge.toolkits.debian import Part
 from gpuforge.toolkits.pypi import Pin
@@ -73,6 +74,8 @@ class _Lowering:
         self.cells = cells
         self.machine = machine
         self.gpu = gpu
+        self._pythons: dict[str, Interpreter] = {}  # by image: what its steps run with
+        self._users: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
         self.actions: dict[str, Action] = {}
 
     def add_cell(self, cell: Cell) -> ActionInput:
@@ -106,11 +109,16 @@ class _Lowering:
         """Return gpuforge's own step as an input: of this machine or, in an image, where the runner lays it."""
         if at.image is None:
             return programs.itself(program)
-        return programs.in_image(program, at.image.inventory.steps_python())
+        if at.image.id not in self._pythons:
+            self._pythons[at.image.id] = at.image.inventory.steps_python()
+        return programs.in_image(program, self._pythons[at.image.id])
 
     def users(self, *, cuda: str | None = None, python: str | None = None) -> tuple[str, ...]:
         """Return the ids of the cells that share something of one toolkit, one Python, or everything."""
-        return tuple(c.id for c in self.cells if cuda in {None, c.cuda} and python in {None, c.python})
+        if (cuda, python) not in self._users:
+            wanted = tuple(c.id for c in self.cells if cuda in {None, c.cuda} and python in {None, c.python})
+            self._users[cuda, python] = wanted
+        return self._users[cuda, python]
 
     def toolkit(self, cell: Cell, at: Location) -> Input:
         """Return the toolkit of a cell: a folder of this machine or of the image, or the output of a fetch."""
