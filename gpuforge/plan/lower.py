@@ -19,7 +19,6 @@ from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location, Machine
 from gpuforge.plan.supported import notes, refuse, refuse_same_modules
 from gpuforge.toolchains import nvcc
-from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolkits import redist
 from gpuforge.toolkits.debian import Part
 from gpuforge.toolkits.pypi import Pin
@@ -74,7 +73,7 @@ class _Lowering:
         self.cells = cells
         self.machine = machine
         self.gpu = gpu
-        self._pythons: dict[str, Interpreter] = {}  # by image: what its steps run with
+        self._steps: dict[tuple[str, str | None], Input] = {}  # by program and image
         self._users: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
         self.actions: dict[str, Action] = {}
 
@@ -107,11 +106,15 @@ class _Lowering:
 
     def itself(self, program: str, at: Location) -> Input:
         """Return gpuforge's own step as an input: of this machine or, in an image, where the runner lays it."""
-        if at.image is None:
-            return programs.itself(program)
-        if at.image.id not in self._pythons:
-            self._pythons[at.image.id] = at.image.inventory.steps_python()
-        return programs.in_image(program, self._pythons[at.image.id])
+        key = (program, at.image_id)
+        if key not in self._steps:
+            image = at.image
+            self._steps[key] = (
+                programs.in_image(program, image.inventory.steps_python())
+                if image
+                else programs.itself(program)
+            )
+        return self._steps[key]
 
     def users(self, *, cuda: str | None = None, python: str | None = None) -> tuple[str, ...]:
         """Return the ids of the cells that share something of one toolkit, one Python, or everything."""

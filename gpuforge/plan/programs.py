@@ -91,7 +91,6 @@ def in_image(program: str, python: Interpreter) -> ImageInput:
     return ImageInput(IN_IMAGE / "bin" / "python", _identity(program, python.version, python.zlib))
 
 
-@cache
 def _identity(program: str, python: str, zlib_version: str) -> str:
     versions = [f"{name} {version(name)}" for name in PACKAGES.get(program, ())]
     if program in {"package_wheel", "variant_wheel"}:  # Python's zlib decides on the bytes of a wheel
