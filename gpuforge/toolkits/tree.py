@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shutil
 import tempfile
@@ -31,6 +32,7 @@ _DEFINE_SPECIFIER = f"""\
 #endif
 
 """.encode()
+FIRST_TIME = 1577836800  # 2020-01-01T00:00:00Z
 TARGETS = {"x86_64": "x86_64-linux", "aarch64": "sbsa-linux"}  # the names of nvcc and FindCUDAToolkit
 
 
@@ -73,6 +75,18 @@ def complete(tree: Path, machine: str) -> None:
     for name in ("include", "lib"):
         if not (target / name).exists():
             (target / name).symlink_to(f"../../{name}")
+    _settle_times(tree)
+
+
+def _settle_times(tree: Path) -> None:
+    """Give every file a time of its own, the same in every copy of the tree.
+
+    Under `#pragma once`, GCC takes headers for one whose time, size and content are the same (libcpp/files.cc), and
+    CCCL has such: what it includes would depend on which files were unpacked within the same second.
+    """
+    files = sorted(path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
+    for number, path in enumerate(files):
+        os.utime(path, (FIRST_TIME + number, FIRST_TIME + number))
 
 
 def merge(source: Path, tree: Path) -> None:

@@ -56,6 +56,17 @@ def test_the_target_folder_is_named_as_nvcc_names_it(tmp_path: Path) -> None:
     assert (tree / "targets" / "sbsa-linux" / "lib" / "libcudart.so.13").exists()
 
 
+def test_every_file_has_a_time_of_its_own_the_same_in_every_copy(tmp_path: Path) -> None:
+    def times(name: str) -> dict[str, float]:
+        tree = assemble(unpacked(tmp_path / name), tmp_path / f"{name}-tree", "x86_64")
+        files = [path for path in tree.rglob("*") if path.is_file() and not path.is_symlink()]
+        return {path.relative_to(tree).as_posix(): path.stat().st_mtime for path in files}
+
+    one = times("one")
+    assert len(set(one.values())) == len(one) == 7
+    assert times("two") == one
+
+
 def test_two_toolkits_at_once_are_refused(tmp_path: Path) -> None:
     unpacked(tmp_path / "site")
     (tmp_path / "site" / "nvidia" / "cu14").mkdir()
