@@ -35,7 +35,7 @@ bench: $(VENV)/.installed
 	@$(BIN)/python -m compileall -q gpuforge
 	$(BIN)/python bench/run.py $(WHEELS)
 
-# Containers against cibuildwheel, and what the compiler cache saves: needs an engine and images, takes a quarter of an hour.
+# Containers against cibuildwheel, and what the compiler cache saves: needs a container engine.
 bench-builds: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet cibuildwheel
 	$(BIN)/gpuforge images build bookworm bookworm-test

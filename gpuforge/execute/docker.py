@@ -273,14 +273,11 @@ class DockerRunner:
             raise ActionError.of(
                 f"{task.action.id} ran longer than {hours:g} h and was stopped", hint="--timeout allows more"
             )
-        if (
-            status == 127
-            and "exec" in (last := failure.tail(task.log)[-1:] or ("",))[0]
-            and "failed" in last[0]
-        ):
+        last = "".join(failure.tail(task.log)[-1:])
+        if status == 127 and "exec" in last and "failed" in last:  # the words of the container's init
             name = self._images[task.action.image or ""].name
             raise MissingError.of(
-                f"{task.action.id} cannot be started in image {name}: {last[0].partition('exec ')[2]}",
+                f"{task.action.id} cannot be started in image {name}: {last.partition('exec ')[2]}",
                 hint=f"gpuforge images check {name} says what it lacks",
             )
         container.reload()
@@ -313,10 +310,8 @@ def _shut_in() -> dict[str, Any]:
     return {
         "network_mode": "none",
         "cap_drop": ["ALL"],
-        "security_opt": [
-            "no-new-privileges",
-            "label=disable",
-        ],  # SELinux: what is mounted has this machine's labels
+        # What is mounted has this machine's SELinux labels, which a container's own would forbid to read.
+        "security_opt": ["no-new-privileges", "label=disable"],
         "log_config": {"type": "none"},
     }
 
