@@ -83,6 +83,7 @@ class DockerRunner:
                     return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
                 mounts, places = self._mounts(client, task, desk)
                 argv, env = fill(task.action, places)
+                env |= task.job_variables()
                 for name in staged(task.action):
                     workdir.stage(task.inputs[name], desk.work / name)
                 passed = {n: self._environ[n] for n in task.action.passes if n in self._environ}

@@ -18,6 +18,7 @@ from gpuforge.execute.verdict import Verdict, verdicts
 
 _Report = str | Future[ActionResult]  # a worker waits for what the text says, or has ended
 _Events = queue.SimpleQueue[tuple[str, _Report]]
+_SIDE_BY_SIDE = 4  # actions that run jobs of their own
 
 
 def run(
@@ -63,8 +64,10 @@ class _Engine:
         self._steps = {step.action.id: step for step in steps}
         self._verdicts = found
         self._to_run = frozenset(name for name, verdict in found.items() if verdict.run)
+        self._parallel = [name for name in self._to_run if self._steps[name].action.parallel]
         self._shop = shop
         self._jobs = self._free = jobs
+        self._held: dict[str, int] = {}  # the job slots of the actions that run
         self._observer = observer
         self._results: dict[str, ActionResult] = {}
         self._blame: dict[str, str] = {}  # for what ended badly: the id of the action that is the cause
@@ -116,8 +119,24 @@ class _Engine:
     def _needs(self, name: str) -> tuple[str, ...]:
         return self._steps[name].action.needs
 
-    def _slots(self, name: str) -> int:
-        return max(1, min(self._steps[name].action.weight, self._jobs))
+    def _share(self, name: str) -> int:
+        """Return the slots that a step gets: one, or a fair part for an action that runs jobs of its own.
+
+        Four of them side by side keep a machine busy: while one configures, the others compile.
+        """
+        if not self._steps[name].action.parallel:
+            return 1
+        rivals = {self._bench(each) or each for each in self._parallel if each not in self._results}
+        return max(1, self._jobs // min(len(rivals), _SIDE_BY_SIDE))
+
+    def _bench(self, name: str) -> str:
+        """Return the working directory that a step has for itself while it runs; containers have each their own."""
+        action = self._steps[name].action
+        return action.place if action.image is None else ""
+
+    def _is_free(self, name: str) -> bool:
+        bench = self._bench(name)
+        return self._free > 0 and not (bench and any(self._bench(other) == bench for other in self._held))
 
     def _drop(self, name: str) -> bool:
         """Settle a step that cannot run because something it needs is not there."""
@@ -131,14 +150,15 @@ class _Engine:
         return False
 
     def _start(self, name: str, pool: ThreadPoolExecutor) -> bool:
-        """Give a step its slots if they are free; a lighter step may pass a heavier one that must wait."""
-        if self._slots(name) > self._free:
+        """Give a step its slots if one is free, and nobody has the working directory that it needs."""
+        if not self._is_free(name):
             return False
         step, reason = self._steps[name], self._verdicts[name].reason
-        self._free -= self._slots(name)
+        slots = self._held[name] = self._share(name)
+        self._free -= slots  # perhaps below none: nothing else starts then, until enough has ended
         self._observer.on_start(step.action)
         tell = partial(_tell, self._events, name)
-        future = pool.submit(perform, step, self._shop, reason, tell)
+        future = pool.submit(perform, step, self._shop, reason, slots, tell)
         self._futures[name] = future
         future.add_done_callback(tell)
         return True
@@ -150,7 +170,7 @@ class _Engine:
             self._observer.on_wait(self._steps[name].action, report)
             return ()
         result = report.result()
-        self._free += self._slots(name)
+        self._free += self._held.pop(name)
         if result.state not in {"done", "reused"}:
             self._blame[name] = name
         self._settle(result)

@@ -61,6 +61,7 @@ class LocalRunner:
                 argv, env = fill(task.action, places)
                 for name in staged(task.action):
                     workdir.stage(task.inputs[name], places.work / name)
+                env |= task.job_variables()
                 env |= {n: self._environ[n] for n in task.action.passes if n in self._environ}
                 begin = time.monotonic()
                 status = self._execute(task, argv, env, places.work)

@@ -51,11 +51,13 @@ def perform(
     step: Step,
     shop: Workshop,
     reason: str,
+    jobs: int,
     waits: Callable[[str], None],
 ) -> ActionResult:
     """Run a step and return how it ended; what the machine or the command does wrong is a result too.
 
-    `reason` says why it runs; `waits` is called when another gpuforge already does this work.
+    `reason` says why it runs, `jobs` how many processes it may run side by side; `waits` is called when another
+    gpuforge already does this work.
     """
     name = step.action.id
     begin = time.monotonic()
@@ -67,7 +69,7 @@ def perform(
             stored = shop.store.get(step.key)
             if stored is not None:  # another gpuforge made it between the plan and now
                 return ActionResult(name, "reused", reuse(stored).reason, stored.record.seconds)
-            return _run(step, shop, reason)
+            return _run(step, shop, reason, jobs)
     except (OSError, GpuforgeError) as error:
         status = error.exit_code if isinstance(error, GpuforgeError) else None
         return _failed(step, shop, reason, time.monotonic() - begin, failure.of_error(name, error), status)
@@ -88,13 +90,13 @@ def _take_turn(
     return None
 
 
-def _run(step: Step, shop: Workshop, reason: str) -> ActionResult:
+def _run(step: Step, shop: Workshop, reason: str, jobs: int) -> ActionResult:
     action, log = step.action, shop.log(step)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")  # what an earlier run said is not this run's
     inputs = _sources(step, shop)
     with shop.store.scratch() as out:
-        end = shop.runner.run(Task(action, inputs, out, log))
+        end = shop.runner.run(Task(action, inputs, out, log, jobs))
         if end.cancelled:
             return ActionResult(action.id, "cancelled", "interrupted", end.seconds, log)
         error = _judge(step, end, out, log) or _changed(action)

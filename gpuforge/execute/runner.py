@@ -24,12 +24,24 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An action with its paths: `out` is an existing empty folder, outputs go to `out/NAME`."""
+    """An action with its paths: `out` is an existing empty folder, outputs go to `out/NAME`.
+
+    `jobs` is how many processes it should run side by side, if it runs more than one.
+    """
 
     action: Action
     inputs: Mapping[str, Source]
     out: Path
     log: Path = field(default=Path("/dev/null"))
+    jobs: int = 1
+
+    def job_variables(self) -> dict[str, str]:
+        """Return the variables that tell a build its number of jobs, but for those that the manifest sets.
+
+        CMake and torch's extension builder read them; no result depends on them, so they are in no key.
+        """
+        names = ("CMAKE_BUILD_PARALLEL_LEVEL", "MAX_JOBS") if self.action.parallel else ()
+        return {name: str(self.jobs) for name in names if name not in self.action.env}
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class Action:
     cells: tuple[str, ...] = ()  # the ids of the cells that need it
     hint: str = ""  # what to try when it fails without saying so itself; not in the key
     place: str = ""  # the name of its working directory, which others may use at other times; default: its id
-    weight: int = 1  # how many job slots it fills (a build that runs its own parallel jobs fills them all)
+    parallel: bool = False  # it runs jobs of its own side by side, as many as it is told to
 
     def __post_init__(self) -> None:
         for name in ("inputs", "env", "facts"):

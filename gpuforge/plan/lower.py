@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -279,7 +278,7 @@ class _Lowering:
             passes=environment.build_passes(),
             place="host-build",
             cells=tuple(c.id for c in self.cells if (c.cuda, c.python) == (cell.cuda, cell.python)),
-            weight=sys.maxsize,
+            parallel=True,
         )
         return ActionInput(self.add(action), "wheel")
 

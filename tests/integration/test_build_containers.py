@@ -134,6 +134,6 @@ def test_what_a_killed_build_leaves_is_cleared_by_the_next(recipe: Path, cache: 
 
 def _processes(container: object) -> list[str]:
     try:
-        return [" ".join(line) for line in container.top()["Processes"]]  # type: ignore[attr-defined]
+        return [" ".join(line) for line in container.top()["Processes"] or []]  # type: ignore[attr-defined]
     except engine.APIError:
         return []

@@ -13,7 +13,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,10 +52,10 @@ class Listener:
         self.events.append(f"{result.state} {action.id}")
 
 
-def step(name: str, *needs: str, code: str = "", weight: int = 1, key: str = "") -> Step:
+def step(name: str, *needs: str, code: str = "", key: str = "", **more: Any) -> Step:
     inputs = {need: ActionInput(need, "out") for need in needs}
     argv = (sys.executable, "-c", code, "${out:out}", *(f"${{in:{need}}}" for need in needs))
-    action = Action(name, "build", name, argv, inputs=inputs, outputs=("out",), weight=weight)
+    action = Action(name, "build", name, argv, inputs=inputs, outputs=("out",), **more)
     return Step(action, key or f"{name}-key".ljust(64, "0"), {})
 
 
@@ -232,25 +234,62 @@ def test_a_full_disk_in_a_commands_own_words_is_recognised(tmp_path: Path) -> No
     assert error.message == "a failed: the disk is full"
 
 
-def test_job_slots_are_filled_by_weight(tmp_path: Path) -> None:
-    level, most, seen = 0, 0, threading.Lock()
-    weights = {"a": 1, "b": 1, "heavy": 99, "c": 2, "d": 1, "e": 1}
+def test_no_more_run_at_once_than_there_are_slots(tmp_path: Path) -> None:
+    assert watched(tmp_path, *(step(name) for name in "abcde"), jobs=3).most == 3
+
+
+def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
+    alone = watched(tmp_path / "1", step("a", parallel=True), jobs=8)
+    assert alone.jobs == {"a": 8}
+    both = watched(tmp_path / "2", *(step(name, parallel=True, image="i") for name in "ab"), jobs=8)
+    assert (both.most, both.jobs) == (2, {"a": 4, "b": 4})
+    many = watched(tmp_path / "3", *(step(name, parallel=True, image="i") for name in "abcdef"), jobs=8)
+    assert many.most == 4
+    assert many.jobs["a"] == 2
+
+
+def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path) -> None:
+    seen = watched(tmp_path, step("small"), step("build", parallel=True), step("later"), jobs=2)
+    assert seen.jobs["build"] == 2
+    assert seen.events[1:3] == ["start small", "start build"]
+    assert seen.most == 2
+
+
+def test_one_working_directory_is_for_one_action_at_a_time(tmp_path: Path) -> None:
+    here = watched(tmp_path / "1", *(step(name, parallel=True, place="build") for name in "ab"), jobs=2)
+    assert (here.most, here.jobs) == (1, {"a": 2, "b": 2})
+    apart = (step(name, parallel=True, place="build", image="i") for name in "ab")
+    assert watched(tmp_path / "2", *apart, jobs=2).most == 2  # each container has its own
+
+
+@dataclass
+class Seen:
+    """How many actions ran at once, with how many jobs each, and what was told."""
+
+    most: int = 0
+    jobs: dict[str, int] = field(default_factory=dict)
+    events: list[str] = field(default_factory=list)
+
+
+def watched(top: Path, *steps: Step, jobs: int) -> Seen:
+    seen, level, guard = Seen(), 0, threading.Lock()
 
     def act(task: Task) -> int:
-        nonlocal level, most
-        slots = min(task.action.weight, 3)
-        with seen:
-            level += slots
-            most = max(most, level)
-        time.sleep(0.02)
-        with seen:
-            level -= slots
+        nonlocal level
+        with guard:
+            level += 1
+            seen.most = max(seen.most, level)
+            seen.jobs[task.action.id] = task.jobs
+        time.sleep(0.05)
+        with guard:
+            level -= 1
         return 0
 
-    rig = Rig(tmp_path, act)
-    assert rig.run(*(step(name, weight=weight) for name, weight in weights.items()), jobs=3).ok
-    assert most == 3
-    assert rig.listener.events[1:4] == ["start a", "start b", "start d"]
+    top.mkdir(exist_ok=True)
+    rig = Rig(top, act)
+    assert rig.run(*steps, jobs=jobs).ok
+    seen.events = rig.listener.events
+    return seen
 
 
 def test_one_key_in_two_steps_is_worked_on_once(rig: Rig) -> None:
@@ -416,6 +455,7 @@ def test_two_engines_on_one_store_share_the_work(tmp_path: Path) -> None:
 CLI = """
 import sys
 from pathlib import Path
+from typing import Any
 sys.path.insert(0, sys.argv[1])
 from test_execute_engine import real, step, states
 top = Path(sys.argv[2])
