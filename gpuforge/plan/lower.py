@@ -186,7 +186,7 @@ class _Lowering:
         return ActionInput(self.add(action), "source")
 
     def requirements(self, cell: Cell, at: Location) -> ActionInput:
-        """Fetch the PEP 517 build requirements, once per Python."""
+        """Fetch the PEP 517 build requirements into an environment, once per Python."""
         source = self.source()
         if self.tree is not None:  # what decides on requirements is in the key; the backend may read more
             deciding = sources.build_files(self.tree.path, self.tree)
@@ -201,7 +201,8 @@ class _Lowering:
                 python="${in:python}",
                 requires=json.dumps(list(self.manifest.build.requires)),
                 config_settings=json.dumps(self.settings()),
-                output="${out:wheels}",
+                output="${out:environment}",
+                lock="${out:requirements.json}",
                 scratch="${work}",
             ),
             inputs={
@@ -209,7 +210,7 @@ class _Lowering:
                 "source": source,
                 "python": self.python(cell, at),
             },
-            outputs=("wheels",),
+            outputs=("environment", "requirements.json"),
             facts=environment.pip_facts(),
             env=environment.fetch() | {"PATH": at.path},
             passes=environment.requirement_passes(),
@@ -217,7 +218,7 @@ class _Lowering:
             image=at.image_id,
             cells=self.users(python=cell.python),
         )
-        return ActionInput(self.add(action), "wheels")
+        return ActionInput(self.add(action), "environment")
 
     def python(self, cell: Cell, at: Location) -> Input:
         """Return a cell's interpreter as an input."""
@@ -251,7 +252,7 @@ class _Lowering:
             argv=self.step(
                 "host_build",
                 source="${stage:source}",
-                wheels="${in:wheels}",
+                environment="${in:environment}",
                 python="${in:python}",
                 compiler=[f"{program}=${{in:{name}}}" for name, program in names.items()],
                 nvcc="${in:toolkit}/bin/nvcc",
@@ -266,7 +267,7 @@ class _Lowering:
             inputs={
                 "gpuforge": self.itself("host_build", at),
                 "source": self.source(),
-                "wheels": self.requirements(cell, at),
+                "environment": self.requirements(cell, at),
                 "toolkit": self.toolkit(cell, at),
                 "python": self.python(cell, at),
                 **compilers,

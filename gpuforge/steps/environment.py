@@ -1,47 +1,96 @@
-"""The isolated environment of a host build: a venv filled from wheels at hand, with no index and no network."""
+"""Virtual environments, made and filled by uv from wheels at hand: with no index and no network."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from uv import find_uv_bin
+
 from gpuforge.errors import ActionError
+
+# Environments are moved, and so are the times of their files: compiled modules must not depend on either.
+_UV_SETTINGS = {"PYC_INVALIDATION_MODE": "UNCHECKED_HASH"}
+_SETTINGS_FILE = "pyvenv.cfg"
+_ALWAYS = ("--quiet", "--no-config", "--no-cache", "--offline", "--color=never")
 
 
 def create(python: Path, folder: Path) -> Path:
-    """Create a venv of the interpreter `python` in `folder`, without pip in it; return its interpreter."""
-    answer = subprocess.run([python, "-I", "-m", "venv", "--without-pip", folder], check=False)
+    """Create an environment of the interpreter `python` in `folder`, without pip in it; return its interpreter."""
+    answer = _uv(
+        "venv", "--relocatable", "--no-project", "--no-python-downloads", f"--python={python}", folder
+    )
     if answer.returncode:
-        raise ActionError.of(
-            f"{python} cannot make a virtual environment", hint="Debian: apt-get install python3-venv"
-        )
+        raise ActionError.of(f"{python} cannot make a virtual environment{cause(answer.stdout)}")
     return folder / "bin" / "python"
 
 
 def install(python: Path, wheels: Path) -> None:
-    """Install every wheel in the folder `wheels` into the environment of `python`, from there alone."""
+    """Install every wheel in the folder `wheels`, and nothing else, into the environment of `python`."""
     files = sorted(str(path) for path in wheels.glob("*.whl"))
     if not files:
         return
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        f"--python={python}",
-        "install",
-        "--quiet",
-        "--no-index",
-        "--no-deps",
-    ]
-    answer = subprocess.run(
-        [*command, "--disable-pip-version-check", "--no-compile", "--", *files], check=False
-    )
+    answer = _uv("pip", "install", "--no-deps", "--compile-bytecode", f"--python={python}", "--", *files)
     if answer.returncode:
-        raise ActionError.of("the build requirements could not be installed", hint="pip's words are above")
+        raise ActionError.of(f"the build requirements could not be installed{cause(answer.stdout)}")
+
+
+def require(python: Path, requirements: Sequence[str], folders: Sequence[Path]) -> None:
+    """Install `requirements` and all they need into the environment of `python`, from wheels in `folders` alone.
+
+    Raises ActionError, with the reason, when the folders do not hold what is needed.
+    """
+    places = [f"--find-links={path}" for path in folders]
+    answer = _uv("pip", "install", "--no-index", f"--python={python}", *places, "--", *requirements)
+    if answer.returncode:
+        raise ActionError.of(f"it cannot be installed with what it declares{cause(answer.stdout)}")
+
+
+def check(python: Path) -> None:
+    """Raise ActionError when what is installed for `python` does not fit together."""
+    answer = _uv("pip", "check", f"--python={python}")
+    if answer.returncode:
+        raise ActionError.of(f"what is installed does not fit{cause(answer.stdout)}")
+
+
+def copy(source: Path, folder: Path, python: Path) -> Path:
+    """Copy an environment that `create` made, for the interpreter `python`; return that of the copy."""
+    shutil.copytree(source, folder, symlinks=True, copy_function=shutil.copy)
+    own = folder / "bin" / "python"
+    own.unlink()
+    own.symlink_to(python)
+    settings = (source / _SETTINGS_FILE).read_text().splitlines(keepends=True)
+    told = [f"home = {python.parent}\n" if line.startswith("home =") else line for line in settings]
+    (folder / _SETTINGS_FILE).unlink()
+    (folder / _SETTINGS_FILE).write_text("".join(told))
+    return own
+
+
+def _uv(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [find_uv_bin(), *_ALWAYS, *words]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("UV_")}
+    answer = subprocess.run(
+        command,
+        env=environ | _UV_SETTINGS,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    print(answer.stdout, end="", flush=True)
+    return answer
+
+
+def cause(said: str) -> str:
+    """Return what uv said of a failure in one line, after a colon: the innermost cause that it tells."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    causes = [line.removeprefix("cause: ") for line in lines if line.startswith("cause: ")]
+    told = [line.removeprefix("error: ") for line in lines if not line.startswith(("hint:", "Using Python"))]
+    return f": {(causes[-1:] or told[-1:])[0]}" if told else ""
 
 
 class Runner(Protocol):

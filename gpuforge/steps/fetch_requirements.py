@@ -1,4 +1,4 @@
-"""Fetch the build requirements of a PEP 517 project as wheels, for the build to install without an index."""
+"""Fetch the build requirements of a PEP 517 project, and make the environment that each of its builds starts from."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ from gpuforge.errors import ActionError
 from gpuforge.steps import entry, wheelhouse
 from gpuforge.steps.environment import create, install, runner_of
 
-LOCK = "requirements.json"
-
 
 def main(arguments: list[str]) -> None:
-    """Write wheels and `requirements.json` (what was asked for, and each wheel's sha256) to `--output`."""
+    """Write the environment to `--output`, and to `--lock` what was asked for and each wheel's sha256."""
     parser = argparse.ArgumentParser(prog="fetch_requirements")
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--python", type=Path, required=True)
     parser.add_argument("--requires", default="[]", help="JSON list: what the manifest adds")
     parser.add_argument("--config-settings", default="{}")
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--lock", type=Path, required=True)
     parser.add_argument("--scratch", type=Path, required=True)
     options = parser.parse_args(arguments)
     added = json.loads(options.requires)
     try:
         static = sorted(ProjectBuilder(options.source).build_system_requires)
-        first = options.scratch / "static"
-        download(options.python, [*static, *added], first)
-        python = create(options.python, options.scratch / "venv")
-        install(python, first)
+        wheels = options.scratch / "static"
+        download(options.python, [*static, *added], wheels)
+        python = create(options.python, options.output)
+        install(python, wheels)
         asked = ProjectBuilder(options.source, python_executable=str(python), runner=runner_of(python))
         dynamic = sorted(asked.get_requires_for_build("wheel", json.loads(options.config_settings)))
     except BuildBackendException as error:
@@ -44,14 +43,16 @@ def main(arguments: list[str]) -> None:
             f"the project cannot be built: {error}", hint="it needs a pyproject.toml"
         ) from error
     everything = list(dict.fromkeys([*static, *added, *dynamic]))
-    if len(everything) > len({*static, *added}):
-        download(options.python, everything, options.output, [first])
-    else:  # the backend asks for nothing more: they are here already
-        shutil.copytree(first, options.output)
-    wheels = {path.name: digest.of_file(path) for path in sorted(options.output.glob("*.whl"))}
-    lock = {"requires": everything, "wheels": wheels}
-    (options.output / LOCK).write_text(json.dumps(lock, indent=1) + "\n")
-    print(f"{len(wheels)} wheels for: {', '.join(everything)}", flush=True)
+    if len(everything) > len(
+        {*static, *added}
+    ):  # the backend asks for more: everything is chosen anew, together
+        first, wheels = wheels, options.scratch / "all"
+        download(options.python, everything, wheels, [first])
+        shutil.rmtree(options.output)
+        install(create(options.python, options.output), wheels)
+    found = {path.name: digest.of_file(path) for path in sorted(wheels.glob("*.whl"))}
+    options.lock.write_text(json.dumps({"requires": everything, "wheels": found}, indent=1) + "\n")
+    print(f"{len(found)} wheels for: {', '.join(everything)}", flush=True)
 
 
 def download(python: Path, requirements: Sequence[str], folder: Path, at_hand: Sequence[Path] = ()) -> None:

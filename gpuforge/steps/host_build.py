@@ -13,14 +13,14 @@ from build import BuildBackendException, BuildException, ProjectBuilder
 
 from gpuforge.errors import ActionError
 from gpuforge.steps import cached_compilers, compiler_cache, entry, stable_nvcc
-from gpuforge.steps.environment import Runner, create, install, runner_of
+from gpuforge.steps.environment import Runner, copy, runner_of
 
 
 def main(arguments: list[str]) -> None:
     """Build one wheel into `--output`; compilers, toolkit and architectures come by environment variables."""
     parser = argparse.ArgumentParser(prog="host_build")
     parser.add_argument("--source", type=Path, required=True)
-    parser.add_argument("--wheels", type=Path, required=True)
+    parser.add_argument("--environment", type=Path, required=True, help="that of fetch_requirements")
     parser.add_argument("--python", type=Path, required=True)
     parser.add_argument("--compiler", action="append", default=[], help="NAME=PATH: g++=/usr/bin/g++-12")
     parser.add_argument("--nvcc", type=Path, required=True)
@@ -40,8 +40,7 @@ def main(arguments: list[str]) -> None:
         name, _, path = compiler.partition("=")
         cached_compilers.write(Path(path), name, programs)
     stable_nvcc.write(options.nvcc, programs, options.scratch / "cuda")
-    python = create(options.python, options.scratch / "env")
-    install(python, options.wheels)
+    python = copy(options.environment, options.scratch / "env", options.python)
     options.output.mkdir()
     with compiler_cache.serving(settings, options.scratch) as variables:
         os.environ.update(variables)

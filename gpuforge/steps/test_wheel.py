@@ -19,7 +19,7 @@ from typing import Any
 
 from gpuforge.errors import ActionError
 from gpuforge.steps import entry, wheelhouse
-from gpuforge.steps.environment import create
+from gpuforge.steps.environment import check, create, require
 
 _KEPT = 256 * 1024  # bytes of a command's output, from its end, that are looked at
 _GRACE = 2.0  # seconds
@@ -61,8 +61,8 @@ def main(arguments: list[str]) -> None:
         said |= imported(options.package, python, nowhere)
         if command := json.loads(options.command):
             if requires := json.loads(options.requires):
-                wheelhouse.install(python, requires, options.wheels)
-            wheelhouse.check(python)
+                require(python, requires, options.wheels)
+            check(python)
             said |= tested(command, python, options.folder or nowhere, options.project, options.package)
     except ActionError as error:
         (problem,) = error.diagnostics
@@ -74,7 +74,7 @@ def installed(wheel: Path, python: Path, wheels: Sequence[Path], extras: Sequenc
     """Install the wheel with what it declares and nothing else; return what is there then."""
     what = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
     print(f"installing {Path(what).name}", flush=True)
-    wheelhouse.install(python, [what], wheels)
+    require(python, [what], wheels)
     asked = [str(python), "-I", "-c", "import platform; print(platform.python_version())"]
     version = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
     packages = sorted(

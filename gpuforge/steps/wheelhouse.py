@@ -1,4 +1,4 @@
-"""Folders of wheels: filled by pip from the package index, and read by pip in place of one."""
+"""Folders of wheels, filled by pip from the package index."""
 
 from __future__ import annotations
 
@@ -57,31 +57,6 @@ def download(
     raise ActionError.of(
         f"{what} cannot be met by wheels: {asked}{_cause(said)}", hint=f"pip's words are above; {hint}"
     )
-
-
-def install(python: Path, requirements: Sequence[str], folders: Sequence[Path]) -> None:
-    """Install `requirements` and all they need into the environment of `python`, from wheels in `folders` alone.
-
-    Raises ActionError, with pip's reason, when the folders do not hold what is needed.
-    """
-    command = [*_PIP, f"--python={python}", "install", "--quiet", "--no-index", "--no-compile"]
-    command += ["--disable-pip-version-check", *(f"--find-links={path}" for path in folders)]
-    _run([*command, "--", *requirements], "it cannot be installed with what it declares")
-
-
-def check(python: Path) -> None:
-    """Raise ActionError when what is installed for `python` does not fit together."""
-    _run(
-        [*_PIP, f"--python={python}", "--disable-pip-version-check", "check"],
-        "what is installed does not fit",
-    )
-
-
-def _run(command: Sequence[str], failure: str) -> None:
-    answer = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    print(answer.stdout, end="", flush=True)
-    if answer.returncode:
-        raise ActionError.of(f"{failure}{_cause(answer.stdout)}", hint="pip's words are above")
 
 
 def _cause(said: str) -> str:
