@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from build import BuildBackendException, BuildException, ProjectBuilder
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge import digest
 from gpuforge.errors import ActionError
@@ -43,9 +45,7 @@ def main(arguments: list[str]) -> None:
             f"the project cannot be built: {error}", hint="it needs a pyproject.toml"
         ) from error
     everything = list(dict.fromkeys([*static, *added, *dynamic]))
-    if len(everything) > len(
-        {*static, *added}
-    ):  # the backend asks for more: everything is chosen anew, together
+    if not all(is_met(text, wheels) for text in dynamic):  # everything is chosen anew, together
         first, wheels = wheels, options.scratch / "all"
         download(options.python, everything, wheels, [first])
         shutil.rmtree(options.output)
@@ -53,6 +53,15 @@ def main(arguments: list[str]) -> None:
     found = {path.name: digest.of_file(path) for path in sorted(wheels.glob("*.whl"))}
     options.lock.write_text(json.dumps({"requires": everything, "wheels": found}, indent=1) + "\n")
     print(f"{len(found)} wheels for: {', '.join(everything)}", flush=True)
+
+
+def is_met(requirement: str, wheels: Path) -> bool:
+    """Say whether a folder of wheels holds what the backend asks for, as far as names and versions tell."""
+    wanted = Requirement(requirement)
+    found = dict(parse_wheel_filename(path.name)[:2] for path in wheels.glob("*.whl"))
+    version = found.get(canonicalize_name(wanted.name))
+    plain = not (wanted.extras or wanted.url or wanted.marker)
+    return plain and version is not None and wanted.specifier.contains(version, prereleases=True)
 
 
 def download(python: Path, requirements: Sequence[str], folder: Path, at_hand: Sequence[Path] = ()) -> None:
