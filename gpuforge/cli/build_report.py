@@ -20,7 +20,7 @@ from gpuforge.execute.model import Outcome, short_seconds
 from gpuforge.execute.verdict import Verdict
 from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.lower import Plan
-from gpuforge.plan.site import Location
+from gpuforge.plan.site import Machine
 from gpuforge.toolchains.sccache import REPORT
 
 RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was started
@@ -70,7 +70,7 @@ def show_plan(
     for cell in plan.cells:
         python = "every Python 3" if cell.python == "3" else f"Python {cell.python}"
         at = plan.machine.at(cell)
-        toolkit, host = at.toolkits[cell.cuda], at.hosts[cell.cuda]
+        toolkit, (_, host) = at.toolkits[cell.cuda], plan.machine.host_at(cell)
         where = f", in {at.image.name}" if at.image else ""
         console.print(
             f"  {cell.id}: {python}, CUDA {cell.toolkit} by {toolkit.provider} (nvcc {toolkit.nvcc}), "
@@ -94,7 +94,7 @@ def plan_data(plan: Plan, selection: Selection, said: Mapping[str, tuple[bool, s
     """Return the plan as plain data (schema 1); `said` gives for each action whether it runs, and why."""
     return {
         "schema": 1,
-        "cells": [_cell_data(cell, plan.machine.at(cell)) for cell in plan.cells],
+        "cells": [_cell_data(cell, plan.machine) for cell in plan.cells],
         "left_out": [{"cell": item.cell.id, "reason": item.reason} for item in selection.left_out],
         "actions": [
             {
@@ -111,8 +111,9 @@ def plan_data(plan: Plan, selection: Selection, said: Mapping[str, tuple[bool, s
     }
 
 
-def _cell_data(cell: Cell, at: Location) -> dict[str, Any]:
-    toolkit, host = at.toolkits[cell.cuda], at.hosts[cell.cuda]
+def _cell_data(cell: Cell, machine: Machine) -> dict[str, Any]:
+    at, (_, host) = machine.at(cell), machine.host_at(cell)
+    toolkit = at.toolkits[cell.cuda]
     return {
         "id": cell.id,
         "python": cell.python,

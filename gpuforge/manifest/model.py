@@ -157,6 +157,9 @@ class Build(Table):
     reads it."""
     requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["cmake<4"]])
     """Build requirements added to the project's own; a range restricts what the project asks for."""
+    cuda: StrictBool = Field(default=True, examples=[False])
+    """Whether the host build needs a CUDA toolkit. `false`: it is given none, and one build per Python serves the
+    wheels of all CUDA versions. Kernels that gpuforge compiles have nothing to do with it."""
 
 
 class Toolchain(Table):

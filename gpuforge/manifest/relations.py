@@ -45,7 +45,7 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
 
     In `folder` are the folders that the manifest names; None: nobody asks for them.
     """
-    for check in (_python, _import_name, _toolkits, _linkage, _objects, _object_names):
+    for check in (_python, _import_name, _host_build, _toolkits, _linkage, _objects, _object_names):
         yield from check(data)
     if folder is not None:
         yield from _folders(data, folder)
@@ -75,6 +75,20 @@ def _python(data: Raw) -> Iterator[Problem]:
             f'[package] abi = "none" goes with one Python version at most, but `python` has {len(python)}',
             "one wheel serves them all; keep the version that builds it, or leave `python` out",
         )
+
+
+def _host_build(data: Raw) -> Iterator[Problem]:
+    """Yield what of a build without CUDA names its toolkit."""
+    build = _table(data, "build")
+    if build.get("cuda") is not False:
+        return
+    for key in ("config-settings", "env", "before"):
+        if "{toolkit}" in str(build.get(key, "")):
+            yield Problem(
+                ("build", key),
+                f"[build] {key} names {{toolkit}}, but with cuda = false the build is given no CUDA toolkit",
+                "leave `cuda = false` out if the host build needs one",
+            )
 
 
 def _import_name(data: Raw) -> Iterator[Problem]:

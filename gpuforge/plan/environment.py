@@ -11,6 +11,7 @@ from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.model import Compiler
 
+_PREFIX_MAP = "-ffile-prefix-map=${work}=/gpuforge"
 EPOCH = "315532800"  # 1980-01-01, the earliest time that a ZIP member can have
 _FETCH = frozenset(
     {
@@ -99,40 +100,45 @@ def fetch() -> dict[str, str]:
     return {"TMPDIR": "${work}", "LC_ALL": "C.UTF-8"}
 
 
-def host_build(
-    host: Compiler, archs: Sequence[str], ptx: str | None, linkage: str, system_path: str
-) -> dict[str, str]:
-    """Return how a PEP 517 build learns of its compilers, toolkit and architectures.
+def host_build(host: Compiler, path: str) -> dict[str, str]:
+    """Return how a PEP 517 build learns of its compilers, by CC and CXX; `path` is its PATH but for those.
 
-    CMake reads CC, CXX, CUDACXX, CUDAHOSTCXX, CUDAARCHS and CUDAToolkit_ROOT itself; scikit-build-core hands
-    CMAKE_ARGS on; torch's extension builder reads TORCH_CUDA_ARCH_LIST. `-ffile-prefix-map` keeps the build's
-    paths out of the objects; `${work}/bin/nvcc`, which the step writes, keeps random names out, and the other
-    compilers there ask the compiler cache first. Left alone, both nvcc and CMake link cudart statically: the
-    manifest's linkage says which one it is. scikit-build-core would build in a folder with a random name.
+    `-ffile-prefix-map` keeps the build's paths out of the objects, and the compilers in `${work}/bin`, which the
+    step writes, ask the compiler cache first. scikit-build-core would build in a folder with a random name.
     """
-    cuda = cmake_architectures(archs, ptx)
-    cudart = "static" if linkage == "static" else "shared"
-    prefix_map = "-ffile-prefix-map=${work}=/gpuforge"
     programs = {name: f"${{work}}/bin/{program}" for name, program in compilers(host).items()}
     pinned = {"CC": programs["cc"]} if "cc" in programs else {}
     return plain() | pinned | {
-        "PATH": f"${{work}}/bin:${{in:toolkit}}/bin:{system_path}",
+        "PATH": f"${{work}}/bin:{path}",
         "CXX": programs["cxx"],
-        "CFLAGS": prefix_map,
-        "CXXFLAGS": prefix_map,
+        "CFLAGS": _PREFIX_MAP,
+        "CXXFLAGS": _PREFIX_MAP,
+        "SKBUILD_BUILD_DIR": "${work}/build",
+        "PIP_CONFIG_FILE": "/dev/null",
+        "PIP_NO_INDEX": "1",
+    }  # fmt: skip
+
+
+def host_cuda(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: str) -> dict[str, str]:
+    """Return how it learns of its toolkit and architectures, beside what `host_build` says.
+
+    CMake reads CUDACXX, CUDAHOSTCXX, CUDAARCHS and CUDAToolkit_ROOT itself; scikit-build-core hands CMAKE_ARGS on;
+    torch's extension builder reads TORCH_CUDA_ARCH_LIST. `${work}/bin/nvcc` keeps random names out of the objects.
+    Left alone, both nvcc and CMake link cudart statically: the manifest's linkage says which one it is.
+    """
+    cuda = cmake_architectures(archs, ptx)
+    cudart = "static" if linkage == "static" else "shared"
+    return {
         "CUDACXX": "${work}/bin/nvcc",
-        "CUDAHOSTCXX": programs["cxx"],
+        "CUDAHOSTCXX": f"${{work}}/bin/{compilers(host)['cxx']}",
         "CUDA_PATH": "${in:toolkit}",
         "CUDA_HOME": "${in:toolkit}",
         "CUDAToolkit_ROOT": "${in:toolkit}",
         "CUDAARCHS": cuda,
         "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cuda} -DCMAKE_CUDA_RUNTIME_LIBRARY={cudart.title()}",
         "TORCH_CUDA_ARCH_LIST": torch_architectures(archs, ptx),
-        "NVCC_PREPEND_FLAGS": f"-Xcompiler={prefix_map} -cudart={cudart}",
-        "SKBUILD_BUILD_DIR": "${work}/build",
-        "PIP_CONFIG_FILE": "/dev/null",
-        "PIP_NO_INDEX": "1",
-    }  # fmt: skip
+        "NVCC_PREPEND_FLAGS": f"-Xcompiler={_PREFIX_MAP} -cudart={cudart}",
+    }
 
 
 def test(linkage: str, system_path: str, *, gpu: bool) -> dict[str, str]:

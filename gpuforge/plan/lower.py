@@ -192,7 +192,7 @@ class _Lowering:
             deciding = sources.build_files(self.tree.path, self.tree)
             source = FileInput(self.tree.path, deciding, self.tree.members)
         action = Action(
-            id=f"py{cell.python}{f'-{at.image.name}' if at.image else ''}/requirements",
+            id=f"{_python_name(cell, at)}/requirements",
             kind="fetch",
             title=f"fetch the build requirements for Python {cell.python}",
             argv=self.step(
@@ -235,27 +235,29 @@ class _Lowering:
         }
 
     def host_build(self, cell: Cell) -> ActionInput:
-        """Run the project's own build, once per Python and toolkit, whatever the wheels' names."""
-        build = self.manifest.build
-        wanted = self.manifest.cuda.versions[cell.cuda]
-        at = self.machine.at(cell)
-        host = at.hosts[cell.cuda]
+        """Run the project's own build, once per Python and toolkit, or per Python alone, whatever the wheels' names."""
+        build, cuda = self.manifest.build, self.manifest.build.cuda
+        at, host = self.machine.host_at(cell)
         overlays = {f"overlay{n}": _folder(self.file.folder / name) for n, name in enumerate(build.overlay)}
         names = environment.compilers(host)
         paths = {"cxx": host.path, "cc": host.c_path or host.path}
-        compilers = {name: _program(paths[name], host.identity, at) for name in names}
-        env = environment.host_build(host, wanted.archs, wanted.ptx, self.manifest.cuda.linkage, at.path)
+        env = environment.host_build(host, f"${{in:toolkit}}/bin:{at.path}" if cuda else at.path)
+        if cuda:
+            wanted = self.manifest.cuda.versions[cell.cuda]
+            env |= environment.host_cuda(host, wanted.archs, wanted.ptx, self.manifest.cuda.linkage)
+        users = self.users(cuda=cell.cuda if cuda else None, python=cell.python)
         action = Action(
-            id=f"{cell.id.removesuffix(f'-{cell.naming}')}/host-build",
+            id=f"{self._host_name(cell, at)}/host-build",
             kind="build",
-            title=f"build {self.manifest.package.name} for Python {cell.python} and CUDA {cell.toolkit}",
+            title=f"build {self.manifest.package.name} for Python {cell.python}"
+            + (f" and CUDA {cell.toolkit}" if cuda else ""),
             argv=self.step(
                 "host_build",
                 source="${stage:source}",
                 environment="${in:environment}",
                 python="${in:python}",
                 compiler=[f"{program}=${{in:{name}}}" for name, program in names.items()],
-                nvcc="${in:toolkit}/bin/nvcc",
+                nvcc="${in:toolkit}/bin/nvcc" if cuda else None,
                 overlay=[f"${{in:{name}}}" for name in overlays],
                 config_settings=json.dumps(self.settings()),
                 before=json.dumps(
@@ -268,9 +270,9 @@ class _Lowering:
                 "gpuforge": self.itself("host_build", at),
                 "source": self.source(),
                 "environment": self.requirements(cell, at),
-                "toolkit": self.toolkit(cell, at),
+                **({"toolkit": self.toolkit(cell, at)} if cuda else {}),
                 "python": self.python(cell, at),
-                **compilers,
+                **{name: _program(paths[name], host.identity, at) for name in names},
                 **overlays,
             },
             outputs=("wheel",),
@@ -278,10 +280,15 @@ class _Lowering:
             image=at.image_id,
             passes=environment.build_passes(),
             place="host-build",
-            cells=tuple(c.id for c in self.cells if (c.cuda, c.python) == (cell.cuda, cell.python)),
+            cells=users,
             parallel=True,
         )
         return ActionInput(self.add(action), "wheel")
+
+    def _host_name(self, cell: Cell, at: Location) -> str:
+        """Return what a cell's host build is called: like the cell, or like its Python where it serves them all."""
+        own = self.manifest.build.cuda
+        return cell.id.removesuffix(f"-{cell.naming}") if own else _python_name(cell, at)
 
     def kernels(self, cell: Cell, item: Object) -> ActionInput:
         """Compile and index (fallback) or gather (user-compiled) one object, once per toolkit."""
@@ -379,7 +386,7 @@ class _Lowering:
             "pins_file": f"${{in:toolkit}}/{redist.VERSIONS}" if toolkit.archives else None,
             "size_limit": wheel.size_limit_bytes,
             "search_path": ["${in:toolkit}/lib64", "${in:toolkit}/lib"],
-            "record": record.of(self.file, at, cell),
+            "record": record.of(self.file, at, cell, self.machine.host_at(cell)[1]),
             "work": "${work}",
         }
         action = Action(
@@ -457,6 +464,11 @@ _NAMES = {
     "toolkit": "${in:toolkit}",
     "env": "${work}/env",
 }
+
+
+def _python_name(cell: Cell, at: Location) -> str:
+    """Return the name of what is done once for a Python: "py3.11", in an image "py3.11-bookworm"."""
+    return f"py{cell.python}" + (f"-{at.image.name}" if at.image else "")
 
 
 def _as_json(items: Sequence[Pin] | Sequence[Part]) -> str | None:

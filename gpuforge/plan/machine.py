@@ -48,7 +48,7 @@ def resolve(
         problems = [d for error in refused for d in error.diagnostics]
         raise MissingError.all_of(dict.fromkeys(problems))
     left_out = [LeftOut(cell, "; ".join(survey.reason(cell) for survey in surveys)) for cell in others]
-    machine = Machine(tuple(survey.location for survey in surveys))
+    machine = Machine(tuple(survey.location for survey in surveys), file.manifest.build.cuda)
     return machine, Selection(buildable, (*selection.left_out, *left_out))
 
 
@@ -57,6 +57,7 @@ class _Survey:
 
     def __init__(self, file: ManifestFile, selection: Selection, site: Site, asked: Collection[str]) -> None:
         self._missing: dict[tuple[str, str], MissingError] = {}  # by dimension and name
+        self._usual: Compiler | None = None
         cudas = _names(selection, "cuda")
         hosts = self._hosts(file, cudas, site, asked)
         machine = selection.cells[0].machine if selection.cells else machine_type()
@@ -72,7 +73,7 @@ class _Survey:
         interpreters = {
             name: each for name, each in interpreters.items() if ("python", name) not in self._missing
         }
-        self.location = Location(site.image, hosts, interpreters, toolkits, tests)
+        self.location = Location(site.image, hosts, interpreters, toolkits, tests, self._usual)
 
     def lacks(self, cell: Cell) -> dict[str, MissingError]:
         """Return what a cell needs and the site does not have, by dimension."""
@@ -87,12 +88,13 @@ class _Survey:
         self, file: ManifestFile, cudas: Sequence[str], site: Site, asked: Collection[str]
     ) -> dict[str, Compiler]:
         try:
-            hosts = host_compilers(file, cudas, site)
+            self._usual = host_compiler(file, site)
         except MissingError as error:
             if site.image is None:
                 raise
             self._missing |= {("cuda", name): error for name in cudas}
             return {}
+        hosts = host_compilers(file, cudas, site, self._usual)
         found = {name: list(impossible(file, name, host)) for name, host in hosts.items()}
         ours = "cuda" in asked and site.image is None  # another image may have another compiler
         problems = [p for each in found.values() for p in each if ours or p.place != _host_place(file)]
@@ -146,13 +148,14 @@ def host_compiler(file: ManifestFile, site: Site) -> Compiler:
         ) from error
 
 
-def host_compilers(file: ManifestFile, cudas: Iterable[str], site: Site) -> dict[str, Compiler]:
-    """Return the compiler of the host build for each `[cuda.<name>]`: the usual one unless its toolkit refuses it.
+def host_compilers(
+    file: ManifestFile, cudas: Iterable[str], site: Site, usual: Compiler
+) -> dict[str, Compiler]:
+    """Return the compiler of host code for each `[cuda.<name>]`: the usual one unless its toolkit refuses it.
 
     Then another installed one that the toolkit and the manifest's version range take: g++-11 where g++ is too new.
     When there is none it stays the usual one, of which `impossible` says what is wrong.
     """
-    usual = host_compiler(file, site)
     return {name: _fitting(file, name, usual, site) or usual for name in cudas}
 
 

@@ -9,10 +9,11 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import environment
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location
+from gpuforge.toolchains.model import Compiler
 
 
-def of(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
-    """Return the record of one cell as plain data; `image` is None for a build outside of containers."""
+def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler) -> dict[str, Any]:
+    """Return the record of one cell, built with `host`, as plain data; `image` is None outside of containers."""
     toolkit = at.toolkits[cell.cuda]
     wanted = file.manifest.cuda.versions[cell.cuda]
     return {
@@ -23,8 +24,8 @@ def of(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
         "naming": cell.naming,
         "toolchains": {
             "host": {
-                "family": at.hosts[cell.cuda].family,
-                "version": str(at.hosts[cell.cuda].version),
+                "family": host.family,
+                "version": str(host.version),
             },
             "device": {"family": "nvcc", "version": toolkit.nvcc},
         },

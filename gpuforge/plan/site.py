@@ -78,6 +78,7 @@ class Location:
     interpreters: Mapping[str, Interpreter]  # by Cell.python
     toolkits: Mapping[str, Toolkit]  # by Cell.cuda
     tests: Location | None = None  # where its wheels are tested, when that is elsewhere
+    usual: Compiler | None = None  # the compiler of host code where no toolkit has a say
 
     @property
     def path(self) -> str:
@@ -95,11 +96,21 @@ class Machine:
     """Where each part of the work is done: on this machine, or in one or more images, the preferred one first."""
 
     locations: tuple[Location, ...]
+    host_cuda: bool = True  # whether host builds are given a toolkit: `[build] cuda` of the manifest
 
     def at(self, cell: Cell) -> Location:
         """Return where a cell is built: the first that has its toolkit, host compiler and Python."""
         return next(
             each for each in self.locations if cell.cuda in each.hosts and cell.python in each.interpreters
+        )
+
+    def host_at(self, cell: Cell) -> tuple[Location, Compiler]:
+        """Return where a cell's host build runs, and its compiler: without a toolkit both are the same for all."""
+        if self.host_cuda:
+            at = self.at(cell)
+            return at, at.hosts[cell.cuda]
+        return next(
+            (each, each.usual) for each in self.locations if each.usual and cell.python in each.interpreters
         )
 
     def tested_at(self, cell: Cell) -> Location:

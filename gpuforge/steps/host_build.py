@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--environment", type=Path, required=True, help="that of fetch_requirements")
     parser.add_argument("--python", type=Path, required=True)
     parser.add_argument("--compiler", action="append", default=[], help="NAME=PATH: g++=/usr/bin/g++-12")
-    parser.add_argument("--nvcc", type=Path, required=True)
+    parser.add_argument("--nvcc", type=Path, help="left out: the build is given no CUDA toolkit")
     parser.add_argument("--overlay", type=Path, action="append", default=[])
     parser.add_argument("--config-settings", default="{}")
     parser.add_argument("--before", default="[]")
@@ -39,7 +39,8 @@ def main(arguments: list[str]) -> None:
     for compiler in options.compiler:
         name, _, path = compiler.partition("=")
         cached_compilers.write(Path(path), name, programs)
-    stable_nvcc.write(options.nvcc, programs, options.scratch / "cuda")
+    if options.nvcc:
+        stable_nvcc.write(options.nvcc, programs, options.scratch / "cuda")
     python = copy(options.environment, options.scratch / "env", options.python)
     options.output.mkdir()
     with compiler_cache.serving(settings, options.scratch) as variables:

@@ -96,7 +96,8 @@ def machine() -> Machine:
         minor: Interpreter(Path(f"/usr/bin/python{minor}"), f"{minor}.1", "cpython", headers=True)
         for minor in ("3.11", "3.13")
     }
-    return Machine((Location(None, {"12": gxx, "13": gxx}, pythons, {"12": toolkit, "13": toolkit}),))
+    toolkits = {"12": toolkit, "13": toolkit}
+    return Machine((Location(None, {"12": gxx, "13": gxx}, pythons, toolkits, usual=gxx),))
 
 
 @pytest.fixture

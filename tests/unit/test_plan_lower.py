@@ -50,6 +50,23 @@ def test_kernels_are_compiled_once_per_toolkit_whatever_the_pythons(recipe: Reci
     assert compiled.cells == ("cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64")
 
 
+def test_a_host_build_without_cuda_is_done_once_per_python(recipe: Recipe, machine: Machine) -> None:
+    without = replace(machine, host_cuda=False)
+    plan = plan_of(recipe(add="\n[build]\ncuda = false\n"), without)
+    builds = {action.id: action for action in plan.actions if action.kind == "build"}
+    assert list(builds) == ["py3.11/host-build", "py3.13/host-build"]
+    build = builds["py3.11/host-build"]
+    assert build.cells == ("cp311-cu12.4-x86_64", "cp311-cu13.0-x86_64")
+    assert "toolkit" not in build.inputs
+    assert "CUDA" not in "".join([*build.env, *build.env.values(), *build.argv])
+    wheels = [action for action in plan.actions if action.id.endswith("/wheel")]
+    assert {action.inputs["wheel"].action for action in wheels} == set(builds)  # type: ignore[union-attr]
+    alone = plan_of(recipe(add="\n[build]\ncuda = false\n"), without, cuda=["13"])
+    assert {k: v.digest for k, v in keys(alone.actions).items()}.items() <= {
+        k: v.digest for k, v in keys(plan.actions).items()
+    }.items()
+
+
 def test_only_fetches_reach_the_network(recipe: Recipe, machine: Machine) -> None:
     plan = plan_of(recipe(), machine)
     assert {action.kind for action in plan.actions if action.network} == {"fetch"}

@@ -136,11 +136,7 @@ def test_a_declared_family_is_kept_and_an_undeclared_one_may_change(
     file = recipe(CUDA_11)
     with pytest.raises(UsageError, match="as host compiler"):
         machine.resolve(file, select(file, "x86_64", cuda=["11"]), asked=["cuda"])
-    assert (
-        machine.host_compilers(
-            recipe(CUDA_11, (HOST, ""), ('toolchains = ["host"]', 'toolchains = ["device"]')),
-            ["11"],
-            site.ThisMachine(),
-        )["11"].family
-        == "clang++"
-    )
+    undeclared = recipe(CUDA_11, (HOST, ""), ('toolchains = ["host"]', 'toolchains = ["device"]'))
+    usual = machine.host_compiler(undeclared, site.ThisMachine())
+    found = machine.host_compilers(undeclared, ["11"], site.ThisMachine(), usual)
+    assert (usual.family, found["11"].family) == ("g++", "clang++")
