@@ -45,6 +45,10 @@ class MemoryStore:
             key, Stored(key, folder, replace(record, files=survey(folder, record.outputs)))
         )
 
+    def alias(self, key: str, other: str) -> None:
+        """Let an entry be found by another key too."""
+        self.entries[key] = self.entries[other]
+
     @contextmanager
     def _held(self, lock: threading.Lock) -> Iterator[None]:
         try:

@@ -19,10 +19,12 @@ from gpuforge.execute.ledger import Entry, Ledger
 from gpuforge.execute.model import ActionResult, Step, now
 from gpuforge.execute.record import Record
 from gpuforge.execute.runner import Exit, Runner, Source, Task
-from gpuforge.execute.store import Store
+from gpuforge.execute.store import Store, Stored
 from gpuforge.execute.verdict import reuse
-from gpuforge.plan.action import Action, FileInput, ImageInput
+from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput
+from gpuforge.plan.keys import FORMAT
 
+_SAME = "reused: what it reads is made anew, and as it was"
 _POLL = 0.1  # seconds between looks at a lock that another process holds
 
 
@@ -92,6 +94,11 @@ def _take_turn(
 
 def _run(step: Step, shop: Workshop, reason: str, jobs: int) -> ActionResult:
     action, log = step.action, shop.log(step)
+    key = _content_key(step, shop) if action.by_content else step.key
+    if key != step.key and (stored := shop.store.get(key)) is not None:
+        shop.store.alias(step.key, key)
+        _write_down(step, shop, 0.0, "ok")
+        return ActionResult(action.id, "reused", _SAME, stored.record.seconds)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")  # what an earlier run said is not this run's
     inputs = _sources(step, shop)
@@ -102,9 +109,33 @@ def _run(step: Step, shop: Workshop, reason: str, jobs: int) -> ActionResult:
         error = _judge(step, end, out, log) or _changed(action)
         if error:
             return _failed(step, shop, reason, end.seconds, error, end.status)
-        shop.store.commit(step.key, out, Record(action.id, end.seconds, now(), action.outputs))
+        shop.store.commit(key, out, Record(action.id, end.seconds, now(), action.outputs))
+        if key != step.key:
+            shop.store.alias(step.key, key)
     _write_down(step, shop, end.seconds, "ok")
     return ActionResult(action.id, "done", reason, end.seconds, log)
+
+
+def _content_key(step: Step, shop: Workshop) -> str:
+    """Return the key of an action by what it reads holds, not by how that was made.
+
+    So a change that changes nothing further down, such as a comment in a source, ends where its effect ends.
+    """
+    facts = dict(step.facts)
+    for name, value in step.action.inputs.items():
+        if isinstance(value, ActionInput):
+            facts[f"input {name}"] = _made(step, value, shop).content(value.output)
+    action = step.action
+    return digest.of_data([FORMAT, "content", action.kind, facts, list(action.outputs), action.network])
+
+
+def _made(step: Step, value: ActionInput, shop: Workshop) -> Stored:
+    """Return the entry of an action that another one reads; raises ActionError when it is gone."""
+    stored = shop.store.get(shop.keys[value.action])
+    if stored is None or value.output not in stored.record.outputs:
+        message = f"{step.action.id} needs {value.output} of {value.action}, which is no longer in the store"
+        raise ActionError.of(message, hint="something removed it while this ran: run the same command again")
+    return stored
 
 
 def _sources(step: Step, shop: Workshop) -> dict[str, Source]:
@@ -112,19 +143,10 @@ def _sources(step: Step, shop: Workshop) -> dict[str, Source]:
     for name, value in step.action.inputs.items():
         if isinstance(value, FileInput):
             found[name] = Source(value.path, value.members)
-            continue
-        if isinstance(value, ImageInput):
+        elif isinstance(value, ImageInput):
             found[name] = Source(Path(value.path), in_image=True)
-            continue
-        stored = shop.store.get(shop.keys[value.action])
-        if stored is None or value.output not in stored.record.outputs:
-            message = (
-                f"{step.action.id} needs {value.output} of {value.action}, which is no longer in the store"
-            )
-            raise ActionError.of(
-                message, hint="something removed it while this ran: run the same command again"
-            )
-        found[name] = Source(stored.path(value.output))
+        else:
+            found[name] = Source(_made(step, value, shop).path(value.output))
     return found
 
 

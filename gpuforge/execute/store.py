@@ -1,4 +1,8 @@
-"""The store: outputs of finished actions, found again by the action's key."""
+"""The store: outputs of finished actions, found again by the action's key.
+
+An action that is known by the content of what it reads has its entry under a key of that content; its own key is
+another name of the entry (see `perform`).
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,11 @@ import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 from uuid import uuid4
 
+from gpuforge import digest
 from gpuforge.execute import locks
 from gpuforge.execute.record import Record, damage, from_json, survey, to_json
 
@@ -31,6 +36,11 @@ class Stored:
         if output not in self.record.outputs:
             raise KeyError(output)
         return self.folder / output
+
+    def content(self, output: str) -> str:
+        """Return a digest of what an output holds: of the names and the content of its files."""
+        files = [file for file in self.record.files if PurePosixPath(file.path).parts[0] == output]
+        return digest.of_data([[file.path, file.sha256, file.link] for file in files])
 
 
 class Store(Protocol):
@@ -51,12 +61,18 @@ class Store(Protocol):
         The record's `files` are filled in here.
         """
 
+    def alias(self, key: str, other: str) -> None:
+        """Let an entry that is there, `other`, be found by `key` too."""
+
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
         """Take the right to work on `key`, over all processes; None while another has it."""
 
 
 class FolderStore:
-    """A store in a folder: `ROOT/KEY[:2]/KEY/{record.json,out/NAME}`; entries appear whole, by rename."""
+    """A store in a folder: `ROOT/KEY[:2]/KEY/{record.json,out/NAME}`; entries appear whole, by rename.
+
+    An alias is a link to an entry.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -111,7 +127,9 @@ class FolderStore:
             os.fsync(stream.fileno())
         entry = self._entry(key)
         entry.parent.mkdir(parents=True, exist_ok=True)
-        if self.damage(key):
+        if entry.is_symlink():
+            entry.unlink()
+        elif self.damage(key):
             grave = self._own_folder() / uuid4().hex
             with suppress(FileNotFoundError):
                 entry.rename(grave)
@@ -126,6 +144,16 @@ class FolderStore:
             msg = f"the store at {self.root} did not keep what was put into it: {self.damage(key)}"
             raise OSError(msg)
         return stored
+
+    def alias(self, key: str, other: str) -> None:
+        """Let an entry that is there, `other`, be found by `key` too."""
+        entry = self._entry(key)
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        if not entry.is_symlink():
+            remove(entry)  # a damaged one
+        link = self._own_folder() / uuid4().hex
+        link.symlink_to(os.path.relpath(self._entry(other), entry.parent))
+        link.rename(entry)
 
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
         """Take the right to work on `key`, over all processes; None while another has it."""

@@ -73,6 +73,9 @@ class Action:
     cells: tuple[str, ...] = ()  # the ids of the cells that need it
     hint: str = ""  # what to try when it fails without saying so itself; not in the key
     place: str = ""  # the name of its working directory, which others may use at other times; default: its id
+    by_content: bool = (
+        False  # an earlier result is its own when what it reads from other actions holds the same
+    )
     parallel: bool = False  # it runs jobs of its own side by side, as many as it is told to
 
     def __post_init__(self) -> None:

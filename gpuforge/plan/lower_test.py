@@ -81,6 +81,7 @@ def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
         ),
         inputs={"gpuforge": lowering.itself("test_wheel", at), **inputs},
         outputs=("result.json",),
+        by_content=True,
         env=environment.test(manifest.cuda.linkage, at.path, gpu=lowering.gpu),
         gpu=lowering.gpu,
         image=at.image_id,
@@ -105,7 +106,10 @@ def _shared(lowering: Lowering, cell: Cell) -> ActionInput | None:
 
 
 def _declared(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
-    """Fetch what a wheel declares, chosen together with what the test command needs."""
+    """Fetch what a wheel declares, chosen together with what the test command needs.
+
+    Another wheel that declares the same has it already, whatever else it holds.
+    """
     shared = _shared(lowering, cell)
     return _fetch(
         lowering,
@@ -113,7 +117,7 @@ def _declared(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput
         id=f"{cell.id}/test-requirements",
         title=f"fetch what the wheel of {cell.id} declares",
         cells=(cell.id,),
-        wheel=wheel,
+        wheel=ActionInput(wheel.action, "declared"),
         at_hand=shared,
     )
 
@@ -151,6 +155,7 @@ def _fetch(
             **read,
         },
         outputs=("wheels",),
+        by_content=wheel is not None,
         facts=environment.pip_facts(),
         env=environment.fetch() | {"PATH": at.path},
         passes=environment.requirement_passes(),

@@ -24,7 +24,9 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="fetch_test_requirements")
     parser.add_argument("--python", type=Path, required=True)
     parser.add_argument("--requires", default="[]", help="JSON list: what the tests need")
-    parser.add_argument("--wheel", type=Path, help="the wheel, or the folder that holds it alone")
+    parser.add_argument(
+        "--wheel", type=Path, help="the wheel, one of its metadata alone, or the folder that holds it"
+    )
     parser.add_argument("--extra", action="append", default=[], help="an extra that is installed with it")
     parser.add_argument("--at-hand", type=Path, action="append", default=[])
     parser.add_argument("--output", type=Path, required=True)
@@ -64,7 +66,7 @@ def declares(wheel: Path, extras: Sequence[str]) -> bool:
     for extra in extras:
         if canonicalize_name(extra) not in {canonicalize_name(str(each)) for each in provided}:
             raise ActionError.of(
-                f"{wheel.name} has no extra {extra!r}",
+                f"{'-'.join(wheel.name.split('-')[:2])} has no extra {extra!r}",
                 hint=f"[test] extras can be: {', '.join(map(str, provided)) or 'none, as it has no extras'}",
             )
     requirements = metadata.requirements(text)

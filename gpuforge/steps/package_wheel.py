@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from gpuforge.steps import entry, wheel_sizes
 from gpuforge.steps.specification import Specification
 from gpuforge.steps.wheelhouse import one_wheel
 
+_ANY = "Wheel-Version: 1.0\nGenerator: gpuforge\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # it travels as the files it is made of
 
 
@@ -45,10 +47,15 @@ class PackageSpec(Specification):
 
 
 def main(arguments: list[str]) -> None:
-    """Leave exactly one wheel in the folder `--output`, as the PackageSpec in `--spec` says."""
+    """Leave exactly one wheel in the folder `--output`, as the PackageSpec in `--spec` says.
+
+    The folder `--declared` gets a wheel of its metadata alone: what the wheel declares can be resolved by it, and it
+    changes only when that does.
+    """
     parser = argparse.ArgumentParser(prog="package_wheel")
     parser.add_argument("--spec", required=True, help="a PackageSpec as JSON")
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--declared", type=Path)
     options = parser.parse_args(arguments)
     spec = PackageSpec.parse(options.spec)
     work = spec.work or options.output.parent
@@ -56,6 +63,8 @@ def main(arguments: list[str]) -> None:
         work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="package-", dir=work) as scratch:
             made = package(spec, Path(scratch), options.output)
+            if options.declared:
+                declare(Path(scratch) / "tree", Path(scratch) / "declared", options.declared)
     print(f"{made.name}: {made.stat().st_size} bytes")
 
 
@@ -99,6 +108,17 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
         target.unlink()
         raise
     return target
+
+
+def declare(tree: Path, scratch: Path, output: Path) -> None:
+    """Write a wheel with the metadata of the unpacked one in `tree`, for any Python and platform, and no code."""
+    info = archive.dist_info(tree)
+    (scratch / info.name).mkdir(parents=True)
+    shutil.copy(info / "METADATA", scratch / info.name)
+    (scratch / info.name / "WHEEL").write_text(_ANY)
+    output.mkdir()
+    name = f"{info.name.removesuffix('.dist-info')}-py3-none-any.whl"
+    archive.write(scratch, output / name, epoch=epoch())
 
 
 def _require(tree: Path, packages: tuple[str, ...], spec: PackageSpec) -> None:

@@ -292,6 +292,29 @@ def watched(top: Path, *steps: Step, jobs: int) -> Seen:
     return seen
 
 
+def test_what_reads_the_same_as_before_is_not_made_again(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+
+    def chain(key: str) -> Sequence[Step]:
+        known = step("package", "build", key=f"{key} package", by_content=True)
+        return (
+            step("build", key=f"{key} build"),
+            known,
+            step("test", "package", key=f"{key} test", by_content=True),
+        )
+
+    assert rig.run(*chain("first")).ok
+    second = rig.run(*chain("second"))  # the build runs anew, and makes the same
+    assert states(second) == {"build": "done", "package": "reused", "test": "reused"}
+    assert second.results["test"].reason == "reused: what it reads is made anew, and as it was"
+    assert rig.runner.ran == ["build", "package", "test", "build"]
+    assert states(rig.run(*chain("second"))) == {"build": "reused", "package": "reused", "test": "reused"}
+    changed = step("build", key="third")
+    rig.runner = MemoryRunner(lambda task: int(not (task.out / "out").write_text("another")))
+    third = rig.run(changed, *chain("third")[1:])
+    assert states(third) == {"build": "done", "package": "done", "test": "done"}
+
+
 def test_one_key_in_two_steps_is_worked_on_once(rig: Rig) -> None:
     outcome = rig.run(step("a", key="same"), step("b", key="same"), jobs=2)
     assert sorted(states(outcome).values()) == ["done", "reused"]

@@ -124,6 +124,34 @@ def test_what_dead_processes_left_is_swept_and_what_live_ones_use_is_not(tmp_pat
             assert out.is_dir()
 
 
+def test_an_entry_has_more_than_one_name(tmp_path: Path) -> None:
+    store, other, third = FolderStore(tmp_path / "store"), "cd" + "0" * 62, "ef" + "0" * 62
+    stored = put(store)
+    store.alias(other, KEY)
+    found = FolderStore(tmp_path / "store").get(other)
+    assert found is not None
+    assert found.path("kernel.fatbin").read_text() == "kernel"
+    assert found.content("tree") == stored.content("tree") != stored.content("kernel.fatbin")
+    put(store, "another", key=third)
+    store.alias(other, third)
+    assert store.get(other).path("kernel.fatbin").read_text() == "another"  # type: ignore[union-attr]
+    remove(tmp_path / "store" / third[:2] / third)
+    assert store.get(other) is None
+    assert put(store, "its own", key=other).path("kernel.fatbin").read_text() == "its own"
+    store.alias(KEY, other)
+    assert store.get(KEY).path("kernel.fatbin").read_text() == "its own"  # type: ignore[union-attr]
+    (tmp_path / "store" / other[:2] / other / "out/kernel.fatbin").unlink()
+    assert store.damage(KEY)
+    assert put(store).path("kernel.fatbin").read_text() == "kernel"
+    assert not any((tmp_path / "store/tmp").glob("*/[0-9a-f]*"))
+
+
+def test_content_is_what_files_hold_not_who_made_them(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    first, same, other = put(store), put(store, key="cd" + "0" * 62), put(store, "more", key="ef" + "0" * 62)
+    assert first.content("kernel.fatbin") == same.content("kernel.fatbin") != other.content("kernel.fatbin")
+
+
 def test_a_claim_is_for_one_at_a_time(tmp_path: Path) -> None:
     first, second = FolderStore(tmp_path), FolderStore(tmp_path)
     claim = first.claim(KEY)

@@ -27,7 +27,8 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "gpuforge.toml.example"
 GOLDEN = ROOT / "tests" / "golden" / "manifest"
 SMALLEST = 'schema = 1\n[package]\nname = "my-pkg"\npython = ["3.12"]\n[cuda."13.0"]\narchs = ["80"]\n'
-BEYOND_A_SCHEMA = {"abi", "duplicate_key", "linkage", "repeated_table"}  # only relations, or not even TOML
+# only relations, or not even TOML
+BEYOND_A_SCHEMA = {"abi", "build_without_cuda", "duplicate_key", "linkage", "repeated_table"}
 
 
 def loaded(text: str, folder: Path) -> ManifestFile:

@@ -255,6 +255,4 @@ def test_what_a_wheel_declares(tmp_path: Path) -> None:
     assert declares(wheel(tmp_path / "b", "demo", "", "Requires-Dist: numpy"), [])
     with pytest.raises(test_wheel.ActionError) as caught:
         declares(path, ["cuda12"])
-    assert str(caught.value) == (
-        "demo-1.0-py3-none-any.whl has no extra 'cuda12'\n  hint: [test] extras can be: cuda13"
-    )
+    assert str(caught.value) == ("demo-1.0 has no extra 'cuda12'\n  hint: [test] extras can be: cuda13")
