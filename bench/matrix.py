@@ -28,6 +28,8 @@ from gpuforge.plan.machine import machine_type, resolve
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS, TOOLKITS = ("3.11", "3.13"), {"12": "12.4", "13": "13.0"}
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+# It changes the extension's bytes: gpuforge would not even package and test anew for a comment.
+CHANGE = 'extern "C" __attribute__((visibility("default"))) int saxpy_revision() { return 2; }\n'
 KERNELS = """
 find_program(NVCC nvcc PATHS /usr/local/cuda/bin NO_DEFAULT_PATH REQUIRED)
 add_custom_command(OUTPUT saxpy.fatbin DEPENDS kernels/saxpy.cu
@@ -54,7 +56,7 @@ def rows(image: str, folder: Path) -> list[str]:
     for case in ("cold", "a host file changed"):
         if case != "cold":
             with (recipe / "src" / "core.cpp").open("a") as stream:
-                stream.write("static_assert(true);\n")
+                stream.write(CHANGE)
         ours = timed(gpuforge(recipe, image, folder), {"GPUFORGE_CACHE_DIR": str(cache)})
         theirs = sum(cibuildwheel(recipe, image, name, root, folder) for name, root in toolkits.items())
         found.append(f"| {case} | {ours:.1f} | {theirs:.1f} | {ours / theirs:.2f} |")
