@@ -19,6 +19,7 @@ from gpuforge.execute.verdict import Verdict, verdicts
 _Report = str | Future[ActionResult]  # a worker waits for what the text says, or has ended
 _Events = queue.SimpleQueue[tuple[str, _Report]]
 _SIDE_BY_SIDE = 4  # actions that run jobs of their own
+_FETCHES = 4  # at once, beside what the job slots are for
 
 
 def run(
@@ -67,6 +68,7 @@ class _Engine:
         self._parallel = [name for name in self._to_run if self._steps[name].action.parallel]
         self._shop = shop
         self._jobs = self._free = jobs
+        self._lines = min(jobs, _FETCHES)  # free for actions that fetch, which wait more than they work
         self._held: dict[str, int] = {}  # the job slots of the actions that run
         self._observer = observer
         self._results: dict[str, ActionResult] = {}
@@ -86,7 +88,7 @@ class _Engine:
 
     def _run_all(self) -> bool:
         """Run what is to run; return whether the user interrupted it."""
-        with ThreadPoolExecutor(max_workers=self._jobs, thread_name_prefix="action") as pool:
+        with ThreadPoolExecutor(self._jobs + self._lines, thread_name_prefix="action") as pool:
             try:
                 self._drive(pool)
             except KeyboardInterrupt:
@@ -103,7 +105,7 @@ class _Engine:
         return True
 
     def _drive(self, pool: ThreadPoolExecutor) -> None:
-        place = {name: at for at, name in enumerate(self._steps)}
+        place = self._order()
         sorter = TopologicalSorter({name: self._to_run & {*self._needs(name)} for name in self._to_run})
         sorter.prepare()
         ready: list[str] = []
@@ -115,6 +117,22 @@ class _Engine:
             sorter.done(*dropped)
             if not dropped:
                 sorter.done(*self._hear())
+
+    def _order(self) -> dict[str, tuple[int, int]]:
+        """Return each step's turn among those that are ready: the plan's order, but for fetches.
+
+        Of them the one comes first that the longest chain of steps waits for.
+        """
+        chain = dict.fromkeys(self._steps, 0)
+        for name in reversed(
+            tuple(TopologicalSorter({n: self._needs(n) for n in self._steps}).static_order())
+        ):
+            for need in self._needs(name):
+                chain[need] = max(chain[need], chain[name] + 1)
+        return {
+            name: (-chain[name] if step.action.network else 0, at)
+            for at, (name, step) in enumerate(self._steps.items())
+        }
 
     def _needs(self, name: str) -> tuple[str, ...]:
         return self._steps[name].action.needs
@@ -136,7 +154,8 @@ class _Engine:
 
     def _is_free(self, name: str) -> bool:
         bench = self._bench(name)
-        return self._free > 0 and not (bench and any(self._bench(other) == bench for other in self._held))
+        free = self._lines if self._steps[name].action.network else self._free
+        return free > 0 and not (bench and any(self._bench(other) == bench for other in self._held))
 
     def _drop(self, name: str) -> bool:
         """Settle a step that cannot run because something it needs is not there."""
@@ -154,14 +173,26 @@ class _Engine:
         if not self._is_free(name):
             return False
         step, reason = self._steps[name], self._verdicts[name].reason
-        slots = self._held[name] = self._share(name)
-        self._free -= slots  # perhaps below none: nothing else starts then, until enough has ended
+        slots = self._share(name)
+        self._take(name, slots)
         self._observer.on_start(step.action)
         tell = partial(_tell, self._events, name)
         future = pool.submit(perform, step, self._shop, reason, slots, tell)
         self._futures[name] = future
         future.add_done_callback(tell)
         return True
+
+    def _take(self, name: str, slots: int) -> None:
+        """Take slots for a step, or give them back (a negative number).
+
+        Those with jobs of their own may take more than are free: nothing else starts then, until enough has ended.
+        """
+        if slots > 0:
+            self._held[name] = slots
+        if self._steps[name].action.network:
+            self._lines -= slots
+        else:
+            self._free -= slots
 
     def _hear(self) -> tuple[str, ...]:
         """Wait for the next report of a worker; return the steps that ended by it."""
@@ -170,7 +201,7 @@ class _Engine:
             self._observer.on_wait(self._steps[name].action, report)
             return ()
         result = report.result()
-        self._free += self._held.pop(name)
+        self._take(name, -self._held.pop(name))
         if result.state not in {"done", "reused"}:
             self._blame[name] = name
         self._settle(result)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from importlib.metadata import distribution, requires, version
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -66,7 +67,8 @@ def _write(folder: Path, minor: str, python: Path, names: list[str], platforms: 
     (folder / "bin" / "python").symlink_to(python)
     (folder / "pyvenv.cfg").write_text(f"home = {python.parent}\ninclude-system-site-packages = false\n")
     tags = frozenset(_tags(minor, platforms))
-    others = [name for name in names if not _take_along(name, packages, folder / "bin", tags)]
+    same = minor == ".".join(map(str, sys.version_info[:2]))  # what is compiled for one fits the other
+    others = [name for name in names if not _take_along(name, packages, folder / "bin", tags, same=same)]
     if others:
         _fetch(others, packages, minor, platforms)
         for source in sorted(packages.glob("bin/*")):
@@ -81,7 +83,7 @@ def _tags(minor: str, platforms: list[str]) -> Iterator[Tag]:
     yield from compatible_tags(version, f"cp{minor.replace('.', '')}", platforms)
 
 
-def _take_along(name: str, packages: Path, programs: Path, tags: AbstractSet[Tag]) -> bool:
+def _take_along(name: str, packages: Path, programs: Path, tags: AbstractSet[Tag], *, same: bool) -> bool:
     """Copy a package that is installed here, if the wheel that it came from fits; say whether it did."""
     found = distribution(name)
     text = found.read_text("WHEEL") or ""
@@ -95,9 +97,17 @@ def _take_along(name: str, packages: Path, programs: Path, tags: AbstractSet[Tag
             continue
         if "__pycache__" in file.parts or not source.is_file():
             continue
-        (packages / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, packages / file)
+        _take(source, packages / file)
+        compiled = Path(cache_from_source(str(source))) if source.suffix == ".py" else None
+        if compiled and same and compiled.is_file():
+            _take(compiled, (packages / file).parent / compiled.parent.name / compiled.name)
     return True
+
+
+def _take(source: Path, target: Path) -> None:
+    """Copy a file with its time, by which Python knows what a compiled module was compiled from."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source, target)
 
 
 def _take_program(source: Path, programs: Path) -> None:

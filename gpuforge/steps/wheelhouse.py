@@ -33,7 +33,9 @@ def download(
     command = [*_PIP, f"--python={python}", "download", "--only-binary=:all:"]
     command += ["--progress-bar=off", "--disable-pip-version-check", f"--dest={folder}"]
     command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
-    answer = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    answer = subprocess.run(
+        command, env=_environ(), check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     said, _, crash = answer.stdout.partition("ERROR: Exception:")  # what follows is pip's own traceback
     print(said, *crash.strip().splitlines()[-1:], sep="", flush=True)
     if answer.returncode == 0:
@@ -57,6 +59,15 @@ def download(
     raise ActionError.of(
         f"{what} cannot be met by wheels: {asked}{_cause(said)}", hint=f"pip's words are above; {hint}"
     )
+
+
+def _environ() -> dict[str, str]:
+    """Return pip's environment: its modules, compiled for the Python that it is asked about, lie in its cache.
+
+    Beside its own code they may have no place, as in a container.
+    """
+    cache = os.environ.get("PIP_CACHE_DIR")
+    return {**os.environ, "PYTHONPYCACHEPREFIX": f"{cache}/modules"} if cache else dict(os.environ)
 
 
 def _cause(said: str) -> str:

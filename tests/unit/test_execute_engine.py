@@ -248,6 +248,19 @@ def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
     assert many.jobs["a"] == 2
 
 
+def test_fetches_run_beside_the_rest_and_what_most_waits_for_comes_first(tmp_path: Path) -> None:
+    steps = (
+        step("compile"),
+        step("for tests", network=True),
+        step("for builds", network=True),
+        step("build", "for builds"),
+        step("test", "build", "for tests"),
+    )
+    seen = watched(tmp_path, *steps, jobs=1)
+    assert seen.events[1:3] == ["start for builds", "start compile"]
+    assert seen.most == 2
+
+
 def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path) -> None:
     seen = watched(tmp_path, step("small"), step("build", parallel=True), step("later"), jobs=2)
     assert seen.jobs["build"] == 2
