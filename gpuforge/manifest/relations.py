@@ -43,12 +43,12 @@ Raw = Mapping[str, Any]
 def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
     """Yield every broken relation in the parsed TOML; values of a wrong type are left to the model.
 
-    In `folder` are the folders that the manifest names; None: nobody asks for them.
+    In `folder` are the files and folders that the manifest names; None: nobody asks for them.
     """
     for check in (_python, _import_name, _host_build, _toolkits, _linkage, _objects, _object_names):
         yield from check(data)
     if folder is not None:
-        yield from _folders(data, folder)
+        yield from _files(data, folder)
     yield from _nul_characters(data)
 
 
@@ -224,8 +224,16 @@ def _object_names(data: Raw) -> Iterator[Problem]:
             seen.add(name)
 
 
-def _folders(data: Raw, folder: Path) -> Iterator[Problem]:
-    overlays = _table(data, "build").get("overlay")
+def _files(data: Raw, folder: Path) -> Iterator[Problem]:
+    build = _table(data, "build")
+    constraints = build.get("constraints")
+    if isinstance(constraints, str) and constraints and not (folder / constraints).is_file():
+        yield Problem(
+            ("build", "constraints"),
+            f"[build] constraints: there is no file {quote(constraints)} beside the manifest",
+            "write it, with a line like cmake==3.31.6 for each requirement, or leave the key out",
+        )
+    overlays = build.get("overlay")
     for index, name in enumerate(overlays if isinstance(overlays, list) else []):
         if isinstance(name, str) and name and not _is_folder(folder, name):
             yield Problem(

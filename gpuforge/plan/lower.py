@@ -191,6 +191,8 @@ class _Lowering:
         if self.tree is not None:  # what decides on requirements is in the key; the backend may read more
             deciding = sources.build_files(self.tree.path, self.tree)
             source = FileInput(self.tree.path, deciding, self.tree.members)
+        named = self.manifest.build.constraints
+        constraints = {"constraints": _content(self.file.folder / named)} if named else {}
         action = Action(
             id=f"{_python_name(cell, at)}/requirements",
             kind="fetch",
@@ -201,6 +203,7 @@ class _Lowering:
                 python="${in:python}",
                 requires=json.dumps(list(self.manifest.build.requires)),
                 config_settings=json.dumps(self.settings()),
+                constraints="${in:constraints}" if constraints else None,
                 output="${out:environment}",
                 lock="${out:requirements.json}",
                 scratch="${work}",
@@ -209,6 +212,7 @@ class _Lowering:
                 "gpuforge": self.itself("fetch_requirements", at),
                 "source": source,
                 "python": self.python(cell, at),
+                **constraints,
             },
             outputs=("environment", "requirements.json"),
             facts=environment.pip_facts(),
@@ -238,7 +242,7 @@ class _Lowering:
         """Run the project's own build, once per Python and toolkit, or per Python alone, whatever the wheels' names."""
         build, cuda = self.manifest.build, self.manifest.build.cuda
         at, host = self.machine.host_at(cell)
-        overlays = {f"overlay{n}": _folder(self.file.folder / name) for n, name in enumerate(build.overlay)}
+        overlays = {f"overlay{n}": _content(self.file.folder / name) for n, name in enumerate(build.overlay)}
         names = environment.compilers(host)
         paths = {"cxx": host.path, "cc": host.c_path or host.path}
         env = environment.host_build(host, f"${{in:toolkit}}/bin:{at.path}" if cuda else at.path)
@@ -369,6 +373,7 @@ class _Lowering:
     def package(self, cell: Cell, host: ActionInput, kernels: Sequence[ActionInput]) -> ActionInput:
         """Make the wheel: kernels and runtime in, repaired, named, with its requirements, in fixed bytes."""
         at = self.machine.at(cell)
+        host_at, host_compiler = self.machine.host_at(cell)
         toolkit = at.toolkits[cell.cuda]
         wheel = self.manifest.wheel
         spec = {
@@ -386,7 +391,8 @@ class _Lowering:
             "pins_file": f"${{in:toolkit}}/{redist.VERSIONS}" if toolkit.archives else None,
             "size_limit": wheel.size_limit_bytes,
             "search_path": ["${in:toolkit}/lib64", "${in:toolkit}/lib"],
-            "record": record.of(self.file, at, cell, self.machine.host_at(cell)[1]),
+            "record": record.of(self.file, at, cell, host_compiler),
+            "requirements": "${in:requirements}",
             "work": "${work}",
         }
         action = Action(
@@ -398,6 +404,7 @@ class _Lowering:
                 "gpuforge": self.itself("package_wheel", at),
                 "wheel": host,
                 "toolkit": self.toolkit(cell, at),
+                "requirements": ActionInput(self.requirements(cell, host_at).action, "requirements.json"),
                 **{f"kernels{number}": value for number, value in enumerate(kernels)},
             },
             outputs=("wheel", "declared"),
@@ -484,5 +491,5 @@ def _program(path: Path, identity: str, at: Location) -> Input:
     return ImageInput(PurePosixPath(path), identity) if at.image else FileInput(path, identity)
 
 
-def _folder(path: Path) -> FileInput:
+def _content(path: Path) -> FileInput:
     return FileInput(path, digest.of_tree(path))

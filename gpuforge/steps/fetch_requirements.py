@@ -25,6 +25,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--python", type=Path, required=True)
     parser.add_argument("--requires", default="[]", help="JSON list: what the manifest adds")
     parser.add_argument("--config-settings", default="{}")
+    parser.add_argument("--constraints", type=Path, action="append", default=[], help="as pip reads them")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--lock", type=Path, required=True)
     parser.add_argument("--scratch", type=Path, required=True)
@@ -33,7 +34,7 @@ def main(arguments: list[str]) -> None:
     try:
         static = sorted(ProjectBuilder(options.source).build_system_requires)
         wheels = options.scratch / "static"
-        download(options.python, [*static, *added], wheels)
+        download(options, [*static, *added], wheels)
         python = create(options.python, options.output)
         install(python, wheels)
         asked = ProjectBuilder(options.source, python_executable=str(python), runner=runner_of(python))
@@ -47,7 +48,7 @@ def main(arguments: list[str]) -> None:
     everything = list(dict.fromkeys([*static, *added, *dynamic]))
     if not all(is_met(text, wheels) for text in dynamic):  # everything is chosen anew, together
         first, wheels = wheels, options.scratch / "all"
-        download(options.python, everything, wheels, [first])
+        download(options, everything, wheels, [first])
         shutil.rmtree(options.output)
         install(create(options.python, options.output), wheels)
     found = {path.name: digest.of_file(path) for path in sorted(wheels.glob("*.whl"))}
@@ -64,15 +65,18 @@ def is_met(requirement: str, wheels: Path) -> bool:
     return plain and version is not None and wanted.specifier.contains(version, prereleases=True)
 
 
-def download(python: Path, requirements: Sequence[str], folder: Path, at_hand: Sequence[Path] = ()) -> None:
+def download(
+    options: argparse.Namespace, requirements: Sequence[str], folder: Path, at_hand: Sequence[Path] = ()
+) -> None:
     """Download build requirements; see `wheelhouse.download`."""
     wheelhouse.download(
-        python,
+        options.python,
         requirements,
         folder,
         at_hand,
+        constraints=options.constraints,
         what="the build requirements",
-        hint="`[build] requires` can narrow a requirement to a version that has a wheel",
+        hint="`[build] requires` and `constraints` can narrow a requirement to a version that has a wheel",
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from packaging.utils import parse_wheel_filename
 from pydantic import Field
 
 from gpuforge.errors import ActionError, UsageError
@@ -43,6 +44,7 @@ class PackageSpec(Specification):
     size_limit: int | None = None  # bytes
     search_path: tuple[str, ...] = ()  # where libraries to graft are looked for, besides the system's places
     record: Mapping[str, Any] = Field(default={})  # the build record: what the wheel was built with
+    requirements: Path | None = None  # what fetch_requirements locked, which the record names too
     work: Path | None = None  # where scratch files go; default: beside the output
 
 
@@ -139,7 +141,14 @@ def _document(tree: Path, packages: tuple[str, ...], spec: PackageSpec) -> None:
     declared = [sbom.Material(package, spec.pins.get(package)) for package in packages]
     sbom.write(tree, declared=declared, pins=spec.pins, cuda=spec.cuda, epoch=epoch())
     if spec.record:
-        record.write(tree, spec.record)
+        record.write(tree, {**spec.record, "requirements": _locked(spec.requirements)})
+
+
+def _locked(file: Path | None) -> dict[str, dict[str, str]]:
+    """Return the version and the sha256 of each build requirement by its name."""
+    wheels = json.loads(file.read_text())["wheels"] if file else {}
+    found = ((*parse_wheel_filename(name)[:2], sha256) for name, sha256 in wheels.items())
+    return {name: {"version": str(version), "sha256": sha256} for name, version, sha256 in sorted(found)}
 
 
 def epoch() -> int | None:

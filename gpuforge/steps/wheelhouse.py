@@ -21,6 +21,7 @@ def download(
     folder: Path,
     at_hand: Sequence[Path] = (),
     *,
+    constraints: Sequence[Path] = (),
     what: str,
     hint: str,
 ) -> None:
@@ -32,6 +33,7 @@ def download(
     folder.mkdir(parents=True, exist_ok=True)
     command = [*_PIP, f"--python={python}", "download", "--only-binary=:all:"]
     command += ["--progress-bar=off", "--disable-pip-version-check", f"--dest={folder}"]
+    command += [*(f"--constraint={path}" for path in constraints)]
     command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
     answer = subprocess.run(
         command, env=_environ(), check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -33,6 +33,7 @@ BEYOND_A_SCHEMA = {"abi", "build_without_cuda", "duplicate_key", "linkage", "rep
 
 def loaded(text: str, folder: Path) -> ManifestFile:
     (folder / "overlay").mkdir(exist_ok=True)
+    (folder / "build-constraints.txt").touch()
     (folder / "gpuforge.toml").write_text(text)
     return load(folder)
 

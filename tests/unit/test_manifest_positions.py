@@ -142,6 +142,7 @@ def test_what_only_toml_1_1_allows() -> None:
 def test_places_in_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "overlay").mkdir()
+    (tmp_path / "build-constraints.txt").touch()
     text = EXAMPLE.read_text()
     Path("gpuforge.toml").write_text(text)
     file = load(Path())

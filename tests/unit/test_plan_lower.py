@@ -329,6 +329,18 @@ def test_links_are_sources_and_count_by_what_they_lead_to(recipe: Recipe, machin
     )
 
 
+def test_the_manifests_constraints_decide_on_the_environment_and_are_handed_to_the_fetch(
+    recipe: Recipe, machine: Machine
+) -> None:
+    file = recipe(add='\n[build]\nconstraints = "exact.txt"\n', header="exact.txt")
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    (file.folder / "exact.txt").write_text("cmake==3.31.6\n")
+    after = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    assert {"py3.11/requirements", "cp311-cu13.0-x86_64/host-build"} <= changed(before, after)
+    fetch = next(action for action in after.actions if action.id == "py3.11/requirements")
+    assert fetch.argv[fetch.argv.index("--constraints") + 1] == "${in:constraints}"
+
+
 def test_pip_constraints_are_in_the_key_and_passwords_are_not(
     recipe: Recipe, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
