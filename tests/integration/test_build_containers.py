@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -82,6 +83,42 @@ def test_a_matrix_compiles_kernels_once_and_a_cell_alone_gives_the_same_bytes(
     assert alone.returncode == 0, alone.stderr
     ((name, data),) = wheels(tmp_path / "one").items()
     assert made[name] == data
+
+
+WHERE = {  # the one libcudart of the process; static: there is none
+    "pip": r"/site-packages/nvidia/cu13/lib/libcudart\.so\.13",
+    "bundle": r"/site-packages/devices_cu13\.libs/libcudart-[0-9a-f]{8}\.so\.13",
+    "system": r"/toolkit/lib/libcudart\.so\.13",
+    "static": None,
+}
+# Run where a wheel is tested: a container of an image that has neither a compiler nor a toolkit.
+LOOK = """
+import json, os, shutil, devices
+error, count = devices.count()
+maps = {line.split()[-1] for line in open("/proc/self/maps") if "/libcuda" in line}
+tools = [name for name in ("nvcc", "g++", "cc") if shutil.which(name)]
+print("seen:", json.dumps([error, count, sorted(maps), tools, os.path.exists("/usr/local/cuda")]))
+"""
+
+
+@pytest.mark.parametrize("linkage", WHERE)
+def test_each_linkage_works_in_a_clean_container(linkage: str, cache: Path, tmp_path: Path) -> None:
+    project = shutil.copytree(Path(__file__).parent / "devices", tmp_path / "devices")
+    manifest = project / "gpuforge.toml"
+    text = manifest.read_text().replace('linkage = "pip"', f'linkage = "{linkage}"')
+    manifest.write_text(f"{text}\n[test]\ncommand = {json.dumps(['python', '-c', LOOK])}\n")
+    done = build(project, cache, tmp_path / "dist", "--cell", CELL, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert [wheel["findings"] for wheel in said["wheels"]] == [[]]
+    log = max((cache / "logs").rglob(f"{CELL}-test-[0-9a-f]*.log"), key=lambda path: path.stat().st_mtime)
+    seen = [line for line in log.read_text().splitlines() if line.startswith("seen: ")][-1]
+    error, count, maps, tools, cuda = json.loads(seen.removeprefix("seen: "))
+    assert (error in {35, 100}, count, tools, cuda) == (True, 0, [], False)  # no driver, no device
+    runtimes = [path for path in maps if "libcudart" in path]
+    wanted = WHERE[linkage]
+    assert len(runtimes) == (wanted is not None)
+    assert wanted is None or re.search(wanted + "$", runtimes[0])
 
 
 def test_a_compile_error_is_said_and_the_other_cells_go_on(recipe: Path, cache: Path, tmp_path: Path) -> None:
