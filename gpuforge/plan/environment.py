@@ -123,8 +123,9 @@ def host_cuda(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: st
     """Return how it learns of its toolkit and architectures, beside what `host_build` says.
 
     CMake reads CUDACXX, CUDAHOSTCXX, CUDAARCHS and CUDAToolkit_ROOT itself; scikit-build-core hands CMAKE_ARGS on;
-    torch's extension builder reads TORCH_CUDA_ARCH_LIST and, for nvcc, PYTORCH_NVCC. `${work}/bin/nvcc` keeps random names out of the objects.
-    Left alone, both nvcc and CMake link cudart statically: the manifest's linkage says which one it is.
+    torch's extension builder reads TORCH_CUDA_ARCH_LIST and, for nvcc, PYTORCH_NVCC. `${work}/bin/nvcc` keeps random
+    names out of the objects. Left alone, both nvcc and CMake link cudart statically: the manifest's linkage says which
+    one it is.
     """
     cuda = cmake_architectures(archs, ptx)
     cudart = "static" if linkage == "static" else "shared"
