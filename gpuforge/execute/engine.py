@@ -67,9 +67,10 @@ class _Engine:
         self._to_run = frozenset(name for name, verdict in found.items() if verdict.run)
         self._parallel = [name for name in self._to_run if self._steps[name].action.parallel]
         self._shop = shop
-        self._jobs = self._free = jobs
-        self._lines = min(jobs, _FETCHES)  # free for actions that fetch, which wait more than they work
-        self._held: dict[str, int] = {}  # the job slots of the actions that run
+        self._jobs = jobs
+        # Slots by whether they are for actions that fetch: those wait more than they work, so they have their own.
+        self._free = {False: jobs, True: min(jobs, _FETCHES)}
+        self._held: dict[str, int] = {}  # the slots of the actions that run
         self._observer = observer
         self._results: dict[str, ActionResult] = {}
         self._blame: dict[str, str] = {}  # for what ended badly: the id of the action that is the cause
@@ -88,7 +89,7 @@ class _Engine:
 
     def _run_all(self) -> bool:
         """Run what is to run; return whether the user interrupted it."""
-        with ThreadPoolExecutor(self._jobs + self._lines, thread_name_prefix="action") as pool:
+        with ThreadPoolExecutor(sum(self._free.values()), thread_name_prefix="action") as pool:
             try:
                 self._drive(pool)
             except KeyboardInterrupt:
@@ -153,9 +154,10 @@ class _Engine:
         return action.place if action.image is None else ""
 
     def _is_free(self, name: str) -> bool:
+        if self._free[self._steps[name].action.network] < 1:
+            return False
         bench = self._bench(name)
-        free = self._lines if self._steps[name].action.network else self._free
-        return free > 0 and not (bench and any(self._bench(other) == bench for other in self._held))
+        return not bench or all(self._bench(other) != bench for other in self._held)
 
     def _drop(self, name: str) -> bool:
         """Settle a step that cannot run because something it needs is not there."""
@@ -173,26 +175,16 @@ class _Engine:
         if not self._is_free(name):
             return False
         step, reason = self._steps[name], self._verdicts[name].reason
-        slots = self._share(name)
-        self._take(name, slots)
+        slots = self._held[name] = self._share(name)
+        self._free[step.action.network] -= (
+            slots  # perhaps below none: nothing else starts, until enough has ended
+        )
         self._observer.on_start(step.action)
         tell = partial(_tell, self._events, name)
         future = pool.submit(perform, step, self._shop, reason, slots, tell)
         self._futures[name] = future
         future.add_done_callback(tell)
         return True
-
-    def _take(self, name: str, slots: int) -> None:
-        """Take slots for a step, or give them back (a negative number).
-
-        Those with jobs of their own may take more than are free: nothing else starts then, until enough has ended.
-        """
-        if slots > 0:
-            self._held[name] = slots
-        if self._steps[name].action.network:
-            self._lines -= slots
-        else:
-            self._free -= slots
 
     def _hear(self) -> tuple[str, ...]:
         """Wait for the next report of a worker; return the steps that ended by it."""
@@ -201,7 +193,7 @@ class _Engine:
             self._observer.on_wait(self._steps[name].action, report)
             return ()
         result = report.result()
-        self._take(name, -self._held.pop(name))
+        self._free[self._steps[name].action.network] += self._held.pop(name)
         if result.state not in {"done", "reused"}:
             self._blame[name] = name
         self._settle(result)
