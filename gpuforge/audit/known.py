@@ -27,7 +27,7 @@ def named(graph: LinkGraph, file: str) -> str:
     if digest:
         for other in graph.wheels:
             if other is not wheel:
-                for name in other.record or {}:
+                for name in other.record.digests if other.record else ():
                     if name.partition(".so")[1] and sha256(other, name) == digest:
                         return f" (byte for byte {name} of {other.name})"
     match = _HASHED.search(file)
@@ -39,7 +39,7 @@ def named(graph: LinkGraph, file: str) -> str:
 
 def sha256(wheel: WheelFacts, file: str) -> str:
     """Return the sha256 of a wheel's member as RECORD has it, in hexadecimal; "" where it has none."""
-    value = (wheel.record or {}).get(file, ("", None))[0]
+    value = wheel.record.digests.get(file, "") if wheel.record else ""
     if not value.startswith("sha256="):
         return ""
     text = value.removeprefix("sha256=")

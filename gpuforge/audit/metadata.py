@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Collection, Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -12,11 +11,12 @@ from packaging.tags import InvalidTag, parse_tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion
 
+from gpuforge.audit import record
 from gpuforge.audit.inflate import Archive
 from gpuforge.audit.inputs import Input
-from gpuforge.audit.model import Identity
+from gpuforge.audit.model import Identity, Record
 
-_TEXT_LIMIT = 64 << 20  # bytes; larger metadata is not metadata
+_LARGEST = {"WHEEL": 16 << 20, "METADATA": 16 << 20, "RECORD": 512 << 20}  # bytes; larger ones are none
 
 
 class Metadata(NamedTuple):
@@ -24,7 +24,7 @@ class Metadata(NamedTuple):
 
     tags: tuple[str, ...]
     requires: tuple[str, ...]
-    record: dict[str, tuple[str, int | None]] | None
+    record: Record | None
     problems: tuple[str, ...]
     project: str = ""
     version: str = ""
@@ -42,27 +42,33 @@ class Metadata(NamedTuple):
         return said if self.folder else ()
 
     @classmethod
-    def of(cls, archive: Archive, folders: Collection[str]) -> Metadata:
-        """Read it from the first of these `.dist-info` folders. Raises MalformedError for a broken archive."""
+    def of(cls, archive: Archive, folders: Collection[str], libraries: Collection[str] = ()) -> Metadata:
+        """Read it from the first of these `.dist-info` folders. Raises MalformedError for a broken archive.
+
+        Of `libraries` and what is named like some, the hashes in RECORD are kept.
+        """
         problems = [f"it has {len(folders)} .dist-info folders"] if len(folders) > 1 else []
         folder = min(folders)
-        texts: dict[str, str] = {}
-        for member in archive.members:
-            base = member.name.removeprefix(f"{folder}/")
-            if base in ("WHEEL", "METADATA", "RECORD") and member.size <= _TEXT_LIMIT:
-                texts[base] = archive.data(member).decode("utf-8", "replace")
-        problems += [
-            f"its .dist-info folder has no {name}"
-            for name in ("WHEEL", "METADATA", "RECORD")
-            if name not in texts
-        ]
-        wheel, metadata = (_headers(texts.get(name, "")) for name in ("WHEEL", "METADATA"))
+        files = {f"{folder}/{name}": name for name in _LARGEST}
+        found = {
+            files[m.name]: m for m in archive.members if m.name in files and m.size <= _LARGEST[files[m.name]]
+        }
+        problems += [f"its .dist-info folder has no {name}" for name in _LARGEST if name not in found]
+        wheel, metadata = (
+            _headers(archive.data(found[name]).decode("utf-8", "replace") if name in found else "")
+            for name in ("WHEEL", "METADATA")
+        )
         tags = {tag for text in wheel.get("tag", ()) for tag in _expanded(text)}
-        record = dict(_record(texts["RECORD"])) if "RECORD" in texts else None
+        listed = None
+        if "RECORD" in found:
+            try:
+                listed = record.read(archive.chunks(found["RECORD"]), archive.members, libraries)
+            except csv.Error:
+                problems.append("its RECORD is not a list of comma-separated values")
         return cls(
             tuple(sorted(tags)),
             tuple(metadata.get("requires-dist", ())),
-            record,
+            listed,
             tuple(problems),
             canonicalize_name(metadata.get("name", [""])[0]),
             metadata.get("version", [""])[0],
@@ -114,10 +120,3 @@ def _headers(text: str) -> dict[str, list[str]]:
         values = fields.setdefault(name.strip().lower(), [])
         values.append(value.strip())
     return fields
-
-
-def _record(text: str) -> Iterator[tuple[str, tuple[str, int | None]]]:
-    for row in csv.reader(io.StringIO(text)):
-        if row:
-            digest, size = (*row[1:], "", "")[:2]
-            yield row[0], (digest, int(size) if size.isdigit() else None)

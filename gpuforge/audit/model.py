@@ -162,6 +162,17 @@ class Pin(NamedTuple):
     what: str  # "the NVIDIA HPC SDK 22.1", "-gpu=cuda11.5,cc60,cc70,cc80"
 
 
+class Record(NamedTuple):
+    """What is kept of a RECORD: of most files it says what the archive says, too."""
+
+    unlisted: tuple[str, ...]  # files of the wheel that it does not list
+    digests: Mapping[str, str]  # "sha256=..." of the libraries that are in the wheel
+    odd: Mapping[
+        str, tuple[str, int | None]
+    ]  # hash and size in rows of no file, of another size, or without a hash
+    more: int = 0  # further rows of no file of the wheel
+
+
 class Identity(NamedTuple):
     """The name and the version that some part of the wheel gives it, as written; "" for what it does not say."""
 
@@ -187,7 +198,7 @@ class WheelFacts:
     )  # name -> CRC-32, as the archive's directory has it
     purelib: bool = False  # WHEEL says Root-Is-Purelib
     pins: tuple[Pin, ...] = ()
-    record: Mapping[str, tuple[str, int | None]] | None = None  # name -> (hash, size); None without a RECORD
+    record: Record | None = None  # None without a RECORD
     objects: tuple[ElfObject, ...] = ()
     device: tuple[DeviceCode, ...] = ()  # every file with GPU code, ELF or not
     kernels: tuple[KernelSet, ...] = ()

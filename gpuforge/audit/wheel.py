@@ -35,8 +35,9 @@ def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
         # these take as long to load as inflating 50 MB: of a large wheel that has begun, and others load them meanwhile
         from gpuforge.audit import kernels, metadata, pins, policy, preload  # noqa: PLC0415
 
-        texts = metadata.Metadata.of(archive, folders) if folders else metadata.NONE
         objects = tuple(s.object for s in scanned if s.object)
+        libraries = {o.file for o in objects if o.links}
+        texts = metadata.Metadata.of(archive, folders, libraries) if folders else metadata.NONE
         project, version, tags = metadata.identity(source, texts)
         return WheelFacts(
             name=source.label,

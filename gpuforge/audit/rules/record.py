@@ -26,8 +26,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 CODE,
                 SEVERITY,
                 wheel.name,
-                files=tuple(file for file, _ in problems),
-                subject=tuple(f"{file}: {problem}" for file, problem in problems),
+                files=tuple(file for file, _ in problems if file),
+                subject=tuple(f"{file}: {problem}" if file else problem for file, problem in problems),
                 message="RECORD is not the list of the wheel's files: an installer may refuse it, and cannot uninstall "
                 "all of it",
                 remedy="write RECORD anew after the last change (`wheel pack` does)",
@@ -37,10 +37,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 def _problems(wheel: WheelFacts) -> Iterator[tuple[str, str]]:
     if wheel.record is None:
         return  # GF704 says so
-    for name in wheel.members:
-        if name not in wheel.record and not name.endswith(_UNLISTED):
+    if wheel.record.more:
+        yield "", f"{wheel.record.more:,} lines of RECORD besides those below are of no file in the wheel"
+    for name in wheel.record.unlisted:
+        if not name.endswith(_UNLISTED):
             yield name, "not in RECORD"
-    for name, (digest, size) in wheel.record.items():
+    for name, (digest, size) in wheel.record.odd.items():
         if name.endswith(_UNLISTED):
             continue
         if name not in wheel.members:

@@ -1,0 +1,87 @@
+"""RECORD is read as it comes, and what is kept of it does not grow with it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from audit_samples import elf, wheel
+
+from gpuforge.audit import audit
+from gpuforge.audit import record as reader
+from gpuforge.audit.inflate import Member
+from gpuforge.audit.model import Record
+
+TEXT = (
+    "demo/__init__.py,sha256=a,3\r\n"
+    '"demo/""x"".py",sha256=b,4\n'
+    '"demo/a,b.so",sha256=c,5\n'
+    "demo/ö.py,sha256=d,6\n"
+    "\n"
+    "demo/plugin,sha256=e,8\n"
+    "demo/plain.so,,9\n"
+    "demo/two.py,sha256=f,1\n"
+    "demo/two.py,sha256=f,2\n"
+    "demo/gone.py,sha256=g,\n"
+    "demo-1.0.dist-info/RECORD,,"
+).encode()
+SIZES = {
+    "demo/__init__.py": 3,
+    "demo/a,b.so": 5,
+    "demo/ö.py": 7,
+    "demo/plugin": 8,
+    "demo/plain.so": 9,
+    "demo/two.py": 2,
+    "demo/new.py": 1,
+    "demo-1.0.dist-info/RECORD": 400,
+}
+
+
+def read(chunks: Iterable[bytes]) -> Record:
+    members = [Member(name, size, size, 0, 0, 0) for name, size in SIZES.items()]
+    return reader.read(chunks, members, {"demo/plugin"})
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 10_000])
+def test_what_is_kept_is_what_the_archive_does_not_say(size: int) -> None:
+    found = read(TEXT[at : at + size] for at in range(0, len(TEXT), size))
+    assert found == Record(
+        unlisted=("demo/new.py",),
+        digests={"demo/a,b.so": "sha256=c", "demo/plugin": "sha256=e"},
+        odd={
+            'demo/"x".py': ("sha256=b", 4),
+            "demo/ö.py": ("sha256=d", 6),
+            "demo/plain.so": ("", 9),
+            "demo/gone.py": ("sha256=g", None),
+            "demo-1.0.dist-info/RECORD": ("", None),
+        },
+    )
+
+
+def test_lines_of_no_file_are_counted_beyond_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MOST", 3)
+    found = read([b"".join(b"demo/%d.py,sha256=a,1\n" % n for n in range(10)) + TEXT])
+    assert list(found.odd) == [
+        *(f"demo/{n}.py" for n in range(3)), "demo/ö.py", "demo/plain.so", "demo-1.0.dist-info/RECORD"
+    ]  # fmt: skip
+    assert found.more == 9  # the other seven, and two of the text's
+    assert found.unlisted == ("demo/new.py",)
+
+
+@pytest.mark.parametrize("text", [b"x" * 2_000_000, b"a\rb,,\n"])
+def test_what_is_no_csv_is_said(text: bytes) -> None:
+    with pytest.raises(csv.Error):
+        read([text])
+
+
+@pytest.mark.parametrize("size", ["9" * 5000, "²", "-1", "x"])
+def test_a_size_that_is_none_is_not_compared(size: str) -> None:
+    assert read([f"demo/two.py,sha256=f,{size}\n".encode()]).odd == {}
+
+
+def test_a_record_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {"demo/a.so": elf()}, record={"demo/a.so": "a\rb,,"})
+    subjects = [s for f in audit([path]).findings if f.code == "GF704" for s in f.subject]
+    assert subjects == ["its RECORD is not a list of comma-separated values"]
