@@ -209,11 +209,12 @@ def _section_headers(
     if size < layout.size:
         raise MalformedError.of(f"section headers of {size} bytes")
     table = window.read(offset, size * count)
-    found = []
-    for index in range(count):
-        name, kind, _, _, start, length, link, *_ = layout.unpack_from(table, index * size)
-        found.append((name, kind, start, length, link))
-    return found
+    whole = (
+        layout.iter_unpack(table)
+        if size == layout.size
+        else (layout.unpack_from(table, index * size) for index in range(count))
+    )
+    return [(name, kind, start, length, link) for name, kind, _, _, start, length, link, _, _, _ in whole]
 
 
 def _sections(window: Window, header: Header) -> tuple[Section, ...]:
@@ -225,9 +226,10 @@ def _sections(window: Window, header: Header) -> tuple[Section, ...]:
         raise MalformedError.of("its section names lie in a section that is not there")
     _, _, names, length, _ = raw[header.section_names]
     table = _Strings(window, names, length)
+    texts = [table.text(name) for name, *_ in raw] if length else [""] * len(raw)
     return tuple(
-        Section(table.text(name) if length else "", start, 0 if kind == SHT_NOBITS else size)
-        for name, kind, start, size, _ in raw
+        Section(text, start, 0 if kind == SHT_NOBITS else size)
+        for text, (_, kind, start, size, _) in zip(texts, raw, strict=True)
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from packaging.version import Version
@@ -68,11 +68,21 @@ def reach(code: DeviceCode, machine: str = "") -> tuple[Reach, ...]:
     judged, ptx = judgeable(code.containers)
     linked = all(_usable(c) for c in ptx) if ptx else False
     kinds = Counter(map(_kind, judged))  # a library has thousands of containers, of a few kinds
-    one_of = {_kind(c): c for c in judged}
-    linked_ptx = list({_kind(c): c for c in ptx}.values()) if linked else []
+    return _reach(tuple(kinds.items()), tuple(dict.fromkeys(map(_kind, ptx if linked else ()))), machine)
+
+
+_Kind = tuple[tuple[str, str, str, str, bool], ...]
+
+
+@lru_cache(maxsize=256)  # and a wheel may have thousands of files with one container each
+def _reach(
+    kinds: tuple[tuple[_Kind, int], ...], linked: tuple[_Kind, ...], machine: str
+) -> tuple[Reach, ...]:
+    linked_ptx = [_of_kind(kind) for kind in linked]
+    judged = [(_of_kind(kind), count) for kind, count in kinds]
     found = []
     for generation in generations(machine):
-        ways = [(*_way(one_of[kind], generation, linked_ptx), count) for kind, count in kinds.items()]
+        ways = [(*_way(container, generation, linked_ptx), count) for container, count in judged]
         counts = {way: sum(count for w, _, count in ways if w == way) for way in ("native", "jit", "none")}
         drivers = [driver for way, driver, _ in ways if way != "none" and driver]
         newest = max(drivers, key=Version, default="")
@@ -80,9 +90,18 @@ def reach(code: DeviceCode, machine: str = "") -> tuple[Reach, ...]:
     return tuple(found)
 
 
-def _kind(container: Container) -> tuple[tuple[str, str, str, str, bool], ...]:
+def _kind(container: Container) -> _Kind:
     """Return all of a container that decides on where it runs."""
     return tuple((e.kind, e.arch, e.isa, e.toolkit, e.size >= EMPTY_PTX) for e in container.entries)
+
+
+def _of_kind(kind: _Kind) -> Container:
+    """Return a container of this kind, of no place and no size."""
+    entries = (
+        Entry(name, arch, isa, EMPTY_PTX if whole else 0, 0, toolkit=toolkit)
+        for name, arch, isa, toolkit, whole in kind
+    )
+    return Container(0, 0, tuple(entries))
 
 
 def judgeable(containers: Iterable[Container]) -> tuple[list[Container], list[Container]]:

@@ -70,7 +70,7 @@ class Archive:
 
     def data(self, member: Member) -> bytes:
         """Return all of a member's bytes; for small ones. Raises as `chunks` does."""
-        if member.method != DEFLATED or member.packed > _PACKED_CHUNK:
+        if member.method != DEFLATED or member.packed > _CHUNK:
             return b"".join(self.chunks(member))
         _, packed = self._begin(member, member.packed)
         try:

@@ -94,7 +94,7 @@ class ElfObject(NamedTuple):
     isa: str = ""  # "x86-64-v3": what its GNU property says that it needs; "" for the baseline or without one
     build_id: str = ""
     comment: tuple[str, ...] = ()
-    sections: tuple[Section, ...] = ()
+    sections: tuple[Section, ...] = ()  # of a cubin those of all kernels together: one ".text", at no offset
     markers: frozenset[str] = frozenset()  # "static-cudart", "nvhpc", "python-module"
     producers: tuple[str, ...] = ()  # the compilers of the HPC SDK by its debug info and dead paths: "22.1"
     mentions: frozenset[str] = frozenset()  # libraries of GPU toolkits that its strings name: "libcudnn.so.9"

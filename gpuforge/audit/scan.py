@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from gpuforge.audit import elf, fatbin, ptx
@@ -13,6 +14,9 @@ from gpuforge.audit.source import MissedError, Window
 
 ARCHIVE_MAGIC = b"!<arch>\n"
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings
+_WHOLE = (
+    2 << 20
+)  # bytes of a file that is read in one piece, which is quicker than choosing what to keep of it
 _START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the directives of a PTX text
 _PASSES = 6
 _SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake")  # a wheel may have ten thousand of them
@@ -49,7 +53,7 @@ def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
 
 
 def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
-    window, scanner = _first_pass(archive, member)
+    window, scanner = (_whole if member.size <= _WHOLE else _first_pass)(archive, member)
     head = window.read_up_to(0, 64)
     if head[:4] != elf.MAGIC:
         if member.name.endswith(".ptx") and (
@@ -135,6 +139,14 @@ class _Keeper:
             self._want(start, min(self.window.size, offset + hit + _AROUND))
 
 
+def _whole(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
+    data = archive.data(member)
+    scanner = fatbin.Scanner(len(data))
+    scanner.feed(0, data)
+    scanner.finish()
+    return Window.of(data), scanner
+
+
 def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
     scanner = fatbin.Scanner(member.size)
     window = Window(member.size)
@@ -168,8 +180,28 @@ def _with_device_code(found: ElfObject, head: bytes, scanner: fatbin.Scanner) ->
         markers |= {"static-cudart"}
     if found.machine == elf.EM_CUDA:
         containers += (fatbin.standalone_cubin(head, found.size),)
+        found = found._replace(sections=tuple(_kinds(found.sections)))
     found = found._replace(containers=containers, markers=markers)
     return Scanned(found.file, found, containers)
+
+
+def _kinds(sections: Collection[Section]) -> Iterator[Section]:
+    """Add up a cubin's sections: each kernel has half a dozen of its own, and a wheel may have thousands of cubins."""
+    names = [section.name for section in sections]
+    kernels = {name.removeprefix(".text.") for name in names if name.startswith(".text.")}
+    sizes: dict[str, int] = {}
+    for section in sections:
+        kind = sys.intern(_without(section.name, kernels))
+        sizes[kind] = sizes.get(kind, 0) + section.size
+    yield from (Section(kind, 0, size) for kind, size in sizes.items() if size)
+
+
+def _without(name: str, kernels: Collection[str]) -> str:
+    """Return the name of a section without the kernel's: ".nv.info" of ".nv.info._Z5scalePf"."""
+    at = name.find(".", 1)
+    while at >= 0 and name[at + 1 :] not in kernels:
+        at = name.find(".", at + 1)
+    return name if at < 0 else name[:at]
 
 
 def _placed(containers: Iterable[Container], sections: tuple[Section, ...]) -> Iterator[Container]:

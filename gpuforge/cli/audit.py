@@ -163,7 +163,8 @@ def _print(
         case "json":
             from gpuforge.audit.report import data
 
-            click.echo(data.dumps(report, unused), nl=False)
+            for piece in data.pieces(report, unused):
+                click.echo(piece, nl=False)
         case "sarif":
             from gpuforge.audit.report import sarif
 

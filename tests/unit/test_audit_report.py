@@ -72,6 +72,14 @@ def test_the_json_report(report: Report, tmp_path: Path) -> None:
     hold("report.json", found)
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 256])
+def test_the_json_report_is_written_in_pieces(
+    report: Report, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data, "_AT_ONCE", at_once)
+    assert data.dumps(report) == json.dumps(data.of(report), indent=2, ensure_ascii=False) + "\n"
+
+
 def test_the_json_report_is_valid_against_its_schema(report: Report) -> None:
     schema = data.schema()
     Draft202012Validator.check_schema(schema)

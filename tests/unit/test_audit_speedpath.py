@@ -111,6 +111,42 @@ def test_one_pass_suffices_wherever_the_linker_puts_names(
     assert archive.passes == 1
 
 
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+def test_a_file_read_whole_is_read_as_in_chunks(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuforge.audit.scan._WHOLE", limit)
+    data = elf(
+        soname="libx.so.1",
+        sections={
+            ".comment": b"GCC 14\0",
+            ".rodata": STATIC_CUDART + b"\0libcudnn.so.9\0",
+            ".nv_fatbin": fatbin("sm_80"),
+        },
+    )
+    found = scan(Counting(data, 700), Member("libx.so", len(data), len(data), 0, 0, 0), "w.whl").object
+    assert found is not None
+    assert (found.soname, found.comment, found.mentions) == (
+        "libx.so.1",
+        ("GCC 14",),
+        frozenset({"libcudnn.so.9"}),
+    )
+    assert found.markers == {"static-cudart"}
+    assert [(c.section, c.cubins) for c in found.containers] == [(".nv_fatbin", {"sm_80"})]
+
+
+def test_of_a_cubin_the_sections_of_all_kernels_are_one() -> None:
+    kernels = {
+        f"{part}.{name}": bytes(size)
+        for name, size in (("_Z5scalePf", 100), ("add.cold", 20))
+        for part in (".text", ".nv.info", ".rela.text")
+    }
+    data = elf(machine=190, sections={**kernels, ".nv.info": bytes(3), ".note.nv.tkinfo": bytes(7)})
+    found = scan(Counting(data, 5000), Member("a.cubin", len(data), len(data), 0, 0, 0), "w.whl").object
+    assert found is not None
+    sizes = {section.name: section.size for section in found.sections}
+    assert sizes.pop(".shstrtab") > 0
+    assert sizes == {".text": 120, ".nv.info": 123, ".rela.text": 120, ".note.nv.tkinfo": 7}
+
+
 @pytest.mark.parametrize("cut", [1, 5, 20, 23])
 def test_what_lies_across_two_chunks_is_found(cut: int) -> None:
     code = fatbin("sm_90")

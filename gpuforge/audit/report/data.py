@@ -4,26 +4,55 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
+from itertools import islice
 from typing import Any
 
 from gpuforge import __version__
 from gpuforge.audit.audit import Report, WheelReport
 from gpuforge.audit.generations import reach
-from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.graph import Edge, LinkGraph, LoadSet
 from gpuforge.audit.model import Container, DeviceCode, ElfObject, Finding, WheelFacts
 from gpuforge.audit.report import devices
 from gpuforge.audit.rules import RULES
 
 SCHEMA = 1
 
+_AT_ONCE = 256  # elements of a list that are written at once
+
 _TITLES = {rule.CODE: rule.TITLE for rule in RULES}
 
 
 def dumps(report: Report, unused: Sequence[str] = ()) -> str:
     """Return the report as JSON text with a final newline; `unused` are acceptances that met nothing."""
-    return json.dumps(of(report, unused), indent=2, ensure_ascii=False) + "\n"
+    return "".join(pieces(report, unused))
+
+
+def pieces(report: Report, unused: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the JSON text piece by piece: of thousands of files it is too long to be held whole."""
+    before = "{\n"
+    for name, value in _fields(report, unused):
+        yield f"{before}  {json.dumps(name)}: "
+        before = ",\n"
+        if isinstance(value, Iterator):
+            yield from _list(value)
+        else:
+            yield _text(value).replace("\n", "\n  ")
+    yield "\n}\n"
+
+
+def _list(elements: Iterator[Any]) -> Iterator[str]:
+    """Yield a list, several elements at a time: each call of the encoder leaves garbage."""
+    before = "["
+    while some := list(islice(elements, _AT_ONCE)):
+        yield before + _text(some)[1:-2].replace("\n", "\n  ")
+        before = ","
+    yield "[]" if before == "[" else "\n  ]"
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def schema() -> dict[str, Any]:
@@ -35,37 +64,48 @@ def schema() -> dict[str, Any]:
 
 def of(report: Report, unused: Sequence[str] = ()) -> dict[str, Any]:
     """Return the report as what JSON can say."""
-    return {
-        "schema": SCHEMA,
-        "tool": {"name": "gpuforge", "version": __version__},
-        "wheels": [_wheel(held) for held in report.wheels],
-        "proved": [f"{p.topic}: {p.text}" for held in report.wheels for p in held.proofs],
-        "findings": [_finding(f) for f in report.findings],
-        "ignored": [{**_finding(i.finding), "reason": i.reason} for w in report.wheels for i in w.ignored],
-        "unused": list(unused),
-        "problems": [
+    fields = _fields(report, unused)
+    return {name: list(value) if isinstance(value, Iterator) else value for name, value in fields}
+
+
+def _fields(report: Report, unused: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of the report; lists are iterators, of which no more than one element is made at a time."""
+    yield "schema", SCHEMA
+    yield "tool", {"name": "gpuforge", "version": __version__}
+    yield "wheels", map(_wheel, report.wheels)
+    yield "proved", (f"{p.topic}: {p.text}" for w in report.wheels for p in w.proofs)
+    yield "findings", map(_finding, report.findings)
+    yield (
+        "ignored",
+        ({**_finding(i.finding), "reason": i.reason} for w in report.wheels for i in w.ignored),
+    )
+    yield "unused", list(unused)
+    yield (
+        "problems",
+        (
             {"file": d.place.file if d.place else "", "message": d.message, "hint": d.hint}
             for d in report.problems
-        ],
-        "objects": [_object(o, report.graph) for o in report.objects],
-        "device_code": [
-            {
-                "wheel": held.facts.name,
-                "file": code.file,
-                "containers": _containers(code.containers),
-                "runs": _runs(held.facts, code),
-            }
-            for held in report.wheels
-            for code in held.facts.device
-        ],
-        "load_sets": [
-            {
-                "wheel": loaded.root.wheel,
-                "root": loaded.root.file,
-                "objects": [{"wheel": o.wheel, "file": o.file} for o in loaded.objects],
-            }
-            for loaded in report.graph.load_sets
-        ],
+        ),
+    )
+    yield "objects", (_object(o, report.graph) for o in report.objects)
+    yield "device_code", (_device_code(w.facts, code) for w in report.wheels for code in w.facts.device)
+    yield "load_sets", map(_load_set, report.graph.load_sets)
+
+
+def _device_code(wheel: WheelFacts, code: DeviceCode) -> dict[str, Any]:
+    return {
+        "wheel": wheel.name,
+        "file": code.file,
+        "containers": _containers(code.containers),
+        "runs": _runs(wheel, code),
+    }
+
+
+def _load_set(loaded: LoadSet) -> dict[str, Any]:
+    return {
+        "wheel": loaded.root.wheel,
+        "root": loaded.root.file,
+        "objects": [{"wheel": o.wheel, "file": o.file} for o in loaded.objects],
     }
 
 

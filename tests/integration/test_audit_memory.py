@@ -1,0 +1,73 @@
+"""What an audit holds in memory does not grow with a wheel's size: of thousands of files, or a RECORD without end."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+LIMIT = 200 << 10  # KiB
+CUBINS = 16_000  # as flashinfer-cubin has
+LINES = 1_500_000
+INFO = "demo-1.0.dist-info"
+
+
+def cubin(number: int) -> bytes:
+    """A cubin of two kernels with half a dozen sections each, as ptxas writes them; 30 KB."""
+    sections = [".strtab", ".symtab", ".debug_frame", ".nv.info", ".note.nv.tkinfo"]
+    for kernel in (f"kernel_of_a_rather_long_name_{number}_sm100f", f"size_of_shared_memory_{number}"):
+        parts = (".text", ".nv.info", ".nv.constant0", ".nv.capmerc.text", ".rela.text", ".nv.merc.nv.info")
+        sections += [f"{part}.{kernel}" for part in parts]
+    names, headers, data = b"\0", bytes(64), b""
+    for name in [*sections, ".shstrtab"]:
+        content = (b"%08d" % number) * 200
+        if name == ".shstrtab":
+            content = names + b".shstrtab\0"
+        headers += struct.pack("<IIQQQQIIQQ", len(names), 1, 0, 0, 64 + len(data), len(content), 0, 0, 8, 0)
+        names += name.encode() + b"\0"
+        data += content
+    count = len(sections) + 2
+    header = struct.pack(
+        "<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64 + len(data), 0x6006402, 64, 56, 0, 64, count, count - 1
+    )
+    return b"\x7fELF\x02\x01\x01\x41\x08" + bytes(7) + header + data + headers
+
+
+def written(path: Path, cubins: int, lines: int) -> Path:
+    """Write a wheel of `cubins` loose cubins, with `lines` in its RECORD that are of no file."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(f"{INFO}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{INFO}/METADATA", "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n")
+        names = [
+            f"demo/cubins/158f6fa11ef139a098cfddcdddce73ca99d164ad/gemm/{n}.cubin" for n in range(cubins)
+        ]
+        for number, name in enumerate(names):
+            archive.writestr(name, cubin(number))
+        with archive.open(f"{INFO}/RECORD", "w") as record:
+            for name in [*names, *(f"{INFO}/{file}" for file in ("WHEEL", "METADATA"))]:
+                record.write(f"{name},sha256={'A' * 43},\n".encode())
+            for number in range(lines):
+                record.write(b"demo/gone/%08d.py,sha256=%043d,12\n" % (number, number))
+            record.write(f"{INFO}/RECORD,,\n".encode())
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "markdown"])
+@pytest.mark.parametrize(("cubins", "lines"), [(CUBINS, 0), (0, LINES)], ids=["cubins", "lines"])
+def test_no_wheel_takes_more_than_200_megabytes(form: str, cubins: int, lines: int, tmp_path: Path) -> None:
+    path = written(tmp_path / "demo-1.0-py3-none-any.whl", cubins, lines)
+    program = str(Path(sys.executable).with_name("gpuforge"))
+    with (tmp_path / "report").open("wb") as report:
+        child = subprocess.Popen([program, "audit", "--format", form, str(path)], stdout=report)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0
+    said = (tmp_path / "report").read_text()
+    assert ("GF508" if cubins else "GF703") in said or form == "junit"
+    assert usage.ru_maxrss < LIMIT
