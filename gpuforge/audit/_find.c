@@ -8,12 +8,12 @@
 #include <Python.h>
 #include <string.h>
 
-#define BLOCK 128    /* bytes compared before a decision is taken */
+#define BLOCK 512    /* bytes compared before a decision is taken */
 #define LARGE 65536  /* bytes; for less, letting go of the interpreter's lock costs more than it gives */
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
 #if __has_attribute(target_clones)
-#define FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v3", "default")))
+#define FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
 #endif
 #ifndef FOR_EACH_CPU

@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
+import sys
+from array import array
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -28,7 +30,7 @@ EM_X86_64 = 62
 _X86_ISA_1_NEEDED = 0xC0008002
 _SDK_PATH = re.compile(rb"/hpc_sdk/[^/\0]+/(\d+\.\d+)/")
 _SDK_PRODUCER = re.compile(rb"NVC(?:\+\+)? (\d+\.\d+)-\d+")
-_MENTIONED = re.compile(rb"lib(?<!\wlib)(?:cu|nv|nccl)\w+\.so\.\d+(?=\0)")  # quick: a literal comes first
+_MENTIONED = re.compile(rb"lib(?<!\wlib)(?:cu|nv|nccl)\w+\.so\.\d+(?=\0)")
 _PYTHON = re.compile(rb"_?Py[A-Z_]\w*")
 _HPC = re.compile(
     rb"__pgi\w+|__nv(?:omp|hpc|_)\w+|__c_m\w+"
@@ -388,9 +390,20 @@ def _mentions(window: Window, sections: tuple[Section, ...]) -> frozenset[str]:
     for section in sections:
         size = min(section.size, _CONSTANTS)
         if section.name == ".rodata" and window.has(section.offset, section.offset + size):
-            text = window.read(section.offset, size)
-            return frozenset(name.decode() for name in _MENTIONED.findall(text))
+            texts = _with_word(window.read(section.offset, size), b".so.")
+            return frozenset(name.decode() for text in texts for name in _MENTIONED.findall(text))
     return frozenset()
+
+
+def _with_word(data: bytes, word: bytes) -> Iterator[bytes]:
+    """Yield the NUL-terminated strings that a word is in."""
+    at = find(data, word)
+    while at >= 0:
+        end = data.find(b"\0", at)
+        if end < 0:
+            return
+        yield data[data.rfind(b"\0", 0, at) + 1 : end + 1]
+        at = find(data, word, end)
 
 
 def _stable_abi(wheel: str, file: str) -> bool:
@@ -432,8 +445,10 @@ def _symbols(
     names = strings.all()
     places = {place for word in beginnings for place in _places(names, word)}
     table = window.read(section.offset, section.size - section.size % 24)
-    symbols = struct.iter_unpack(f"{header.order}I20x", table) if places else ()
-    for number, (name,) in enumerate(symbols):
+    places_of = array("I", table if places else b"")[::6]  # st_name is the first of a symbol's 24 bytes
+    if (sys.byteorder == "little") is not (header.order == "<"):
+        places_of.byteswap()
+    for number, name in enumerate(places_of):
         if name in places and (match := pattern.match(names, name)):
             info, _, index = struct.unpack_from(f"{header.order}BBH", table, 24 * number + 4)
             if info >> 4:

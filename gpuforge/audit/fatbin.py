@@ -120,6 +120,7 @@ class Scanner:
         self._want = (0, 0)
         self._rest = b""  # bytes of the last chunk that the next search or request begins in
         self._base = 0
+        self._data = b""  # what is in hand, from `_base` on
 
     def feed(self, offset: int, chunk: bytes) -> None:
         """Take the bytes at `offset`, where the last chunk ended."""
@@ -130,7 +131,7 @@ class Scanner:
             seam = rest + chunk[: len(STATIC_CUDART)]
             if _START not in seam and STATIC_CUDART not in seam:
                 rest = b""  # spares joining it to all of the chunk
-        data = rest + chunk if rest else chunk
+        data = self._data = rest + chunk if rest else chunk
         self._base = offset - len(rest)
         position = self._base
         while position < self._base + len(data):
@@ -162,24 +163,29 @@ class Scanner:
             self._rest = data[len(data) - keep :] if keep else b""
             return self._base + len(data)
         self._walk = self._container(self._base + hit)
-        self._want = next(self._walk)
-        return self._base + hit
+        return self._answer(None, self._base + hit)
 
-    def _answer(self, data: bytes, start: int) -> int:
+    def _answer(self, data: bytes | None, start: int) -> int:
+        """Send the walk what it asked for, or begin it; return where to go on."""
         assert self._walk is not None  # noqa: S101 - feed() asks only while walking
         try:
-            self._want = self._walk.send(data)
+            self._want = next(self._walk) if data is None else self._walk.send(data)
         except StopIteration:
             self._walk = None
             return max(self._resume, self._base)
         return max(start, self._want[0])
+
+    def _held(self, offset: int, count: int) -> bytes:
+        """Return these bytes, or nothing when they are not all in hand: asking for them takes longer."""
+        start = offset - self._base
+        return self._data[start : start + count] if start + count <= len(self._data) else b""
 
     def _container(self, offset: int) -> _Request:
         """Walk one container: a coroutine that asks for (offset, count) and is sent those bytes.
 
         One run of `fatbinary` wrote it, so what its smallest cubin says of the toolkit goes for all of them.
         """
-        header = yield offset, 16
+        header = self._held(offset, 16) or (yield offset, 16)
         (payload,) = struct.unpack_from("<Q", header, 8)
         self._resume = offset + len(_START)  # where to search on if this is not one after all
         end = offset + 16 + payload
@@ -191,13 +197,14 @@ class Scanner:
         damaged = True
         try:
             while position + _ENTRY.size <= end:
-                header = yield position, _ENTRY.size
+                header = self._held(position, _ENTRY.size) or (yield position, _ENTRY.size)
                 found, step = entry(header)
                 if position + step > end:
                     break
                 (skip,) = struct.unpack_from("<I", header, 4)
                 if skip + found.stored <= step and samples.wants(found):
-                    samples.add(found, (yield position + skip, samples.bytes_of(found)))
+                    place, count = position + skip, samples.bytes_of(found)
+                    samples.add(found, self._held(place, count) or (yield place, count))
                 entries.append(found)
                 position += step
             else:

@@ -46,7 +46,7 @@ def _absolute(archive: Archive, folder: str) -> dict[str, tuple[str, ...]]:
 
 def _found(archive: Archive, pattern: re.Pattern[str]) -> Iterator[tuple[Member, str]]:
     for member in archive.members:
-        if match := pattern.fullmatch(member.name):
+        if "_gpuforge/" in member.name and (match := pattern.fullmatch(member.name)):
             yield member, match[1]
 
 

@@ -9,6 +9,7 @@ from gpuforge.audit.inflate import Archive
 from gpuforge.audit.model import Pin
 
 BUILD_FILE = re.compile(r"(?i:.*makefile(\.\w+)?|.*\.mk)|.*(-config|Config|Targets|-targets)\.cmake|.*\.pc")
+_LIKE_BUILD_FILES = (".mk", ".cmake", ".pc")  # quicker to look for than the pattern
 _SDK = re.compile(rb"/hpc_sdk/[^/\s]+/(\d+\.\d+)/compilers/bin/(nvc\+\+|nvc|nvfortran)")
 _TARGET = re.compile(rb"-gpu=[\w,.]*(?:cuda\d|cc\d)[\w,.]*")
 _NVCC = re.compile(rb"/cuda-(\d+\.\d+)/bin/nvcc")
@@ -22,7 +23,9 @@ def pins(archive: Archive) -> tuple[Pin, ...]:
 
 def _pins(archive: Archive) -> Iterator[Pin]:
     for member in archive.members:
-        if member.size > _LARGEST or not BUILD_FILE.fullmatch(member.name.rpartition("/")[2]):
+        name = member.name.rpartition("/")[2]
+        like = name.lower().endswith(_LIKE_BUILD_FILES) or "akefile" in name.lower()
+        if not like or member.size > _LARGEST or not BUILD_FILE.fullmatch(name):
             continue
         text = archive.data(member)
         sdks: dict[str, dict[str, None]] = {}

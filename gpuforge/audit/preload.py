@@ -62,6 +62,7 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
 
 
 def _opens(text: bytes) -> bool:
-    if any(find(text, call) >= 0 for call in _CALLS) and _LOADS.search(_LIBC.sub(b"", text)):
+    called = any(find(text, call) >= 0 for call in _CALLS) and _LOADS.search(text)
+    if called and _LOADS.search(_LIBC.sub(b"", text)):
         return True
     return find(text, b"environ[") >= 0 and _HANDS_OVER.search(text) is not None
