@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuforge.audit import libc
+from gpuforge.audit import ahead, libc
 from gpuforge.audit.inflate import Archive, Member
 from gpuforge.audit.inputs import Input
 from gpuforge.audit.model import DeviceCode, MalformedError, WheelFacts
-from gpuforge.audit.scan import Scanned, is_binary, may_be_binary, scan
+from gpuforge.audit.scan import Scanned, scan
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
 _THREADS = 4  # each keeps up to 30 MB of a member in memory
-_LARGE = 8 << 20  # bytes of a wheel that is worth preparing for
 
 
 def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
@@ -26,12 +26,14 @@ def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
     Raises MalformedError for a file that is no wheel or a broken one, OSError when it cannot be read.
     """
     source = given if isinstance(given, Input) else Input.of(given)
-    with source.open() as archive:
+    with contextlib.ExitStack() as stack:
+        begun = ahead.taken(source.path, source.label) if source.form == "wheel" else None
+        archive = stack.enter_context(begun).archive if begun else stack.enter_context(source.open())
         loose = source.form in {"file", "folder"}
         folders = frozenset() if loose else _info_folders(archive)
-        if source.size > _LARGE:
+        if source.size > ahead.LARGE:
             libc.keep_memory()
-        scanned = _scan_all(source, archive, pool)
+        scanned = _scan_all(source, archive, pool, begun)
         # these take as long to load as inflating 50 MB: of a large wheel that has begun, and others load them meanwhile
         from gpuforge.audit import kernels, metadata, pins, policy, preload  # noqa: PLC0415
 
@@ -78,7 +80,7 @@ def read_all(given: Sequence[Input], jobs: int = 1) -> Iterator[WheelFacts | Mal
     `jobs` threads inflate and search, from now on: both let go of the interpreter's lock. What is small is read
     when its result is asked for: threads would take longer to start.
     """
-    if not large(given):
+    if not large(given) or (jobs == 1 and len(given) == 1 and ahead.is_begun(given[0].path)):
         return (_outcome(one, None) for one in given)
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  as said
 
@@ -92,7 +94,7 @@ def read_all(given: Sequence[Input], jobs: int = 1) -> Iterator[WheelFacts | Mal
 
 def large(given: Sequence[Input]) -> bool:
     """Say whether reading takes so long that loading code and tables meanwhile is worth a thread."""
-    return sum(map(_size, given)) >= _LARGE
+    return sum(map(_size, given)) >= ahead.LARGE
 
 
 def _results(
@@ -120,18 +122,18 @@ def _size(one: Input) -> int:
         return 0
 
 
-def _scan_all(source: Input, archive: Archive, pool: Executor | None) -> list[Scanned]:
-    """Scan the binaries of an archive, the largest first, and return them in the order of its directory.
-
-    What the small files are is asked last: a large one keeps the interpreter free for loading code meanwhile.
-    """
-    members = [(i, m) for i, m in enumerate(archive.members) if m.packed and may_be_binary(m.name)]
-    members.sort(key=lambda each: each[1].size, reverse=True)
-    binaries = ((i, m) for i, m in members if is_binary(m.name, archive.head(m, 8)))
-    if pool is None:
+def _scan_all(
+    source: Input, archive: Archive, pool: Executor | None, begun: ahead.Begun | None
+) -> list[Scanned]:
+    """Scan the binaries of an archive, the largest first, and return them in the order of its directory."""
+    binaries = begun.binaries if begun else ahead.Binaries(archive)
+    if pool is not None:
+        done = _in_pool(pool, partial(scan, archive, wheel=source.label), binaries)
+    elif begun is None:
         done = [(i, scan(archive, m, source.label)) for i, m in binaries]
     else:
-        done = _in_pool(pool, partial(scan, archive, wheel=source.label), binaries)
+        done = []
+    done += begun.scanned() if begun else []
     return [scanned for _, scanned in sorted(done, key=lambda each: each[0])]
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gpuforge.manifest.load import ManifestFile
 
 _IGNORE = re.compile(r"(GF\d{3})(?::([^=]+))?=(.+)", re.DOTALL)
-_SWITCH = 0.0002  # seconds: reading threads want the interpreter briefly, between one piece and the next
 _FAILING: dict[str, tuple[str, ...]] = {"error": ("error",), "warning": ("error", "warning")}
 
 
@@ -116,6 +115,7 @@ def command(
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 something could not be read.
     """
     from gpuforge.audit import audit
+    from gpuforge.audit.ahead import SWITCH
 
     if cuda and not manifest:
         raise click.UsageError("--cuda names a table of the manifest: give --manifest too")
@@ -126,7 +126,7 @@ def command(
     accepted = [_ignored(option) for option in ignore]
     base = _base(known) if known else None
     source = _load(manifest) if manifest else None
-    sys.setswitchinterval(_SWITCH)
+    sys.setswitchinterval(SWITCH)
     report = audit(
         wheels,
         manifest=source,

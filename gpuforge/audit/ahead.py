@@ -1,0 +1,119 @@
+"""Begin to read a large wheel while the rest of the program is still being loaded: inflating leaves it the interpreter.
+
+What was begun is taken by who reads that wheel; of anything else, and of an error, nothing comes from here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Self
+
+from gpuforge.audit import libc
+from gpuforge.audit.inflate import Archive, Member
+from gpuforge.audit.model import MalformedError
+from gpuforge.audit.scan import Scanned, is_binary, may_be_binary, scan
+
+LARGE = 8 << 20  # bytes of a wheel that is worth preparing for
+SWITCH = 0.0002  # seconds: reading threads want the interpreter briefly, between one piece and the next
+
+
+class Binaries:
+    """The binaries of an archive with their places in its directory, the largest first; each goes to one thread.
+
+    What the small files are is asked last: a large one keeps the interpreter free for loading code meanwhile.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        members = [(i, m) for i, m in enumerate(archive.members) if m.packed and may_be_binary(m.name)]
+        members.sort(key=lambda each: each[1].size, reverse=True)
+        self._found = ((i, m) for i, m in members if is_binary(m.name, archive.head(m, 8)))
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[tuple[int, Member]]:
+        return self
+
+    def __next__(self) -> tuple[int, Member]:
+        with self._lock:
+            return next(self._found)
+
+    def stop(self) -> None:
+        """Have no more of them."""
+        with self._lock:
+            self._found.close()
+
+
+class Begun:
+    """A wheel that a thread of its own reads the binaries of."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it; raises as `Archive` does."""
+        self.path = path
+        self.archive = Archive(path)
+        self.binaries = Binaries(self.archive)
+        self._done: list[tuple[int, Scanned]] = []
+        self._error: Exception | None = None
+        self._thread = Thread(
+            target=self._read, daemon=True
+        )  # the program may end without having asked for it
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.binaries.stop()
+        self._thread.join()
+        self.archive.__exit__(kind, error, trace)
+
+    def scanned(self) -> list[tuple[int, Scanned]]:
+        """Wait for the thread, and return what it has scanned; raises what stopped it."""
+        self._thread.join()
+        if self._error:
+            raise self._error
+        return self._done
+
+    def _read(self) -> None:
+        try:
+            for index, member in self.binaries:
+                self._done.append((index, scan(self.archive, member, self.path.name)))
+        except (MalformedError, OSError) as error:
+            self._error = error
+
+
+_begun: list[Begun] = []
+
+
+def begin(arguments: Sequence[str]) -> None:
+    """Begin with the largest wheel that the arguments of a command name, if it is a large one."""
+    sizes = {}
+    for argument in arguments:
+        if argument.endswith(".whl"):
+            with contextlib.suppress(OSError):
+                sizes[argument] = os.stat(argument).st_size  # noqa: PTH116  no path is made of what is none
+    largest = max(sizes, key=lambda each: sizes[each], default="")
+    if largest and sizes[largest] >= LARGE:
+        sys.setswitchinterval(SWITCH)
+        libc.keep_memory()
+        with contextlib.suppress(MalformedError, OSError):  # said by who reads it
+            _begun.append(Begun(Path(largest)))
+
+
+def taken(path: Path, label: str) -> Begun | None:
+    """Return the reading of a wheel that was begun under this name, once; its thread is the taker's to end."""
+    for index, begun in enumerate(_begun):
+        if begun.path == path and path.name == label:
+            return _begun.pop(index)
+    return None
+
+
+def is_begun(path: Path) -> bool:
+    """Say whether a wheel is being read, and waits to be taken."""
+    return any(begun.path == path for begun in _begun)
