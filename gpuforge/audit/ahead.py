@@ -32,7 +32,9 @@ class Binaries:
     def __init__(self, archive: Archive) -> None:
         members = [(i, m) for i, m in enumerate(archive.members) if m.packed and may_be_binary(m.name)]
         members.sort(key=lambda each: each[1].size, reverse=True)
-        self._found = ((i, m) for i, m in members if is_binary(m.name, archive.head(m, 8)))
+        self._found = (
+            (i, m) for i, m in members if m.name.endswith(".cubin") or is_binary(m.name, archive.head(m, 8))
+        )
         self._lock = Lock()
 
     def __iter__(self) -> Iterator[tuple[int, Member]]:

@@ -10,7 +10,7 @@ import re
 import struct
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -111,6 +111,11 @@ def read(window: Window, *, wheel: str = "", file: str = "") -> ElfObject:
         wants=symbols[0],
         gives=symbols[1],
     )
+
+
+def is_cubin(head: bytes) -> bool:
+    """Say whether a file that begins with these bytes is machine code for a GPU."""
+    return head[:6] == MAGIC + b"\2\1" and head[18:20] == EM_CUDA.to_bytes(2, "little")
 
 
 def outline(window: Window, header: Header) -> list[tuple[int, int]]:
@@ -228,7 +233,7 @@ def _sections(window: Window, header: Header) -> tuple[Section, ...]:
         raise MalformedError.of("its section names lie in a section that is not there")
     _, _, names, length, _ = raw[header.section_names]
     table = _Strings(window, names, length)
-    texts = [table.text(name) for name, *_ in raw] if length else [""] * len(raw)
+    texts = table.texts([name for name, _, _, _, _ in raw]) if length else [""] * len(raw)
     return tuple(
         Section(text, start, 0 if kind == SHT_NOBITS else size)
         for text, (_, kind, start, size, _) in zip(texts, raw, strict=True)
@@ -252,6 +257,17 @@ class _Strings:
         if end < 0:
             raise MalformedError.of(f"the string at byte {self._offset + index} has no end")
         return table[index:end].decode("utf-8", "backslashreplace")
+
+    def texts(self, indexes: Sequence[int]) -> list[str]:
+        """Return many strings: a wheel may have thousands of files with dozens of sections each."""
+        if self._size > _LONGEST_DYNSTR or self._offset + self._size > self._window.size:
+            return [self.text(index) for index in indexes]
+        table = self.all()
+        ends = [table.find(b"\0", index) for index in indexes]
+        if -1 in ends:
+            return [self.text(index) for index in indexes]  # one of them raises
+        pairs = zip(indexes, ends, strict=True)
+        return [table[index:end].decode("utf-8", "backslashreplace") for index, end in pairs]
 
     def has(self, word: bytes) -> bool:
         return find(self.all(), word) >= 0

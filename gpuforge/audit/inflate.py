@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from isal import isal_zlib
+from isal import igzip_lib, isal_zlib
 
 from gpuforge.audit.model import MalformedError
 from gpuforge.audit.zipdir import DEFLATED, STORED, Member, directory
@@ -94,18 +94,18 @@ class Archive:
             raise MalformedError.of(
                 f"{member.name}: packed with method {member.method}, which wheels do not use"
             )
-        inflater = isal_zlib.decompressobj(wbits=-15)
+        inflater = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_DEFLATE)  # faster than isal_zlib's
         try:
             for position in range(start, end, chunk_size):
                 pending = (
                     packed if position == start else self._read(position, min(chunk_size, end - position))
                 )
-                while pending and not inflater.eof:
+                while not inflater.eof:
                     if chunk := inflater.decompress(pending, _CHUNK):
                         yield chunk
-                    pending = inflater.unconsumed_tail
-            if rest := inflater.flush():
-                yield rest
+                    if inflater.needs_input:
+                        break
+                    pending = b""
         except _Broken as error:
             raise MalformedError.of(f"{member.name}: cannot be inflated ({error})") from error
 

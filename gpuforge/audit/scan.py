@@ -142,8 +142,9 @@ class _Keeper:
 def _whole(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
     data = archive.data(member)
     scanner = fatbin.Scanner(len(data))
-    scanner.feed(0, data)
-    scanner.finish()
+    if not elf.is_cubin(data):  # which has no containers in it
+        scanner.feed(0, data)
+        scanner.finish()
     return Window.of(data), scanner
 
 
@@ -187,13 +188,13 @@ def _with_device_code(found: ElfObject, head: bytes, scanner: fatbin.Scanner) ->
 
 def _kinds(sections: Collection[Section]) -> Iterator[Section]:
     """Add up a cubin's sections: each kernel has half a dozen of its own, and a wheel may have thousands of cubins."""
-    names = [section.name for section in sections]
-    kernels = {name.removeprefix(".text.") for name in names if name.startswith(".text.")}
+    kernels = {name[len(".text.") :] for name, _, _ in sections if name.startswith(".text.")}
     sizes: dict[str, int] = {}
-    for section in sections:
-        kind = sys.intern(_without(section.name, kernels))
-        sizes[kind] = sizes.get(kind, 0) + section.size
-    yield from (Section(kind, 0, size) for kind, size in sizes.items() if size)
+    for name, _, size in sections:
+        if size:
+            kind = _without(name, kernels) if name.count(".") > 1 else name
+            sizes[kind] = sizes.get(kind, 0) + size
+    yield from (Section(sys.intern(kind), 0, size) for kind, size in sizes.items())
 
 
 def _without(name: str, kernels: Collection[str]) -> str:

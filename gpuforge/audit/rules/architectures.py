@@ -37,11 +37,14 @@ def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
     """Yield the GPU code that the project itself compiled: not that of CUDA libraries or compilers' runtimes."""
     if is_toolkit(wheel):
         return
-    for code in wheel.device:
-        name = libraries.plain_name(code.file.rpartition("/")[2])
-        stem = re.split(r"_static\b|\.so|\.a$", name)[0]
-        if not declared.candidates(name) and stem not in _stems() and not libraries.compiler_runtime(name):
-            yield code
+    yield from (code for code in wheel.device if _is_own(code.file.rpartition("/")[2]))
+
+
+@cache  # several rules ask, of thousands of files in some wheels
+def _is_own(file: str) -> bool:
+    name = libraries.plain_name(file)
+    stem = re.split(r"_static\b|\.so|\.a$", name)[0]
+    return not (declared.candidates(name) or stem in _stems() or libraries.compiler_runtime(name))
 
 
 @cache
