@@ -19,7 +19,8 @@ _WHOLE = (
 )  # bytes of a file that is read in one piece, which is quicker than choosing what to keep of it
 _START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the directives of a PTX text
 _PASSES = 6
-_SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake")  # a wheel may have ten thousand of them
+# A wheel may have ten thousand of them.
+_SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake", ".c", ".cc", ".cpp", ".cu")
 _RANGES = 256  # that are kept of one file; sound files need a dozen
 _NAMES = b"\0.shstrtab\0"
 _AROUND = 1 << 14  # bytes kept on each side of it
