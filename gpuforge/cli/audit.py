@@ -168,7 +168,8 @@ def _print(
         case "sarif":
             from gpuforge.audit.report import sarif
 
-            click.echo(sarif.dumps(report), nl=False)
+            for piece in sarif.pieces(report):
+                click.echo(piece, nl=False)
         case "junit":
             from gpuforge.audit.report import junit
 

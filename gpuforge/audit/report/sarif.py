@@ -6,8 +6,9 @@ https://docs.github.com/en/code-security/code-scanning/integrating-with-code-sca
 
 from __future__ import annotations
 
-import io
 import json
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
@@ -19,6 +20,7 @@ from gpuforge.audit.report import pages
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule
 
+_AT_ONCE = 1 << 14  # tokens of JSON that are written at once
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 _CODES = [rule.CODE for rule in RULES]
@@ -26,9 +28,15 @@ _CODES = [rule.CODE for rule in RULES]
 
 def dumps(report: Report) -> str:
     """Return the report as the text of a SARIF file."""
-    text = io.StringIO()
-    json.dump(of(report), text, indent=2, ensure_ascii=False)  # takes half the memory of `dumps`
-    return text.getvalue() + "\n"
+    return "".join(pieces(report))
+
+
+def pieces(report: Report) -> Iterator[str]:
+    """Yield that text piece by piece: of thousands of files it is too long to be held whole."""
+    tokens = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(of(report))
+    while some := list(islice(tokens, _AT_ONCE)):
+        yield "".join(some)
+    yield "\n"
 
 
 def of(report: Report) -> dict[str, Any]:
