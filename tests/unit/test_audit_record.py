@@ -85,3 +85,16 @@ def test_a_record_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     path = wheel(tmp_path, {"demo/a.so": elf()}, record={"demo/a.so": "a\rb,,"})
     subjects = [s for f in audit([path]).findings if f.code == "GF704" for s in f.subject]
     assert subjects == ["its RECORD is not a list of comma-separated values"]
+
+
+def test_the_finding_counts_what_it_does_not_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MOST", 2)
+    gone = "\n".join(f"demo/{n}.py,sha256=a,1" for n in range(2500))
+    path = wheel(tmp_path, {"demo/a.so": elf()}, record={"demo/gone": gone})
+    (found,) = (f for f in audit([path]).findings if f.code == "GF703")
+    assert found.files == ("demo/0.py", "demo/1.py")
+    assert found.subject == (
+        "2,498 lines of RECORD besides those below are of no file in the wheel",
+        "demo/0.py: in RECORD and not in the wheel",
+        "demo/1.py: in RECORD and not in the wheel",
+    )
