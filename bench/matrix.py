@@ -41,10 +41,14 @@ install(FILES ${{CMAKE_BINARY_DIR}}/saxpy.fatbin DESTINATION saxpy)
 
 
 def main() -> None:
-    """Print the rows of the table that docs/benchmarks.md has."""
-    image = sys.argv[1] if len(sys.argv) > 1 else "bookworm"
+    """Print the table."""
+    print(*table(sys.argv[1] if len(sys.argv) > 1 else "bookworm"), sep="\n")
+
+
+def table(image: str) -> list[str]:
+    """Return the table as Markdown."""
     with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
-        print("\n".join(rows(image, Path(folder))))
+        return rows(image, Path(folder))
 
 
 def rows(image: str, folder: Path) -> list[str]:
@@ -66,7 +70,7 @@ def rows(image: str, folder: Path) -> list[str]:
 def fetch_toolkits(recipe: Path, cache: Path) -> dict[str, Path]:
     """Have gpuforge fetch both toolkits; return their folders in its store."""
     command = [*gpuforge(recipe, "", cache.parent), "--no-test"]
-    subprocess.run(command, env={**os.environ, "GPUFORGE_CACHE_DIR": str(cache)}, check=True)
+    timed(command, {"GPUFORGE_CACHE_DIR": str(cache)})
     file = load(recipe)
     machine, chosen = resolve(
         file, select(file, machine_type(), cuda=list(TOOLKITS), python=PYTHONS[:1]), asked=()

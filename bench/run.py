@@ -73,12 +73,6 @@ def main() -> None:
         "`auditwheel show` answers one question of the many that the audit does (which platform tag is true), and",
         "`pydistcheck` looks at names and sizes; both are what maintainers run today. MiB: the audit's peak memory",
         "with two jobs.",
-        "",
-        "## Building recipes/saxpy for CUDA 13",
-        "",
-        "| build | s |",
-        "|---|---|",
-        *builds(),
     ]
     REPORT.write_text("\n".join(lines) + "\n")
     print(REPORT.read_text())

@@ -74,11 +74,15 @@ class _Lowering:
         self.gpu = gpu
         self._steps: dict[tuple[str, str | None], Input] = {}  # by program and image
         self._users: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
+        self._kernels: dict[str, list[ActionInput]] = {}  # by Cell.cuda
         self.actions: dict[str, Action] = {}
 
     def add_cell(self, cell: Cell) -> ActionInput:
         """Add everything that one cell's wheel needs, to its proof; return the wheel that is proved."""
-        kernels = [self.kernels(cell, item) for item in self.manifest.objects if item.role != "host-only"]
+        objects = [item for item in self.manifest.objects if item.role != "host-only"]
+        if cell.cuda not in self._kernels:
+            self._kernels[cell.cuda] = [self.kernels(cell, item) for item in objects]
+        kernels = self._kernels[cell.cuda]
         host = self.host_build(cell)
         wheel = self.package(cell, host, kernels)
         report = self.audit(cell, wheel)
@@ -152,6 +156,11 @@ class _Lowering:
         return ActionInput(self.add(action), "toolkit")
 
     @cached_property
+    def pip_facts(self) -> dict[str, str]:
+        """What of pip's variables decides on what it fetches."""
+        return environment.pip_facts()
+
+    @cached_property
     def tree(self) -> FileInput | None:
         """The host build's files when the source is a folder of this machine; else None."""
         source = self.manifest.package.source
@@ -215,7 +224,7 @@ class _Lowering:
                 **constraints,
             },
             outputs=("environment", "requirements.json"),
-            facts=environment.pip_facts(),
+            facts=self.pip_facts,
             env=environment.fetch() | {"PATH": at.path},
             passes=environment.requirement_passes(),
             network=True,

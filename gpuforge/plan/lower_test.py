@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gpuforge.manifest.load import ManifestFile
@@ -18,6 +19,10 @@ class Lowering(Protocol):
     file: ManifestFile
     machine: Machine
     gpu: bool
+
+    @property
+    def pip_facts(self) -> Mapping[str, str]:
+        """What of pip's variables decides on what it fetches."""
 
     def add(self, action: Action) -> str:
         """Add an action unless the same is there already; return its id."""
@@ -156,7 +161,7 @@ def _fetch(
         },
         outputs=("wheels",),
         by_content=wheel is not None,
-        facts=environment.pip_facts(),
+        facts=lowering.pip_facts,
         env=environment.fetch() | {"PATH": at.path},
         passes=environment.requirement_passes(),
         network=True,

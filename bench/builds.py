@@ -1,0 +1,72 @@
+"""Measure builds: `make bench` writes docs/benchmarks-builds.md. Without a container engine its part is left out."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import matrix
+import rebuild
+import run
+
+from gpuforge.containers import catalog, engine
+from gpuforge.errors import GpuforgeError
+
+IMAGE = "bookworm"
+REPORT = run.ROOT / "docs" / "benchmarks-builds.md"
+
+
+def main() -> None:
+    """Run every measurement and write the report."""
+    plan = [sys.executable, str(Path(__file__).with_name("plan.py"))]
+    lines = [
+        "# Benchmarks of builds",
+        "",
+        f"Written by `make bench` on {datetime.datetime.now(datetime.UTC):%Y-%m-%d}: {run.cpu()}, "
+        f"{os.cpu_count()} cores, {docker() or f'no container engine with image {IMAGE}'}.",
+        "",
+        "## The matrix in containers: recipes/saxpy, 2 Pythons \u00d7 2 CUDA toolkits",
+        "",
+        "gpuforge and cibuildwheel with one image, the toolkits at hand for both, each wheel tested",
+        "(`bench/matrix.py`). The changed file changes the extension's bytes.",
+        "",
+        *(
+            matrix.table(IMAGE)
+            if docker()
+            else [f"Not measured: it needs a container engine and image {IMAGE}."]
+        ),
+        "",
+        "## A second build of cufinufft",
+        "",
+        "By local processes, everything downloaded (`bench/rebuild.py`); of the first build only the compiler cache is",
+        "left.",
+        "",
+        *rebuild.second_build(),
+        "",
+        "## recipes/saxpy for CUDA 13, by local processes",
+        "",
+        "| build | s |",
+        "|---|---|",
+        *run.builds(),
+        f"| the plan of 900 cells, with keys and look-ups (`bench/plan.py`) | {run.seconds(plan):.2f} |",
+    ]
+    REPORT.write_text("\n".join(lines) + "\n")
+    print(REPORT.read_text())
+
+
+def docker() -> str:
+    """Return the engine's name and version; "" where there is none, or not the image."""
+    known = catalog.find(IMAGE)
+    try:
+        with closing(engine.connect()) as client:
+            client.images.get(known.reference if known else IMAGE)
+            return f"Docker {client.version()['Version']}"
+    except (GpuforgeError, engine.ImageNotFound):
+        return ""
+
+
+if __name__ == "__main__":
+    main()
