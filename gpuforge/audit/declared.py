@@ -100,6 +100,14 @@ def stems(package: str) -> frozenset[str]:
 
 
 @cache
+def files(package: str) -> frozenset[str]:
+    """Return the libraries of a toolkit package, each with its folder below site-packages."""
+    return frozenset(
+        f"{entry.folder}/{entry.soname}" for entry in _toolkit_libraries() if entry.package == package
+    )
+
+
+@cache
 def other_majors(soname: str) -> frozenset[str]:
     """Return the packages that bring the same library for other CUDA majors: cudart 12's is cudart 13's."""
     stem = soname.partition(".so")[0]

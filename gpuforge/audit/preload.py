@@ -24,6 +24,10 @@ _LOADS = re.compile(rb"\bCDLL\(|\bload_nvidia_dynamic_lib\(|\b[lL]oad_?\w*(?:[lL
 _LIBC = re.compile(
     rb"\bCDLL\(\s*(?:name\s*=\s*)?(?:None|[\"'](?:libc\.so\.6)?[\"']|[\w.]*find_library\(\s*[\"']c[\"']\s*\))"
 )
+# A framework opens what it is given, which is an object of its own kind: nothing that others need comes of it.
+_OPS = re.compile(rb"\b(?:ops|classes|tf|tensorflow)\.load_(?:op_)?library\(|\bload_op_library\(")
+_OPENED = re.compile(rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib)\(([^\n]*)")
+_WRITTEN = re.compile(rb"[\"'][\w./-]*[A-Za-z]\w*[\"'.]")  # a name, and no pattern to fill in
 # Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
 _HANDS_OVER = re.compile(rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]")
 _NAMES = re.compile(rb"\blib(\w+)\.so|[\"'](?:lib)?([A-Za-z]\w+)[\"']")
@@ -35,11 +39,18 @@ _PATHS = re.compile(
 )
 _WHOLE_FOLDERS = re.compile(rb"\bi?r?glob\(|listdir\(|iterdir\(|scandir\(")
 _LARGEST = 4 << 20  # bytes; larger Python files are data
+_LISTS = (".json", ".toml", ".cfg", ".txt")
+_LARGEST_LIST = 1 << 18  # bytes
+_CUDAS = re.compile(rb"(?<![A-Za-z0-9])(?:lib)?((?:cu|nv|nccl)\w*)")
 
 
 def loaders(archive: Archive) -> tuple[Preload, ...]:
     """List the Python files of a wheel that load libraries, with the names they speak of. Raises MalformedError."""
-    return tuple(_loaders(archive))
+    found = tuple(_loaders(archive))
+    if not any(p.everything or p.pathfinder for p in found):
+        return found
+    listed = _listed(archive, {p.file.rpartition("/")[0] for p in found})
+    return tuple(p._replace(listed=listed) for p in found)
 
 
 def _loaders(archive: Archive) -> Iterator[Preload]:
@@ -51,14 +62,28 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
             continue
         pathfinder = b"load_nvidia_dynamic_lib(" in text
         names = {a or b for a, b in _NAMES.findall(text)}
+        opened = _OPENED.findall(_LIBC.sub(b"", text))
         yield Preload(
             file=member.name,
             pathfinder=pathfinder,
             everything=b"RTLD_GLOBAL" in text and b"CDLL(" in text,
             folders=_WHOLE_FOLDERS.search(text) is not None,
             bare=not pathfinder and _BARE.search(text) is not None and _PATHS.search(text) is None,
+            ops=not _opens(_OPS.sub(b"", text)),
+            fixed=bool(opened) and all(_WRITTEN.search(argument) for argument in opened),
             names=frozenset(name.decode("ascii", "replace") for name in names),
         )
+
+
+def _listed(archive: Archive, folders: set[str]) -> frozenset[str]:
+    """Return CUDA's words in the Python files, and in lists that lie in `folders`. Raises MalformedError."""
+    found: set[bytes] = set()
+    for member in archive.members:
+        code = member.name.endswith(".py") and member.size <= _LARGEST
+        beside = member.name.endswith(_LISTS) and member.name.rpartition("/")[0] in folders
+        if code or (beside and member.size <= _LARGEST_LIST):
+            found |= set(_CUDAS.findall(archive.data(member)))
+    return frozenset(name.decode("ascii", "replace") for name in found)
 
 
 def _opens(text: bytes) -> bool:

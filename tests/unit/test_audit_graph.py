@@ -173,7 +173,8 @@ def test_python_preloads_count_for_libraries_and_not_for_programs(tmp_path: Path
     files = {
         "demo/ext.so": elf(needed=["libcublas.so.12"]),
         "demo/tool": program,
-        "demo/__init__.py": b"from cuda import pathfinder\npathfinder.load_nvidia_dynamic_lib(name)\n",
+        "demo/__init__.py": b"from cuda import pathfinder\nfor name in ('cublas',):\n"
+        b"    pathfinder.load_nvidia_dynamic_lib(name)\n",
     }
     found = edges(wheel(tmp_path, files))
     assert found["ext.so", "libcublas.so.12"][2] == "preload demo/__init__.py"

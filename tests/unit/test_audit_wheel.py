@@ -56,7 +56,14 @@ def test_cuda_pathfinder_is_recognised(tmp_path: Path) -> None:
     text = b"from cuda.pathfinder import load_nvidia_dynamic_lib\nload_nvidia_dynamic_lib('cublas')\n"
     found = read(wheel(tmp_path, {"demo/a.so": FILES["demo/_core.so"], "demo/load.py": text}))
     assert found.preloads == (
-        Preload("demo/load.py", pathfinder=True, everything=False, names=frozenset({"cublas"})),
+        Preload(
+            "demo/load.py",
+            pathfinder=True,
+            everything=False,
+            names=frozenset({"cublas"}),
+            fixed=True,
+            listed=frozenset({"cuda", "nvidia_dynamic_lib", "cublas"}),
+        ),
     )
 
 
