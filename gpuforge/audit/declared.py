@@ -99,7 +99,6 @@ def stems(package: str) -> frozenset[str]:
     return frozenset(soname.partition(".so")[0].removeprefix("lib") for soname in sonames)
 
 
-@cache
 def files(package: str) -> frozenset[str]:
     """Return the libraries of a toolkit package, each with its folder below site-packages."""
     return frozenset(
@@ -211,6 +210,14 @@ def _tables() -> dict[str, Any]:
 def _toolkit_libraries() -> tuple[libraries.Library, ...]:
     majors = sorted({row["cuda"] for row in _tables()["toolkit"]})
     return tuple(entry for cuda in majors for entry in libraries.toolkit_libraries(cuda))
+
+
+@cache
+def _files() -> Mapping[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for entry in _toolkit_libraries():
+        found.setdefault(entry.package, set()).add(f"{entry.folder}/{entry.soname}")
+    return {package: frozenset(names) for package, names in found.items()}
 
 
 @cache

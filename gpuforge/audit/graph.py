@@ -84,7 +84,10 @@ def build(wheels: Iterable[WheelFacts], intent: Intent | None = None) -> LinkGra
     objects = [o for w in held for o in w.objects if o.links]
     sets = [resolver.load(root) for root in _roots(objects)]
     reached = {_key(o) for s in sets for o in s.objects}
-    sets += [resolver.load(o) for o in objects if _key(o) not in reached]
+    for found in objects:  # what is left needs one another in a circle: any of it may be the first
+        if _key(found) not in reached:
+            sets.append(resolver.load(found))
+            reached.update(_key(o) for o in sets[-1].objects)
     return LinkGraph(held, tuple(resolver.edges.values()), tuple(sets), resolver.declared, intent)
 
 

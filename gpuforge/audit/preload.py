@@ -26,8 +26,8 @@ _LIBC = re.compile(
 )
 # A framework opens what it is given, which is an object of its own kind: nothing that others need comes of it.
 _OPS = re.compile(rb"\b(?:ops|classes|tf|tensorflow)\.load_(?:op_)?library\(|\bload_op_library\(")
-_OPENED = re.compile(rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib)\(([^\n]*)")
-_WRITTEN = re.compile(rb"[\"'][\w./-]*[A-Za-z]\w*[\"'.]")  # a name, and no pattern to fill in
+_OPENED = re.compile(rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib)\(([^\n]{0,400})")
+_WRITTEN = re.compile(rb"[\"'][\w./-]{3,}[\"']")  # a name, and no pattern to fill in
 # Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
 _HANDS_OVER = re.compile(rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]")
 _NAMES = re.compile(rb"\blib(\w+)\.so|[\"'](?:lib)?([A-Za-z]\w+)[\"']")

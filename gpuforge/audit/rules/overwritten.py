@@ -107,7 +107,7 @@ def _of_cuda(wheel: WheelFacts) -> str:
 
 def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find required packages for two CUDA majors that have the same file: those of cuDNN, NCCL and a few others."""
-    always = [d for d in graph.declared[wheel.name].values() if not d.extra]
+    always = [d for d in graph.declared[wheel.name].values() if not d.extra and declared.files(d.package)]
     for one, other in combinations(sorted(always, key=lambda d: d.package), 2):
         if shared := sorted(declared.files(one.package) & declared.files(other.package)):
             yield Finding(
