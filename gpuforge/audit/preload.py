@@ -41,13 +41,15 @@ _WHOLE_FOLDERS = re.compile(rb"\bi?r?glob\(|listdir\(|iterdir\(|scandir\(")
 _LARGEST = 4 << 20  # bytes; larger Python files are data
 _LISTS = (".json", ".toml", ".cfg", ".txt")
 _LARGEST_LIST = 1 << 18  # bytes
-_CUDAS = re.compile(rb"(?<![A-Za-z0-9])(?:lib)?((?:cu|nv|nccl)\w*)")
+_CUDAS = tuple(
+    map(re.compile, (rb"cu\w+", rb"nv\w+", rb"nccl\w*"))
+)  # one by one: each is searched for by its letters
 
 
 def loaders(archive: Archive) -> tuple[Preload, ...]:
     """List the Python files of a wheel that load libraries, with the names they speak of. Raises MalformedError."""
     found = tuple(_loaders(archive))
-    if not any(p.everything or p.pathfinder for p in found):
+    if not any((p.everything or p.pathfinder) and not p.fixed and not p.ops for p in found):
         return found
     listed = _listed(archive, {p.file.rpartition("/")[0] for p in found})
     return tuple(p._replace(listed=listed) for p in found)
@@ -82,7 +84,8 @@ def _listed(archive: Archive, folders: set[str]) -> frozenset[str]:
         code = member.name.endswith(".py") and member.size <= _LARGEST
         beside = member.name.endswith(_LISTS) and member.name.rpartition("/")[0] in folders
         if code or (beside and member.size <= _LARGEST_LIST):
-            found |= set(_CUDAS.findall(archive.data(member)))
+            text = archive.data(member)
+            found.update(*(pattern.findall(text) for pattern in _CUDAS))
     return frozenset(name.decode("ascii", "replace") for name in found)
 
 
