@@ -28,6 +28,8 @@ _LIBC = re.compile(
 _OPS = re.compile(rb"\b(?:ops|classes|tf|tensorflow)\.load_(?:op_)?library\(|\bload_op_library\(")
 _OPENED = re.compile(rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib)\(([^\n]{0,400})")
 _WRITTEN = re.compile(rb"[\"'][\w./-]{3,}[\"']")  # a name, and no pattern to fill in
+# A program is told where to look when it is started.
+_STARTS = re.compile(rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_spawn)\w*\(|\bos\.system\(")
 # Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
 _HANDS_OVER = re.compile(rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]")
 _NAMES = re.compile(rb"\blib(\w+)\.so|[\"'](?:lib)?([A-Za-z]\w+)[\"']")
@@ -60,7 +62,10 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
         if not member.name.endswith(".py") or member.size > _LARGEST:
             continue
         text = archive.data(member)
+        starts = find(text, b"LD_LIBRARY_PATH") >= 0 and _STARTS.search(text) is not None
         if not _opens(text):
+            if starts:
+                yield Preload(member.name, False, False, frozenset(), bare=True, ops=True, starts=True)
             continue
         pathfinder = b"load_nvidia_dynamic_lib(" in text
         names = {a or b for a, b in _NAMES.findall(text)}
@@ -72,6 +77,7 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
             folders=_WHOLE_FOLDERS.search(text) is not None,
             bare=not pathfinder and _BARE.search(text) is not None and _PATHS.search(text) is None,
             ops=not _opens(_OPS.sub(b"", text)),
+            starts=starts,
             fixed=bool(opened) and all(_WRITTEN.search(argument) for argument in opened),
             names=frozenset(name.decode("ascii", "replace") for name in names),
         )

@@ -298,6 +298,42 @@ def test_a_program_starts_with_nothing_imported(tmp_path: Path) -> None:
     )
 
 
+STARTER = b"import os, subprocess\nos.environ['LD_LIBRARY_PATH'] = libs\nsubprocess.call([tool])\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "severity"),
+    [
+        ("demo/run.py", STARTER, "warning"),
+        ("other/run.py", STARTER, "error"),
+        ("demo/run.py", STARTER.replace(b"LD_LIBRARY_PATH", b"PATH"), "error"),
+        ("demo/run.py", b"print(os.environ['LD_LIBRARY_PATH'])\n", "error"),
+    ],
+)
+def test_python_code_may_start_programs(tmp_path: Path, file: str, text: bytes, severity: str) -> None:
+    program = elf(needed=["libx.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
+    files = {"demo/bin/tool": program, "demo/lib/libx.so": elf(soname="libx.so"), file: text}
+    assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF202")] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "severity"),
+    [
+        ("libpart.so", {}, "warning"),  # who loads libcore.so has a path to both
+        ("parts/libpart.so", {}, "error"),
+        ("libpart.so", {"demo/__init__.py": b"x = 1\n"}, "error"),
+    ],
+)
+def test_a_wheel_of_libraries_is_for_others(
+    tmp_path: Path, file: str, code: dict[str, bytes], severity: str
+) -> None:
+    data = "demo-1.0.data/data/lib"
+    files = {
+        f"{data}/libcore.so": elf(soname="libcore.so"), f"{data}/{file}": elf(needed=["libcore.so"]), **code
+    }  # fmt: skip
+    assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF202")] == [severity]
+
+
 def test_a_required_package_may_have_what_its_folder_is_searched_for(tmp_path: Path) -> None:
     files = {"PyQt5/QtCore.abi3.so": elf(needed=["libQt5Core.so.5"], runpath="$ORIGIN/Qt5/lib")}
     one = wheel(tmp_path, files, requires=["PyQt5-Qt5>=5.15.2", "PyQt5-sip"])

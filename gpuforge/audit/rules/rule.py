@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from gpuforge.audit import layout
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Preload, Severity, WheelFacts
 
@@ -27,17 +28,28 @@ class Rule(Protocol):
 
 
 def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether a library of the wheel that no path leads to may be in the process already.
+    """Say whether a library of the wheel that no path leads to may be found, or be in the process already.
 
     It may when another object brings it along, or Python code imports it, names it among what it loads, or loads what
-    a variable says, of its own part of the wheel; a program starts with nothing loaded.
+    a variable says, of its own part of the wheel; and beside it in a wheel of libraries alone, which others load by
+    a path to that folder. A program starts with nothing loaded, but Python code may start it with an LD_LIBRARY_PATH.
     """
     target = edge.provider.object
-    if target is None or edge.loader.program:
+    if target is None:
         return False
     wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    if edge.loader.program:
+        part = edge.loader.file.partition("/")[0]
+        return any(p.starts and p.file.partition("/")[0] == part for p in wheel.preloads)
     loads = any(_may_load(p, target) for p in wheel.preloads) or _plugin(graph, wheel, edge.loader)
-    return loads or "python-module" in target.markers or any(other.route for other in graph.users(target))
+    folders = {layout.install_path(o.file).rpartition("/")[0] for o in (target, edge.loader)}
+    bundle = len(folders) == 1 and not _code(wheel)
+    return (
+        loads
+        or bundle
+        or "python-module" in target.markers
+        or any(other.route for other in graph.users(target))
+    )
 
 
 def _may_load(preload: Preload, target: ElfObject) -> bool:
@@ -65,8 +77,13 @@ def _plugin(graph: LinkGraph, wheel: WheelFacts, found: ElfObject) -> bool:
     ]
     if not any(e.needed.endswith(".so") for e in edges):
         return False
+    return not _code(wheel)
+
+
+def _code(wheel: WheelFacts) -> bool:
+    """Say whether a wheel has Python code, or modules: one without is for others to load from."""
     code = any(name.endswith(".py") and size for name, size in wheel.members.items())
-    return not code and not any("python-module" in o.markers for o in wheel.objects)
+    return code or any("python-module" in o.markers for o in wheel.objects)
 
 
 def brought_by_need(graph: LinkGraph, edge: Edge) -> bool:
