@@ -87,8 +87,11 @@ def _code(wheel: WheelFacts) -> bool:
 
 
 def brought_by_need(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether an object needs another of its wheel that finds a library, and that must be loaded before it."""
-    return any(
+    """Say whether an object needs another of its wheel that finds a library, and that must be loaded before it.
+
+    All that a program needs is looked for when it starts.
+    """
+    return not edge.loader.program and any(
         other.needed == edge.needed and other.route
         for own in graph.from_object(edge.loader)
         if own.provider.source == "wheel" and own.provider.object is not None and may_be_loaded(graph, own)
