@@ -99,6 +99,13 @@ def stems(package: str) -> frozenset[str]:
     return frozenset(soname.partition(".so")[0].removeprefix("lib") for soname in sonames)
 
 
+def files(package: str) -> frozenset[str]:
+    """Return the libraries of a toolkit package, each with its folder below site-packages."""
+    return frozenset(
+        f"{entry.folder}/{entry.soname}" for entry in _toolkit_libraries() if entry.package == package
+    )
+
+
 @cache
 def other_majors(soname: str) -> frozenset[str]:
     """Return the packages that bring the same library for other CUDA majors: cudart 12's is cudart 13's."""
@@ -203,6 +210,14 @@ def _tables() -> dict[str, Any]:
 def _toolkit_libraries() -> tuple[libraries.Library, ...]:
     majors = sorted({row["cuda"] for row in _tables()["toolkit"]})
     return tuple(entry for cuda in majors for entry in libraries.toolkit_libraries(cuda))
+
+
+@cache
+def _files() -> Mapping[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for entry in _toolkit_libraries():
+        found.setdefault(entry.package, set()).add(f"{entry.folder}/{entry.soname}")
+    return {package: frozenset(names) for package, names in found.items()}
 
 
 @cache

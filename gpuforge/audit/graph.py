@@ -84,7 +84,10 @@ def build(wheels: Iterable[WheelFacts], intent: Intent | None = None) -> LinkGra
     objects = [o for w in held for o in w.objects if o.links]
     sets = [resolver.load(root) for root in _roots(objects)]
     reached = {_key(o) for s in sets for o in s.objects}
-    sets += [resolver.load(o) for o in objects if _key(o) not in reached]
+    for found in objects:  # what is left needs one another in a circle: any of it may be the first
+        if _key(found) not in reached:
+            sets.append(resolver.load(found))
+            reached.update(_key(o) for o in sets[-1].objects)
     return LinkGraph(held, tuple(resolver.edges.values()), tuple(sets), resolver.declared, intent)
 
 
@@ -207,7 +210,7 @@ class _Resolver:
             return Edge(loader, name, provider, f"import {carrier.loaded_by}", preload)
         if packages:
             provider = self._of_package(loader, packages, None)
-            loader_package = provider.declared.loaded_by if provider.declared else ""
+            loader_package = provider.declared.loaded_by if provider.declared and not loader.program else ""
             route = f"import {loader_package}" if loader_package else ""
             if given := self._given(provider, name):
                 provider = provider._replace(source="sibling", object=given)
@@ -218,7 +221,7 @@ class _Resolver:
             return Edge(loader, name, self._of_object(loader, found), route, preload)
         if namesake:
             provider = Provider("package", package=namesake.package, declared=namesake)
-            return Edge(loader, name, provider, f"import {namesake.package}")
+            return Edge(loader, name, provider, "" if loader.program else f"import {namesake.package}")
         return Edge(loader, name, Provider("nobody"), preload=preload)
 
     def _carrier(self, loader: ElfObject, name: str) -> Declared | None:
@@ -280,11 +283,20 @@ class _Resolver:
 
 
 def _covers(preload: Preload, name: str, stem: str, known: Mapping[str, Declared]) -> bool:
-    packages = declared.candidates(name)
-    if preload.pathfinder and packages:
-        return True
-    if preload.everything and any(library.package in known for library in packages):
-        return True
+    """Say whether a Python file names a library, or what it lies in, among what it loads by itself."""
+    if preload.ops:
+        return False
     if stem in preload.names or name in preload.names:
         return True
-    return preload.folders and any(declared.stems(library.package) & preload.names for library in packages)
+    packages = declared.candidates(name)
+    if preload.folders and any(declared.stems(library.package) & preload.names for library in packages):
+        return True
+    if preload.fixed or not (preload.pathfinder or preload.everything):
+        return False
+    words = {
+        word
+        for library in packages
+        if preload.pathfinder or library.package in known
+        for word in (stem, *declared.stems(library.package), *library.folder.split("/")[1:-1])
+    }
+    return bool(words & preload.listed)

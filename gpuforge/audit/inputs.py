@@ -116,13 +116,14 @@ def judged(code: str, form: Form) -> bool:
 
 
 _AGAIN = "download or build it again"
+_NO_FILE = "it is neither a file nor a folder", "save it to a file first"
 
 
 def _add(path: Path, inputs: Inputs) -> None:
     if path.is_dir():
         _add_folder(path, inputs)
     elif path.exists() and not path.is_file():
-        inputs.problems.append(_problem(path, "it is neither a file nor a folder", "save it to a file first"))
+        inputs.problems.append(_problem(path, *_NO_FILE))
     elif path.suffix == ".whl" or not path.exists():
         inputs.found.append(Input.of(path))
     elif _is_binary(path):
@@ -155,7 +156,11 @@ def _add_folder(path: Path, inputs: Inputs) -> None:
         return
     files = files_below(path)
     wheels = [file for name, file in files.items() if name.endswith(".whl")]
-    inputs.found += [Input.of(file) for file in wheels]
+    for file in wheels:
+        if _endless(file):
+            inputs.problems.append(_problem(file, *_NO_FILE))
+        else:
+            inputs.found.append(Input.of(file))
     if wheels:
         return
     if any(file.is_file() and _is_binary(file) for file in files.values()):
@@ -167,6 +172,11 @@ def _add_folder(path: Path, inputs: Inputs) -> None:
             "build the wheel first (`python -m build`), or name the site-packages folder",
         )
         inputs.problems.append(problem)
+
+
+def _endless(path: Path) -> bool:
+    """Say whether a path is something else than a file, which may never end: a pipe or a device."""
+    return path.exists() and not path.is_file()
 
 
 def _sites(path: Path) -> list[Path]:

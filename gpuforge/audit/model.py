@@ -153,6 +153,16 @@ class Preload(NamedTuple):
     names: frozenset[str]  # the libraries and words it speaks of, without "lib" and ".so"
     folders: bool = False  # it lists folders, and may load all that lies there
     bare: bool = False  # by bare names: it loads only what the linker finds anyway
+    ops: bool = (
+        False  # for a framework that it hands them to (torch.ops.load_library), and that loads no others
+    )
+    fixed: bool = False  # each by a name that is written there, none by a variable
+    starts: bool = (
+        False  # it starts programs, and speaks of LD_LIBRARY_PATH; one that loads nothing is bare, too
+    )
+    listed: frozenset[str] = (
+        frozenset()
+    )  # CUDA's words in all Python files of the wheel, and in its lists beside them
 
 
 class Pin(NamedTuple):

@@ -7,13 +7,16 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO
 
 from gpuforge.audit.model import MalformedError
 
 _BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, ValueError, NotImplementedError)
 _CHUNK = 1 << 20  # bytes
+_LARGEST = (
+    8 << 30
+)  # bytes of a wheel; one that goes on was made to fill the memory, and its end is never found
 
 
 def is_archive(path: Path) -> bool:
@@ -54,10 +57,16 @@ def wheels(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def _in_memory(name: str, stream: IO[bytes]) -> int:
-    descriptor = os.memfd_create(PurePosixPath(name).name)
+    descriptor = os.memfd_create("wheel")  # its own name may be longer than the kernel takes
     try:
-        while chunk := stream.read(_CHUNK):
-            os.write(descriptor, chunk)
+        size = 0
+        while size < _LARGEST and (chunk := stream.read(_CHUNK)):
+            if not size and not chunk.startswith(b"PK"):
+                os.write(
+                    descriptor, chunk[:64]
+                )  # no wheel, as its reader says; there may be no end to the rest
+                break
+            size += os.write(descriptor, chunk)
     except BaseException:
         os.close(descriptor)
         raise

@@ -18,6 +18,7 @@ from gpuforge.audit.model import ElfObject
 
 _TAG = re.compile(r"(manylinux(?:1|2010|2014|_\d+_\d+)|linux|musllinux_\d+_\d+)_(\w+)")
 _VERSION = re.compile(r"([A-Z]+)_(.+)")
+PRIVATE = "PRIVATE"  # every glibc has GLIBC_PRIVATE; what is in it changes
 _LOADER = re.compile(r"ld(-linux.*|64|)\.so\.\d+|ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1|linux-vdso\.so\.1")
 
 
@@ -36,7 +37,10 @@ class Policy(NamedTuple):
         return int(major), int(minor)
 
     def missing(self, found: ElfObject, machine: str) -> tuple[str, ...]:
-        """List the versioned symbols that an object wants and this policy does not promise, as `GLIBC_2.34`."""
+        """List the versioned symbols that an object wants and this policy does not promise, as `GLIBC_2.34`.
+
+        `GLIBC_PRIVATE` is in no policy, and no newer one has it: it is not what tells policies apart.
+        """
         promised = self.versions.get(machine)
         if promised is None:
             return ()
@@ -47,6 +51,7 @@ class Policy(NamedTuple):
             for version in need.versions
             if (parts := _VERSION.fullmatch(version))
             and parts[1] in promised
+            and parts[2] != PRIVATE
             and parts[2] not in promised[parts[1]]
         )
 

@@ -24,6 +24,12 @@ _LOADS = re.compile(rb"\bCDLL\(|\bload_nvidia_dynamic_lib\(|\b[lL]oad_?\w*(?:[lL
 _LIBC = re.compile(
     rb"\bCDLL\(\s*(?:name\s*=\s*)?(?:None|[\"'](?:libc\.so\.6)?[\"']|[\w.]*find_library\(\s*[\"']c[\"']\s*\))"
 )
+# A framework opens what it is given, which is an object of its own kind: nothing that others need comes of it.
+_OPS = re.compile(rb"\b(?:ops|classes|tf|tensorflow)\.load_(?:op_)?library\(|\bload_op_library\(")
+_OPENED = re.compile(rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib)\(([^\n]{0,400})")
+_WRITTEN = re.compile(rb"[\"'][\w./-]{3,}[\"']")  # a name, and no pattern to fill in
+# A program is told where to look when it is started.
+_STARTS = re.compile(rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_spawn)\w*\(|\bos\.system\(")
 # Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
 _HANDS_OVER = re.compile(rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]")
 _NAMES = re.compile(rb"\blib(\w+)\.so|[\"'](?:lib)?([A-Za-z]\w+)[\"']")
@@ -35,11 +41,20 @@ _PATHS = re.compile(
 )
 _WHOLE_FOLDERS = re.compile(rb"\bi?r?glob\(|listdir\(|iterdir\(|scandir\(")
 _LARGEST = 4 << 20  # bytes; larger Python files are data
+_LISTS = (".json", ".toml", ".cfg", ".txt")
+_LARGEST_LIST = 1 << 18  # bytes
+_CUDAS = tuple(
+    map(re.compile, (rb"cu\w+", rb"nv\w+", rb"nccl\w*"))
+)  # one by one: each is searched for by its letters
 
 
 def loaders(archive: Archive) -> tuple[Preload, ...]:
     """List the Python files of a wheel that load libraries, with the names they speak of. Raises MalformedError."""
-    return tuple(_loaders(archive))
+    found = tuple(_loaders(archive))
+    if not any((p.everything or p.pathfinder) and not p.fixed and not p.ops for p in found):
+        return found
+    listed = _listed(archive, {p.file.rpartition("/")[0] for p in found})
+    return tuple(p._replace(listed=listed) for p in found)
 
 
 def _loaders(archive: Archive) -> Iterator[Preload]:
@@ -47,18 +62,37 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
         if not member.name.endswith(".py") or member.size > _LARGEST:
             continue
         text = archive.data(member)
+        starts = find(text, b"LD_LIBRARY_PATH") >= 0 and _STARTS.search(text) is not None
         if not _opens(text):
+            if starts:
+                yield Preload(member.name, False, False, frozenset(), bare=True, ops=True, starts=True)
             continue
         pathfinder = b"load_nvidia_dynamic_lib(" in text
         names = {a or b for a, b in _NAMES.findall(text)}
+        opened = _OPENED.findall(_LIBC.sub(b"", text))
         yield Preload(
             file=member.name,
             pathfinder=pathfinder,
             everything=b"RTLD_GLOBAL" in text and b"CDLL(" in text,
             folders=_WHOLE_FOLDERS.search(text) is not None,
             bare=not pathfinder and _BARE.search(text) is not None and _PATHS.search(text) is None,
+            ops=not _opens(_OPS.sub(b"", text)),
+            starts=starts,
+            fixed=bool(opened) and all(_WRITTEN.search(argument) for argument in opened),
             names=frozenset(name.decode("ascii", "replace") for name in names),
         )
+
+
+def _listed(archive: Archive, folders: set[str]) -> frozenset[str]:
+    """Return CUDA's words in the Python files, and in lists that lie in `folders`. Raises MalformedError."""
+    found: set[bytes] = set()
+    for member in archive.members:
+        code = member.name.endswith(".py") and member.size <= _LARGEST
+        beside = member.name.endswith(_LISTS) and member.name.rpartition("/")[0] in folders
+        if code or (beside and member.size <= _LARGEST_LIST):
+            text = archive.data(member)
+            found.update(*(pattern.findall(text) for pattern in _CUDAS))
+    return frozenset(name.decode("ascii", "replace") for name in found)
 
 
 def _opens(text: bytes) -> bool:

@@ -35,7 +35,7 @@ def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
             libc.keep_memory()
         scanned = _scan_all(source, archive, pool, begun)
         # these take as long to load as inflating 50 MB: of a large wheel that has begun, and others load them meanwhile
-        from gpuforge.audit import kernels, metadata, pins, policy, preload  # noqa: PLC0415
+        from gpuforge.audit import kernels, layout, metadata, pins, policy, preload  # noqa: PLC0415
 
         objects = tuple(s.object for s in scanned if s.object)
         libraries = {o.file for o in objects if o.links}
@@ -58,7 +58,7 @@ def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
             device=tuple(DeviceCode(s.file, s.containers) for s in scanned if s.containers),
             kernels=tuple(kernels.kernel_sets(archive)),
             sources=tuple(kernels.source_sets(archive)),
-            preloads=preload.loaders(archive) if policy.outside(objects) else (),
+            preloads=preload.loaders(archive) if policy.outside(objects) or layout.unreached(objects) else (),
             metadata_problems=texts.problems,
             identities=texts.identities,
             damaged={s.file: s.problem for s in scanned if s.problem},

@@ -173,6 +173,7 @@ def test_rapids_finds_its_libraries_through_its_requirements(said: Said) -> None
 def test_an_older_ctranslate2_cannot_be_loaded_by_new_systems(said: Said) -> None:
     found = said("ctranslate2==3.24.0")
     assert {key for key in found if key[1] == "error"} == {("GF301", "error"), ("GF503", "error")}
+    assert "libcudnn_ops_infer.so.8" in found["GF213", "warning"][0]
 
 
 def test_faiss_and_torchvision_together_are_of_two_majors(wheel: Wheel) -> None:
@@ -207,6 +208,11 @@ def test_faiss_and_torchvision_together_are_of_two_majors(wheel: Wheel) -> None:
         ("sherpa-onnx==2.0.1", set()),
         ("tensorflow-text==2.21.1", set()),
         ("tilelang==0.1.15", set()),
+        ("torch-tensorrt==2.14.0", {"GF202"}),  # its programs, which import nothing
+        ("intel-extension-for-pytorch==2.8.0", {"GF201", "GF202"}),
+        ("xfastertransformer==2.1.2", {"GF302", "GF501"}),  # "any", for Linux on x86_64 alone
+        ("mediapipe==1.2.2", set()),
+        ("PyQt5==5.15.10", set()),
     ],
 )
 def test_errors_are_those_found_by_hand(said: Said, requirement: str, errors: set[str]) -> None:

@@ -173,7 +173,8 @@ def test_python_preloads_count_for_libraries_and_not_for_programs(tmp_path: Path
     files = {
         "demo/ext.so": elf(needed=["libcublas.so.12"]),
         "demo/tool": program,
-        "demo/__init__.py": b"from cuda import pathfinder\npathfinder.load_nvidia_dynamic_lib(name)\n",
+        "demo/__init__.py": b"from cuda import pathfinder\nfor name in ('cublas',):\n"
+        b"    pathfinder.load_nvidia_dynamic_lib(name)\n",
     }
     found = edges(wheel(tmp_path, files))
     assert found["ext.so", "libcublas.so.12"][2] == "preload demo/__init__.py"
@@ -192,3 +193,10 @@ def test_python_preloads_count_for_libraries_and_not_for_programs(tmp_path: Path
 )
 def test_members_come_to_lie_where_pip_puts_them(member: str, path: str) -> None:
     assert layout.install_path(member) == path
+
+
+def test_a_circle_of_libraries_is_one_load_set(tmp_path: Path) -> None:
+    names = [f"lib{number}.so" for number in range(40)]
+    files = {f"demo/{name}": elf(soname=name, needed=names, rpath="$ORIGIN") for name in names}
+    (held,) = link.build([read(wheel(tmp_path, files))]).load_sets
+    assert {o.name for o in held.objects} == set(names)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import random
 import shutil
 import subprocess
 import tarfile
@@ -246,3 +248,39 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     assert said(audit([tmp_path / "pipe.so"])) == [
         (str(tmp_path / "pipe.so"), "it is neither a file nor a folder")
     ]
+
+
+@pytest.mark.skipif(shutil.which("mkfifo") is None, reason="needs mkfifo")
+def test_a_pipe_among_wheels_is_one_problem(tmp_path: Path) -> None:
+    good = wheel(tmp_path, FILES)
+    pipe = tmp_path / "pipe-1.0-py3-none-any.whl"
+    subprocess.run(["mkfifo", str(pipe)], check=True)
+    report = audit([tmp_path])
+    assert [w.facts.name for w in report.wheels] == [good.name]
+    assert said(report) == [(str(pipe), "it is neither a file nor a folder")]
+
+
+def test_a_folder_of_bad_wheels_is_a_problem_each_and_the_good_ones_are_read(tmp_path: Path) -> None:
+    good = wheel(tmp_path, FILES)
+    whole = good.read_bytes()
+    chance = random.Random(0)  # noqa: S311 - not for secrets
+    for number in range(40):
+        cut = whole[: chance.randrange(len(whole) - 1)]
+        (tmp_path / f"cut{number}-1.0-py3-none-any.whl").write_bytes(cut)
+    for name, data in {"empty": b"", "text": b"no zip\n", "end": b"PK\x05\x06" + bytes(18)}.items():
+        (tmp_path / f"{name}-1.0-py3-none-any.whl").write_bytes(data)
+    report = audit([tmp_path], jobs=2)
+    assert [w.facts.name for w in report.wheels] == [good.name]
+    assert len(report.problems) == len({d.place for d in report.problems}) == 43
+
+
+def test_what_is_no_wheel_in_an_sdist_is_not_unpacked_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "demo-1.0.tar.gz"
+    good = wheel(tmp_path, FILES)
+    with tarfile.open(path, "w:gz") as archive:
+        member = tarfile.TarInfo("demo-1.0/zeros.whl")
+        member.size = 1 << 24
+        archive.addfile(member, io.BytesIO(bytes(1 << 24)))
+        archive.add(good, f"demo-1.0/{'long' * 50}.whl")  # longer than the kernel takes as a name
+    with inputs.expand([path]) as given:
+        assert [i.size for i in given.found] == [64, good.stat().st_size]

@@ -125,7 +125,7 @@ CASES = {
     ),
     "loaded by Python": Case(
         "GF205", "info", ("libcublas.so.12 (of nvidia-cublas-cu12, in the extra [ctk]), NEEDED by demo/ext.so",),
-        {"demo/ext.so": elf(needed=["libcublas.so.12"]), "demo/a.py": b"pathfinder.load_nvidia_dynamic_lib(x)\n"},
+        {"demo/ext.so": elf(needed=["libcublas.so.12"]), "demo/a.py": b"load_nvidia_dynamic_lib('cublas')\n"},
         {"demo/ext.so": elf(needed=["libcublas.so.12"], runpath="$ORIGIN/../nvidia/cublas/lib")},
         requires=["nvidia-cublas-cu12; extra == 'ctk'"],
     ),
@@ -151,7 +151,7 @@ CASES = {
         {"demo/ext.so": elf(rpath="${ORIGIN}/x")},
     ),
     "an empty search path entry": Case(
-        "GF301", "warning", ("demo/ext.so",),
+        "GF301", "error", ("demo/ext.so",),
         {"demo/ext.so": elf(runpath="$ORIGIN:")},
         {"demo/ext.so": elf(runpath="")},
     ),
@@ -176,8 +176,23 @@ CASES = {
         {"demo/ext.so": elf(machine=183)}, {"demo/ext.so": elf()},
     ),
     "a wheel for anywhere": Case(
-        "GF501", "warning", ("demo/ext.so is for x86_64",),
+        "GF501", "error", ("demo/ext.so is for x86_64",),
         {"demo/ext.so": elf()}, {"demo/ext.so": None}, name="demo-1.0-py3-none-any.whl",
+    ),
+    "a wheel for anywhere that has something for others too": Case(
+        "GF501", "warning", ("demo/ext.so is for x86_64",),
+        {"demo/ext.so": elf(), "demo/macos/tool": b"\xcf\xfa\xed\xfe", "demo/windows/a.py": b"\n"},
+        {"demo/ext.so": None}, name="demo-1.0-py3-none-any.whl",
+    ),
+    "symbols that glibc keeps for itself": Case(
+        "GF501", "warning", ("demo/ext.so",),
+        {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_PRIVATE", "GLIBC_2.17"]})},
+        {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.17"]})},
+    ),
+    "a folder that everybody can make": Case(
+        "GF302", "error", ("demo/ext.so: RUNPATH /tmp/build/lib",),
+        {"demo/ext.so": elf(runpath="$ORIGIN:/tmp/build/lib")},
+        {"demo/ext.so": elf(runpath="$ORIGIN")},
     ),
     "tags that disagree": Case(
         "GF502", "warning",

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from audit_cases import Case, hold
-from audit_samples import elf, fatbin, image
+from audit_samples import elf, fatbin, image, wheel
 
+from gpuforge.audit import audit
 from gpuforge.audit import fatbin as reader
 from gpuforge.audit.generations import generations, reach
 from gpuforge.audit.intent import expecting
@@ -178,3 +179,14 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_rule_speaks_where_it_must_and_nowhere_else(tmp_path: Path, case: Case) -> None:
     hold(case, tmp_path)
+
+
+def test_many_files_alike_are_counted(tmp_path: Path) -> None:
+    files = {f"demo/cubins/k{number:02}.fatbin": fatbin("sm_100a") for number in range(20)}
+    report = audit([wheel(tmp_path, {**files, "demo/x.fatbin": fatbin("sm_90a")})])
+    (found,) = [f for f in report.findings if f.code == "GF404"]
+    assert found.subject == (
+        "sm_100a alone: 20 files, such as k00.fatbin, k01.fatbin, k02.fatbin",
+        "demo/x.fatbin: sm_90a alone",
+    )
+    assert len(found.files) == 21

@@ -47,6 +47,15 @@ CASES = {
         {"demo/ext.cpython-310-x86_64-linux-gnu.so": module("PyFrame_GetBack", "PyLong_Type", "free")},
         {"demo/ext.cpython-310-x86_64-linux-gnu.so": None, "demo/ext.abi3.so": module("PyLong_Type")}, name=ABI3,
     ),
+    "what a library of the stable ABI may define": Case(
+        "GF504", "warning", ("demo/ext.abi3.so wants PyDate_FromDate",),
+        {
+            "demo/ext.abi3.so": elf(
+                strings=["PyInit_ext"], undefined=["PyDate_FromDate"], needed=["libhelp.abi3.so.6"]
+            )
+        },
+        {"demo/ext.abi3.so": module("PyLong_Type")}, name=ABI3,
+    ),
     "one that wants nothing else": Case(
         "GF504", "warning", ("demo/ext.cpython-310-x86_64-linux-gnu.so is for CPython 3.10 alone",),
         {"demo/ext.cpython-310-x86_64-linux-gnu.so": module("PyLong_Type")},

@@ -169,6 +169,16 @@ CASES = {
         {"demo/ext.so": elf(needed=["libcudart.so.12", "libc10_cuda.so"])},
         {"demo/ext.so": elf(needed=["libcudart.so.13", "libc10_cuda.so"])},
     ),
+    "cuDNN without its parts": Case(
+        "GF213", "warning", ("demo.libs/libcudnn-463fd6d5.so.8.9.7 opens libcudnn_ops_infer.so.8",),
+        {
+            "demo.libs/libcudnn-463fd6d5.so.8.9.7": elf(
+                soname="libcudnn-463fd6d5.so.8.9.7", sections={".rodata": b"\0libcudnn_ops_infer.so.8\0"}
+            ),
+            "demo/ext.so": elf(needed=["libcudnn-463fd6d5.so.8.9.7"], runpath="$ORIGIN/../demo.libs"),
+        },
+        {"demo.libs/libcudnn_ops_infer.so.8": elf(soname="libcudnn_ops_infer.so.8")},
+    ),
     "Python code opens plugins": Case(
         "GF202", "warning", ("libx.so at demo/lib/libx.so, NEEDED by demo/p.so",),
         {

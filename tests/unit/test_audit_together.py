@@ -241,6 +241,112 @@ def test_python_code_that_loads_nothing_helps_nobody(tmp_path: Path, text: bytes
     assert [f.severity for f in found] == [severity]
 
 
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [
+        (b"import ctypes, os\nctypes.CDLL(os.path.join(root, name))\n", "warning"),  # it may be this one
+        (b"import ctypes, os\nctypes.CDLL(os.path.join(root, 'liby.so'))\n", "error"),  # it is another one
+    ],
+)
+def test_who_names_what_he_loads_loads_nothing_else(tmp_path: Path, text: bytes, severity: str) -> None:
+    lib = {"demo/lib/libx.so": elf(soname="libx.so"), "demo/ext.so": elf(needed=["libx.so"])}
+    for package, wanted in (("demo", severity), ("other", "error")):  # a package opens its own
+        report = audit([wheel(tmp_path, {**lib, f"{package}/a.py": text})])
+        assert [f.severity for f in said(report, "GF202")] == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (
+            b"libs = ['c10']\ntorch.ops.load_library(path)\n",
+            "GF201",
+        ),  # torch opens what it is given, and no other
+        (b"ctypes.CDLL(find('c10'))\n", "GF205"),
+        (b"load_nvidia_dynamic_lib('cublas')\n", "GF201"),
+    ],
+)
+def test_what_a_framework_opens_helps_nobody_else(tmp_path: Path, text: bytes, code: str) -> None:
+    files = {"demo/ext.so": elf(needed=["libc10.so"]), "demo/a.py": text}
+    assert [f.code for f in audit([wheel(tmp_path, files)]).findings] == [code]
+
+
+LOADER = b"for name in listed():\n    ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)\n"
+
+
+@pytest.mark.parametrize(
+    ("beside", "code"),
+    [
+        ({}, "GF202"),
+        ({"demo/libs.json": b'{"libraries": ["libcublas.so.12"]}'}, "GF205"),
+        ({"demo/other.py": b"WANTED = ('cublas',)\n"}, "GF205"),
+        ({"else/libs.json": b'{"libraries": ["libcublas.so.12"]}'}, "GF202"),
+    ],
+)
+def test_a_loader_of_a_list_loads_what_is_listed(tmp_path: Path, beside: dict[str, bytes], code: str) -> None:
+    files = {"demo/ext.so": elf(needed=["libcublas.so.12"]), "demo/load.py": LOADER, **beside}
+    report = audit([wheel(tmp_path, files, requires=["nvidia-cublas-cu12"])])
+    assert [f.code for f in report.findings] == [code]
+
+
+def test_a_program_starts_with_nothing_imported(tmp_path: Path) -> None:
+    program = elf(needed=["libc10.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
+    report = audit([wheel(tmp_path, {"demo/bin/tool": program}, requires=["torch"])])
+    assert [f.severity for f in said(report, "GF202")] == ["error"]
+    assert (
+        audit([wheel(tmp_path, {"demo/x.so": elf(needed=["libc10.so"])}, requires=["torch"])]).worst() is None
+    )
+
+
+STARTER = b"import os, subprocess\nos.environ['LD_LIBRARY_PATH'] = libs\nsubprocess.call([tool])\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "severity"),
+    [
+        ("demo/run.py", STARTER, "warning"),
+        ("other/run.py", STARTER, "error"),
+        ("demo/run.py", STARTER.replace(b"LD_LIBRARY_PATH", b"PATH"), "error"),
+        ("demo/run.py", b"print(os.environ['LD_LIBRARY_PATH'])\n", "error"),
+    ],
+)
+def test_python_code_may_start_programs(tmp_path: Path, file: str, text: bytes, severity: str) -> None:
+    program = elf(needed=["libx.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
+    files = {"demo/bin/tool": program, "demo/lib/libx.so": elf(soname="libx.so"), file: text}
+    assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF202")] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "severity"),
+    [
+        ("libpart.so", {}, "warning"),  # who loads libcore.so has a path to both
+        ("parts/libpart.so", {}, "error"),
+        ("libpart.so", {"demo/__init__.py": b"x = 1\n"}, "error"),
+    ],
+)
+def test_a_wheel_of_libraries_is_for_others(
+    tmp_path: Path, file: str, code: dict[str, bytes], severity: str
+) -> None:
+    data = "demo-1.0.data/data/lib"
+    files = {
+        f"{data}/libcore.so": elf(soname="libcore.so"), f"{data}/{file}": elf(needed=["libcore.so"]), **code
+    }  # fmt: skip
+    assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF202")] == [severity]
+
+
+def test_a_required_package_may_have_what_its_folder_is_searched_for(tmp_path: Path) -> None:
+    files = {"PyQt5/QtCore.abi3.so": elf(needed=["libQt5Core.so.5"], runpath="$ORIGIN/Qt5/lib")}
+    one = wheel(tmp_path, files, requires=["PyQt5-Qt5>=5.15.2", "PyQt5-sip"])
+    (found,) = audit([one]).findings
+    assert (found.code, found.severity) == ("GF201", "info")
+    assert "folders of pyqt5-qt5, which the wheel requires" in found.message
+    lib = {"PyQt5/Qt5/lib/libQt5Core.so.5": elf(soname="libQt5Core.so.5")}
+    other = wheel(tmp_path, lib, name="PyQt5_Qt5-5.15.2-py3-none-manylinux_2_17_x86_64.whl")
+    assert audit([one, other]).findings == ()
+    (found,) = audit([wheel(tmp_path, files, requires=["PyQt5-sip"])]).findings
+    assert (found.code, found.severity) == ("GF201", "warning")
+
+
 def test_who_lists_a_folder_loads_all_of_a_package(tmp_path: Path) -> None:
     text = b"for path in glob.glob(folder + '/nvidia/' + 'cublas' + '/lib/*'):\n    ctypes.CDLL(path)\n"
     files = {"demo/libx.so": elf(needed=["libcublas.so.12", "libcublasLt.so.12"]), "demo/a.py": text}

@@ -56,8 +56,18 @@ def test_cuda_pathfinder_is_recognised(tmp_path: Path) -> None:
     text = b"from cuda.pathfinder import load_nvidia_dynamic_lib\nload_nvidia_dynamic_lib('cublas')\n"
     found = read(wheel(tmp_path, {"demo/a.so": FILES["demo/_core.so"], "demo/load.py": text}))
     assert found.preloads == (
-        Preload("demo/load.py", pathfinder=True, everything=False, names=frozenset({"cublas"})),
+        Preload(
+            "demo/load.py",
+            pathfinder=True,
+            everything=False,
+            names=frozenset({"cublas"}),
+            fixed=True,
+        ),
     )
+    text = text.replace(b"('cublas')", b"(name)  # cublas, cufft")
+    (one,) = read(wheel(tmp_path, {"demo/a.so": FILES["demo/_core.so"], "demo/load.py": text})).preloads
+    assert not one.fixed
+    assert {"cublas", "cufft"} <= one.listed
 
 
 def test_several_readers_read_the_same(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from gpuforge.audit.rules import (
     newer_gpus,
     openmp_images,
     orphans,
+    overwritten,
+    parts_missing,
     platform_tag,
     provider_major,
     provider_missing,
@@ -79,6 +81,7 @@ RULES: tuple[Rule, ...] = (
     soname_kept,
     stray_versions,
     underlinked,
+    parts_missing,
     rpath_relative,
     rpath_absolute,
     rpath_escaping,
@@ -111,4 +114,5 @@ RULES: tuple[Rule, ...] = (
     purelib,
     stored_twice,
     large,
+    overwritten,
 )

@@ -12,6 +12,7 @@ SEVERITY: Severity = "info"
 TITLE = "debug information is left in"
 
 _LEAST = 1 << 20  # bytes in the whole wheel; less is not worth a word
+_SHARE = 100  # a file with less than this part of it is not named
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -26,12 +27,17 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if total < _LEAST:
             continue
         largest = sorted(sizes, key=lambda file: -sizes[file])
+        named = [file for file in largest if sizes[file] * _SHARE >= total] or largest[:1]
+        others = len(largest) - len(named)
+        rest = (
+            [f"{others:,} others, {total - sum(map(sizes.__getitem__, named)) >> 10:,} KiB"] if others else []
+        )
         yield Finding(
             CODE,
             SEVERITY,
             wheel.name,
             files=tuple(largest),
-            subject=tuple(f"{file}: {sizes[file] >> 10:,} KiB" for file in largest),
+            subject=(*(f"{file}: {sizes[file] >> 10:,} KiB" for file in named), *rest),
             message=f"{total >> 20} MiB of debug information are in the wheel, with the paths of the build machine",
             remedy="strip it (strip --strip-debug, auditwheel repair --strip), or keep it in files of its own",
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpuforge.audit import policy
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
 
 CODE = "GF501"
 SEVERITY: Severity = "error"
@@ -17,6 +18,13 @@ _MACHINES = {
     258: "loongarch64",
 }  # fmt: skip
 
+# what other systems load: by its ending or, as their programs have none, by the folder it lies in
+_FOREIGN = re.compile(
+    r"\.(dll|pyd|dylib|exe|jnilib)$|(^|/)(darwin|mac(os)?x?|osx|win(dows|32|64)?|android|arm64-v8a|armeabi)[-_.\w]*/[^.]+$",
+    re.IGNORECASE,
+)
+_DATA = re.compile(r"(^|/)(tests?|testing|test_?data|examples?|samples?|fixtures)/")
+
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare the symbol versions that each object wants with the strictest tag of the file name."""
@@ -26,6 +34,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if promises:
             promised, tag, machine = min(promises, key=lambda p: p[0].glibc)
             yield from _floor(wheel, promised, tag, machine)
+            yield from _private(wheel)
         machines = {machine for _, _, machine in tags if machine}
         yield from _machine(wheel, machines)
 
@@ -51,15 +60,34 @@ def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -
             )
 
 
+def _private(wheel: WheelFacts) -> Iterator[Finding]:
+    """Find what glibc keeps for itself: the version is in each of its releases, its symbols may be in none but one."""
+    for found in (o for o in wheel.objects if o.links):
+        if any(f"GLIBC_{policy.PRIVATE}" in need.versions for need in found.version_needs):
+            yield Finding(
+                CODE,
+                "warning",
+                wheel.name,
+                files=(found.file,),
+                subject=(found.file,),
+                message="objects want symbols that glibc keeps for itself (GLIBC_PRIVATE): no tag promises them, and "
+                "unless they are weak, a glibc that has changed them cannot load the objects",
+                remedy="see what wants them (readelf --dyn-syms), mostly a sanitizer or a part of glibc that was "
+                "linked in",
+            )
+
+
 def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
     if wheel.platforms == ("any",) and (bound := [o for o in wheel.objects if o.links]):
+        meant = _meant(wheel, bound)
         yield Finding(
             CODE,
-            "warning",
+            "warning" if meant else SEVERITY,
             wheel.name,
             files=tuple(o.file for o in bound),
             subject=tuple(f"{o.file} is for {_MACHINES.get(o.machine, 'one machine')}" for o in bound),
-            message="the file name says that the wheel runs anywhere, and it has shared objects",
+            message="the file name says that the wheel runs anywhere, and it has shared objects; "
+            + (meant or "pip installs it on every system and every processor, where they cannot be loaded"),
             remedy="tag it for its platform (auditwheel repair, or `wheel tags --platform-tag`)",
         )
     for found in (o for o in wheel.objects if o.links):
@@ -74,6 +102,19 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 message=f"the file name says {', '.join(sorted(machines))}, and objects are for another machine",
                 remedy="leave out what cannot run there",
             )
+
+
+def _meant(wheel: WheelFacts, bound: list[ElfObject]) -> str:
+    """Say why shared objects in a wheel for any platform may be in order; "" where nothing in it says so."""
+    if any(_FOREIGN.search(name) for name in wheel.members):
+        return "it has some for other systems, too"
+    if len({o.machine for o in bound}) > 1:
+        return "they are for several processors"
+    if all(_DATA.search(o.file) for o in bound):
+        return "they lie where tests and examples have their data"
+    if all(o.machine not in _MACHINES for o in bound):
+        return "they are for no processor that pip runs on"
+    return ""
 
 
 def _by_number(version: str) -> tuple[str, tuple[int, ...]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 
-from gpuforge.audit import declared
+from packaging.utils import canonicalize_name
+
+from gpuforge.audit import declared, layout
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
 from gpuforge.audit.rules.rule import optional_part
@@ -67,21 +70,45 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
 def _unknown(graph: LinkGraph, edge: Edge) -> Finding:
     runtime = libraries.compiler_runtime(edge.needed)
     what = f"{edge.needed} (a compiler's runtime)" if runtime else edge.needed
-    parts = _released_with(graph, edge)
+    there = _looked_for_in(graph, edge)
+    parts = there or _released_with(graph, edge)
+    if there:
+        message = (
+            f"libraries are not in the wheel; search paths lead to folders of {', '.join(there)}, which the "
+        )
+        message += "wheel requires, and whose files are not known here"
+    elif parts:
+        message = f"libraries are not in the wheel; {', '.join(parts)}, required in the very same version, may have "
+        message += "them"
+    else:
+        message = "libraries must be there on the user's machine by themselves: they are neither in the wheel nor in "
+        message += "the manylinux policies, and no known package brings them"
     return Finding(
         CODE,
         "info" if parts else "warning",
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{what}{NEEDED_BY}{edge.loader.file}",),
-        message=f"libraries are not in the wheel; {', '.join(parts)}, required in the very same version, may have them"
-        if parts
-        else "libraries must be there on the user's machine by themselves: they are neither in the wheel nor in the "
-        "manylinux policies, and no known package brings them",
+        message=message,
         remedy="audit both wheels together"
         if parts
         else "graft them with auditwheel repair, link them statically, or say in the documentation what to install",
     )
+
+
+def _looked_for_in(graph: LinkGraph, edge: Edge) -> list[str]:
+    """Return the required packages that are called like a folder which the object searches, and which is not there.
+
+    PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5. What was given, too, has been searched.
+    """
+    given = {wheel.project for wheel in graph.wheels}
+    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    own = {posixpath.dirname(layout.install_path(name)) for name in wheel.members}
+    site = f"{layout.SITE}/"
+    searched = [e.folder for e in layout.search(edge.loader, ()) if e.folder.startswith(site)]
+    parts = [f.removeprefix(site).split("/") for f in searched if f not in own]
+    empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
+    return sorted(graph.declared[edge.loader.wheel].keys() & empty - given)
 
 
 def _released_with(graph: LinkGraph, edge: Edge) -> list[str]:

@@ -16,6 +16,7 @@ TITLE = "a Python module does not fit all Pythons that the tags promise"
 
 _MODULE = re.compile(r"(?P<name>.+)\.cpython-(?P<version>\d+t?)-[\w-]+\.so")
 _TAG = re.compile(r"(?P<python>cp3(?P<minor>\d+)|py3|py2)-(?P<abi>\w+)-")
+_HELPER = re.compile(r"\.abi3\.so(\.|$)")
 _Version = tuple[int, int]
 
 
@@ -31,7 +32,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         yield from _by_name(wheel, {v for v in versions if v}, promises_many=bool(abi3) or anything)
         if abi3 or anything:
             for found in wheel.objects:
-                yield from _by_symbols(wheel, found, min(abi3, default=None))
+                helped = any(_HELPER.search(e.needed) for e in graph.from_object(found))
+                yield from _by_symbols(wheel, found, min(abi3, default=None), helped=helped)
 
 
 def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> Iterator[Finding]:
@@ -59,8 +61,13 @@ def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> I
         )
 
 
-def _by_symbols(wheel: WheelFacts, found: ElfObject, floor: _Version | None) -> Iterator[Finding]:
-    """Judge modules for the stable ABI by what they want of it (PEP 384)."""
+def _by_symbols(
+    wheel: WheelFacts, found: ElfObject, floor: _Version | None, *, helped: bool
+) -> Iterator[Finding]:
+    """Judge modules for the stable ABI by what they want of it (PEP 384).
+
+    A library that is itself for the stable ABI may define what is wanted: libshiboken6.abi3.so does for PySide6.
+    """
     if not found.name.endswith(".abi3.so") and (
         _MODULE.fullmatch(found.name) or "python-module" not in found.markers
     ):
@@ -71,9 +78,14 @@ def _by_symbols(wheel: WheelFacts, found: ElfObject, floor: _Version | None) -> 
         yield _finding(
             wheel,
             found,
-            SEVERITY,
+            "warning" if helped else SEVERITY,
             f"{found.file} wants {', '.join(unknown)}",
-            "modules of the stable ABI want symbols of Python that are not in it: another version may not have them",
+            "modules of the stable ABI want symbols of Python that are not in it: "
+            + (
+                "a library that they need, and that is for the stable ABI itself, has to define them"
+                if helped
+                else "another version may not have them"
+            ),
         )
     if later and floor:
         versions = max(_stable()[s] for s in later)

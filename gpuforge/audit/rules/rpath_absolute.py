@@ -13,11 +13,14 @@ CODE = "GF302"
 SEVERITY: Severity = "error"
 TITLE = "an RPATH or RUNPATH entry is an absolute path"
 
+_ANYBODYS = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - nothing is written there
+
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find absolute entries: an error where something is NEEDED that only the build machine's folder can have had.
 
-    On an object whose libraries are all found without them they are dead weight: a warning.
+    On an object whose libraries are all found without them they are dead weight: a warning, but for folders that
+    every user of a machine can make.
     """
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
         for kind, path in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
@@ -25,7 +28,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 if not entry.startswith("/"):
                     continue
                 lost = _lost(graph, found)
-                if entry.startswith(layout.SHARED):
+                if f"{entry}/".startswith(_ANYBODYS):
+                    yield _finding(found, f"{kind} {entry}", SEVERITY, _OPEN)
+                elif entry.startswith(layout.SHARED):
                     wanted = any(e.provider.source in ("package", "nobody") for e in graph.from_object(found))
                     yield _finding(found, f"{kind} {entry}", "warning" if wanted else "info", _SYSTEM)
                 elif lost and not optional_part(graph, found):
@@ -39,6 +44,10 @@ _SYSTEM = "search paths name folders of the system: what lies there is taken bef
 _DEAD = (
     "search paths name folders of the machine that built the wheel: elsewhere they are not there, or hold what "
     "somebody else has put there"
+)
+_OPEN = (
+    "search paths lead to folders that every user of a machine can make: whoever does so chooses the libraries of all "
+    "others there"
 )
 _ONLY_THERE = (
     "search paths name folders of the machine that built the wheel, and no other path leads to all that the "

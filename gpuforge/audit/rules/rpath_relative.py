@@ -14,14 +14,18 @@ TITLE = "an RPATH or RUNPATH entry is relative to the working directory"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find entries that begin neither with `/` nor with `$ORIGIN`; an empty one means the working directory."""
+    """Find entries that begin neither with `/` nor with `$ORIGIN`.
+
+    An empty one is the working directory itself (glibc, elf/dl-load.c, fillin_rpath: what is looked for there has no
+    folder before its name), which is no better than a folder in it.
+    """
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
         for kind, path in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
             for entry in dict.fromkeys(layout.entries(path)):
                 if not entry.startswith(("/", "$ORIGIN", "${ORIGIN}")):
                     yield Finding(
                         CODE,
-                        SEVERITY if entry else "warning",
+                        SEVERITY,
                         found.wheel,
                         files=(found.file,),
                         subject=(found.file,),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from gpuforge.audit import layout
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
+from gpuforge.audit.model import ElfObject, Finding, Preload, Severity, WheelFacts
 
 
 class Rule(Protocol):
@@ -27,17 +28,42 @@ class Rule(Protocol):
 
 
 def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether a library of the wheel that no path leads to may be in the process already.
+    """Say whether a library of the wheel that no path leads to may be found, or be in the process already.
 
-    It may when another object brings it along, or Python code imports it or loads libraries on its own; a program
-    starts with nothing loaded.
+    It may when another object brings it along, or Python code imports it, names it among what it loads, or loads what
+    a variable says, of its own part of the wheel; and beside it in a wheel of libraries alone, which others load by
+    a path to that folder. A program starts with nothing loaded, but Python code may start it with an LD_LIBRARY_PATH.
     """
     target = edge.provider.object
-    if target is None or edge.loader.program:
+    if target is None:
         return False
     wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
-    loads = any(not p.bare for p in wheel.preloads) or _plugin(graph, wheel, edge.loader)
-    return loads or "python-module" in target.markers or any(other.route for other in graph.users(target))
+    if edge.loader.program:
+        part = edge.loader.file.partition("/")[0]
+        return any(p.starts and p.file.partition("/")[0] == part for p in wheel.preloads)
+    loads = any(_may_load(p, target) for p in wheel.preloads) or _plugin(graph, wheel, edge.loader)
+    folders = {layout.install_path(o.file).rpartition("/")[0] for o in (target, edge.loader)}
+    bundle = len(folders) == 1 and not _code(wheel)
+    return (
+        loads
+        or bundle
+        or "python-module" in target.markers
+        or any(other.route for other in graph.users(target))
+    )
+
+
+def _may_load(preload: Preload, target: ElfObject) -> bool:
+    """Say whether a Python file may load an object: it names it, or may load anything of its own package.
+
+    What lies in a `.libs` folder belongs to all packages of the wheel.
+    """
+    if preload.bare:
+        return False
+    stem = target.name.partition(".so")[0].removeprefix("lib")
+    if {stem, target.name, target.soname} & preload.names:
+        return True
+    part = target.file.partition("/")[0]
+    return not preload.fixed and (part.endswith(".libs") or preload.file.partition("/")[0] == part)
 
 
 def _plugin(graph: LinkGraph, wheel: WheelFacts, found: ElfObject) -> bool:
@@ -51,13 +77,21 @@ def _plugin(graph: LinkGraph, wheel: WheelFacts, found: ElfObject) -> bool:
     ]
     if not any(e.needed.endswith(".so") for e in edges):
         return False
+    return not _code(wheel)
+
+
+def _code(wheel: WheelFacts) -> bool:
+    """Say whether a wheel has Python code, or modules: one without is for others to load from."""
     code = any(name.endswith(".py") and size for name, size in wheel.members.items())
-    return not code and not any("python-module" in o.markers for o in wheel.objects)
+    return code or any("python-module" in o.markers for o in wheel.objects)
 
 
 def brought_by_need(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether an object needs another of its wheel that finds a library, and that must be loaded before it."""
-    return any(
+    """Say whether an object needs another of its wheel that finds a library, and that must be loaded before it.
+
+    All that a program needs is looked for when it starts.
+    """
+    return not edge.loader.program and any(
         other.needed == edge.needed and other.route
         for own in graph.from_object(edge.loader)
         if own.provider.source == "wheel" and own.provider.object is not None and may_be_loaded(graph, own)
@@ -90,3 +124,24 @@ def optional_part(graph: LinkGraph, found: ElfObject) -> bool:
 def names(objects: Iterable[ElfObject]) -> str:
     """List objects by their file names, each once: "libx.so, liby.so"."""
     return ", ".join(dict.fromkeys(o.name for o in objects))
+
+
+_EACH, _FEW = 4, 3  # files that are named one by one; of more, so many
+
+
+def few(names: Sequence[str]) -> str:
+    """Name a few of many: "a, b, c and 9 more"."""
+    more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
+    return ", ".join(names[:_FEW]) + more
+
+
+def alike(said: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is said of files, one line each; of many of which the same is said, their number and a few names."""
+    groups: dict[str, list[str]] = {}
+    for file, text in said.items():
+        groups.setdefault(text, []).append(file)
+    for text, files in groups.items():
+        if len(files) <= _EACH:
+            yield from (f"{file}: {text}" for file in files)
+        else:
+            yield f"{text}: {len(files):,} files, such as {', '.join(f.rpartition('/')[2] for f in files[:_FEW])}"

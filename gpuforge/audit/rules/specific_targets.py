@@ -8,6 +8,7 @@ from gpuforge.audit.generations import judgeable
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Container, Finding, Severity
 from gpuforge.audit.rules.architectures import own_code
+from gpuforge.audit.rules.rule import alike
 
 CODE = "GF404"
 SEVERITY: Severity = "info"
@@ -19,24 +20,26 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     if graph.intent is not None and graph.intent.cubins:
         return  # then GF401 and GF402 judge: what is declared is meant
     for wheel in graph.wheels:
+        said: dict[str, str] = {}
         for code in own_code(wheel):
             judged, _ = judgeable(code.containers)
             found = [c for c in judged if specific(c)]
             if found:
                 archs = sorted({e.arch for c in found for e in c.entries})
-                yield Finding(
-                    CODE,
-                    SEVERITY,
-                    wheel.name,
-                    files=(code.file,),
-                    subject=(
-                        f"{code.file}: {len(found)} of {len(judged)} containers have {', '.join(archs)} alone",
-                    ),
-                    message="kernels are compiled for single architectures (a) or families (f) alone: they run on "
-                    "these GPUs and on no others, also when PTX is among them",
-                    remedy="nothing, if the kernels use what only these GPUs have and another one is chosen "
-                    "elsewhere; else compile for the plain architecture, too",
-                )
+                count = "" if len(judged) == 1 else f"{len(found)} of {len(judged)} containers have "
+                said[code.file] = f"{count}{', '.join(archs)} alone"
+        if said:
+            yield Finding(
+                CODE,
+                SEVERITY,
+                wheel.name,
+                files=tuple(said),
+                subject=tuple(alike(said)),
+                message="kernels are compiled for single architectures (a) or families (f) alone: they run on "
+                "these GPUs and on no others, also when PTX is among them",
+                remedy="nothing, if the kernels use what only these GPUs have and another one is chosen "
+                "elsewhere; else compile for the plain architecture, too",
+            )
 
 
 def specific(container: Container) -> bool:

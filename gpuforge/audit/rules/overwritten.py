@@ -1,0 +1,125 @@
+"""GF709: files that two packages would install in the same place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from gpuforge.audit import declared, layout
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.known import sha256
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.rule import few
+
+CODE = "GF709"
+SEVERITY: Severity = "error"
+TITLE = "two packages install different files in the same place"
+
+_OF_CUDA = re.compile(r"-cu(da)?\d+x?$")
+_PLATFORM = re.compile(r"(?:many|musl)?(linux|macosx|win)[\d_]*(?<=[\d_])([a-z]\w+|$)")
+_PYTHON = re.compile(r"cp3\d+t?")
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find paths that two of the wheels given have with different bytes; and packages required that share a folder.
+
+    pip does not look: the one that is installed last wins, and uninstalling either takes the other's files away.
+    What is the same in both (the `__init__.py` of a namespace) may be there twice.
+    """
+    held = [wheel for wheel in graph.wheels if wheel.project and wheel.form not in ("folder", "file")]
+    for (first, second), names in _shared(held).items():
+        one, other = held[first], held[second]
+        if one.project != other.project and _together(one, other):
+            differing = [its for its, others in names if _differ(one, its, other, others)]
+            if differing:
+                yield _finding(one, other, differing)
+    for wheel in graph.wheels:
+        yield from _required(graph, wheel)
+
+
+def _shared(held: Sequence[WheelFacts]) -> dict[tuple[int, int], list[tuple[str, str]]]:
+    """Return what pairs of wheels have in the same place, by its name in each: an environment has hundreds of them."""
+    places: dict[str, list[tuple[int, str]]] = {}
+    found: dict[tuple[int, int], list[tuple[str, str]]] = {}
+    for index, wheel in enumerate(held if len(held) > 1 else ()):
+        for name in wheel.members:
+            have = places.setdefault(layout.install_path(name), [])
+            for other, its in have:
+                found.setdefault((other, index), []).append((its, name))
+            have.append((index, name))
+    return found
+
+
+def _together(one: WheelFacts, other: WheelFacts) -> bool:
+    """Say whether one environment can have both: by the processors and the Pythons of their tags."""
+    for parts in ((_machines(one), _machines(other)), (_pythons(one), _pythons(other))):
+        if all(parts) and not parts[0] & parts[1]:
+            return False
+    return True
+
+
+def _machines(wheel: WheelFacts) -> set[str]:
+    """Return the systems and processors that a wheel is for, "linux x86_64"; nothing for one that is for any."""
+    found = (_PLATFORM.fullmatch(platform) for platform in wheel.platforms)
+    return {f"{match[1]} {match[2]}" for match in found if match}
+
+
+def _pythons(wheel: WheelFacts) -> set[str]:
+    """Return the Pythons that a wheel is for; nothing for one that is for many."""
+    abis = {tag.split("-")[1] for tag in wheel.file_tags}
+    return abis if all(_PYTHON.fullmatch(abi) for abi in abis) else set()
+
+
+def _differ(one: WheelFacts, name: str, other: WheelFacts, others: str) -> bool:
+    digests = sha256(one, name), sha256(other, others)
+    if all(digests):
+        return digests[0] != digests[1]
+    checksums = one.checksums.get(name), other.checksums.get(others)
+    return one.members[name] != other.members[others] or (all(checksums) and checksums[0] != checksums[1])
+
+
+def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
+    binary = {o.file for o in one.objects if o.links} | {code.file for code in one.device}
+    code = [name for name in names if name.endswith(".py")]
+    objects = [name for name in names if name in binary]
+    builds = one.version == other.version and _of_cuda(one) == _of_cuda(other)
+    least: Severity = "warning" if objects or code else "info"
+    shown = [*objects, *code, *names]
+    return Finding(
+        CODE,
+        SEVERITY if objects and not builds else least,
+        one.name,
+        files=tuple(names),
+        subject=(f"{other.name}: {few(list(dict.fromkeys(shown)))}",),
+        message="another of these wheels installs different files in the same place: the one that pip installs "
+        "last wins, and uninstalling either takes the other's files away"
+        + ("; they are builds of one release, of which an environment has one" if builds else ""),
+        remedy="require one of the two only, and say in the documentation that they exclude each other; else give each "
+        "an import package of its own",
+    )
+
+
+def _of_cuda(wheel: WheelFacts) -> str:
+    """Return a project's name without the CUDA version that it is built for."""
+    return _OF_CUDA.sub("", wheel.project)
+
+
+def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
+    """Find required packages for two CUDA majors that have the same file: those of cuDNN, NCCL and a few others."""
+    always = [d for d in graph.declared[wheel.name].values() if not d.extra and declared.files(d.package)]
+    for one, other in combinations(sorted(always, key=lambda d: d.package), 2):
+        if shared := sorted(declared.files(one.package) & declared.files(other.package)):
+            yield Finding(
+                CODE,
+                "warning",
+                wheel.name,
+                files=(),
+                subject=(
+                    f"{few(shared)}: {one.package}, by {one.line!r}, and {other.package}, by {other.line!r}",
+                ),
+                message="packages that are required install libraries for different CUDA versions under the same "
+                "names: the one that pip installs last wins",
+                remedy="bound the versions of what brings the other CUDA version (torch), or require the packages of "
+                "that one",
+            )

@@ -1,0 +1,84 @@
+"""GF709: what two packages would install in the same place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from audit_samples import elf, wheel
+
+from gpuforge.audit import audit
+from gpuforge.audit.model import Finding
+
+TAGS = "cp311-cp311-manylinux_2_17_x86_64"
+ONE, OTHER = elf(soname="one.so"), elf(soname="other.so")
+
+
+def found(
+    folder: Path, one: tuple[str, dict[str, bytes]], other: tuple[str, dict[str, bytes]]
+) -> list[Finding]:
+    paths = [wheel(folder, files, name=f"{name}.whl") for name, files in (one, other)]
+    return [f for f in audit(paths).findings if f.code == "GF709"]
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "severity"),
+    [
+        (f"demo_gpu-1.0-{TAGS}", {"demo/ext.so": OTHER}, "error"),
+        (f"demo_gpu-1.0-{TAGS}", {"demo_gpu-1.0.data/platlib/demo/ext.so": OTHER}, "error"),
+        (f"demo_gpu-1.0-{TAGS}", {"demo/ext.so": ONE, "demo/__init__.py": b"y\n"}, "warning"),
+        (f"demo_gpu-1.0-{TAGS}", {"demo/LICENSE": b"y\n"}, "info"),
+    ],
+)
+def test_the_last_one_wins(tmp_path: Path, name: str, files: dict[str, bytes], severity: str) -> None:
+    base = {"demo/ext.so": ONE, "demo/__init__.py": b"x\n", "demo/LICENSE": b"x\n"}
+    (finding,) = found(tmp_path, (f"demo-1.0-{TAGS}", base), (name, files))
+    path = next(iter(p for p in files if files[p] not in base.values())).removeprefix(
+        "demo_gpu-1.0.data/platlib/"
+    )
+    assert (finding.severity, finding.subject) == (severity, (f"{name}.whl: {path}",))
+    assert finding.files == (path,)
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        (f"other-1.0-{TAGS}", {"demo/ext.so": ONE}),  # the same bytes
+        (f"demo-1.1-{TAGS}", {"demo/ext.so": OTHER}),  # another release
+        ("other-1.0-cp312-cp312-manylinux_2_17_x86_64", {"demo/ext.so": OTHER}),
+        ("other-1.0-cp311-cp311-manylinux_2_28_aarch64", {"demo/ext.so": OTHER}),
+    ],
+)
+def test_what_is_the_same_or_never_meets_is_no_finding(
+    tmp_path: Path, name: str, files: dict[str, bytes]
+) -> None:
+    assert found(tmp_path, (f"demo-1.0-{TAGS}", {"demo/ext.so": ONE}), (name, files)) == []
+
+
+def test_other_tags_that_meet_do_not_hide_it(tmp_path: Path) -> None:
+    name = "other-1.0-cp38-abi3-manylinux_2_28_x86_64.manylinux2014_x86_64"
+    (finding,) = found(tmp_path, (f"demo-1.0-{TAGS}", {"demo/ext.so": ONE}), (name, {"demo/ext.so": OTHER}))
+    assert finding.severity == "error"
+
+
+def test_builds_of_one_release_are_alternatives(tmp_path: Path) -> None:
+    one, other = (f"demo_cu{cuda}-1.0-{TAGS}" for cuda in (12, 13))
+    (finding,) = found(tmp_path, (one, {"demo/ext.so": ONE}), (other, {"demo/ext.so": OTHER}))
+    assert finding.severity == "warning"
+    assert finding.message.endswith("builds of one release, of which an environment has one")
+
+
+def test_required_packages_of_two_majors_share_names(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf()}
+
+    def said(*requires: str) -> list[tuple[str, tuple[str, ...]]]:
+        path = wheel(tmp_path, files, requires=requires)
+        return [(f.severity, f.subject) for f in audit([path]).findings if f.code == "GF709"]
+
+    line = (
+        "nvidia/nccl/lib/libnccl.so.2: nvidia-nccl-cu12, by 'nvidia-nccl-cu12', and nvidia-nccl-cu13, "
+        "by 'torch>=2.11'"
+    )
+    assert said("nvidia-nccl-cu12", "torch>=2.11") == [("warning", (line,))]
+    assert said("nvidia-nccl-cu12", "torch<2.11") == []
+    assert said("nvidia-nccl-cu12; extra == 'x'", "torch>=2.11") == []
