@@ -100,9 +100,9 @@ def _roots(objects: list[ElfObject]) -> list[ElfObject]:
     return [o for o in objects if o.name not in wanted and (not o.soname or o.soname not in wanted)]
 
 
-def _cuda_major(wheel: WheelFacts) -> int | None:
-    """Return the CUDA major that a wheel's libraries are for, as far as SONAMEs of one major alone tell."""
-    known = [declared.candidates(name) for o in wheel.objects for name in o.needed]
+def _cuda_major(needed: Iterable[str]) -> int | None:
+    """Return the CUDA major that libraries are for, as far as SONAMEs of one major alone tell."""
+    known = [declared.candidates(name) for name in needed]
     majors = Counter(found[0].cuda for found in known if len({library.cuda for library in found}) == 1)
     majors.pop(None, None)
     return majors.most_common(1)[0][0] if majors else None
@@ -114,7 +114,7 @@ class _Resolver:
     def __init__(self, wheels: tuple[WheelFacts, ...]) -> None:
         self.edges: dict[tuple[str, str, str], Edge] = {}
         self.declared = {wheel.name: declared.packages(wheel) for wheel in wheels}
-        self._majors = {wheel.name: _cuda_major(wheel) for wheel in wheels}
+        self._majors = {w.name: _cuda_major(n for o in w.objects for n in o.needed) for w in wheels}
         self._preloads = {wheel.name: wheel.preloads for wheel in wheels}
         self._projects = {wheel.name: wheel.project for wheel in wheels}
         self._wanted = {wheel.name: {name for o in wheel.objects for name in o.needed} for wheel in wheels}
@@ -262,7 +262,7 @@ class _Resolver:
         for library in order:
             if library.package in known:
                 return Provider("package", package=library.package, declared=known[library.package])
-        major = self._majors[loader.wheel]
+        major = _cuda_major(loader.needed) or self._majors[loader.wheel]
         likely = [p for p in order if p.cuda == major] or order
         return Provider("package", package=likely[-1].package)
 

@@ -129,9 +129,16 @@ def test_importing_torch_loads_its_libraries(tmp_path: Path) -> None:
     }
 
 
-def test_the_undeclared_package_named_is_of_the_wheels_own_major(tmp_path: Path) -> None:
-    path = wheel(tmp_path, {"demo/ext.so": elf(needed=["libcudart.so.12", "libnccl.so.2"])})
-    assert edges(path)["ext.so", "libnccl.so.2"] == ("package", "nvidia-nccl-cu12", "")
+def test_the_undeclared_package_named_is_of_the_objects_own_major_else_of_the_wheels(tmp_path: Path) -> None:
+    files = {
+        "demo/old.so": elf(needed=["libcudart.so.11.0", "libnccl.so.2"]),
+        "demo/new.so": elf(needed=["libcudart.so.12", "libcublas.so.12", "libcusparse.so.12"]),
+        "demo/any.so": elf(needed=["libnccl.so.2"]),
+    }
+    found = edges(wheel(tmp_path, files))
+    assert found["old.so", "libnccl.so.2"] == ("package", "nvidia-nccl-cu11", "")
+    assert found["new.so", "libcusparse.so.12"] == ("package", "nvidia-cusparse-cu12", "")
+    assert found["any.so", "libnccl.so.2"] == ("package", "nvidia-nccl-cu12", "")
 
 
 def test_a_wheel_beside_it_provides(tmp_path: Path) -> None:
