@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from graphlib import TopologicalSorter
@@ -19,6 +20,7 @@ from gpuforge.execute.verdict import Verdict, verdicts
 _Report = str | Future[ActionResult]  # a worker waits for what the text says, or has ended
 _Events = queue.SimpleQueue[tuple[str, _Report]]
 _SIDE_BY_SIDE = 4  # actions that run jobs of their own
+_SHORT = 10.0  # seconds: of what takes no longer, nothing is saved by doing one before the others
 _FETCHES = 4  # at once, beside what the job slots are for
 
 
@@ -66,6 +68,9 @@ class _Engine:
         self._verdicts = found
         self._to_run = frozenset(name for name, verdict in found.items() if verdict.run)
         self._parallel = [name for name in self._to_run if self._steps[name].action.parallel]
+        self._places: dict[tuple[str | None, str], set[str]] = defaultdict(set)
+        for name in self._to_run:
+            self._places[self._steps[name].action.image, self._steps[name].action.place].add(name)
         self._shop = shop
         self._jobs = jobs
         # Slots by whether they are for actions that fetch: those wait more than they work, so they have their own.
@@ -145,19 +150,37 @@ class _Engine:
         """
         if not self._steps[name].action.parallel:
             return 1
-        rivals = {self._bench(each) or each for each in self._parallel if each not in self._results}
-        return max(1, self._jobs // min(len(rivals), _SIDE_BY_SIDE))
-
-    def _bench(self, name: str) -> str:
-        """Return the working directory that a step has for itself while it runs; containers have each their own."""
-        action = self._steps[name].action
-        return action.place if action.image is None else ""
+        if not self._joins(name):
+            return self._jobs
+        rivals = sum(each not in self._results for each in self._parallel)
+        return max(1, self._jobs // min(rivals, _SIDE_BY_SIDE))
 
     def _is_free(self, name: str) -> bool:
         if self._free[self._steps[name].action.network] < 1:
             return False
-        bench = self._bench(name)
-        return not bench or all(self._bench(other) != bench for other in self._held)
+        return self._joins(name) or not self._siblings(name) & self._held.keys()
+
+    def _siblings(self, name: str) -> Set[str]:
+        """Return the steps to run that have the same working directory, on this machine or each in its container."""
+        action = self._steps[name].action
+        return self._places[action.image, action.place] if action.place else frozenset()
+
+    def _joins(self, name: str) -> bool:
+        """Say whether a step may run beside its siblings.
+
+        On this machine they have one directory. In containers the first one goes ahead, unless it is known to be
+        short: what it compiles, the others find in the compiler cache, which none sees while both run.
+        """
+        siblings = self._siblings(name)
+        if not siblings:
+            return True
+        if self._steps[name].action.image is None:
+            return False
+        return not siblings.isdisjoint(self._results) or self._is_short(name)
+
+    def _is_short(self, name: str) -> bool:
+        last = self._shop.ledger.last(self._shop.project, name)
+        return last is not None and last.result == "ok" and last.seconds < _SHORT
 
     def _drop(self, name: str) -> bool:
         """Settle a step that cannot run because something it needs is not there."""

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -271,8 +271,20 @@ def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path
 def test_one_working_directory_is_for_one_action_at_a_time(tmp_path: Path) -> None:
     here = watched(tmp_path / "1", *(step(name, parallel=True, place="build") for name in "ab"), jobs=2)
     assert (here.most, here.jobs) == (1, {"a": 2, "b": 2})
-    apart = (step(name, parallel=True, place="build", image="i") for name in "ab")
-    assert watched(tmp_path / "2", *apart, jobs=2).most == 2  # each container has its own
+
+
+def test_in_containers_the_first_goes_ahead_and_fills_the_cache_of_the_others(tmp_path: Path) -> None:
+    steps = [step(name, parallel=True, place="build", image="i") for name in "abc"]
+    first = watched(tmp_path / "1", *steps, jobs=8)
+    assert first.jobs == {"a": 8, "b": 4, "c": 4}
+    assert first.events[1:3] == ["start a", "done a"]
+    assert first.most == 2
+    rig = Rig(tmp_path / "2")
+    known = [replace(each, key=f"{each.key} before") for each in steps]
+    assert rig.run(*known, jobs=8).ok  # a second run knows that they are short
+    rig.listener.events.clear()
+    assert rig.run(*steps, jobs=8).ok
+    assert rig.listener.events[1:4] == ["start a", "start b", "start c"]
 
 
 @dataclass
