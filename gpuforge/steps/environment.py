@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,8 +14,9 @@ from uv import find_uv_bin
 
 from gpuforge.errors import ActionError
 
-# Environments are moved, and so are the times of their files: compiled modules must not depend on either.
-_UV_SETTINGS = {"PYC_INVALIDATION_MODE": "UNCHECKED_HASH"}
+# Environments are moved, and so are the times of their files: compiled modules must not depend on either. They are
+# checked by content, as a build may correct a module of its environment.
+_UV_SETTINGS = {"PYC_INVALIDATION_MODE": "CHECKED_HASH"}
 _SETTINGS_FILE = "pyvenv.cfg"
 _ALWAYS = ("--quiet", "--no-config", "--no-cache", "--offline", "--color=never")
 
@@ -58,8 +60,11 @@ def check(python: Path) -> None:
 
 
 def copy(source: Path, folder: Path, python: Path) -> Path:
-    """Copy an environment that `create` made, for the interpreter `python`; return that of the copy."""
-    shutil.copytree(source, folder, symlinks=True, copy_function=shutil.copy)
+    """Copy an environment that `create` made, for the interpreter `python`; return that of the copy.
+
+    What the store keeps is read-only; the copy can be written, as an environment that is filled anew.
+    """
+    shutil.copytree(source, folder, symlinks=True, copy_function=_copy_file)
     own = folder / "bin" / "python"
     own.unlink()
     own.symlink_to(python)
@@ -68,6 +73,12 @@ def copy(source: Path, folder: Path, python: Path) -> Path:
     (folder / _SETTINGS_FILE).unlink()
     (folder / _SETTINGS_FILE).write_text("".join(told))
     return own
+
+
+def _copy_file(source: str, target: str) -> None:
+    shutil.copyfile(source, target)
+    executable = Path(source).stat().st_mode & stat.S_IXUSR
+    Path(target).chmod(0o755 if executable else 0o644)
 
 
 def _uv(*words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,61 @@
+"""Environments: what a build finds in its copy of the one that was stored."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpuforge.steps import environment
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """An environment with one package and its script, read-only as in the store."""
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    info = "tool-1.0.dist-info"
+    files = {
+        "tool.py": "def main():\n    print('as published')\n",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: tool\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": "[console_scripts]\ntool = tool:main\n",
+        f"{info}/RECORD": "",
+    }
+    with zipfile.ZipFile(wheels / "tool-1.0-py3-none-any.whl", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    folder = tmp_path / "stored"
+    environment.install(environment.create(Path(sys.executable), folder), wheels)
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
+    return folder
+
+
+def test_a_copy_runs_from_its_own_place_even_with_spaces(stored: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "a copy"
+    python = environment.copy(stored, folder, Path(sys.executable))
+    where = "import sys, tool; print(sys.prefix, tool.__file__)"
+    found = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True).stdout
+    minor = ".".join(map(str, sys.version_info[:2]))
+    assert found.strip() == f"{folder} {folder}/lib/python{minor}/site-packages/tool.py"
+    assert (
+        subprocess.run([folder / "bin/tool"], check=True, capture_output=True, text=True).stdout
+        == "as published\n"
+    )
+
+
+def test_a_build_may_correct_a_module_of_its_environment(stored: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    environment.copy(stored, folder, Path(sys.executable))
+    (module,) = folder.rglob("tool.py")
+    assert module.stat().st_mode & 0o777 == 0o644
+    assert (folder / "bin/tool").stat().st_mode & 0o777 == 0o755
+    assert list(module.parent.glob("__pycache__/tool.*.pyc"))
+    module.write_text("def main():\n    print('corrected')\n")
+    said = subprocess.run([folder / "bin/tool"], check=True, capture_output=True, text=True).stdout
+    assert said == "corrected\n"
