@@ -193,6 +193,8 @@ def _role_keys(path: KeyPath, title: str, thing: Raw, keys: RoleKeys) -> Iterato
             )
 
 
+# How a requirements file of pip names another one.
+_INCLUDE = re.compile(r"\s*(?:-[rc]|--(?:requirement|constraint)\b)[\s=]*(\S+)")
 _ROLE_HINTS: Mapping[str, str] = {
     "files": 'patterns of files in the built wheel, e.g. files = ["**/*.so"]',
     "sources": 'patterns of source files beside the manifest, e.g. sources = ["kernels/*.cu"]',
@@ -224,15 +226,31 @@ def _object_names(data: Raw) -> Iterator[Problem]:
             seen.add(name)
 
 
+def _constraints(file: Path, name: str) -> Iterator[Problem]:
+    """Yield what is wrong with the file of constraints: it decides on the environment alone, so it has all of them."""
+    keys = ("build", "constraints")
+    if not file.is_file():
+        yield Problem(
+            keys,
+            f"[build] constraints: there is no file {name} beside the manifest",
+            "write it, with a line like cmake==3.31.6 for each requirement, or leave the key out",
+        )
+        return
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    for number, line in enumerate(lines, start=1):
+        if other := _INCLUDE.match(line):
+            yield Problem(
+                keys,
+                f"[build] constraints: line {number} of {name} names another file, {quote(other[1])}",
+                "write the lines of that file in its place: only one file is read",
+            )
+
+
 def _files(data: Raw, folder: Path) -> Iterator[Problem]:
     build = _table(data, "build")
     constraints = build.get("constraints")
-    if isinstance(constraints, str) and constraints and not (folder / constraints).is_file():
-        yield Problem(
-            ("build", "constraints"),
-            f"[build] constraints: there is no file {quote(constraints)} beside the manifest",
-            "write it, with a line like cmake==3.31.6 for each requirement, or leave the key out",
-        )
+    if isinstance(constraints, str) and constraints:
+        yield from _constraints(folder / constraints, quote(constraints))
     overlays = build.get("overlay")
     for index, name in enumerate(overlays if isinstance(overlays, list) else []):
         if isinstance(name, str) and name and not _is_folder(folder, name):

@@ -25,6 +25,9 @@ def message_for(path: Path) -> str:
 def test_broken_manifest(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("overlay").mkdir()
+    Path("exact.txt").write_text(
+        "# -r not.txt\ncmake==3.31.6\n-r more.txt\n --constraint=../others.txt # all\n"
+    )
     Path("gpuforge.toml").write_bytes((GOLDEN / f"{name}.toml").read_bytes())
     found = message_for(Path())
     golden = GOLDEN / f"{name}.txt"
