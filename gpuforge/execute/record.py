@@ -12,6 +12,7 @@ from pathlib import Path
 from gpuforge import digest
 
 FORMAT = 1
+_EXECUTABLE = "executable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class StoredFile:
     size: int  # bytes; of a link, the length of its target
     sha256: str  # empty for a link
     link: str = ""
+    executable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,9 @@ def _describe(folder: Path, member: Path) -> StoredFile:
     if member.is_symlink():
         target = os.fspath(member.readlink())
         return StoredFile(name, len(target), "", target)
-    return StoredFile(name, member.stat().st_size, digest.of_file(member))
+    found = member.stat()
+    executable = bool(found.st_mode & stat.S_IXUSR)
+    return StoredFile(name, found.st_size, digest.of_file(member), executable=executable)
 
 
 def damage(folder: Path, record: Record) -> str:
@@ -94,7 +98,11 @@ def to_json(record: Record) -> str:
             "seconds": round(record.seconds, 3),
             "finished": record.finished,
             "outputs": list(record.outputs),
-            "files": {f.path: [f.size, f.sha256] for f in record.files if not f.link},
+            "files": {
+                f.path: [f.size, f.sha256, *([_EXECUTABLE] if f.executable else [])]
+                for f in record.files
+                if not f.link
+            },
             "links": {f.path: f.link for f in record.files if f.link},
         },
         indent=1,
@@ -108,7 +116,10 @@ def from_json(text: str) -> Record:
         if data["format"] != FORMAT:
             msg = f"format {data['format']} instead of {FORMAT}"
             raise ValueError(msg)
-        files = [StoredFile(path, int(size), str(sha)) for path, (size, sha) in data["files"].items()]
+        files = [
+            StoredFile(path, int(size), str(sha), executable=_EXECUTABLE in kind)
+            for path, (size, sha, *kind) in data["files"].items()
+        ]
         links = [StoredFile(path, len(target), "", target) for path, target in data["links"].items()]
         return Record(
             action=str(data["action"]),

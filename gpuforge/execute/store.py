@@ -38,9 +38,9 @@ class Stored:
         return self.folder / output
 
     def content(self, output: str) -> str:
-        """Return a digest of what an output holds: of the names and the content of its files."""
+        """Return a digest of what an output holds: of its files' names, content and executable bits."""
         files = [file for file in self.record.files if PurePosixPath(file.path).parts[0] == output]
-        return digest.of_data([[file.path, file.sha256, file.link] for file in files])
+        return digest.of_data([[file.path, file.sha256, file.link, file.executable] for file in files])
 
 
 class Store(Protocol):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.execute import locks
-from gpuforge.execute.record import Record, from_json, to_json
+from gpuforge.execute.record import Record, StoredFile, from_json, to_json
 from gpuforge.execute.store import FolderStore, Stored, remove
 
 KEY = "ab" + "0" * 62
@@ -152,6 +152,21 @@ def test_content_is_what_files_hold_not_who_made_them(tmp_path: Path) -> None:
     assert first.content("kernel.fatbin") == same.content("kernel.fatbin") != other.content("kernel.fatbin")
 
 
+def test_whether_a_file_can_be_run_is_a_part_of_what_it_holds(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    contents = set()
+    for number, mode in enumerate((0o755, 0o700, 0o644)):
+        with store.scratch() as out:
+            (out / "run-tests").write_text("#!/bin/sh\n")
+            (out / "run-tests").chmod(mode)
+            record = Record("source", 1.5, "2026-11-21T14:03:00+00:00", ("run-tests",))
+            store.commit(key := f"{number:064}", out, record)
+        stored = FolderStore(tmp_path / "store").get(key)
+        assert stored is not None
+        contents.add((bool(mode & 0o100), stored.content("run-tests")))
+    assert len(contents) == len({content for _, content in contents}) == 2
+
+
 def test_a_claim_is_for_one_at_a_time(tmp_path: Path) -> None:
     first, second = FolderStore(tmp_path), FolderStore(tmp_path)
     claim = first.claim(KEY)
@@ -164,7 +179,12 @@ def test_a_claim_is_for_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_record_survives_json() -> None:
-    record = Record("a/b", 12.25, "2026-11-21T14:03:00+00:00", ("x",))
+    files = (
+        StoredFile("x/a", 3, "0" * 64),
+        StoredFile("x/b", 3, "0" * 64, executable=True),
+        StoredFile("x/c", 1, "", "b"),
+    )
+    record = Record("a/b", 12.25, "2026-11-21T14:03:00+00:00", ("x",), files)
     assert from_json(to_json(record)) == record
 
 
