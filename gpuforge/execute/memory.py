@@ -47,6 +47,7 @@ class MemoryStore:
 
     def alias(self, key: str, other: str) -> None:
         """Let an entry be found by another key too."""
+        self.damaged.pop(key, None)
         self.entries[key] = self.entries[other]
 
     @contextmanager

@@ -64,25 +64,25 @@ def perform(
     name = step.action.id
     begin = time.monotonic()
     try:
-        turn = _take_turn(step, shop, waits)
+        turn = _take_turn(step.key, shop, waits)
         if turn is None:
             return ActionResult(name, "cancelled", "interrupted before it started")
         with turn:
             stored = shop.store.get(step.key)
             if stored is not None:  # another gpuforge made it between the plan and now
                 return ActionResult(name, "reused", reuse(stored).reason, stored.record.seconds)
-            return _run(step, shop, reason, jobs)
+            if step.action.by_content:
+                return _run_by_content(step, shop, reason, jobs, waits)
+            return _run(step, shop, reason, jobs, step.key)
     except (OSError, GpuforgeError) as error:
         status = error.exit_code if isinstance(error, GpuforgeError) else None
         return _failed(step, shop, reason, time.monotonic() - begin, failure.of_error(name, error), status)
 
 
-def _take_turn(
-    step: Step, shop: Workshop, waits: Callable[[str], None]
-) -> AbstractContextManager[Any] | None:
+def _take_turn(key: str, shop: Workshop, waits: Callable[[str], None]) -> AbstractContextManager[Any] | None:
     told = False
     while not shop.stop.is_set():
-        turn = shop.store.claim(step.key)
+        turn = shop.store.claim(key)
         if turn is not None:
             return turn
         if not told:
@@ -92,13 +92,26 @@ def _take_turn(
     return None
 
 
-def _run(step: Step, shop: Workshop, reason: str, jobs: int) -> ActionResult:
-    action, log = step.action, shop.log(step)
-    key = _content_key(step, shop) if action.by_content else step.key
-    if key != step.key and (stored := shop.store.get(key)) is not None:
+def _run_by_content(
+    step: Step, shop: Workshop, reason: str, jobs: int, waits: Callable[[str], None]
+) -> ActionResult:
+    """Run a step unless the same was made of the same content, also by another step that does so just now."""
+    key = _content_key(step, shop)
+    turn = _take_turn(key, shop, waits)
+    if turn is None:
+        return ActionResult(step.action.id, "cancelled", "interrupted before it started")
+    with turn:
+        stored = shop.store.get(key)
+        if stored is None:
+            return _run(step, shop, reason, jobs, key)
         shop.store.alias(step.key, key)
-        _write_down(step, shop, 0.0, "ok")
-        return ActionResult(action.id, "reused", _SAME, stored.record.seconds)
+    _write_down(step, shop, 0.0, "ok")
+    return ActionResult(step.action.id, "reused", _SAME, stored.record.seconds)
+
+
+def _run(step: Step, shop: Workshop, reason: str, jobs: int, key: str) -> ActionResult:
+    """Run a step and keep what it made under `key`, of which the step's own key is another name."""
+    action, log = step.action, shop.log(step)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")  # what an earlier run said is not this run's
     inputs = _sources(step, shop)

@@ -346,6 +346,40 @@ def test_one_key_in_two_steps_is_worked_on_once(rig: Rig) -> None:
     assert len(rig.runner.ran) == 1
 
 
+def test_two_steps_that_read_the_same_are_worked_on_once(tmp_path: Path) -> None:
+    def act(task: Task) -> int:
+        time.sleep(0.05)
+        (task.out / "out").write_text("the same")
+        return 0
+
+    rig = Rig(tmp_path, act)
+    steps = (
+        step("build-1"),
+        step("build-2"),
+        *(
+            Step(
+                Action(
+                    f"fetch-{n}",
+                    "fetch",
+                    "fetch",
+                    ("fetch",),
+                    inputs={"wheel": ActionInput(f"build-{n}", "out")},
+                    outputs=("out",),
+                    network=True,
+                    by_content=True,
+                ),
+                f"fetch {n}",
+                {},
+            )
+            for n in (1, 2)
+        ),
+    )
+    outcome = rig.run(*steps, jobs=2)
+    assert sorted(states(outcome).values()) == ["done", "done", "done", "reused"]
+    assert len([name for name in rig.runner.ran if name.startswith("fetch")]) == 1
+    assert {*states(rig.run(*steps)).values()} == {"reused"}
+
+
 def test_waiting_for_another_gpuforge_is_told_and_its_work_is_used(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     mine = step("a")
