@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,7 +65,7 @@ def perform(
     name = step.action.id
     begin = time.monotonic()
     try:
-        turn = _take_turn(step.key, shop, waits)
+        turn = _take_turn(step.key, shop, partial(waits, "another gpuforge is doing the same work"))
         if turn is None:
             return ActionResult(name, "cancelled", "interrupted before it started")
         with turn:
@@ -79,14 +80,14 @@ def perform(
         return _failed(step, shop, reason, time.monotonic() - begin, failure.of_error(name, error), status)
 
 
-def _take_turn(key: str, shop: Workshop, waits: Callable[[str], None]) -> AbstractContextManager[Any] | None:
+def _take_turn(key: str, shop: Workshop, waits: Callable[[], None]) -> AbstractContextManager[Any] | None:
     told = False
     while not shop.stop.is_set():
         turn = shop.store.claim(key)
         if turn is not None:
             return turn
         if not told:
-            waits("another gpuforge is doing the same work")
+            waits()
             told = True
         shop.stop.wait(_POLL)
     return None
@@ -97,7 +98,7 @@ def _run_by_content(
 ) -> ActionResult:
     """Run a step unless the same was made of the same content, also by another step that does so just now."""
     key = _content_key(step, shop)
-    turn = _take_turn(key, shop, waits)
+    turn = _take_turn(key, shop, partial(waits, "the same is made of the same content just now"))
     if turn is None:
         return ActionResult(step.action.id, "cancelled", "interrupted before it started")
     with turn:

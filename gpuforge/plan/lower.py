@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -211,7 +211,9 @@ class _Lowering:
                 source="${stage:source}",
                 python="${in:python}",
                 requires=json.dumps(list(self.manifest.build.requires)),
-                config_settings=json.dumps(self.settings()),
+                config_settings=json.dumps(
+                    self.settings({**_NAMES, "toolkit": "${work}/toolkit"})
+                ),  # shared by toolkits
                 constraints="${in:constraints}" if constraints else None,
                 output="${out:environment}",
                 lock="${out:requirements.json}",
@@ -238,12 +240,12 @@ class _Lowering:
         found = at.interpreters[cell.python]
         return _program(found.path, found.identity, at)
 
-    def settings(self) -> dict[str, str | list[str]]:
+    def settings(self, names: Mapping[str, str]) -> dict[str, str | list[str]]:
         """Return the config settings with the manifest's names filled in."""
         return {
-            key: environment.fill(value, _NAMES)
+            key: environment.fill(value, names)
             if isinstance(value, str)
-            else [environment.fill(v, _NAMES) for v in value]
+            else [environment.fill(v, names) for v in value]
             for key, value in self.manifest.build.config_settings.items()
         }
 
@@ -272,7 +274,7 @@ class _Lowering:
                 compiler=[f"{program}=${{in:{name}}}" for name, program in names.items()],
                 nvcc="${in:toolkit}/bin/nvcc" if cuda else None,
                 overlay=[f"${{in:{name}}}" for name in overlays],
-                config_settings=json.dumps(self.settings()),
+                config_settings=json.dumps(self.settings(_NAMES)),
                 before=json.dumps(
                     [[environment.fill(word, _NAMES) for word in command] for command in build.before]
                 ),

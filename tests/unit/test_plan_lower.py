@@ -13,6 +13,7 @@ import pytest
 from packaging.version import Version
 
 from gpuforge.errors import UsageError
+from gpuforge.execute.placeholders import Places, fill
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import environment, programs
 from gpuforge.plan.action import Action, FileInput
@@ -339,6 +340,20 @@ def test_the_manifests_constraints_decide_on_the_environment_and_are_handed_to_t
     assert {"py3.11/requirements", "cp311-cu13.0-x86_64/host-build"} <= changed(before, after)
     fetch = next(action for action in after.actions if action.id == "py3.11/requirements")
     assert fetch.argv[fetch.argv.index("--constraints") + 1] == "${in:constraints}"
+
+
+def test_a_config_setting_may_name_the_toolkit_which_requirements_know_nothing_of(
+    recipe: Recipe, machine: Machine
+) -> None:
+    file = recipe(add='\n[build]\nconfig-settings = { "cmake.define.TK" = "{toolkit}" }\n')
+    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    places = Places(Path("/w"), Path("/o"), {})
+    for action in plan.actions:
+        argv, _ = fill(action, replace(places, inputs={name: Path("/i", name) for name in action.inputs}))
+        if action.id == "py3.11/requirements":
+            assert '{"cmake.define.TK": "/w/toolkit"}' in argv
+        elif action.id.endswith("host-build"):
+            assert '{"cmake.define.TK": "/i/toolkit"}' in argv
 
 
 def test_pip_constraints_are_in_the_key_and_passwords_are_not(
