@@ -18,6 +18,7 @@ from gpuforge.errors import ActionError
 # checked by content, as a build may correct a module of its environment.
 _UV_SETTINGS = {"PYC_INVALIDATION_MODE": "CHECKED_HASH"}
 _SETTINGS_FILE = "pyvenv.cfg"
+_TELLING = "hint: The wheel is compatible with"  # uv's other hints are about its options
 _ALWAYS = ("--quiet", "--no-config", "--no-cache", "--offline", "--color=never")
 
 
@@ -38,7 +39,7 @@ def install(python: Path, wheels: Path) -> None:
         return
     answer = _uv("pip", "install", "--no-deps", "--compile-bytecode", f"--python={python}", "--", *files)
     if answer.returncode:
-        raise ActionError.of(f"the build requirements could not be installed{cause(answer.stdout)}")
+        raise _error("the build requirements could not be installed", answer.stdout)
 
 
 def require(python: Path, requirements: Sequence[str], folders: Sequence[Path]) -> None:
@@ -49,7 +50,7 @@ def require(python: Path, requirements: Sequence[str], folders: Sequence[Path]) 
     places = [f"--find-links={path}" for path in folders]
     answer = _uv("pip", "install", "--no-index", f"--python={python}", *places, "--", *requirements)
     if answer.returncode:
-        raise ActionError.of(f"it cannot be installed with what it declares{cause(answer.stdout)}")
+        raise _error("it cannot be installed with what it declares", answer.stdout)
 
 
 def check(python: Path) -> None:
@@ -92,8 +93,14 @@ def _uv(*words: str | Path) -> subprocess.CompletedProcess[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    print(answer.stdout, end="", flush=True)
+    for line in answer.stdout.splitlines():
+        print(f"uv: {line}".rstrip(), flush=True)  # an error of uv's is not the step's
     return answer
+
+
+def _error(message: str, said: str) -> ActionError:
+    hints = [line.removeprefix("hint: ") for line in said.splitlines() if line.startswith(_TELLING)]
+    return ActionError.of(message + cause(said), hint=(hints or [""])[0])
 
 
 def cause(said: str) -> str:

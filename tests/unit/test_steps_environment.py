@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.errors import ActionError
 from gpuforge.steps import environment
 
 
@@ -59,3 +60,23 @@ def test_a_build_may_correct_a_module_of_its_environment(stored: Path, tmp_path:
     module.write_text("def main():\n    print('corrected')\n")
     said = subprocess.run([folder / "bin/tool"], check=True, capture_output=True, text=True).stdout
     assert said == "corrected\n"
+
+
+def test_a_wheel_for_another_platform_is_told_with_what_does_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel = tmp_path / f"tool-1.0-cp{''.join(map(str, sys.version_info[:2]))}-none-manylinux_2_99_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tool-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tool\nVersion: 1.0\n")
+        archive.writestr("tool-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: false\n")
+        archive.writestr("tool-1.0.dist-info/RECORD", "")
+    python = environment.create(Path(sys.executable), tmp_path / "env")
+    with pytest.raises(ActionError) as caught:
+        environment.require(python, [str(wheel)], [])
+    (problem,) = caught.value.diagnostics
+    assert problem.message.startswith("it cannot be installed with what it declares: ")
+    assert problem.message.endswith("dependency is incompatible with the current platform")
+    assert problem.hint.startswith("The wheel is compatible with Linux (`manylinux_2_99_x86_64`)")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed
+    assert all(line.startswith("uv:") for line in printed)  # only the step's own error is its result
