@@ -159,8 +159,8 @@ class Build(Table):
     """Build requirements added to the project's own; a range restricts what the project asks for."""
     constraints: forms.RelativePath | None = Field(default=None, examples=["build-constraints.txt"])
     """A file beside the manifest, as `pip install --constraint` reads it: the versions that build requirements get,
-    also those of requirements' own. Left out, they are the newest of the day. The build record of a wheel names those
-    that it was built with."""
+    also those of requirements' own. It names no other file (`-r`, `-c`). Left out, they are the newest of the day. The
+    build record of a wheel names those that it was built with."""
     cuda: StrictBool = Field(default=True, examples=[False])
     """Whether the host build needs a CUDA toolkit. `false`: it is given none, and one build per Python serves the
     wheels of all CUDA versions. Kernels that gpuforge compiles have nothing to do with it."""

@@ -402,7 +402,7 @@ class _Lowering:
             "pins_file": f"${{in:toolkit}}/{redist.VERSIONS}" if toolkit.archives else None,
             "size_limit": wheel.size_limit_bytes,
             "search_path": ["${in:toolkit}/lib64", "${in:toolkit}/lib"],
-            "record": record.of(self.file, at, cell, host_compiler),
+            "record": record.of(self.file, at, cell, host_at, host_compiler),
             "requirements": "${in:requirements}",
             "work": "${work}",
         }

@@ -12,8 +12,11 @@ from gpuforge.plan.site import Location
 from gpuforge.toolchains.model import Compiler
 
 
-def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler) -> dict[str, Any]:
-    """Return the record of one cell, built with `host`, as plain data; `image` is None outside of containers."""
+def of(file: ManifestFile, at: Location, cell: Cell, host_at: Location, host: Compiler) -> dict[str, Any]:
+    """Return the record of one cell as plain data; its host build ran in `host_at`, with the compiler `host`.
+
+    `image` is that of the host build, None outside of containers.
+    """
     toolkit = at.toolkits[cell.cuda]
     wanted = file.manifest.cuda.versions[cell.cuda]
     return {
@@ -36,6 +39,6 @@ def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler) -> dict[str
         },
         "archs": list(environment.real(wanted.archs)),
         "ptx": list(environment.virtual(wanted.archs, wanted.ptx)),
-        "image": {"name": at.image.name, "id": at.image.id} if at.image else None,
+        "image": {"name": host_at.image.name, "id": host_at.image.id} if host_at.image else None,
         "manifest": {"sha256": file.digest},
     }

@@ -86,6 +86,11 @@ class Location:
         return self.image.inventory.path if self.image else "/usr/bin:/bin"
 
     @property
+    def glibc(self) -> tuple[int, ...]:
+        """The version of its C library, the newest that a wheel linked there can want; () for this machine."""
+        return tuple(map(int, self.image.inventory.glibc.split("."))) if self.image else ()
+
+    @property
     def image_id(self) -> str | None:
         """The image's id, as actions name it; None for this machine."""
         return self.image.id if self.image else None
@@ -105,13 +110,17 @@ class Machine:
         )
 
     def host_at(self, cell: Cell) -> tuple[Location, Compiler]:
-        """Return where a cell's host build runs, and its compiler: without a toolkit both are the same for all."""
+        """Return where a cell's host build runs, and its compiler: without a toolkit both are the same for all.
+
+        Then it is where the C library is the oldest, as the wheels are tested in every place.
+        """
         if self.host_cuda:
             at = self.at(cell)
             return at, at.hosts[cell.cuda]
-        return next(
+        found = [
             (each, each.usual) for each in self.locations if each.usual and cell.python in each.interpreters
-        )
+        ]
+        return min(found, key=lambda pair: pair[0].glibc)
 
     def tested_at(self, cell: Cell) -> Location:
         """Return where a cell's wheel is tested: in a place without the tools that built it, if there is one."""

@@ -23,12 +23,12 @@ GXX = "g++ (Debian) {0}\nCopyright (C) Free Software Foundation, Inc.\n"
 NVCC = "Cuda compilation tools, release 12.4, V12.4.131\nBuild cuda_12.4.r12.4/compiler.1\n"
 
 
-def image(name: str, gxx: str, *pythons: str, nvcc: bool = False) -> Image:
+def image(name: str, gxx: str, *pythons: str, nvcc: bool = False, glibc: str = "2.36") -> Image:
     facts = {"implementation": "CPython", "abi": "cpython", "zlib": "1.3", "headers": True}
     paths = {p: f"/opt/python/cp{p.replace('.', '')}/bin/python3" for p in pythons}
     said = {
         "machine": "x86_64",
-        "glibc": "2.36",
+        "glibc": glibc,
         "compilers": [
             ["/usr/bin/g++", GXX.format(gxx)],
             *([["/usr/local/cuda/bin/nvcc", NVCC]] if nvcc else []),
@@ -88,6 +88,18 @@ def test_kernels_are_compiled_in_one_image_whatever_the_pythons_and_the_choice(r
     assert {i for name, i in images_of(whole).items() if "/kernels/" in name} == {"sha256:old"}
     found, alone = keys(whole.actions), keys(single.actions)
     assert {name: found[name].digest for name in alone} == {name: key.digest for name, key in alone.items()}
+
+
+def test_a_host_build_that_serves_every_image_runs_where_the_c_library_is_the_oldest(recipe: Recipe) -> None:
+    older = image("older", "11.3.0", "3.11", glibc="2.9")
+    plan = plan_in(recipe(add="\n[build]\ncuda = false\n"), NEW, older)
+    where = images_of(plan)
+    assert {where["cp311-cu12.4-x86_64/test"], where["cp311-cu13.0-x86_64/test"]} == {
+        "sha256:older",
+        "sha256:new",
+    }
+    assert where["py3.11-older/host-build"] == "sha256:older"
+    assert where["py3.13-new/host-build"] == "sha256:new"  # the only one with this Python
 
 
 def test_programs_are_the_images_and_so_is_their_identity(recipe: Recipe) -> None:
