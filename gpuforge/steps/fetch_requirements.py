@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from build import BuildBackendException, BuildException, ProjectBuilder
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge import digest
@@ -58,7 +58,10 @@ def main(arguments: list[str]) -> None:
 
 def is_met(requirement: str, wheels: Path) -> bool:
     """Say whether a folder of wheels holds what the backend asks for, as far as names and versions tell."""
-    wanted = Requirement(requirement)
+    try:
+        wanted = Requirement(requirement)
+    except InvalidRequirement:  # pip says what is wrong with it
+        return False
     found = dict(parse_wheel_filename(path.name)[:2] for path in wheels.glob("*.whl"))
     version = found.get(canonicalize_name(wanted.name))
     plain = not (wanted.extras or wanted.url or wanted.marker)
