@@ -50,9 +50,11 @@ def keys(actions: Iterable[Action]) -> dict[str, Key]:
 def _key(action: Action, found: Mapping[str, Key]) -> Key:
     facts = dict(action.facts)
     for name, value in action.inputs.items():
-        if isinstance(value, FileInput) and 0 < len(value.parts) <= MOST_EXPLAINED:
-            facts |= {f"file {part}": identity for part, identity in value.parts}
-        else:
+        parts = value.parts if isinstance(value, FileInput) else ()
+        files = {f"file {part}": identity for part, identity in parts}
+        if 0 < len(files) <= MOST_EXPLAINED and files.keys().isdisjoint(facts):
+            facts |= files
+        else:  # too many to be told one by one, or called as those of another input
             facts[f"input {name}"] = _identity(value, found)
     facts |= {f"env {name}": value for name, value in action.env.items()}
     facts["command"] = digest.of_data(list(action.argv))
