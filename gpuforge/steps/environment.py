@@ -16,7 +16,7 @@ from gpuforge.errors import ActionError
 
 # Environments are moved, and so are the times of their files: compiled modules must not depend on either. They are
 # checked by content, as a build may correct a module of its environment.
-_UV_SETTINGS = {"PYC_INVALIDATION_MODE": "CHECKED_HASH"}
+_UV_SETTINGS = {"PYC_INVALIDATION_MODE": "CHECKED_HASH", "UV_NO_WRAP": "1"}
 _SETTINGS_FILE = "pyvenv.cfg"
 _TELLING = "hint: The wheel is compatible with"  # uv's other hints are about its options
 _ALWAYS = ("--quiet", "--no-config", "--no-cache", "--offline", "--color=never")
