@@ -85,8 +85,8 @@ def command(
 ) -> None:  # fmt: skip
     """Build the wheels of the manifest in PATH (default: here), prove and test each; what is done already is reused."""
     began = time.monotonic()
-    if runner == "local" and (images or memory):
-        raise UsageError.of("--image and --memory are for containers", hint="add --runner docker")
+    if runner == "local":
+        _refuse_limits(ctx)
     if runner == "dask":
         raise UsageError.of("the runner 'dask' cannot be used yet", hint="use --runner local or docker")
     file = load(path)
@@ -135,6 +135,18 @@ def command(
     for note in plan.notes:
         say(f"note: {note}")
     ctx.exit(exit_code(outcome))
+
+
+def _refuse_limits(ctx: click.Context) -> None:
+    """Raise UsageError when an option was given that processes of this machine would not heed."""
+    given = [
+        f"--{name}"
+        for name, parameter in (("image", "images"), ("memory", "memory"), ("timeout", "timeout"))
+        if ctx.get_parameter_source(parameter) is not click.core.ParameterSource.DEFAULT
+    ]
+    if given:
+        verb = "is" if len(given) == 1 else "are"
+        raise UsageError.of(f"{' and '.join(given)} {verb} for containers", hint="add --runner docker")
 
 
 def where(runner: str, names: Sequence[str], test: str | bool, cache: Path) -> list[Image]:

@@ -85,6 +85,10 @@ def task(
     return Task(action, inputs or {}, out, tmp_path / "log")
 
 
+def is_podman(client: Any) -> bool:
+    return any("Podman" in each.get("Name", "") for each in client.version().get("Components") or [])
+
+
 def left(client: Any) -> list[Any]:
     return [c for c in client.containers.list(all=True) if c.labels.get(OWNER) == labels()[OWNER]]
 
@@ -177,8 +181,12 @@ def test_too_much_memory_and_too_long_are_said(client: Any, image: Image, tmp_pa
     eater = (
         "exec $(ls /opt/python/*/bin/python3 /usr/bin/python3 2>/dev/null | head -1) -c 'x = b\"x\" * 10**9'"
     )
-    with pytest.raises(ActionError, match="more memory than its container has"):
+    with pytest.raises(ActionError) as caught:
         small.run(task(tmp_path, image, eater))
+    (said,) = caught.value.diagnostics
+    assert "--memory" in said.hint
+    if not is_podman(client):  # which does not always know why its container was killed
+        assert "more memory than its container has" in said.message
     short = runner_of(image, tmp_path, limits=Limits(seconds=1.0))
     with pytest.raises(ActionError, match="ran longer than"):
         short.run(task(tmp_path, image, "sleep 60"))
@@ -198,6 +206,47 @@ def test_cancel_stops_what_runs_and_starts_nothing_more(
     thread.join(20)
     assert ends[0].cancelled
     assert runner.run(asked).cancelled
+    assert left(client) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "by", "hint"),
+    [
+        ("SIGKILL", "SIGKILL", "if memory ran out, try a smaller --jobs"),
+        ("SIGTERM", "SIGTERM", "run the same command again"),
+        ("remove", "SIGKILL", "run the same command again"),
+    ],
+)
+def test_a_container_that_somebody_else_stops(
+    client: Any, image: Image, runner: DockerRunner, tmp_path: Path, how: str, by: str, hint: str
+) -> None:
+    asked = task(tmp_path, image, "echo started; exec sleep 60")
+    ends: list[Any] = []
+
+    def run() -> None:
+        try:
+            ends.append(runner.run(asked))
+        except ActionError as error:
+            ends.extend(error.diagnostics)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not asked.log.exists() or "started\n" not in asked.log.read_text():
+        time.sleep(0.05)
+    (container,) = left(client)
+    container.remove(force=True) if how == "remove" else container.kill(how)
+    thread.join(20)
+    assert ends[0].message == f"cell/act was ended by {by}, not by gpuforge"
+    assert hint in ends[0].hint
+    assert left(client) == []
+    assert list((tmp_path / "work" / "p").glob("*[!k]")) == []
+
+
+def test_a_container_that_does_not_start_is_not_left(client: Any, image: Image) -> None:
+    with pytest.raises(ActionError), engine.told("to try"):
+        engine.run_once(
+            client, image.id, entrypoint=["/no/such/program"], network_mode="none", labels=labels()
+        )
     assert left(client) == []
 
 
