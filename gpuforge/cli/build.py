@@ -93,7 +93,7 @@ def command(
     chosen = select(file, machine_type(), cuda=cuda, python=python, cell=cell)
     cache = cache_dir()
     test = not no_test and (file.manifest.test.image or True)
-    sites = where(runner, images or file.manifest.wheel.image, test, cache)
+    sites = where(runner, images or file.manifest.wheel.image, test, cache, memory)
     machine, chosen = resolve(
         file,
         chosen,
@@ -149,14 +149,25 @@ def _refuse_limits(ctx: click.Context) -> None:
         raise UsageError.of(f"{' and '.join(given)} {verb} for containers", hint="add --runner docker")
 
 
-def where(runner: str, names: Sequence[str], test: str | bool, cache: Path) -> list[Image]:
-    """Return the images to build in, ready to run; none for local processes. Raises what `obtain.images` does."""
+def where(
+    runner: str, names: Sequence[str], test: str | bool, cache: Path, memory: int | None
+) -> list[Image]:
+    """Return the images to build in, ready to run; none for local processes.
+
+    Raises what `obtain.images` does, and MissingError when containers are to have a limit of `memory` (bytes) that
+    the engine would not keep.
+    """
     if runner == "local":
         return []
     from gpuforge.containers import engine, obtain
     from gpuforge.containers.leftovers import clear_leftovers
 
     client = engine.connect()
+    if memory and not engine.limits_memory(client):
+        raise MissingError.of(
+            "this container engine cannot limit memory",
+            hint="leave --memory out; an engine that runs without root needs cgroup v2, with its memory controller",
+        )
     with engine.told("to clear what a killed build left"):
         clear_leftovers(client)
     return obtain.images(

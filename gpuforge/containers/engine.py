@@ -47,6 +47,7 @@ __all__ = [
     "caller",
     "connect",
     "every_gpu",
+    "limits_memory",
     "not_started",
     "run_once",
     "told",
@@ -131,6 +132,15 @@ def caller(client: docker.DockerClient) -> dict[str, str]:
         return {"user": "0:0"}
     user = {"user": f"{os.geteuid()}:{os.getegid()}"}
     return user | ({"userns_mode": "host"} if "name=userns" in security else {})
+
+
+def limits_memory(client: Any) -> bool:
+    """Say whether the engine holds a container to an amount of memory: one without root needs cgroup v2 for it."""
+    info = client.info()
+    # Podman says so even where it does not (podman-run(1): not on cgroup v1 without root).
+    return bool(info.get("MemoryLimit", True)) and not (
+        info.get("Rootless") and info.get("CgroupVersion") == "1"
+    )
 
 
 def run_once(client: Any, image: str, **options: Any) -> bytes:

@@ -153,7 +153,7 @@ def test_two_builds_at_once_do_everything_once(recipe: Path, cache: Path, tmp_pa
     assert [build.returncode for build in builds] == [0, 0, 0]
     ran = [a["id"] for each in said for a in each["actions"] if a["state"] == "done"]
     assert sorted(ran) == sorted(set(ran))
-    assert {"compile", "build", "wheel", "test"} <= {
+    assert {"compile", "build", "package", "test"} <= {
         a["kind"] for each in said for a in each["actions"] if a["state"] == "done"
     }
     assert wheels(tmp_path / "dist0") | wheels(tmp_path / "dist1") == wheels(tmp_path / "dist2")

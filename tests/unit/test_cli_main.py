@@ -28,6 +28,11 @@ NO_ROOM = (
             3,
             f"error: /x: No space left on device\n{NO_ROOM}",
         ),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),  # while it was written to
+            3,
+            f"error: the disk is full\n{NO_ROOM}",
+        ),
         (  # of a copy, the target: there is no room where it goes
             OSError(errno.ENOSPC, "No space left on device", "/cache/x", None, "/dist/x"),
             3,
