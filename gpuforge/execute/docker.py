@@ -238,7 +238,7 @@ class DockerRunner:
                     labels=labels(task.action.id, self._limits.seconds),
                     mounts=_as_engine_mounts(mounts),
                     mem_limit=limits.memory,
-                    nano_cpus=int(min(limits.cpus, client.info()["NCPU"]) * 1e9) if limits.cpus else None,
+                    nano_cpus=self._nano_cpus(client),
                     pids_limit=limits.pids,
                     **options,
                 )
@@ -249,6 +249,16 @@ class DockerRunner:
                     f"image {name} is no longer there", hint=f"run gpuforge images build {name}, then again"
                 ) from error
             raise
+
+    def _nano_cpus(self, client: Any) -> int | None:
+        """Return the most processor time of a container; None for no limit, also where the engine would refuse one.
+
+        An engine without root has the controller for it only where the system hands it down, which few do.
+        """
+        if not self._limits.cpus:
+            return None
+        info = client.info()
+        return int(min(self._limits.cpus, info["NCPU"]) * 1e9) if info.get("CpuCfsQuota", True) else None
 
     def _follow(self, container: Any, task: Task) -> int:
         """Run a container to its end, with its output in the log; return its status as the engine says it."""

@@ -208,8 +208,9 @@ def test_what_a_killed_build_leaves_is_cleared_by_the_next(recipe: Path, cache: 
     with closing(engine.connect()) as client:
 
         def sleeping() -> list[object]:
-            found = client.containers.list(filters={"label": OWNER})
-            return [c for c in found if any("sleep" in line for line in _processes(c))]
+            found = client.containers.list(filters={"label": OWNER}, ignore_removed=True)
+            its = [c for c in found if c.labels[OWNER].split()[1] == str(process.pid)]
+            return [c for c in its if any("sleep" in line for line in _processes(c))]
 
         process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 240
