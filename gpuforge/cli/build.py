@@ -85,15 +85,15 @@ def command(
 ) -> None:  # fmt: skip
     """Build the wheels of the manifest in PATH (default: here), prove and test each; what is done already is reused."""
     began = time.monotonic()
-    if runner == "local" and (images or memory):
-        raise UsageError.of("--image and --memory are for containers", hint="add --runner docker")
+    if runner == "local":
+        _refuse_limits(ctx)
     if runner == "dask":
         raise UsageError.of("the runner 'dask' cannot be used yet", hint="use --runner local or docker")
     file = load(path)
     chosen = select(file, machine_type(), cuda=cuda, python=python, cell=cell)
     cache = cache_dir()
     test = not no_test and (file.manifest.test.image or True)
-    sites = where(runner, images or file.manifest.wheel.image, test, cache)
+    sites = where(runner, images or file.manifest.wheel.image, test, cache, memory)
     machine, chosen = resolve(
         file,
         chosen,
@@ -137,14 +137,37 @@ def command(
     ctx.exit(exit_code(outcome))
 
 
-def where(runner: str, names: Sequence[str], test: str | bool, cache: Path) -> list[Image]:
-    """Return the images to build in, ready to run; none for local processes. Raises what `obtain.images` does."""
+def _refuse_limits(ctx: click.Context) -> None:
+    """Raise UsageError when an option was given that processes of this machine would not heed."""
+    given = [
+        f"--{name}"
+        for name, parameter in (("image", "images"), ("memory", "memory"), ("timeout", "timeout"))
+        if ctx.get_parameter_source(parameter) is not click.core.ParameterSource.DEFAULT
+    ]
+    if given:
+        verb = "is" if len(given) == 1 else "are"
+        raise UsageError.of(f"{' and '.join(given)} {verb} for containers", hint="add --runner docker")
+
+
+def where(
+    runner: str, names: Sequence[str], test: str | bool, cache: Path, memory: int | None
+) -> list[Image]:
+    """Return the images to build in, ready to run; none for local processes.
+
+    Raises what `obtain.images` does, and MissingError when containers are to have a limit of `memory` (bytes) that
+    the engine would not keep.
+    """
     if runner == "local":
         return []
     from gpuforge.containers import engine, obtain
     from gpuforge.containers.leftovers import clear_leftovers
 
     client = engine.connect()
+    if memory and not engine.limits_memory(client):
+        raise MissingError.of(
+            "this container engine cannot limit memory",
+            hint="leave --memory out; an engine that runs without root needs cgroup v2, with its memory controller",
+        )
     with engine.told("to clear what a killed build left"):
         clear_leftovers(client)
     return obtain.images(

@@ -99,13 +99,19 @@ def complain(diagnostics: Sequence[Diagnostic]) -> None:
 
 def of_os_error(error: OSError) -> Diagnostic:
     """Say what the machine refused, and what to do about it."""
-    where = error.filename or "a file"
+    full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+    # Of two paths, a copy's source and target, the second is where there is no room.
+    where = (error.filename2 if full else None) or error.filename
+    room = "free some space (`df -h` shows which disk is full), or take another disk: "
+    room += "--output, GPUFORGE_CACHE_DIR and GPUFORGE_WORK name what is written; what is finished is kept"
     hints = {
-        errno.ENOSPC: "free some space, or set GPUFORGE_CACHE_DIR and GPUFORGE_WORK to another disk",
+        errno.ENOSPC: room,
+        errno.EDQUOT: room,
         errno.EACCES: "check who may write there",
         errno.EROFS: "choose a folder that can be written",
     }
-    return Diagnostic(f"{where}: {error.strerror or error}", hint=hints.get(error.errno or 0, ""))
+    message = "the disk is full" if full and not where else f"{where or 'a file'}: {error.strerror or error}"
+    return Diagnostic(message, hint=hints.get(error.errno or 0, ""))
 
 
 def say(message: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import requests
 
 from gpuforge.containers.engine import connect
+from gpuforge.containers.leftovers import labels
 from gpuforge.containers.port import IMAGE_LABEL, Found, lines
 from gpuforge.errors import ActionError, MissingError
 
@@ -96,6 +97,7 @@ class DockerImages:
                 network_mode="none",
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges"],
+                labels=labels("images"),
             )
             try:
                 container.start()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,11 @@ _HINTS = (
         "the engine sees other folders than this process: set GPUFORGE_CACHE_DIR and GPUFORGE_WORK to ones it has",
     ),
     ("no space left", "the disk of the engine is full: make room (docker system df)"),
+    ("inimum memory limit", "allow more by --memory"),
+    (
+        "container-init binary not found",
+        "install what Podman runs as its containers' init (Debian: apt-get install catatonit)",
+    ),
     (
         "select device driver",
         "install the NVIDIA Container Toolkit and restart the engine, or leave --gpu out",
@@ -41,6 +47,9 @@ __all__ = [
     "caller",
     "connect",
     "every_gpu",
+    "limits_memory",
+    "not_started",
+    "run_once",
     "told",
 ]
 
@@ -117,14 +126,52 @@ def caller(client: docker.DockerClient) -> dict[str, str]:
 
     Where the engine itself runs without root, its containers' root is the caller.
     """
-    user = {"user": f"{os.geteuid()}:{os.getegid()}"}
-    components = client.version().get("Components") or []
-    if any("podman" in str(component.get("Name", "")).lower() for component in components):
-        return user | ({"userns_mode": "keep-id"} if os.geteuid() else {})
-    security = " ".join(client.info().get("SecurityOptions") or [])
-    if "name=rootless" in security:
+    info = client.info()
+    security = " ".join(info.get("SecurityOptions") or [])
+    if "name=rootless" in security or info.get("Rootless"):  # Docker's word for it, and Podman's
         return {"user": "0:0"}
+    user = {"user": f"{os.geteuid()}:{os.getegid()}"}
     return user | ({"userns_mode": "host"} if "name=userns" in security else {})
+
+
+def limits_memory(client: Any) -> bool:
+    """Say whether the engine holds a container to an amount of memory: one without root needs cgroup v2 for it."""
+    info = client.info()
+    # Podman says so even where it does not (podman-run(1): not on cgroup v1 without root).
+    return bool(info.get("MemoryLimit", True)) and not (
+        info.get("Rootless") and info.get("CgroupVersion") == "1"
+    )
+
+
+def run_once(client: Any, image: str, **options: Any) -> bytes:
+    """Run a container to its end and return what it wrote to stdout; it is removed also if it could not be started.
+
+    `options` are those of the SDK's `containers.create`. Raises ContainerError with what it wrote to stderr when it
+    ended with another status than 0.
+    """
+    container = client.containers.create(image, log_config={"type": "json-file"}, **options)
+    try:
+        container.start()
+        status = container.wait()["StatusCode"]
+        if status:
+            said = container.logs(stdout=False, stderr=True).decode(errors="replace")
+            raise ContainerError(container, status, options.get("command"), image, said)
+        return bytes(container.logs(stdout=True, stderr=False))
+    finally:
+        with suppress(DockerException, OSError):
+            container.remove(force=True, v=True)
+
+
+# What the init of a container says of a program that it cannot start: Docker's (tini) and Podman's (catatonit).
+_NOT_STARTED = re.compile(
+    r"\[FATAL +tini \(\d+\)\] exec .* failed: (.+)|ERROR \(catatonit:\d+\): failed to exec pid1: (.+)"
+)
+
+
+def not_started(said: str) -> str:
+    """Return why a container's program could not be started, from the end of its output; "" if it was."""
+    found = _NOT_STARTED.search(said)
+    return (found[1] or found[2]) if found else ""
 
 
 @contextmanager
@@ -133,10 +180,7 @@ def told(doing: str) -> Iterator[None]:
     try:
         yield
     except ContainerError as error:
-        said = (
-            error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr or ""
-        )
-        lines = said.strip().splitlines()
+        lines = str(error.stderr or "").strip().splitlines()
         why = lines[-1] if lines else f"exit status {error.exit_status}"
         raise ActionError.of(f"a container failed {doing}: {why}") from error
     except APIError as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
+from uuid import uuid4
 
 from gpuforge import digest
 from gpuforge.containers import engine
@@ -39,28 +39,35 @@ def inventory(client: Any, image_id: str, name: str, cache: Path) -> Inventory:
         message = f"image {name} gave no answer that gpuforge can read when asked what is in it: {error}"
         raise ActionError.of(message, hint="does its shell or Python print at start?") from error
     cache.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", dir=cache, suffix=".part", delete=False) as part:
-        part.write(answer)
-    Path(part.name).replace(kept)
+    part = kept.with_suffix(f".{uuid4().hex}.part")
+    try:
+        part.write_text(answer)
+        part.replace(kept)
+    finally:
+        part.unlink(missing_ok=True)
     return found
 
 
 def _ask(client: Any, image_id: str, name: str) -> str:
     try:
         with engine.told(f"to run image {name}"):
-            said: bytes = client.containers.run(
+            said = engine.run_once(
+                client,
                 image_id,
                 entrypoint=["/bin/sh", "-c", _SHELL, "sh"],
                 command=[SCRIPT, question()],
                 network_mode="none",
-                remove=True,
                 cap_drop=["ALL"],
                 security_opt=["label=disable"],
-                log_config={"type": "json-file"},  # read back, whatever the engine's default
                 labels=labels("images"),
                 init=True,
             )
     except GpuforgeError as error:
+        if why := engine.not_started(str(error.__cause__)):
+            raise MissingError.of(
+                f"image {name} cannot run /bin/sh: {why}",
+                hint="builds need a shell and the GNU C library: take one of `gpuforge images list`",
+            ) from error
         if "no Python" in str(error.__cause__):
             raise MissingError.of(
                 f"image {name} has no Python in /opt/python, /usr/local/bin or /usr/bin",

@@ -2,45 +2,88 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gpuforge import digest
 from gpuforge.containers import engine
 
 OWNER = "gpuforge.owner"
+MACHINE = "gpuforge.machine"
+SECONDS = "gpuforge.seconds"
 ACTION = "gpuforge.action"
+MOMENT_S = 3600.0  # seconds; far more than what needs no limit of its own takes
+_LATE_S = 900.0  # seconds that an owner may take to remove a container whose time is over
+_FIRST_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h: not inside a container
 
 
-def labels(action: str = "") -> dict[str, str]:
-    """Return the labels of a container of this process."""
-    return {OWNER: f"{_namespace()} {os.getpid()} {_started(os.getpid())}", ACTION: action}
+def labels(action: str = "", seconds: float = MOMENT_S) -> dict[str, str]:
+    """Return the labels of a container of this process, which it lets run for at most `seconds`."""
+    return {
+        OWNER: f"{_namespace()} {os.getpid()} {_started(os.getpid())}",
+        MACHINE: _machine(),
+        SECONDS: str(math.ceil(seconds)),
+        ACTION: action,
+    }
 
 
 def clear_leftovers(client: Any) -> int:
-    """Remove the containers of gpuforge processes of this machine that are no more; return how many.
-
-    A process is known by its number, its start and the namespace that counts it, so that neither a new process
-    of the same number nor a gpuforge in another container is taken for it.
-    """
+    """Remove the containers of gpuforge processes that are no more; return how many."""
     removed = 0
+    now = _time(client.info().get("SystemTime"))  # the engine's clock made their times too
     for container in client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True):
-        namespace, pid, started = [*container.labels[OWNER].split(), "", "", ""][:3]
-        if namespace == _namespace() and pid.isdigit() and _started(int(pid)) != started:
+        if is_left(container.labels, now - _time(container.attrs.get("Created"))):
             with suppress(engine.DockerException):  # another gpuforge may be doing the same
                 container.remove(force=True, v=True)
                 removed += 1
     return removed
 
 
+def is_left(said: Mapping[str, str], age: float) -> bool:
+    """Say whether nobody will remove the container with these labels, made `age` seconds ago.
+
+    A process is known by its number, its start and the namespace that counts it, so that neither a new process of
+    the same number nor a gpuforge in another container is taken for it. It has ended when its machine was started
+    again since. Of a process that cannot be seen from here, in another container or on another machine of the same
+    engine, a container is left when it is there for longer than its owner would have let it run.
+    """
+    namespace, pid, started = [*said[OWNER].split(), "", "", ""][:3]
+    if namespace == _namespace():
+        return pid.isdigit() and _started(int(pid)) != started
+    machine, limit = said.get(MACHINE, ""), said.get(SECONDS, "")
+    boot, known, _ = namespace.partition(":")
+    if known and machine and machine == _machine() and boot != _boot():
+        return True
+    return limit.isdigit() and age > int(limit) + _LATE_S
+
+
 def _namespace() -> str:
     """Return what tells one machine's (or container's) process numbers from another's: boot and PID namespace."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}:{Path('/proc/self/ns/pid').readlink()}".replace(" ", "")
+        return f"{_boot()}:{Path('/proc/self/ns/pid').readlink()}".replace(" ", "")
     except OSError:
         return "unknown"
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _machine() -> str:
+    """Return what stays of a machine when it starts again; "" inside a container, which may share it with others."""
+    try:
+        if str(Path("/proc/self/ns/pid").readlink()) != _FIRST_NAMESPACE:
+            return ""
+        known = Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        return ""
+    # machine-id(5): not to be shown to others as it is; copies of one virtual machine differ by name at least.
+    return digest.of_data(["gpuforge", known, os.uname().nodename])[:32] if known else ""
 
 
 def _started(pid: int) -> str:
@@ -49,3 +92,11 @@ def _started(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
+
+
+def _time(said: object) -> float:
+    """Return a time that the engine says (RFC 3339) in seconds since 1970; now when it says none."""
+    try:
+        return datetime.fromisoformat(str(said)).timestamp()
+    except ValueError:
+        return datetime.now(UTC).timestamp()

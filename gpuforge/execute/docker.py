@@ -26,6 +26,12 @@ from gpuforge.toolchains import sccache
 INSIDE = workdir.DEFAULT  # what the folder of working directories is called in every container
 PIP_CACHE = Path("/opt/gpuforge-pip-cache")
 COMPILER_CACHE = Path("/opt/gpuforge-sccache")
+_FROM_OUTSIDE = {
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGKILL,
+}  # `docker stop`, `docker kill`, no memory left
+_AGAIN = "run the same command again: what is finished is kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +201,10 @@ class DockerRunner:
                 header(task.action, argv, env, places.work, where=where).encode(errors="surrogateescape")
             )
         container = self._create(client, task, argv, env, mounts, places)
-        expired = threading.Event()
         try:
             with engine.told(f"to run {task.action.id}"):
-                return self._follow(container, task, expired)
+                status = self._follow(container, task)
+            return self._judge(container, task, argv[0], status)
         finally:
             with self._guard:
                 self._running.pop(container.id, None)
@@ -215,6 +221,7 @@ class DockerRunner:
         places: Places,
     ) -> Any:
         options = _shut_in() | {"network_mode": "host" if task.action.network else "none"}
+        options["log_config"] = {"type": "none"}  # what it says is read as it comes
         options["init"] = True  # hands signals on, and reaps what nobody waits for
         if task.action.gpu:
             options["device_requests"] = [engine.every_gpu()]
@@ -228,10 +235,10 @@ class DockerRunner:
                     environment=dict(env),
                     working_dir=str(places.work),
                     **engine.caller(client),
-                    labels=labels(task.action.id),
+                    labels=labels(task.action.id, self._limits.seconds),
                     mounts=_as_engine_mounts(mounts),
                     mem_limit=limits.memory,
-                    nano_cpus=int(min(limits.cpus, client.info()["NCPU"]) * 1e9) if limits.cpus else None,
+                    nano_cpus=self._nano_cpus(client),
                     pids_limit=limits.pids,
                     **options,
                 )
@@ -243,16 +250,28 @@ class DockerRunner:
                 ) from error
             raise
 
-    def _follow(self, container: Any, task: Task, expired: threading.Event) -> int:
-        with closing(container.attach(stdout=True, stderr=True, stream=True)) as output:
-            return self._listen(container, task, expired, output)
+    def _nano_cpus(self, client: Any) -> int | None:
+        """Return the most processor time of a container; None for no limit, also where the engine would refuse one.
 
-    def _listen(self, container: Any, task: Task, expired: threading.Event, output: Iterable[bytes]) -> int:
+        An engine without root has the controller for it only where the system hands it down, which few do.
+        """
+        if not self._limits.cpus:
+            return None
+        info = client.info()
+        return int(min(self._limits.cpus, info["NCPU"]) * 1e9) if info.get("CpuCfsQuota", True) else None
+
+    def _follow(self, container: Any, task: Task) -> int:
+        """Run a container to its end, with its output in the log; return its status as the engine says it."""
+        with closing(container.attach(stdout=True, stderr=True, stream=True)) as output:
+            return self._listen(container, task, output)
+
+    def _listen(self, container: Any, task: Task, output: Iterable[bytes]) -> int:
         with self._guard:  # so that `cancel` sees either no container, or one that it can signal
             if self._cancelled.is_set():
-                return -signal.SIGTERM
+                return 128 + signal.SIGTERM
             self._running[container.id] = container
             container.start()
+        expired = threading.Event()
 
         def end() -> None:
             expired.set()
@@ -267,6 +286,9 @@ class DockerRunner:
                 for chunk in output:
                     log.write(chunk)
             status = int(container.wait()["StatusCode"])
+            container.reload()
+        except engine.NotFound:  # `docker rm -f` kills it, and removes it
+            status = 128 + signal.SIGKILL
         finally:
             timer.cancel()
         if expired.is_set():
@@ -274,31 +296,48 @@ class DockerRunner:
             raise ActionError.of(
                 f"{task.action.id} ran longer than {hours:g} h and was stopped", hint="--timeout allows more"
             )
-        last = "".join(failure.tail(task.log)[-1:])
-        if status == 127 and "exec" in last and "failed" in last:  # the words of the container's init
-            name = self._images[task.action.image or ""].name
+        return status
+
+    def _judge(self, container: Any, task: Task, program: str, status: int) -> int:
+        """Return a container's status (negative: a signal); raises what is told of one that did not end by itself."""
+        if not status or self._cancelled.is_set():
+            return _signed(status)
+        name = self._images[task.action.image or ""].name
+        if why := engine.not_started("".join(failure.tail(task.log)[-1:])):
             raise MissingError.of(
-                f"{task.action.id} cannot be started in image {name}: {last.partition('exec ')[2]}",
+                f"{task.action.id} cannot be started in image {name}: {program} failed: {why}",
                 hint=f"gpuforge images check {name} says what it lacks",
             )
-        container.reload()
-        if status and container.attrs["State"].get("OOMKilled"):
+        if container.attrs["State"].get("OOMKilled"):
             raise ActionError.of(
                 f"{task.action.id} needed more memory than its container has",
                 hint="try a smaller --jobs, or allow more by --memory",
             )
-        return 128 - status if 128 < status <= 128 + signal.SIGRTMAX else status
+        if -_signed(status) in _FROM_OUTSIDE:
+            # Podman does not always know that its container had too little memory.
+            hint = f"{_AGAIN}; if memory ran out, try a smaller --jobs"
+            limited = ", or allow more by --memory" if self._limits.memory else ""
+            message = (
+                f"{task.action.id} was ended by {signal.Signals(-_signed(status)).name}, not by gpuforge"
+            )
+            raise ActionError.of(message, hint=hint + limited)
+        return _signed(status)
+
+
+def _signed(status: int) -> int:
+    """Return a container's status as a process's: a signal that ended it as a negative number."""
+    return 128 - status if 128 < status <= 128 + signal.SIGRTMAX else status
 
 
 def _compile(client: Any, image: Image, folder: Path) -> None:
     """Compile the packages of a new environment by the Python that will run them."""
     command = [str(IN_IMAGE / "bin" / "python"), "-I", "-m", "compileall", "-q", str(IN_IMAGE / "lib")]
     with engine.told(f"to run image {image.name}"):
-        client.containers.run(
+        engine.run_once(
+            client,
             image.id,
             entrypoint=command,
             command=[],
-            remove=True,
             labels=labels(),
             **engine.caller(client),
             **_shut_in(),
@@ -313,7 +352,6 @@ def _shut_in() -> dict[str, Any]:
         "cap_drop": ["ALL"],
         # What is mounted has this machine's SELinux labels, which a container's own would forbid to read.
         "security_opt": ["no-new-privileges", "label=disable"],
-        "log_config": {"type": "none"},
     }
 
 

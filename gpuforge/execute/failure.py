@@ -17,6 +17,7 @@ from gpuforge.plan.action import Action
 TAIL_LINES = 20
 _TAIL_BYTES = 64 * 1024
 _NOTHING = 64 * 1024  # bytes; a disk with less free is full
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 _ROOM = (
     "make room (`df -h` shows which disk is full), then run the same command again: what is finished is kept"
@@ -104,10 +105,12 @@ def of_error(name: str, error: OSError | GpuforgeError) -> Diagnostic:
         first, *others = error.diagnostics
         message = "; ".join([first.message, *(other.message for other in others)])
         return Diagnostic(message, first.place, first.hint)
-    where = f" ({error.filename})" if error.filename else ""
+    # Of two paths, a copy's source and target, the second is where there is no room.
+    name_of = error.filename2 if error.errno in _NO_ROOM and error.filename2 else error.filename
+    where = f" ({name_of})" if name_of else ""
     if isinstance(error, shutil.Error):  # copying a folder goes on after an error and lists them all
         return of_error(name, _first(error))
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if error.errno in _NO_ROOM:
         return Diagnostic(f"{name} failed: the disk is full{where}", hint=_ROOM)
     if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
         return Diagnostic(

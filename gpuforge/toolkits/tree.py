@@ -102,7 +102,7 @@ def merge(source: Path, tree: Path) -> None:
 def disk_full(where: Path) -> ActionError:
     """Return the error for a full disk at `where`."""
     return ActionError.of(
-        f"no space left in {where.parent} for the CUDA toolkit",
+        f"no space left in {where.parent.resolve()} for the CUDA toolkit",
         hint="free some space (a toolkit with its libraries takes one to several GB), or choose another folder",
     )
 

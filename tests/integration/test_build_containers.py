@@ -134,6 +134,61 @@ def test_a_compile_error_is_said_and_the_other_cells_go_on(recipe: Path, cache: 
     assert len(wheels(tmp_path / "dist")) == 1
 
 
+def test_two_builds_at_once_do_everything_once(recipe: Path, cache: Path, tmp_path: Path) -> None:
+    new = shutil.copytree(recipe, tmp_path / "new")
+    for source in (new / "src" / "core.cpp", new / "kernels" / "saxpy.cu"):
+        source.write_text(source.read_text() + "\n// nobody has compiled this\n")
+    asked = [["3.11"], ["3.13"], ["3.11,3.13"]]
+    command = [GPUFORGE, "build", str(new), "--runner", "docker", "--image", IMAGE, "--cuda", "13", "--json"]
+    builds = [
+        subprocess.Popen(
+            [*command, "--python", *python, "-o", str(tmp_path / f"dist{at}")],
+            env={**os.environ, "GPUFORGE_CACHE_DIR": str(cache)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        for at, python in enumerate(asked)
+    ]
+    said = [json.loads(build.communicate(timeout=600)[0]) for build in builds]
+    assert [build.returncode for build in builds] == [0, 0, 0]
+    ran = [a["id"] for each in said for a in each["actions"] if a["state"] == "done"]
+    assert sorted(ran) == sorted(set(ran))
+    assert {"compile", "build", "package", "test"} <= {
+        a["kind"] for each in said for a in each["actions"] if a["state"] == "done"
+    }
+    assert wheels(tmp_path / "dist0") | wheels(tmp_path / "dist1") == wheels(tmp_path / "dist2")
+
+
+def test_a_full_disk_keeps_what_is_finished(recipe: Path, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    cache = tmp_path / "small"
+    cache.mkdir()
+    # Room for gpuforge's environment and for what fetches and builds leave, none for the toolkit beside them.
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300M", "tmpfs", cache], check=False)
+    if mounted.returncode:
+        pytest.skip("a tmpfs cannot be mounted here")
+    try:
+        done = build(recipe, cache, tmp_path / "dist", "--cell", CELL, "--json")
+        assert done.returncode == 1
+        states = {a["id"]: a["state"] for a in json.loads(done.stdout)["actions"]}
+        errors = [a["error"] for a in json.loads(done.stdout)["actions"] if a["state"] == "failed"]
+        assert errors
+        assert all("the disk is full" in each or "no space left in" in each for each in errors)
+        assert not (tmp_path / "dist").exists()
+        assert not [path for path in cache.glob("store/tmp/*") if path.is_dir()]
+
+        subprocess.run(["mount", "-o", "remount,size=3G", cache], check=True)
+        again = build(recipe, cache, tmp_path / "dist", "--cell", CELL, "--json")
+        assert again.returncode == 0, again.stderr
+        now = {a["id"]: a["state"] for a in json.loads(again.stdout)["actions"]}
+        finished = [name for name, state in states.items() if state == "done"]
+        assert [now[name] for name in finished] == ["reused"] * len(finished)
+        assert len(wheels(tmp_path / "dist")) == 1
+    finally:
+        subprocess.run(["umount", cache], check=True)
+
+
 def test_an_image_without_a_compiler_is_said_before_anything_runs(recipe: Path) -> None:
     only = [GPUFORGE, "build", str(recipe), "--runner", "docker", "--image", f"{IMAGE}-test", "--cuda", "13"]
     done = subprocess.run(only, capture_output=True, text=True, check=False)
@@ -153,8 +208,9 @@ def test_what_a_killed_build_leaves_is_cleared_by_the_next(recipe: Path, cache: 
     with closing(engine.connect()) as client:
 
         def sleeping() -> list[object]:
-            found = client.containers.list(filters={"label": OWNER})
-            return [c for c in found if any("sleep" in line for line in _processes(c))]
+            found = client.containers.list(filters={"label": OWNER}, ignore_removed=True)
+            its = [c for c in found if c.labels[OWNER].split()[1] == str(process.pid)]
+            return [c for c in its if any("sleep" in line for line in _processes(c))]
 
         process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 240

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pytest
 
 from gpuforge.containers import engine
 from gpuforge.containers.inspect import inventory
-from gpuforge.containers.leftovers import OWNER, clear_leftovers, labels
+from gpuforge.containers.leftovers import MACHINE, OWNER, clear_leftovers, labels
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.docker import DockerRunner
@@ -85,6 +85,10 @@ def task(
     return Task(action, inputs or {}, out, tmp_path / "log")
 
 
+def is_podman(client: Any) -> bool:
+    return any("Podman" in each.get("Name", "") for each in client.version().get("Components") or [])
+
+
 def left(client: Any) -> list[Any]:
     return [c for c in client.containers.list(all=True) if c.labels.get(OWNER) == labels()[OWNER]]
 
@@ -106,7 +110,7 @@ def test_the_same_paths_everywhere_inputs_read_only_outputs_the_callers(
     text = asked.log.read_text()
     assert "\n/tmp/gpuforge/p/cell-act\nhello" in text  # the folder of working directories is elsewhere here
     assert "read-only\n" in text
-    assert f"\n{os.geteuid()}\n" in text
+    assert f"\n{engine.caller(client)['user'].partition(':')[0]}\n" in text
     assert "of the caller" not in text
     assert (asked.out / "result").read_text() == "hello"
     assert (asked.out / "result").stat().st_uid == os.geteuid()
@@ -177,8 +181,13 @@ def test_too_much_memory_and_too_long_are_said(client: Any, image: Image, tmp_pa
     eater = (
         "exec $(ls /opt/python/*/bin/python3 /usr/bin/python3 2>/dev/null | head -1) -c 'x = b\"x\" * 10**9'"
     )
-    with pytest.raises(ActionError, match="more memory than its container has"):
-        small.run(task(tmp_path, image, eater))
+    if engine.limits_memory(client):  # else a build that asks for it is refused
+        with pytest.raises(ActionError) as caught:
+            small.run(task(tmp_path, image, eater))
+        (said,) = caught.value.diagnostics
+        assert "--memory" in said.hint
+        if not is_podman(client):  # which does not always know why its container was killed
+            assert "more memory than its container has" in said.message
     short = runner_of(image, tmp_path, limits=Limits(seconds=1.0))
     with pytest.raises(ActionError, match="ran longer than"):
         short.run(task(tmp_path, image, "sleep 60"))
@@ -201,22 +210,76 @@ def test_cancel_stops_what_runs_and_starts_nothing_more(
     assert left(client) == []
 
 
+@pytest.mark.parametrize(
+    ("how", "by", "hint"),
+    [
+        ("SIGKILL", "SIGKILL", "if memory ran out, try a smaller --jobs"),
+        ("SIGTERM", "SIGTERM", "run the same command again"),
+        ("remove", "SIGKILL", "run the same command again"),
+    ],
+)
+def test_a_container_that_somebody_else_stops(
+    client: Any, image: Image, runner: DockerRunner, tmp_path: Path, how: str, by: str, hint: str
+) -> None:
+    asked = task(tmp_path, image, "echo started; exec sleep 60")
+    ends: list[Any] = []
+
+    def run() -> None:
+        try:
+            ends.append(runner.run(asked))
+        except ActionError as error:
+            ends.extend(error.diagnostics)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not asked.log.exists() or "started\n" not in asked.log.read_text():
+        time.sleep(0.05)
+    (container,) = left(client)
+    container.remove(force=True) if how == "remove" else container.kill(how)
+    thread.join(20)
+    assert ends[0].message == f"cell/act was ended by {by}, not by gpuforge"
+    assert hint in ends[0].hint
+    assert left(client) == []
+    assert list((tmp_path / "work" / "p").glob("*[!k]")) == []
+
+
+def test_a_container_that_does_not_start_is_not_left(client: Any, image: Image) -> None:
+    with pytest.raises(ActionError), engine.told("to try"):
+        engine.run_once(
+            client, image.id, entrypoint=["/no/such/program"], network_mode="none", labels=labels()
+        )
+    assert left(client) == []
+
+
 def test_what_a_killed_process_left_is_cleared(client: Any, image: Image) -> None:
     code = (
         "import sys; from gpuforge.containers import engine; from gpuforge.containers.leftovers import labels;"
         "print(engine.connect().containers.run(sys.argv[1], ['sleep', '300'], entrypoint=[], detach=True,"
-        "labels=labels('x')).id)"
+        "network_mode='none', labels=labels('x')).id)"
     )
     done = subprocess.run([sys.executable, "-c", code, image.id], capture_output=True, text=True, check=True)
-    ours = client.containers.run(image.id, ["sleep", "300"], entrypoint=[], detach=True, labels=labels("y"))
+
+    def sleeping(owner: Mapping[str, str]) -> Any:
+        return client.containers.run(
+            image.id, ["sleep", "300"], entrypoint=[], detach=True, network_mode="none", labels=dict(owner)
+        )
+
+    boot, rest = labels()[OWNER].split(":", 1)
+    ours = sleeping(labels("y"))
+    unseen = sleeping(labels("y") | {OWNER: f"{boot}:pid:[7] 1 1", MACHINE: ""})
+    before = sleeping(labels("y") | {OWNER: f"before:{rest}"})  # of before this machine was started again
+    known = bool(labels()[MACHINE])  # in a container it is not: then its time has to pass
     try:
         assert client.containers.get(done.stdout.strip())  # its owner is gone, it runs on
         clear_leftovers(client)
-        with pytest.raises(engine.NotFound):
-            client.containers.get(done.stdout.strip())
-        assert client.containers.get(ours.id)  # of a process that lives
+        there = {container.id for container in client.containers.list(all=True)}
+        assert done.stdout.strip() not in there
+        assert (before.id in there) is not known
+        assert {ours.id, unseen.id} <= there
     finally:
-        ours.remove(force=True)
+        for container in (ours, unseen, before):
+            with suppress(engine.NotFound):
+                container.remove(force=True)
 
 
 def test_no_engine_is_one_clear_message() -> None:

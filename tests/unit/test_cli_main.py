@@ -10,6 +10,11 @@ from gpuforge.cli import main
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import ActionError, MissingError, UsageError
 
+NO_ROOM = (
+    "  hint: free some space (`df -h` shows which disk is full), or take another disk: --output, GPUFORGE_CACHE_DIR "
+    "and GPUFORGE_WORK name what is written; what is finished is kept\n"
+)
+
 
 @pytest.mark.parametrize(
     ("problem", "status", "says"),
@@ -21,8 +26,17 @@ from gpuforge.errors import ActionError, MissingError, UsageError
         (
             OSError(errno.ENOSPC, "No space left on device", "/x"),
             3,
-            "error: /x: No space left on device\n"
-            "  hint: free some space, or set GPUFORGE_CACHE_DIR and GPUFORGE_WORK to another disk\n",
+            f"error: /x: No space left on device\n{NO_ROOM}",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),  # while it was written to
+            3,
+            f"error: the disk is full\n{NO_ROOM}",
+        ),
+        (  # of a copy, the target: there is no room where it goes
+            OSError(errno.ENOSPC, "No space left on device", "/cache/x", None, "/dist/x"),
+            3,
+            f"error: /dist/x: No space left on device\n{NO_ROOM}",
         ),
         (
             PermissionError(errno.EACCES, "Permission denied", "/x"),
@@ -60,6 +74,8 @@ def test_how_a_call_ends(
         (["build", "--jobs", "0"], "Invalid value for '--jobs'"),
         (["matrix", "--format", "xml"], "Invalid value for '--format'"),
         (["build", "--runner", "dask", "."], "the runner 'dask' cannot be used yet"),
+        (["build", "--timeout", "6", "."], "--timeout is for containers\n  hint: add --runner docker"),
+        (["build", "--memory", "1GB", "--image", "x", "."], "--image and --memory are for containers"),
     ],
 )
 def test_a_wrong_call_exits_2(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:

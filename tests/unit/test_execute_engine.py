@@ -152,6 +152,11 @@ def test_a_failure_fails_only_what_needs_it(tmp_path: Path) -> None:
             "then run the same command again: what is finished is kept",
         ),
         (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/project/x", None, "/work/x"),
+            "a failed: the disk is full (/work/x)\n  hint: make room (`df -h` shows which disk is full), "
+            "then run the same command again: what is finished is kept",
+        ),
+        (
             PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/store/x"),
             "a failed: Permission denied (/store/x)\n"
             "  hint: check who owns that path and whether it is writable",
