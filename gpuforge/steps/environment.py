@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -37,7 +38,12 @@ def install(python: Path, wheels: Path) -> None:
     files = sorted(str(path) for path in wheels.glob("*.whl"))
     if not files:
         return
-    answer = _uv("pip", "install", "--no-deps", "--compile-bytecode", f"--python={python}", "--", *files)
+    with tempfile.TemporaryDirectory(dir=python.parent.parent.parent) as beside:
+        # uv unpacks wheels into its cache and links from there: where it cannot link, it copies every file.
+        answer = _uv(
+            *("pip", "install", "--no-deps", "--compile-bytecode", f"--python={python}", "--", *files),
+            TMPDIR=beside,
+        )
     if answer.returncode:
         raise _error("the build requirements could not be installed", answer.stdout)
 
@@ -82,12 +88,12 @@ def _copy_file(source: str, target: str) -> None:
     Path(target).chmod(0o755 if executable else 0o644)
 
 
-def _uv(*words: str | Path) -> subprocess.CompletedProcess[str]:
+def _uv(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [find_uv_bin(), *_ALWAYS, *words]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("UV_")}
     answer = subprocess.run(
         command,
-        env=environ | _UV_SETTINGS,
+        env=environ | _UV_SETTINGS | variables,
         check=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
