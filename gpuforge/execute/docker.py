@@ -17,7 +17,7 @@ from gpuforge.containers.leftovers import labels
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import failure, settings, step_environment, workdir
 from gpuforge.execute.local import GRACE, header
-from gpuforge.execute.placeholders import Places, fill, staged
+from gpuforge.execute.placeholders import Places, fill, laid, staged
 from gpuforge.execute.runner import Exit, Limits, Runner, Task
 from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.plan.site import Image
@@ -92,6 +92,8 @@ class DockerRunner:
                 env |= task.job_variables()
                 for name in staged(task.action):
                     workdir.stage(task.inputs[name], desk.work / name)
+                for name in laid(task.action):
+                    (desk.work / name).mkdir()  # what is mounted there would else make it, as another user
                 passed = {n: self._environ[n] for n in task.action.passes if n in self._environ}
                 if task.action.network:
                     env |= passed | {"PIP_CACHE_DIR": str(PIP_CACHE), "HOME": str(places.work)}
@@ -148,12 +150,12 @@ class DockerRunner:
         inside = workdir.Desk.below(INSIDE / self._project, task.action.place or task.action.id)
         mounts = [_Mount(desk.work, inside.work, writable=True), _Mount(task.out, inside.out, writable=True)]
         inputs = {}
-        copied = staged(task.action)
+        copied, here = staged(task.action), laid(task.action)
         for name, source in task.inputs.items():
             if source.in_image:
                 inputs[name] = source.path
                 continue
-            inputs[name] = inside.inputs / name
+            inputs[name] = (inside.work if name in here else inside.inputs) / name
             if not source.path.is_dir():
                 inputs[name] /= source.path.name
             if name not in copied:

@@ -16,7 +16,7 @@ from typing import IO
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
-from gpuforge.execute.placeholders import Places, fill, staged
+from gpuforge.execute.placeholders import Places, fill, laid, staged
 from gpuforge.execute.runner import Exit, Task
 from gpuforge.execute.warden import Warden
 from gpuforge.plan.action import Action
@@ -59,7 +59,7 @@ class LocalRunner:
         try:
             with self._occupied(), self._workplace(task) as places:
                 argv, env = fill(task.action, places)
-                for name in staged(task.action):
+                for name in (*staged(task.action), *laid(task.action)):
                     workdir.stage(task.inputs[name], places.work / name)
                 env |= task.job_variables()
                 env |= {n: self._environ[n] for n in task.action.passes if n in self._environ}

@@ -10,7 +10,7 @@ from pathlib import Path
 from gpuforge.errors import ActionError
 from gpuforge.plan.action import Action
 
-_PLACEHOLDER = re.compile(r"\$\{(?:(in|out|stage):([^}]+)|(work))\}")
+_PLACEHOLDER = re.compile(r"\$\{(?:(in|out|stage|lay):([^}]+)|(work))\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,17 @@ class Places:
 
 def staged(action: Action) -> tuple[str, ...]:
     """Return the names of the inputs that the action wants copied into its working directory."""
-    found = {
-        match[2] for text in _texts(action) for match in _PLACEHOLDER.finditer(text) if match[1] == "stage"
-    }
-    return tuple(sorted(found))
+    return _named(action, "stage")
+
+
+def laid(action: Action) -> tuple[str, ...]:
+    """Return the names of the inputs that the action wants to find in its working directory, and only reads."""
+    return _named(action, "lay")
+
+
+def _named(action: Action, kind: str) -> tuple[str, ...]:
+    matches = (match for text in _texts(action) for match in _PLACEHOLDER.finditer(text))
+    return tuple(sorted({match[2] for match in matches if match[1] == kind}))
 
 
 def fill(action: Action, places: Places) -> tuple[list[str], dict[str, str]]:
@@ -52,7 +59,7 @@ def _fill(text: str, action: Action, places: Places) -> str:
             return str(places.out / name)
         if kind == "in" and name in places.inputs:
             return str(places.inputs[name])
-        if kind == "stage" and name in places.inputs:
+        if kind in {"stage", "lay"} and name in places.inputs:
             return str(places.work / name)
         what = "output" if kind == "out" else "input"
         msg = f"the command of {action.id} uses {match[0]}, but the action has no {what} of that name"

@@ -137,7 +137,8 @@ class Build(Table):
     """The host build: the project's own PEP 517 build, in an environment that gpuforge controls.
 
     In `config-settings`, `env` and `before`, `{project}` stands for the source tree, `{overlay}` for the folder that
-    holds the overlays, `{toolkit}` for the CUDA toolkit and `{env}` for the build's Python environment.
+    holds the overlays, `{toolkit}` for the CUDA toolkit and `{env}` for the build's Python environment (in a container
+    it can only be read).
     """
 
     config_settings: Mapping[str, Setting] = Field(

@@ -51,8 +51,9 @@ class Action:
     `argv` and the values of `env` may hold placeholders, which the engine fills when the action runs:
     `${in:NAME}` (absolute path of an input), `${out:NAME}` (absolute path to write an output to),
     `${work}` (the action's working directory, empty at the start, the same path on every run and machine
-    that can have it) and `${stage:NAME}` (an input copied to `work/NAME`, writable, for programs whose
-    result depends on the path of what they read). Everything that influences the result is in the key;
+    that can have it), `${stage:NAME}` (an input copied to `work/NAME`, writable, for programs whose
+    result depends on the path of what they read) and `${lay:NAME}` (a folder that is found at `work/NAME`
+    and is only read: a container need not copy it). Everything that influences the result is in the key;
     paths are not.
     """
 

@@ -212,7 +212,7 @@ class _Lowering:
                 python="${in:python}",
                 requires=json.dumps(list(self.manifest.build.requires)),
                 config_settings=json.dumps(
-                    self.settings({**_NAMES, "toolkit": "${work}/toolkit"})
+                    self.settings({**_NAMES, "toolkit": "${work}/toolkit", "env": "${work}/env"})
                 ),  # shared by toolkits
                 constraints="${in:constraints}" if constraints else None,
                 output="${out:environment}",
@@ -269,7 +269,7 @@ class _Lowering:
             argv=self.step(
                 "host_build",
                 source="${stage:source}",
-                environment="${in:environment}",
+                environment="${lay:env}",
                 python="${in:python}",
                 compiler=[f"{program}=${{in:{name}}}" for name, program in names.items()],
                 nvcc="${in:toolkit}/bin/nvcc" if cuda else None,
@@ -284,7 +284,7 @@ class _Lowering:
             inputs={
                 "gpuforge": self.itself("host_build", at),
                 "source": self.source(),
-                "environment": self.requirements(cell, at),
+                "env": self.requirements(cell, at),
                 **({"toolkit": self.toolkit(cell, at)} if cuda else {}),
                 "python": self.python(cell, at),
                 **{name: _program(paths[name], host.identity, at) for name in names},
@@ -483,7 +483,7 @@ _NAMES = {
     "project": "${stage:source}",
     "overlay": "${work}/overlay",
     "toolkit": "${in:toolkit}",
-    "env": "${work}/env",
+    "env": "${lay:env}",
 }
 
 

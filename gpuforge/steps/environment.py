@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import stat
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,7 +16,6 @@ from gpuforge.errors import ActionError
 # Environments are moved, and so are the times of their files: compiled modules must not depend on either. They are
 # checked by content, as a build may correct a module of its environment.
 _UV_SETTINGS = {"PYC_INVALIDATION_MODE": "CHECKED_HASH", "UV_NO_WRAP": "1"}
-_SETTINGS_FILE = "pyvenv.cfg"
 _TELLING = "hint: The wheel is compatible with"  # uv's other hints are about its options
 _ALWAYS = ("--quiet", "--no-config", "--no-cache", "--offline", "--color=never")
 
@@ -30,7 +27,7 @@ def create(python: Path, folder: Path) -> Path:
     )
     if answer.returncode:
         raise ActionError.of(f"{python} cannot make a virtual environment{cause(answer.stdout)}")
-    return folder / "bin" / "python"
+    return adopt(folder, python)
 
 
 def install(python: Path, wheels: Path) -> None:
@@ -66,26 +63,17 @@ def check(python: Path) -> None:
         raise ActionError.of(f"what is installed does not fit{cause(answer.stdout)}")
 
 
-def copy(source: Path, folder: Path, python: Path) -> Path:
-    """Copy an environment that `create` made, for the interpreter `python`; return that of the copy.
-
-    What the store keeps is read-only; the copy can be written, as an environment that is filled anew.
-    """
-    shutil.copytree(source, folder, symlinks=True, copy_function=_copy_file)
+def adopt(folder: Path, python: Path) -> Path:
+    """Return the interpreter of an environment that `create` made, here or on another machine, for `python`."""
     own = folder / "bin" / "python"
-    own.unlink()
-    own.symlink_to(python)
-    settings = (source / _SETTINGS_FILE).read_text().splitlines(keepends=True)
-    told = [f"home = {python.parent}\n" if line.startswith("home =") else line for line in settings]
-    (folder / _SETTINGS_FILE).unlink()
-    (folder / _SETTINGS_FILE).write_text("".join(told))
+    if own.readlink() != python:
+        own.unlink()
+        own.symlink_to(python)
+        file = folder / "pyvenv.cfg"
+        settings = file.read_text().splitlines(keepends=True)
+        told = [f"home = {python.parent}\n" if line.startswith("home =") else line for line in settings]
+        file.write_text("".join(told))
     return own
-
-
-def _copy_file(source: str, target: str) -> None:
-    shutil.copyfile(source, target)
-    executable = Path(source).stat().st_mode & stat.S_IXUSR
-    Path(target).chmod(0o755 if executable else 0o644)
 
 
 def _uv(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:

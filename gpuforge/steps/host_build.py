@@ -13,7 +13,7 @@ from build import BuildBackendException, BuildException, ProjectBuilder
 
 from gpuforge.errors import ActionError
 from gpuforge.steps import cached_compilers, compiler_cache, entry, stable_nvcc
-from gpuforge.steps.environment import Runner, copy, runner_of
+from gpuforge.steps.environment import Runner, adopt, runner_of
 
 
 def main(arguments: list[str]) -> None:
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
         cached_compilers.write(Path(path), name, programs)
     if options.nvcc:
         stable_nvcc.write(options.nvcc, programs, options.scratch / "cuda")
-    python = copy(options.environment, options.scratch / "env", options.python)
+    python = adopt(options.environment, options.python)
     options.output.mkdir()
     with compiler_cache.serving(settings, options.scratch) as variables:
         os.environ.update(variables)
@@ -54,7 +54,7 @@ def build(options: argparse.Namespace, runner: Runner) -> None:
         run_before(runner, command, options.source)
     try:
         builder = ProjectBuilder(
-            options.source, python_executable=str(options.scratch / "env/bin/python"), runner=runner
+            options.source, python_executable=str(options.environment / "bin/python"), runner=runner
         )
         print(
             "wheel:", builder.build("wheel", options.output, json.loads(options.config_settings)), flush=True

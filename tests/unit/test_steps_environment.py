@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import ActionError
+from gpuforge.execute import workdir
+from gpuforge.execute.runner import Source
 from gpuforge.steps import environment
 
 
@@ -39,7 +41,8 @@ def stored(tmp_path: Path) -> Path:
 
 def test_a_copy_runs_from_its_own_place_even_with_spaces(stored: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a copy"
-    python = environment.copy(stored, folder, Path(sys.executable))
+    workdir.stage(Source(stored), folder)
+    python = environment.adopt(folder, Path(sys.executable))
     where = "import sys, tool; print(sys.prefix, tool.__file__)"
     found = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True).stdout
     minor = ".".join(map(str, sys.version_info[:2]))
@@ -50,9 +53,20 @@ def test_a_copy_runs_from_its_own_place_even_with_spaces(stored: Path, tmp_path:
     )
 
 
+def test_an_environment_of_another_machine_gets_this_ones_interpreter(stored: Path, tmp_path: Path) -> None:
+    folder, other = tmp_path / "copy", tmp_path / "other" / "python3"
+    workdir.stage(Source(stored), folder)
+    other.parent.mkdir()
+    other.symlink_to(sys.executable)
+    python = environment.adopt(folder, other)
+    assert python.readlink() == other
+    assert f"home = {other.parent}\n" in (folder / "pyvenv.cfg").read_text()
+    assert environment.adopt(stored, Path(sys.executable)) == stored / "bin" / "python"  # nothing is written
+
+
 def test_a_build_may_correct_a_module_of_its_environment(stored: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
-    environment.copy(stored, folder, Path(sys.executable))
+    workdir.stage(Source(stored), folder)
     (module,) = folder.rglob("tool.py")
     assert module.stat().st_mode & 0o777 == 0o644
     assert (folder / "bin/tool").stat().st_mode & 0o777 == 0o755
