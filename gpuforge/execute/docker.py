@@ -73,6 +73,7 @@ class DockerRunner:
         self._project = project
         self._grace = grace
         self._cancelled = threading.Event()
+        self._made: dict[str, Path] = {}  # the environments of gpuforge's steps, by image
         self._guard = threading.Condition()  # over the two below
         self._running: dict[str, Any] = {}  # containers by id
         self._busy = 0
@@ -178,12 +179,13 @@ class DockerRunner:
         if not any(s.in_image and s.path.is_relative_to(IN_IMAGE) for s in task.inputs.values()):
             return []
         image = self._images[task.action.image or ""]
-        made = step_environment.ensure(
-            image.inventory, self._cache / "steps", lambda folder: _compile(client, image, folder)
-        )
+        if image.id not in self._made:
+            self._made[image.id] = step_environment.ensure(
+                image.inventory, self._cache / "steps", lambda folder: _compile(client, image, folder)
+            )
         minor = ".".join(image.inventory.steps_python().version.split(".")[:2])
         code = step_environment.site_packages(Path(IN_IMAGE), minor) / "gpuforge"
-        return [_Mount(made, Path(IN_IMAGE)), _Mount(step_environment.CODE, code)]
+        return [_Mount(self._made[image.id], Path(IN_IMAGE)), _Mount(step_environment.CODE, code)]
 
     def _contain(
         self,

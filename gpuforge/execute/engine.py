@@ -125,9 +125,10 @@ class _Engine:
                 sorter.done(*self._hear())
 
     def _order(self) -> dict[str, tuple[int, int]]:
-        """Return each step's turn among those that are ready: the plan's order, but for fetches.
+        """Return each step's turn among those that are ready: the plan's order, with two exceptions.
 
-        Of them the one comes first that the longest chain of steps waits for.
+        Of fetches the one comes first that the longest chain of steps waits for; and packaging, which is short, comes
+        before what takes long: others wait for it.
         """
         chain = dict.fromkeys(self._steps, 0)
         for name in reversed(
@@ -135,10 +136,11 @@ class _Engine:
         ):
             for need in self._needs(name):
                 chain[need] = max(chain[need], chain[name] + 1)
-        return {
-            name: (-chain[name] if step.action.network else 0, at)
-            for at, (name, step) in enumerate(self._steps.items())
+        first = {
+            name: chain[name] if step.action.network else int(step.action.kind == "package")
+            for name, step in self._steps.items()
         }
+        return {name: (-first[name], at) for at, name in enumerate(self._steps)}
 
     def _needs(self, name: str) -> tuple[str, ...]:
         return self._steps[name].action.needs

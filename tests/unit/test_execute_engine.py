@@ -28,7 +28,7 @@ from gpuforge.execute.memory import MemoryLedger, MemoryRunner, MemoryStore
 from gpuforge.execute.model import ActionResult, Outcome, Step
 from gpuforge.execute.runner import Task
 from gpuforge.execute.store import FolderStore
-from gpuforge.plan.action import Action, ActionInput, FileInput
+from gpuforge.plan.action import Action, ActionInput, FileInput, Kind
 
 
 class Listener:
@@ -52,10 +52,10 @@ class Listener:
         self.events.append(f"{result.state} {action.id}")
 
 
-def step(name: str, *needs: str, code: str = "", key: str = "", **more: Any) -> Step:
+def step(name: str, *needs: str, code: str = "", key: str = "", kind: Kind = "build", **more: Any) -> Step:
     inputs = {need: ActionInput(need, "out") for need in needs}
     argv = (sys.executable, "-c", code, "${out:out}", *(f"${{in:{need}}}" for need in needs))
-    action = Action(name, "build", name, argv, inputs=inputs, outputs=("out",), **more)
+    action = Action(name, kind, name, argv, inputs=inputs, outputs=("out",), **more)
     return Step(action, key or f"{name}-key".ljust(64, "0"), {})
 
 
@@ -264,6 +264,20 @@ def test_fetches_run_beside_the_rest_and_what_most_waits_for_comes_first(tmp_pat
     seen = watched(tmp_path, *steps, jobs=1)
     assert seen.events[1:3] == ["start for builds", "start compile"]
     assert seen.most == 2
+
+
+def test_packaging_goes_before_what_takes_long(tmp_path: Path) -> None:
+    def cell(name: str) -> tuple[Step, Step, Step]:
+        build = step(f"{name} build")
+        wheel = step(f"{name} wheel", build.action.id, kind="package")
+        return build, wheel, step(f"{name} test", wheel.action.id)
+
+    seen = watched(tmp_path, *cell("a"), *cell("b"), jobs=1)
+    starts = [event.removeprefix("start ") for event in seen.events if event.startswith("start ")]
+    assert starts == ["a build", "a wheel", "a test", "b build", "b wheel", "b test"]
+    both = watched(tmp_path / "2", step("x"), *cell("a"), *cell("b"), step("y"), jobs=3)
+    starts = [event.removeprefix("start ") for event in both.events if event.startswith("start ")]
+    assert starts.index("b wheel") < starts.index("a test")
 
 
 def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path) -> None:
