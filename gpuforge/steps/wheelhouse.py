@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from gpuforge.errors import ActionError, MissingError
 
 _PIP = (sys.executable, "-m", "pip")
+_UNREACHABLE = ("Connection", "certificate", "Max retries", "incomplete-download")
 
 
 def download(
@@ -42,9 +44,9 @@ def download(
     print(said, *crash.strip().splitlines()[-1:], sep="", flush=True)
     if answer.returncode == 0:
         return
-    if "No space left on device" in crash:
+    if "No space left on device" in crash or _starved(answer.stdout, folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-    if "Connection" in answer.stdout or "certificate" in answer.stdout or "Max retries" in answer.stdout:
+    if any(sign in answer.stdout for sign in _UNREACHABLE):
         raise MissingError.of(
             f"cannot reach the package index for {what}",
             hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's words are above",
@@ -61,6 +63,14 @@ def download(
     raise ActionError.of(
         f"{what} cannot be met by wheels: {asked}{_cause(said)}", hint=f"pip's words are above; {hint}"
     )
+
+
+def _starved(said: str, folder: Path) -> bool:
+    """Say whether a download broke off because it could not be written: pip does not tell one from the other."""
+    units = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
+    sizes = [float(number) * units[unit] for number, unit in re.findall(r"\(([\d.]+) (kB|MB|GB)\)", said)]
+    broke_off = "incomplete-download" in said and sizes
+    return bool(broke_off) and shutil.disk_usage(folder).free < 2 * sizes[-1]
 
 
 def _environ() -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ PIP = (
 NO_NETWORK = (
     "No matching distribution", "Max retries exceeded", "ConnectionError", "ReadTimeoutError", "CERTIFICATE_VERIFY",
     "SSLError", "Temporary failure in name resolution", "Connection refused", "ProxyError", "IncompleteRead",
+    "incomplete-download",
 )  # fmt: skip
 Say = Callable[[str], object]
 
@@ -92,11 +94,11 @@ def fetch_wheels(pins: Sequence[Pin], partial: Path, say: Say) -> None:
         process.wait()
         raise
     if process.returncode != 0:
-        raise _pip_failure(output, partial)
+        raise _pip_failure(output, partial, sum(pin.size for pin in pins))
 
 
-def _pip_failure(output: str, partial: Path) -> ActionError | MissingError:
-    """Turn what pip said into the error that a user can act on."""
+def _pip_failure(output: str, partial: Path, size: int) -> ActionError | MissingError:
+    """Turn what pip said into the error that a user can act on; the wheels have `size` bytes."""
     errors = [line.strip() for line in output.splitlines() if line.startswith("ERROR:") or "Error" in line]
     last = "; ".join(errors[-3:]) or output.strip()[-500:]
     if "DO NOT MATCH THE HASHES" in output:
@@ -104,7 +106,14 @@ def _pip_failure(output: str, partial: Path) -> ActionError | MissingError:
             "a CUDA package arrived broken: its sha256 is not the one published on PyPI",
             hint="try again; if it happens again, a proxy, a mirror or pip's cache changes files",
         )
-    if "No space left on device" in output or "Errno 28" in output or "Disk quota exceeded" in output:
+    # For pip a download that could not be written is one that broke off. It takes the wheels, and as much unpacked.
+    starved = "incomplete-download" in output and shutil.disk_usage(partial).free < 2 * size
+    if (
+        starved
+        or "No space left on device" in output
+        or "Errno 28" in output
+        or "Disk quota exceeded" in output
+    ):
         return trees.disk_full(partial)
     if any(sign in output for sign in NO_NETWORK):
         return MissingError.of(

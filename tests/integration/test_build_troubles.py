@@ -51,7 +51,7 @@ def test_a_compiler_that_is_not_there(recipe: Path, tmp_path: Path) -> None:
     edit(recipe, 'compiler = "g++"', 'compiler = "g++"\nversion = ">=99"')
     done = gpuforge("build", recipe, "--cuda", "13", GPUFORGE_CACHE_DIR=tmp_path / "cache")
     assert done.returncode == 3
-    assert done.stderr.startswith(f"error: {recipe}/gpuforge.toml:13:1: no usable g++ >=99: looked at PATH")
+    assert done.stderr.startswith(f"error: {recipe}/gpuforge.toml:14:1: no usable g++ >=99: looked at PATH")
     assert "hint: " in done.stderr
     assert not (tmp_path / "cache").exists()
 

@@ -166,7 +166,9 @@ class Builder:
     def forget(self) -> None:
         """Forget every wheel, but not what was fetched."""
         for entry in self.cache.glob("store/??/*"):
-            if not any((entry / "out" / fetched).exists() for fetched in ("toolkit", "wheels")):
+            if entry.is_symlink():
+                entry.unlink()
+            elif not any((entry / "out" / fetched).exists() for fetched in ("toolkit", "environment")):
                 shutil.rmtree(entry)
 
 

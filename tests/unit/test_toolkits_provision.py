@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
         ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM", ActionError, "arrived broken"),
         ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", ActionError,
          "no space left in"),
+        ("error: incomplete-download", MissingError, "cannot fetch the CUDA packages"),
         ("ERROR: No matching distribution found for x==1", MissingError, "cannot fetch the CUDA packages: ERROR: No m"),
         ("SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED]'))", MissingError, "PIP_CERT"),
         ("something else", ActionError, "pip could not install the CUDA packages: something else"),
@@ -99,6 +101,12 @@ def test_what_pip_says_becomes_an_error_and_nothing_is_left(
         provision([PIN], tmp_path / "cuda")
     assert says in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_download_without_room_is_the_disks_affair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PIP", ("-c", "import sys; print('error: incomplete-download'); sys.exit(1)"))
+    with pytest.raises(ActionError, match="no space left in"):
+        provision([replace(PIN, size=1 << 60)], tmp_path / "cuda")
 
 
 @pytest.mark.parametrize(
