@@ -68,6 +68,19 @@ def test_builds_of_one_release_are_alternatives(tmp_path: Path) -> None:
     assert finding.message.endswith("builds of one release, of which an environment has one")
 
 
+def test_a_guard_in_each_of_them_is_enough(tmp_path: Path) -> None:
+    guard = {"demo/_gpuforge_guard/__init__.py": b"refuse\n"}
+    one, other = (f"demo_cu{cuda}-1.0-{TAGS}" for cuda in (12, 13))
+    (finding,) = found(
+        tmp_path, (one, {"demo/ext.so": ONE, **guard}), (other, {"demo/ext.so": OTHER, **guard})
+    )
+    assert finding.severity == "info"
+    assert finding.message.endswith("each refuses at import where another was installed over it")
+    (tmp_path / "half").mkdir()
+    (half,) = found(tmp_path / "half", (one, {"demo/ext.so": ONE, **guard}), (other, {"demo/ext.so": OTHER}))
+    assert half.severity == "warning"
+
+
 def test_required_packages_of_two_majors_share_names(tmp_path: Path) -> None:
     files = {"demo/ext.so": elf()}
 

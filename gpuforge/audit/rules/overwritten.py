@@ -84,7 +84,8 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
     code = [name for name in names if name.endswith(".py")]
     objects = [name for name in names if name in binary]
     builds = one.version == other.version and _of_cuda(one) == _of_cuda(other)
-    least: Severity = "warning" if objects or code else "info"
+    guarded = builds and _guarded(one) and _guarded(other)
+    least: Severity = "warning" if (objects or code) and not guarded else "info"
     shown = [*objects, *code, *names]
     return Finding(
         CODE,
@@ -94,10 +95,16 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
         subject=(f"{other.name}: {few(list(dict.fromkeys(shown)))}",),
         message="another of these wheels installs different files in the same place: the one that pip installs "
         "last wins, and uninstalling either takes the other's files away"
-        + ("; they are builds of one release, of which an environment has one" if builds else ""),
+        + ("; they are builds of one release, of which an environment has one" if builds else "")
+        + (", and each refuses at import where another was installed over it" if guarded else ""),
         remedy="require one of the two only, and say in the documentation that they exclude each other; else give each "
         "an import package of its own",
     )
+
+
+def _guarded(wheel: WheelFacts) -> bool:
+    """Say whether `gpuforge build` put its guard into a wheel (package/guard.py)."""
+    return any("/_gpuforge_guard/" in name for name in wheel.members)
 
 
 def _of_cuda(wheel: WheelFacts) -> str:
