@@ -26,11 +26,8 @@ from gpuforge.toolchains import sccache
 INSIDE = workdir.DEFAULT  # what the folder of working directories is called in every container
 PIP_CACHE = Path("/opt/gpuforge-pip-cache")
 COMPILER_CACHE = Path("/opt/gpuforge-sccache")
-_FROM_OUTSIDE = {
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGKILL,
-}  # `docker stop`, `docker kill`, no memory left
+# By `docker stop`, `docker kill`, or for want of memory.
+_FROM_OUTSIDE = {signal.SIGINT, signal.SIGTERM, signal.SIGKILL}
 _AGAIN = "run the same command again: what is finished is kept"
 
 

@@ -51,9 +51,8 @@ def download(
             f"cannot reach the package index for {what}",
             hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's words are above",
         )
-    if (
-        "(from versions: none)" in said
-    ):  # pip does not tell an index without the package from one out of reach
+    # pip does not tell an index without the package from one that is out of reach.
+    if "(from versions: none)" in said:
         nothing = re.search(r"requirement (\S+) \(from versions: none\)", said)
         raise MissingError.of(
             f"{what} cannot be met: no package index has any {nothing[1] if nothing else 'of it'}",
