@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A place in a file; `line` and `column` count from 1, and 0 means "the whole file"."""
 
     file: str
@@ -20,8 +19,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One problem: its cause in a sentence, its place if it has one, and the next step as `hint`."""
 
     message: str

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define BLOCK 512    /* bytes compared before a decision is taken */
+#define PIECE 65536  /* bytes searched for one word before the next */
 #define LARGE 65536  /* bytes; for less, letting go of the interpreter's lock costs more than it gives */
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
@@ -65,10 +66,45 @@ static PyObject *find(PyObject *module, PyObject *args)
     return hit == -2 ? NULL : PyLong_FromSsize_t(hit);
 }
 
+/* Search for both at once, piece by piece: a piece is in the cache when it is searched for the second word, and the
+ * interpreter's lock is let go once. */
+static PyObject *find_both(PyObject *module, PyObject *args)
+{
+    Py_buffer data, word, mark;
+    Py_ssize_t start, at, hit = -1, marked = -1;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*y*y*n:find_both", &data, &word, &mark, &start))
+        return NULL;
+    if (word.len < 4 || mark.len < 4 || start < 0 || start > data.len) {
+        PyErr_SetString(PyExc_ValueError, "find_both() wants words of at least 4 bytes, and a place within the data");
+        hit = -2;
+    } else {
+        PyThreadState *state = data.len - start < LARGE ? NULL : PyEval_SaveThread();
+        for (at = start; hit < 0 && at < data.len; at += PIECE) {
+            Py_ssize_t left = data.len - at;
+            Py_ssize_t seen = PIECE + word.len - 1, marks = PIECE + mark.len - 1;
+            hit = search(data.buf, at + (seen < left ? seen : left), word.buf, word.len, at);
+            if (marked < 0)
+                marked = search(data.buf, hit >= 0 ? hit : at + (marks < left ? marks : left), mark.buf, mark.len, at);
+        }
+        if (hit >= 0 && marked + mark.len > hit)
+            marked = -1;
+        if (state)
+            PyEval_RestoreThread(state);
+    }
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&word);
+    PyBuffer_Release(&mark);
+    return hit == -2 ? NULL : Py_BuildValue("nn", hit, marked);
+}
+
 static PyMethodDef methods[] = {
     {"find", find, METH_VARARGS,
      "find(data, word, start, stop, /)\n--\n\nReturn what data.find(word, start, stop) does, for words of at least "
      "4 bytes."},
+    {"find_both", find_both, METH_VARARGS,
+     "find_both(data, word, mark, start, /)\n--\n\nReturn where `word` begins at or after `start`, and where `mark` "
+     "does that ends before it; -1 for what is not there."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -9,18 +9,20 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from threading import Lock, Thread
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from gpuforge.audit import libc
 from gpuforge.audit.inflate import Archive, Member
 from gpuforge.audit.model import MalformedError
 from gpuforge.audit.scan import Scanned, is_binary, may_be_binary, scan
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 LARGE = 8 << 20  # bytes of a wheel that is worth preparing for
-SWITCH = 0.0002  # seconds: reading threads want the interpreter briefly, between one piece and the next
+SWITCH = 0.00002  # seconds: reading threads want the interpreter briefly, between one piece and the next
 
 
 class Binaries:
@@ -53,9 +55,10 @@ class Binaries:
 class Begun:
     """A wheel that a thread of its own reads the binaries of."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         """Open it; raises as `Archive` does."""
         self.path = path
+        self._name = os.path.basename(path)  # noqa: PTH119  loading pathlib takes as long as inflating 2 MB
         self.archive = Archive(path)
         self.binaries = Binaries(self.archive)
         self._done: list[tuple[int, Scanned]] = []
@@ -85,7 +88,7 @@ class Begun:
     def _read(self) -> None:
         try:
             for index, member in self.binaries:
-                self._done.append((index, scan(self.archive, member, self.path.name)))
+                self._done.append((index, scan(self.archive, member, self._name)))
         except (MalformedError, OSError) as error:
             self._error = error
 
@@ -105,17 +108,21 @@ def begin(arguments: Sequence[str]) -> None:
         sys.setswitchinterval(SWITCH)
         libc.keep_memory()
         with contextlib.suppress(MalformedError, OSError):  # said by who reads it
-            _begun.append(Begun(Path(largest)))
+            _begun.append(Begun(largest))
 
 
 def taken(path: Path, label: str) -> Begun | None:
     """Return the reading of a wheel that was begun under this name, once; its thread is the taker's to end."""
     for index, begun in enumerate(_begun):
-        if begun.path == path and path.name == label:
+        if _same(begun, path) and path.name == label:
             return _begun.pop(index)
     return None
 
 
 def is_begun(path: Path) -> bool:
     """Say whether a wheel is being read, and waits to be taken."""
-    return any(begun.path == path for begun in _begun)
+    return any(_same(begun, path) for begun in _begun)
+
+
+def _same(begun: Begun, path: Path) -> bool:
+    return type(path)(begun.path) == path

@@ -13,7 +13,7 @@ from typing import Literal
 
 from gpuforge.audit import cubin
 from gpuforge.audit.model import Container, Entry, MalformedError
-from gpuforge.audit.search import find
+from gpuforge.audit.search import find, find_both
 
 MAGIC = b"\x50\xed\x55\xba"
 _START = MAGIC + b"\x01\x00\x10\x00"  # version 1, a header of 16 bytes
@@ -155,9 +155,11 @@ class Scanner:
         start = position - self._base
         hit = data.find(_START, start, start + _NEAR)  # where one container ends, another begins, mostly
         if hit < 0:
-            hit = find(data, _START, start)
-            if not self.static_cudart:
-                self.static_cudart = find(data, STATIC_CUDART, start, hit if hit >= 0 else None) >= 0
+            if self.static_cudart:
+                hit = find(data, _START, start)
+            else:
+                hit, mark = find_both(data, _START, STATIC_CUDART, start)
+                self.static_cudart = mark >= 0
         if hit < 0:
             keep = min(len(STATIC_CUDART) - 1, len(data) - start)
             self._rest = data[len(data) - keep :] if keep else b""

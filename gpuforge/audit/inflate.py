@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from isal import igzip_lib, isal_zlib
 
 from gpuforge.audit.model import MalformedError
 from gpuforge.audit.zipdir import DEFLATED, STORED, Member, directory
 
+if TYPE_CHECKING:  # a large wheel is being read while this is loaded
+    from pathlib import Path
+
 __all__ = ["Archive", "Member"]
 
 _Broken: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls it an instance
-_PACKED_CHUNK = 1 << 18
+_PACKED_CHUNK = 1 << 20
 _EXTRA = 64  # bytes that a local header may have beyond its name, in most wheels
 _CHUNK = 1 << 21  # at most this much of a member is in hand at once
 
@@ -25,7 +27,7 @@ _CHUNK = 1 << 21  # at most this much of a member is in hand at once
 class Archive:
     """A zip file, open for reading its members as streams."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         """Open it; raises MalformedError for what is no zip, or a broken one, OSError when it cannot be read."""
         self.path = path
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -49,10 +51,21 @@ class Archive:
     def chunks(self, member: Member) -> Iterator[bytes]:
         """Yield a member's bytes in order; raises MalformedError when it is broken or ends early."""
         crc = size = 0
-        for chunk in self._unpacked(member):
-            crc = isal_zlib.crc32(chunk, crc)
-            size += len(chunk)
-            yield chunk
+        if member.method == DEFLATED:
+            inflater = _inflater()
+            for chunk in self._inflated(member, inflater):
+                size += len(chunk)
+                yield chunk
+            crc = inflater.crc
+        elif member.method == STORED:
+            for chunk in self._stored(member):
+                crc = isal_zlib.crc32(chunk, crc)
+                size += len(chunk)
+                yield chunk
+        else:
+            raise MalformedError.of(
+                f"{member.name}: packed with method {member.method}, which wheels do not use"
+            )
         if size != member.size or crc != member.crc:
             raise _mismatch(member)
 
@@ -73,32 +86,29 @@ class Archive:
         if member.method != DEFLATED or member.packed > _CHUNK:
             return b"".join(self.chunks(member))
         _, packed = self._begin(member, member.packed)
+        inflater = _inflater()
         try:
-            data = isal_zlib.decompressobj(wbits=-15).decompress(packed, member.size + 1)
+            data = inflater.decompress(packed, member.size + 1)
         except _Broken as error:
             raise MalformedError.of(f"{member.name}: cannot be inflated ({error})") from error
-        if len(data) != member.size or isal_zlib.crc32(data) != member.crc:
+        if len(data) != member.size or inflater.crc != member.crc:
             raise _mismatch(member)
-        return bytes(data)
+        return data
 
-    def _unpacked(self, member: Member) -> Iterator[bytes]:
-        chunk_size = _CHUNK if member.method == STORED else _PACKED_CHUNK
-        start, packed = self._begin(member, min(chunk_size, member.packed))
+    def _stored(self, member: Member) -> Iterator[bytes]:
+        start, first = self._begin(member, min(_CHUNK, member.packed))
         end = start + member.packed
-        if member.method == STORED:
-            yield packed
-            for position in range(start + chunk_size, end, chunk_size):
-                yield self._read(position, min(chunk_size, end - position))
-            return
-        if member.method != DEFLATED:
-            raise MalformedError.of(
-                f"{member.name}: packed with method {member.method}, which wheels do not use"
-            )
-        inflater = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_DEFLATE)  # faster than isal_zlib's
+        yield first
+        for position in range(start + _CHUNK, end, _CHUNK):
+            yield self._read(position, min(_CHUNK, end - position))
+
+    def _inflated(self, member: Member, inflater: igzip_lib.IgzipDecompressor) -> Iterator[bytes]:
+        start, packed = self._begin(member, min(_PACKED_CHUNK, member.packed))
+        end = start + member.packed
         try:
-            for position in range(start, end, chunk_size):
+            for position in range(start, end, _PACKED_CHUNK):
                 pending = (
-                    packed if position == start else self._read(position, min(chunk_size, end - position))
+                    packed if position == start else self._read(position, min(_PACKED_CHUNK, end - position))
                 )
                 while not inflater.eof:
                     if chunk := inflater.decompress(pending, _CHUNK):
@@ -127,12 +137,17 @@ class Archive:
         return data
 
 
+def _inflater() -> igzip_lib.IgzipDecompressor:
+    """Return an inflater of a raw stream; it takes the sum, as of a gzip file's, on the way."""
+    return igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP_NO_HDR)
+
+
 def _mismatch(member: Member) -> MalformedError:
     return MalformedError.of(f"{member.name}: its bytes do not match the checksum in the archive")
 
 
-def _broken(path: Path, error: Exception) -> str:
-    with path.open("rb") as stream:
+def _broken(path: Path | str, error: Exception) -> str:
+    with open(path, "rb") as stream:  # noqa: PTH123  it may be a string
         head = stream.read(4)
     if head == b"PK\x03\x04":
         return (

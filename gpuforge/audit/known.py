@@ -28,7 +28,7 @@ def named(graph: LinkGraph, file: str) -> str:
         for other in graph.wheels:
             if other is not wheel:
                 for name in other.record.digests if other.record else ():
-                    if name.partition(".so")[1] and sha256(other, name) == digest:
+                    if sha256(other, name) == digest:
                         return f" (byte for byte {name} of {other.name})"
     match = _HASHED.search(file)
     for known, text in _known().items():

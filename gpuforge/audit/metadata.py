@@ -42,11 +42,8 @@ class Metadata(NamedTuple):
         return said if self.folder else ()
 
     @classmethod
-    def of(cls, archive: Archive, folders: Collection[str], libraries: Collection[str] = ()) -> Metadata:
-        """Read it from the first of these `.dist-info` folders. Raises MalformedError for a broken archive.
-
-        Of `libraries` and what is named like some, the hashes in RECORD are kept.
-        """
+    def of(cls, archive: Archive, folders: Collection[str]) -> Metadata:
+        """Read it from the first of these `.dist-info` folders. Raises MalformedError for a broken archive."""
         problems = [f"it has {len(folders)} .dist-info folders"] if len(folders) > 1 else []
         folder = min(folders)
         files = {f"{folder}/{name}": name for name in _LARGEST}
@@ -62,7 +59,7 @@ class Metadata(NamedTuple):
         listed = None
         if "RECORD" in found:
             try:
-                listed = record.read(archive.chunks(found["RECORD"]), archive.members, libraries)
+                listed = record.read(archive.chunks(found["RECORD"]), archive.members)
             except csv.Error:
                 problems.append("its RECORD is not a list of comma-separated values")
         return cls(

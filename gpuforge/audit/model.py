@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from gpuforge.errors import ActionError
@@ -121,26 +121,24 @@ class ElfObject(NamedTuple):
         return self.type == 2 or bool(self.interpreter)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelSet:
+class KernelSet(NamedTuple):
     """A set of compiled kernels in the wheel, with its index as read; `problem` says why it could not be."""
 
     folder: str
-    index: Mapping[str, object]
+    listing: Mapping[str, object]
     digests: Mapping[str, str]  # sha256 of each file in the folder, by its name there
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSet:
+class SourceSet(NamedTuple):
     """The sources and the recipe of a user-compiled object in the wheel."""
 
     folder: str
     recipe: Mapping[str, object]
     digests: Mapping[str, str]
     problem: str = ""
-    absolute: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
+    absolute: Mapping[str, tuple[str, ...]] = MappingProxyType(
+        {}
     )  # file -> what it includes by absolute path
 
 
@@ -191,8 +189,7 @@ class Identity(NamedTuple):
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class WheelFacts:
+class WheelFacts(NamedTuple):
     """Everything read from one wheel; rules see nothing else of it."""
 
     name: str  # the wheel's file name
@@ -202,10 +199,8 @@ class WheelFacts:
     file_tags: tuple[str, ...]  # "cp311-cp311-manylinux_2_17_x86_64", expanded and sorted
     wheel_tags: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
-    members: Mapping[str, int] = field(default_factory=dict)  # name -> size in bytes
-    checksums: Mapping[str, int] = field(
-        default_factory=dict
-    )  # name -> CRC-32, as the archive's directory has it
+    members: Mapping[str, int] = MappingProxyType({})  # name -> size in bytes
+    checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32, as the archive's directory has it
     purelib: bool = False  # WHEEL says Root-Is-Purelib
     pins: tuple[Pin, ...] = ()
     record: Record | None = None  # None without a RECORD
@@ -216,7 +211,7 @@ class WheelFacts:
     preloads: tuple[Preload, ...] = ()
     metadata_problems: tuple[str, ...] = ()
     identities: tuple[Identity, ...] = ()
-    damaged: Mapping[str, str] = field(default_factory=dict)  # member -> why it cannot be read
+    damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read
     form: Form = "wheel"
 
     @property
@@ -228,8 +223,7 @@ class WheelFacts:
 NEEDED_BY = ", NEEDED by "
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One cause, and everything it is true of. `message` is the cause; what differs by file is in `subject`.
 
     Subjects that differ only in what follows NEEDED_BY become one line when findings are joined.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.inflate import Member
 from gpuforge.audit.model import Record
@@ -14,8 +14,8 @@ _LONGEST = 1 << 20  # characters of a line
 _LARGEST_SIZE = 20  # digits
 
 
-def read(chunks: Iterable[bytes], members: Iterable[Member], libraries: Collection[str]) -> Record:
-    """Read the RECORD that comes in these chunks; of what it says of files, keep the hashes of libraries.
+def read(chunks: Iterable[bytes], members: Iterable[Member]) -> Record:
+    """Read the RECORD that comes in these chunks; of what it says, keep the hashes of what is named as a library.
 
     Raises csv.Error for what is none (PyPA, "Recording installed projects"), and what reading the chunks does.
     """
@@ -27,7 +27,7 @@ def read(chunks: Iterable[bytes], members: Iterable[Member], libraries: Collecti
     for name, digest, size in _rows(chunks):
         unlisted.pop(name, None)
         known = sizes.get(name)
-        if known is not None and digest and (".so" in name or name in libraries):
+        if known is not None and digest and ".so" in name:
             digests[name] = digest
         if known is not None and digest and size in {None, known}:
             odd.pop(name, None)

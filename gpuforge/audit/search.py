@@ -6,8 +6,9 @@ from gpuforge.audit import libc
 
 try:
     from gpuforge.audit._find import find as _compiled
+    from gpuforge.audit._find import find_both as _compiled_both
 except ImportError:  # it was installed without a C compiler
-    _compiled = None
+    _compiled = _compiled_both = None
 
 _LARGE = 1 << 14  # bytes; below this, calling `memmem` costs more than it saves
 _SHORTEST = 4  # bytes of a word that the compiled function takes
@@ -28,3 +29,12 @@ def find(data: bytes, word: bytes, start: int = 0, stop: int | None = None) -> i
     at = libc.address(data)
     hit = memmem(at + start, count, word, len(word))
     return -1 if hit is None else hit - at
+
+
+def find_both(data: bytes, word: bytes, mark: bytes, start: int = 0) -> tuple[int, int]:
+    """Return where `word` begins at or after `start`, and where `mark` does that ends before it; -1 for none."""
+    if _compiled_both and len(word) >= _SHORTEST <= len(mark):
+        hit, marked = _compiled_both(data, word, mark, start)
+        return int(hit), int(marked)
+    at = find(data, word, start)
+    return at, find(data, mark, start, None if at < 0 else at)

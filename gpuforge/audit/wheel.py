@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from gpuforge.audit import ahead, libc
 from gpuforge.audit.inflate import Archive, Member
@@ -33,14 +34,20 @@ def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
         folders = frozenset() if loose else _info_folders(archive)
         if source.size > ahead.LARGE:
             libc.keep_memory()
-        scanned = _scan_all(source, archive, pool, begun)
+        scanning = stack.enter_context(_Scanning(source, archive, pool, begun))
         # these take as long to load as inflating 50 MB: of a large wheel that has begun, and others load them meanwhile
         from gpuforge.audit import kernels, layout, metadata, pins, policy, preload  # noqa: PLC0415
 
-        objects = tuple(s.object for s in scanned if s.object)
-        libraries = {o.file for o in objects if o.links}
-        texts = metadata.Metadata.of(archive, folders, libraries) if folders else metadata.NONE
+        texts = metadata.Metadata.of(archive, folders) if folders else metadata.NONE
         project, version, tags = metadata.identity(source, texts)
+        toolchains = pins.pins(archive)
+        kernel_sets, source_sets = tuple(kernels.kernel_sets(archive)), tuple(kernels.source_sets(archive))
+        # small wheels mostly do without, and of a large one there is time for it now
+        early = preload.loaders(archive) if source.size >= ahead.LARGE else None
+        scanned = scanning.results()
+        objects = tuple(s.object for s in scanned if s.object)
+        asked = policy.outside(objects) or layout.unreached(objects)
+        loaders = (preload.loaders(archive) if early is None else early) if asked else ()
         return WheelFacts(
             name=source.label,
             size=source.size or sum(m.size for m in archive.members),
@@ -52,13 +59,13 @@ def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
             members={m.name: m.size for m in archive.members},
             checksums={m.name: m.crc for m in archive.members},
             purelib=texts.purelib,
-            pins=pins.pins(archive),
+            pins=toolchains,
             record=texts.record,
             objects=objects,
             device=tuple(DeviceCode(s.file, s.containers) for s in scanned if s.containers),
-            kernels=tuple(kernels.kernel_sets(archive)),
-            sources=tuple(kernels.source_sets(archive)),
-            preloads=preload.loaders(archive) if policy.outside(objects) or layout.unreached(objects) else (),
+            kernels=kernel_sets,
+            sources=source_sets,
+            preloads=loaders,
             metadata_problems=texts.problems,
             identities=texts.identities,
             damaged={s.file: s.problem for s in scanned if s.problem},
@@ -122,31 +129,40 @@ def _size(one: Input) -> int:
         return 0
 
 
-def _scan_all(
-    source: Input, archive: Archive, pool: Executor | None, begun: ahead.Begun | None
-) -> list[Scanned]:
-    """Scan the binaries of an archive, the largest first, and return them in the order of its directory."""
-    binaries = begun.binaries if begun else ahead.Binaries(archive)
-    if pool is not None:
-        done = _in_pool(pool, partial(scan, archive, wheel=source.label), binaries)
-    elif begun is None:
-        done = [(i, scan(archive, m, source.label)) for i, m in binaries]
-    else:
-        done = []
-    done += begun.scanned() if begun else []
-    return [scanned for _, scanned in sorted(done, key=lambda each: each[0])]
+class _Scanning:
+    """The binaries of an archive being scanned: in the threads of a pool, or when the results are asked for."""
 
+    def __init__(
+        self, source: Input, archive: Archive, pool: Executor | None, begun: ahead.Begun | None
+    ) -> None:
+        """Begin, the largest first; where one of them was begun already, with the others."""
+        self._begun = begun
+        self._binaries = begun.binaries if begun else ahead.Binaries(archive)
+        self._scan: Callable[[Member], Scanned] = partial(scan, archive, wheel=source.label)
+        self._pending: list[tuple[int, Future[Scanned]]] = []
+        if pool is not None:
+            with contextlib.ExitStack() as stack:
+                stack.push(self.__exit__)
+                for index, member in self._binaries:
+                    self._pending.append((index, pool.submit(self._scan, member)))
+                stack.pop_all()
 
-def _in_pool(
-    pool: Executor, work: Callable[[Member], Scanned], members: Iterable[tuple[int, Member]]
-) -> list[tuple[int, Scanned]]:
-    pending: list[tuple[int, Future[Scanned]]] = []
-    try:
-        for index, member in members:
-            pending.append((index, pool.submit(work, member)))
-        return [(index, future.result()) for index, future in pending]
-    except BaseException:
-        for _, future in pending:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for _, future in self._pending:
             if not future.cancel():
                 future.exception()
-        raise
+
+    def results(self) -> list[Scanned]:
+        """Return what they are, in the order of the archive's directory; raises what reading them did."""
+        done = [(index, future.result()) for index, future in self._pending]
+        done += (
+            self._begun.scanned()
+            if self._begun
+            else [(i, self._scan(member)) for i, member in self._binaries]
+        )
+        return [scanned for _, scanned in sorted(done, key=lambda each: each[0])]

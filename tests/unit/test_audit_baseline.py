@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,7 +55,7 @@ def test_a_file_of_it(tmp_path: Path) -> None:
     ],
 )
 def test_the_same_finding_of_another_build_is_known(change: dict[str, object]) -> None:
-    assert known(FINDING).covers(replace(FINDING, **change))  # type: ignore[arg-type]
+    assert known(FINDING).covers(FINDING._replace(**change))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -71,11 +70,11 @@ def test_the_same_finding_of_another_build_is_known(change: dict[str, object]) -
     ],
 )
 def test_a_new_finding_is_not(change: dict[str, object]) -> None:
-    assert not known(FINDING).covers(replace(FINDING, **change))  # type: ignore[arg-type]
+    assert not known(FINDING).covers(FINDING._replace(**change))  # type: ignore[arg-type]
 
 
 def test_what_was_mended_is_told() -> None:
-    held = known(FINDING, replace(FINDING, code="GF302", subject=("demo/a.so",)))
+    held = known(FINDING, FINDING._replace(code="GF302", subject=("demo/a.so",)))
     assert [str(k) for k in baseline.unused(held, [Ignored(FINDING, held.reason)])] == [
         "GF302 demo-pkg: demo/a.so"
     ]

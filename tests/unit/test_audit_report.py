@@ -106,7 +106,8 @@ def test_the_tree_and_the_gpus(width: int) -> None:
 
 def test_of_a_whole_environment_only_what_has_binaries_is_shown() -> None:
     report = sample()
-    object.__setattr__(report.wheels[1].facts, "form", "installed")
+    good = report.wheels[1]
+    object.__setattr__(good, "facts", good.facts._replace(form="installed"))
     found = text.render(report)
     assert "good-2.0" not in found
     assert "1 more installed distribution has no binaries, and nothing was found in it\n" in found

@@ -75,10 +75,11 @@ def test_every_result_says_which_rule_where_and_whether_it_was_accepted() -> Non
 def test_the_same_cause_keeps_its_fingerprint_in_the_next_build() -> None:
     first = sample()
     second = sample()
-    renamed = [f.subject[0].replace("fb1a2b9f", "00112233") for f in second.findings[:1]]
-    for finding, subject in zip(second.findings, renamed, strict=False):
-        object.__setattr__(finding, "subject", (subject, *finding.subject[1:]))
-        object.__setattr__(finding, "wheel", finding.wheel.replace("1.0", "1.1"))
+    (finding, *others) = second.wheels[0].findings
+    subject = (finding.subject[0].replace("fb1a2b9f", "00112233"), *finding.subject[1:])
+    renamed = finding._replace(subject=subject, wheel=finding.wheel.replace("1.0", "1.1"))
+    assert renamed != finding
+    object.__setattr__(second.wheels[0], "findings", (renamed, *others))
     one, two = (sarif.of(r)["runs"][0]["results"][0]["partialFingerprints"] for r in (first, second))
     assert one == two
 

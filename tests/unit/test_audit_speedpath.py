@@ -35,6 +35,7 @@ def find(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
             pytest.skip("gpuforge was installed without a C compiler")
         return search.find
     monkeypatch.setattr(search, "_compiled", None)
+    monkeypatch.setattr(search, "_compiled_both", None)
     monkeypatch.setattr(search, "_LARGE", 0)
     if request.param == "python":
         monkeypatch.setattr(libc, "memmem", lambda: None)
@@ -61,6 +62,36 @@ def test_find_finds_what_bytes_find_does(find: Callable[..., int], size: int, wo
 )
 def test_find_is_not_misled_by_what_is_alike(find: Callable[..., int], data: bytes, word: str) -> None:
     assert find(data, word.encode()) == data.find(word.encode())
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    before=st.lists(st.sampled_from([b"word", b"mark", b"wormark", b"\0"]), max_size=9).map(b"".join),
+    far=st.sampled_from([0, 1, 65_530, 65_536, 200_000]),
+    start=st.integers(0, 9),
+)
+def test_a_mark_is_found_before_the_word_alone(
+    find: Callable[..., int], before: bytes, far: int, start: int
+) -> None:
+    for data in (
+        before + bytes(far) + b"mark word mark",
+        before + bytes(far) + b"wordmark",
+        before + bytes(far),
+    ):
+        word = data.find(b"word", start)
+        mark = data.find(b"mark", start, word if word >= 0 else None)
+        assert search.find_both(data, b"word", b"mark", min(start, len(data))) == (word, mark)
+
+
+@pytest.mark.parametrize("size", [65_536 * 2 - 3, 65_536 * 2, 65_536 * 3 + 1])
+@pytest.mark.parametrize("word", [b"abcd", b"driver shutting down"])
+def test_both_are_found_across_the_pieces_of_a_search(
+    find: Callable[..., int], size: int, word: bytes
+) -> None:
+    for at in range(65_536 - len(word) - 1, 65_536 + 2):
+        data = bytes(at) + word + bytes(size)
+        assert search.find_both(data, word, b"nowhere") == (at, -1)
+        assert search.find_both(data, b"nowhere", word) == (-1, at)
 
 
 def test_a_window_reads_across_its_pieces() -> None:

@@ -10,9 +10,9 @@ from itertools import islice
 from typing import Any
 
 from gpuforge import __version__
-from gpuforge.audit.audit import Report, WheelReport
 from gpuforge.audit.generations import reach
 from gpuforge.audit.graph import Edge, LinkGraph, LoadSet
+from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import Container, DeviceCode, ElfObject, Finding, WheelFacts
 from gpuforge.audit.report import devices
 from gpuforge.audit.rules import RULES

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from gpuforge.audit.audit import Report
 from gpuforge.audit.generations import Reach, driver_of_cubin, driver_of_ptx, reach
 from gpuforge.audit.generations import generations as all_generations
+from gpuforge.audit.judge import Report
 from gpuforge.audit.model import Container, DeviceCode, Entry, WheelFacts
 
 

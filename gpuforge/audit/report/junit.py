@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as ET
 
-from gpuforge.audit.audit import Report, WheelReport
+from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import SEVERITIES, Finding, Severity
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpuforge.audit.audit import Report, WheelReport
+from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import SEVERITIES, Finding, Severity
 from gpuforge.audit.report import devices, pages, tree
 from gpuforge.audit.report.shown import shown

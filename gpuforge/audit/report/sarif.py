@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from gpuforge import __version__, digest
 from gpuforge.audit import baseline
-from gpuforge.audit.audit import Report
+from gpuforge.audit.judge import Report
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.report import pages
 from gpuforge.audit.rules import RULES

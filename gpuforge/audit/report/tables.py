@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from gpuforge.audit.audit import Report
+from gpuforge.audit.judge import Report
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report import devices, tree
 from gpuforge.audit.report.shown import shown as visible

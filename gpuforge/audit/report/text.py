@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from gpuforge.audit.audit import Report, WheelReport
+from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import SEVERITIES, Finding, Ignored, Severity, WheelFacts
 from gpuforge.audit.report.page import Span, drawn, hanging, wrapped
 from gpuforge.audit.report.shown import shown as visible

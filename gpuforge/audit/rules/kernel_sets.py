@@ -28,8 +28,8 @@ def _problems(wheel: WheelFacts, held: KernelSet) -> Iterator[tuple[str, str]]:
     if held.problem:
         yield "index.json", held.problem
         return
-    modules = held.index.get("modules")
-    if held.index.get("schema") != 1 or not isinstance(modules, list) or not modules:
+    modules = held.listing.get("modules")
+    if held.listing.get("schema") != 1 or not isinstance(modules, list) or not modules:
         yield "index.json", "it is not an index of schema 1 with modules"
         return
     indexed = set()

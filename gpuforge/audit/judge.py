@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -176,8 +176,7 @@ def _by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         key = (finding.code, finding.severity, finding.message, finding.remedy)
         groups.setdefault(key, []).append(finding)
     joined = [
-        replace(
-            group[0],
+        group[0]._replace(
             files=tuple(dict.fromkeys(file for f in group for file in f.files)),
             subject=_by_library(subject for f in group for subject in f.subject),
         )
