@@ -53,7 +53,7 @@ class Binaries:
 
 
 class Begun:
-    """A wheel that a thread of its own reads the binaries of."""
+    """A wheel that threads of its own read the binaries of: one, and more when they are asked for."""
 
     def __init__(self, path: str) -> None:
         """Open it; raises as `Archive` does."""
@@ -63,10 +63,8 @@ class Begun:
         self.binaries = Binaries(self.archive)
         self._done: list[tuple[int, Scanned]] = []
         self._error: Exception | None = None
-        self._thread = Thread(
-            target=self._read, daemon=True
-        )  # the program may end without having asked for it
-        self._thread.start()
+        self._threads: list[Thread] = []
+        self.join_in(1)
 
     def __enter__(self) -> Self:
         return self
@@ -75,15 +73,26 @@ class Begun:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.binaries.stop()
-        self._thread.join()
+        self._wait()
         self.archive.__exit__(kind, error, trace)
 
+    def join_in(self, count: int) -> None:
+        """Have that many threads more read it."""
+        for _ in range(count):
+            # the program may end without having asked for what they read
+            self._threads.append(Thread(target=self._read, daemon=True))
+            self._threads[-1].start()
+
     def scanned(self) -> list[tuple[int, Scanned]]:
-        """Wait for the thread, and return what it has scanned; raises what stopped it."""
-        self._thread.join()
+        """Wait for the threads, and return what they have scanned; raises what stopped them."""
+        self._wait()
         if self._error:
             raise self._error
         return self._done
+
+    def _wait(self) -> None:
+        for thread in self._threads:
+            thread.join()
 
     def _read(self) -> None:
         try:

@@ -21,15 +21,21 @@ if TYPE_CHECKING:
 _THREADS = 4  # each keeps up to 30 MB of a member in memory
 
 
-def read(given: Path | Input, pool: Executor | None = None) -> WheelFacts:
+def read(given: Path | Input, pool: Executor | None = None, jobs: int = 1) -> WheelFacts:
     """Read a wheel, or what is taken for one, its members in the threads of `pool` if there is one.
+
+    Without one, `jobs` threads read what was begun ahead.
 
     Raises MalformedError for a file that is no wheel or a broken one, OSError when it cannot be read.
     """
     source = given if isinstance(given, Input) else Input.of(given)
     with contextlib.ExitStack() as stack:
         begun = ahead.taken(source.path, source.label) if source.form == "wheel" else None
-        archive = stack.enter_context(begun).archive if begun else stack.enter_context(source.open())
+        if begun:
+            archive = stack.enter_context(begun).archive
+            begun.join_in(min(jobs, _THREADS) - 1)
+        else:
+            archive = stack.enter_context(source.open())
         loose = source.form in {"file", "folder"}
         folders = frozenset() if loose else _info_folders(archive)
         if source.size > ahead.LARGE:
@@ -87,8 +93,8 @@ def read_all(given: Sequence[Input], jobs: int = 1) -> Iterator[WheelFacts | Mal
     `jobs` threads inflate and search, from now on: both let go of the interpreter's lock. What is small is read
     when its result is asked for: threads would take longer to start.
     """
-    if not large(given) or (jobs == 1 and len(given) == 1 and ahead.is_begun(given[0].path)):
-        return (_outcome(one, None) for one in given)
+    if not large(given) or (len(given) == 1 and ahead.is_begun(given[0].path)):
+        return (_outcome(one, None, jobs) for one in given)
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  as said
 
     members = ThreadPoolExecutor(min(jobs, _THREADS)) if jobs > 1 else None
@@ -115,9 +121,9 @@ def _results(
             pool.shutdown(cancel_futures=True)
 
 
-def _outcome(one: Input, pool: Executor | None) -> WheelFacts | MalformedError | OSError:
+def _outcome(one: Input, pool: Executor | None, jobs: int = 1) -> WheelFacts | MalformedError | OSError:
     try:
-        return read(one, pool)
+        return read(one, pool, jobs)
     except (MalformedError, OSError) as error:
         return error
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import cache, partial
 
 from packaging.utils import canonicalize_name
 
@@ -26,6 +27,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     By a manifest whose linkage is `system`, CUDA's own libraries are the machine's to have.
     """
+    folders = cache(partial(_folders, graph))
     machines = graph.intent is not None and graph.intent.linkage == "system"
     for edge in graph.edges:
         if edge.route or edge.preload or (machines and libraries.is_toolkit(edge.needed)):
@@ -34,7 +36,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             if not declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
                 yield _missing(graph, edge)
         elif edge.provider.source == "nobody":
-            yield _unknown(graph, edge)
+            yield _unknown(graph, edge, folders)
 
 
 def _missing(graph: LinkGraph, edge: Edge) -> Finding:
@@ -67,10 +69,10 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
     ]
 
 
-def _unknown(graph: LinkGraph, edge: Edge) -> Finding:
+def _unknown(graph: LinkGraph, edge: Edge, folders: Callable[[str], Collection[str]]) -> Finding:
     runtime = libraries.compiler_runtime(edge.needed)
     what = f"{edge.needed} (a compiler's runtime)" if runtime else edge.needed
-    there = _looked_for_in(graph, edge)
+    there = _looked_for_in(graph, edge, folders)
     parts = there or _released_with(graph, edge)
     if there:
         message = (
@@ -96,17 +98,21 @@ def _unknown(graph: LinkGraph, edge: Edge) -> Finding:
     )
 
 
-def _looked_for_in(graph: LinkGraph, edge: Edge) -> list[str]:
+def _folders(graph: LinkGraph, name: str) -> frozenset[str]:
+    """Return the folders that a wheel has files in, as they are installed."""
+    wheel = next(w for w in graph.wheels if w.name == name)
+    return frozenset(posixpath.dirname(layout.install_path(member)) for member in wheel.members)
+
+
+def _looked_for_in(graph: LinkGraph, edge: Edge, folders: Callable[[str], Collection[str]]) -> list[str]:
     """Return the required packages that are called like a folder which the object searches, and which is not there.
 
     PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5. What was given, too, has been searched.
     """
     given = {wheel.project for wheel in graph.wheels}
-    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
-    own = {posixpath.dirname(layout.install_path(name)) for name in wheel.members}
     site = f"{layout.SITE}/"
     searched = [e.folder for e in layout.search(edge.loader, ()) if e.folder.startswith(site)]
-    parts = [f.removeprefix(site).split("/") for f in searched if f not in own]
+    parts = [f.removeprefix(site).split("/") for f in searched if f not in folders(edge.loader.wheel)]
     empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
     return sorted(graph.declared[edge.loader.wheel].keys() & empty - given)
 
