@@ -36,6 +36,7 @@ _HPC = re.compile(
     rb"__pgi\w+|__nv(?:omp|hpc|_)\w+|__c_m\w+"
 )  # what the HPC SDK's runtimes give and want of one another
 _LONGEST_DYNSTR = 64 << 20  # bytes of .dynstr that are searched for a compiler's traces
+_KERNEL = ".text."  # with its name: the section of its machine code
 _SLACK = 1 << 16  # bytes kept around what is known to be wanted
 _PAGE = 1 << 16  # bytes; the most that linkers align segments to
 _SMALL = 4 << 20  # bytes of a segment that is kept whole
@@ -74,6 +75,9 @@ def read(window: Window, *, wheel: str = "", file: str = "") -> ElfObject:
     Raises MalformedError when it contradicts itself, MissedError (of `source`) when a range was not kept.
     """
     header = read_header(window)
+    if header.machine == EM_CUDA:  # no linker reads what else it has
+        kinds = tuple(_kinds(window, header))
+        return ElfObject(wheel, file, window.size, header.bits, header.machine, header.type, sections=kinds)
     dynamic, strings = _dynamic(window, header)
     values = dict(reversed(dynamic))  # of a repeated tag the first counts
     sections = _sections(window, header)
@@ -212,32 +216,49 @@ def _section_headers(
     window: Window, bits: int, order: str, offset: int, size: int, count: int
 ) -> list[tuple[int, int, int, int, int]]:
     """Return name, type, offset, size and link of each."""
-    layout = struct.Struct(order + ("10I" if bits == 32 else "IIQQQQIIQQ"))
+    layout = struct.Struct(order + ("II8xIII12x" if bits == 32 else "II16xQQI20x"))
     if size < layout.size:
         raise MalformedError.of(f"section headers of {size} bytes")
     table = window.read(offset, size * count)
-    whole = (
-        layout.iter_unpack(table)
-        if size == layout.size
-        else (layout.unpack_from(table, index * size) for index in range(count))
-    )
-    return [(name, kind, start, length, link) for name, kind, _, _, start, length, link, _, _, _ in whole]
+    if size == layout.size:
+        return list(layout.iter_unpack(table))
+    return [layout.unpack_from(table, index * size) for index in range(count)]
 
 
 def _sections(window: Window, header: Header) -> tuple[Section, ...]:
+    raw, texts = _named(window, header)
+    return tuple(
+        Section(text, start, 0 if kind == SHT_NOBITS else size)
+        for text, (_, kind, start, size, _) in zip(texts, raw, strict=True)
+    )
+
+
+def _kinds(window: Window, header: Header) -> Iterator[Section]:
+    """Add up a cubin's sections: each kernel has half a dozen of its own, and a wheel may have thousands of cubins."""
+    raw, texts = _named(window, header)
+    kernels = {text[len(_KERNEL) :] for text in texts if text.startswith(_KERNEL)}
+    sizes: dict[str, int] = {}
+    for text, (_, kind, _, size, _) in zip(texts, raw, strict=True):
+        if size and kind != SHT_NOBITS:
+            at = text.find(".", 1)
+            while at >= 0 and text[at + 1 :] not in kernels:
+                at = text.find(".", at + 1)
+            name = text if at < 0 else text[:at]  # ".nv.info" of ".nv.info._Z5scalePf"
+            sizes[name] = sizes.get(name, 0) + size
+    yield from (Section(sys.intern(name), 0, size) for name, size in sizes.items())
+
+
+def _named(window: Window, header: Header) -> tuple[list[tuple[int, int, int, int, int]], list[str]]:
+    """Return the section headers, and the name of each."""
     if not header.section_count:
-        return ()
+        return [], []
     place = header.section_offset, header.section_size, header.section_count
     raw = _section_headers(window, header.bits, header.order, *place)
     if header.section_names >= len(raw):
         raise MalformedError.of("its section names lie in a section that is not there")
     _, _, names, length, _ = raw[header.section_names]
-    table = _Strings(window, names, length)
-    texts = table.texts([name for name, _, _, _, _ in raw]) if length else [""] * len(raw)
-    return tuple(
-        Section(text, start, 0 if kind == SHT_NOBITS else size)
-        for text, (_, kind, start, size, _) in zip(texts, raw, strict=True)
-    )
+    indexes = [name for name, _, _, _, _ in raw]
+    return raw, _Strings(window, names, length).texts(indexes) if length else [""] * len(raw)
 
 
 class _Strings:

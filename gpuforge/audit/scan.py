@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gpuforge.audit import elf, fatbin, ptx
@@ -182,28 +181,8 @@ def _with_device_code(found: ElfObject, head: bytes, scanner: fatbin.Scanner) ->
         markers |= {"static-cudart"}
     if found.machine == elf.EM_CUDA:
         containers += (fatbin.standalone_cubin(head, found.size),)
-        found = found._replace(sections=tuple(_kinds(found.sections)))
     found = found._replace(containers=containers, markers=markers)
     return Scanned(found.file, found, containers)
-
-
-def _kinds(sections: Collection[Section]) -> Iterator[Section]:
-    """Add up a cubin's sections: each kernel has half a dozen of its own, and a wheel may have thousands of cubins."""
-    kernels = {name[len(".text.") :] for name, _, _ in sections if name.startswith(".text.")}
-    sizes: dict[str, int] = {}
-    for name, _, size in sections:
-        if size:
-            kind = _without(name, kernels) if name.count(".") > 1 else name
-            sizes[kind] = sizes.get(kind, 0) + size
-    yield from (Section(sys.intern(kind), 0, size) for kind, size in sizes.items())
-
-
-def _without(name: str, kernels: Collection[str]) -> str:
-    """Return the name of a section without the kernel's: ".nv.info" of ".nv.info._Z5scalePf"."""
-    at = name.find(".", 1)
-    while at >= 0 and name[at + 1 :] not in kernels:
-        at = name.find(".", at + 1)
-    return name if at < 0 else name[:at]
 
 
 def _placed(containers: Iterable[Container], sections: tuple[Section, ...]) -> Iterator[Container]:
