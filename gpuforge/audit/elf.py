@@ -25,6 +25,7 @@ PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 3, 4
 PF_X = 1
 DT_NULL, DT_NEEDED, DT_STRTAB, DT_STRSZ, DT_SONAME, DT_RPATH, DT_RUNPATH = 0, 1, 5, 10, 14, 15, 29
 DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM = 0x6FFFFFFC, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
+_NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH)
 SHT_NOBITS = 8
 EM_X86_64 = 62
 _X86_ISA_1_NEEDED = 0xC0008002
@@ -35,7 +36,7 @@ _PYTHON = re.compile(rb"_?Py[A-Z_]\w*")
 _HPC = re.compile(
     rb"__pgi\w+|__nv(?:omp|hpc|_)\w+|__c_m\w+"
 )  # what the HPC SDK's runtimes give and want of one another
-_LONGEST_DYNSTR = 64 << 20  # bytes of .dynstr that are searched for a compiler's traces
+_LONGEST_DYNSTR = 32 << 20  # bytes of .dynstr that are kept, and searched for a compiler's traces
 _KERNEL = ".text."  # with its name: the section of its machine code
 _SLACK = 1 << 16  # bytes kept around what is known to be wanted
 _PAGE = 1 << 16  # bytes; the most that linkers align segments to
@@ -142,10 +143,15 @@ def outline(window: Window, header: Header) -> list[tuple[int, int]]:
         end = header.section_offset + header.section_count * header.section_size
         wanted.append((header.section_offset - _SLACK, end))
     with contextlib.suppress(MissedError):
-        values = dict(reversed(_entries(window, header)))
+        entries = _entries(window, header)
+        values = dict(reversed(entries))
         if DT_STRTAB in values and DT_STRSZ in values:
-            start = _file_offset(header, values[DT_STRTAB])
-            wanted.append((start, start + min(values[DT_STRSZ], _LONGEST_DYNSTR)))
+            start, size = _file_offset(header, values[DT_STRTAB]), values[DT_STRSZ]
+            if size <= _LONGEST_DYNSTR:
+                wanted.append((start, start + size))
+            else:
+                names = (value for tag, value in entries if tag in _NAMES)
+                wanted += [(start + name, start + name + _SLACK) for name in names if name < size]
         tables = (_file_offset(header, values[tag]) for tag in (DT_VERNEED, DT_VERDEF) if tag in values)
         wanted += [(start, start + _SLACK) for start in tables]
     return [
