@@ -34,6 +34,8 @@ def toolkit(image: bytes) -> str:
         return ""
     for index in range(count):
         kind, _, _, start, length = struct.unpack_from("<IQQQQ", image, offset + index * size + 4)
+        if start + length > len(image):
+            continue
         if kind == _SHT_NOTE and (release := _RELEASE.search(image, start, start + length)):
             return release[1].decode()
         if kind == _SHT_CUDA_INFO:

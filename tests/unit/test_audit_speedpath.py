@@ -273,6 +273,15 @@ def test_a_cubin_says_which_toolkit_wrote_it(image: bytes, expected: str) -> Non
         assert toolkit(unpacked(entry, packed[:5])) == ""
 
 
+@pytest.mark.parametrize("image", [API, NOTE])
+@pytest.mark.parametrize("field", [24, 32])  # sh_offset, sh_size
+@pytest.mark.parametrize("value", [1 << 31, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+def test_a_cubin_whose_section_is_not_in_it_says_nothing(image: bytes, field: int, value: int) -> None:
+    changed = bytearray(image)
+    struct.pack_into("<Q", changed, len(image) - 64 + field, value)
+    assert toolkit(bytes(changed)) == ""
+
+
 CODE, DATA = _cubin(1, b"\0.text._Z1kPf\0"), _cubin(1, b"\0.nv.constant3\0")
 
 
