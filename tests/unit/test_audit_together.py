@@ -316,6 +316,34 @@ def test_python_code_may_start_programs(tmp_path: Path, file: str, text: bytes, 
     assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF202")] == [severity]
 
 
+SCRIPT, CONSOLE = "demo-1.0.data/scripts/tool", "demo-1.0.dist-info/entry_points.txt"
+
+
+@pytest.mark.parametrize(
+    ("beside", "severity"),
+    [
+        ({SCRIPT: b"#!python\nfrom runner.run import start\nstart()\n"}, "warning"),  # code that is not known here
+        ({SCRIPT: b"#!python\nimport os, sys\nos.execv(sys.argv[1], [])\n"}, "error"),
+        ({SCRIPT: b"#!python\nfrom demo.run import start\n", "demo/run.py": b"start = 1\n"}, "error"),
+        ({SCRIPT: b"#!python\nfrom demo.run import start\n", "demo/run.py": STARTER}, "warning"),
+        ({SCRIPT: b"#!/bin/sh\n"}, "error"),
+        ({SCRIPT[:-4] + "other": b"#!python\nfrom runner.run import start\n"}, "error"),
+        ({CONSOLE: b"[console_scripts]\ntool = runner.run:start\n"}, "warning"),
+        ({CONSOLE: b"[console_scripts]\nother = runner.run:start\n[demo]\ntool = runner.run:start\n"}, "error"),
+        ({CONSOLE: b"[console_scripts]\ntool = demo.run:start\n", "demo/run.py": STARTER}, "warning"),
+        ({CONSOLE: b"[console_scripts]\ntool = demo.run:start\n", "demo/run.py": b"start = 1\n"}, "error"),
+    ],
+)
+def test_what_is_called_like_a_program_may_start_it(
+    tmp_path: Path, beside: dict[str, bytes], severity: str
+) -> None:
+    program = elf(needed=["libx.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
+    files = {"prefix/bin/tool": program, "prefix/lib/libx.so": elf(soname="libx.so"), **beside}
+    (found,) = said(audit([wheel(tmp_path, files)]), "GF202")
+    assert found.severity == severity
+    assert ("LD_LIBRARY_PATH" in found.message) == (severity == "warning")
+
+
 @pytest.mark.parametrize(
     ("file", "code", "severity"),
     [

@@ -60,9 +60,16 @@ def _given(graph: LinkGraph, edge: Edge) -> Finding:
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{edge.needed} at {target.file if target else ''}{NEEDED_BY}{edge.loader.file}",),
-        message=f"libraries of {whose} are found only if something else has loaded them before"
-        + (", or LD_LIBRARY_PATH leads there" if form == "folder" else "")
+        message=f"libraries of {whose} are found only if {_otherwise(edge, form)}"
         if loaded
         else f"libraries of {whose} cannot be found by what needs them",
         remedy="give the objects a RUNPATH relative to $ORIGIN that ends in the library's folder",
     )
+
+
+def _otherwise(edge: Edge, form: str) -> str:
+    if form == "folder":
+        return "something else has loaded them before, or LD_LIBRARY_PATH leads there"
+    if edge.loader.program:
+        return "what starts the program sets LD_LIBRARY_PATH, as the code that does so may"
+    return "something else has loaded them before"

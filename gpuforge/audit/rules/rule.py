@@ -39,8 +39,7 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
         return False
     wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
     if edge.loader.program:
-        part = edge.loader.file.partition("/")[0]
-        return any(p.starts and p.file.partition("/")[0] == part for p in wheel.preloads)
+        return any(p.starts and _may_start(p, edge.loader) for p in wheel.preloads)
     loads = any(_may_load(p, target) for p in wheel.preloads) or _plugin(graph, wheel, edge.loader)
     folders = {layout.install_path(o.file).rpartition("/")[0] for o in (target, edge.loader)}
     bundle = len(folders) == 1 and not _code(wheel)
@@ -50,6 +49,12 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
         or "python-module" in target.markers
         or any(other.route for other in graph.users(target))
     )
+
+
+def _may_start(preload: Preload, program: ElfObject) -> bool:
+    """Say whether code that starts programs may start this one: one of its own part of the wheel, or of its name."""
+    part = program.file.partition("/")[0]
+    return preload.file.partition("/")[0] == part or (preload.bare and program.name in preload.names)
 
 
 def _may_load(preload: Preload, target: ElfObject) -> bool:
