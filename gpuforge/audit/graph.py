@@ -128,6 +128,18 @@ class _Resolver:
                 self._named.setdefault(name, []).append(found)
             if "python-module" in found.markers:
                 self._modules.setdefault(self._projects[found.wheel], []).append(found)
+        for wheel in wheels:
+            for link in wheel.links:
+                self._link(wheel, link)
+
+    def _link(self, wheel: WheelFacts, link: str) -> None:
+        """Install what a symbolic link leads to, also through others, under the link's own name."""
+        target, passed = link, set[str]()
+        while target in wheel.links and target not in passed:
+            passed.add(target)
+            target = wheel.links[target]
+        if found := self._installed.get(layout.install_path(target)):
+            self._installed.setdefault(layout.install_path(link), found)
 
     def load(self, root: ElfObject) -> LoadSet:
         """Load `root` as the linker does: breadth first, each name once, after what its package imports first."""

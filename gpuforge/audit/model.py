@@ -213,6 +213,9 @@ class WheelFacts(NamedTuple):
     identities: tuple[Identity, ...] = ()
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read
     form: Form = "wheel"
+    links: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # symbolic links made after installation, by their member names
 
     @property
     def platforms(self) -> tuple[str, ...]:

@@ -316,20 +316,47 @@ def test_python_code_may_start_programs(tmp_path: Path, file: str, text: bytes, 
     assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF202")] == [severity]
 
 
+@pytest.mark.parametrize(
+    ("lines", "codes"),
+    [
+        (b"demo/lib/libx.so.4,libx.so.4.6.0,0\n", []),
+        (b"demo/lib/libx.so.4,../lib/libx.so,0\ndemo/lib/libx.so,libx.so.4.6.0,0\n", []),
+        (b"demo/lib/libx.so.4,libx.so,0\ndemo/lib/libx.so,libx.so.4,0\nno line\n", ["GF202"]),
+        (b"", ["GF202"]),
+    ],
+)
+def test_symbolic_links_may_be_made_after_installation(
+    tmp_path: Path, lines: bytes, codes: list[str]
+) -> None:
+    files = {
+        "demo/__init__.py": b"x = 1\n",
+        "demo/ext.so": elf(needed=["libx.so.4"], runpath="$ORIGIN/lib"),
+        "demo/lib/libx.so.4.6.0": elf(soname="libx.so.4"),
+        "demo-1.0.dist-info/symlinks.txt": lines,
+    }
+    assert [f.code for f in audit([wheel(tmp_path, files)]).findings] == codes
+
+
 SCRIPT, CONSOLE = "demo-1.0.data/scripts/tool", "demo-1.0.dist-info/entry_points.txt"
 
 
 @pytest.mark.parametrize(
     ("beside", "severity"),
     [
-        ({SCRIPT: b"#!python\nfrom runner.run import start\nstart()\n"}, "warning"),  # code that is not known here
+        (
+            {SCRIPT: b"#!python\nfrom runner.run import start\nstart()\n"},
+            "warning",
+        ),  # code that is not known here
         ({SCRIPT: b"#!python\nimport os, sys\nos.execv(sys.argv[1], [])\n"}, "error"),
         ({SCRIPT: b"#!python\nfrom demo.run import start\n", "demo/run.py": b"start = 1\n"}, "error"),
         ({SCRIPT: b"#!python\nfrom demo.run import start\n", "demo/run.py": STARTER}, "warning"),
         ({SCRIPT: b"#!/bin/sh\n"}, "error"),
         ({SCRIPT[:-4] + "other": b"#!python\nfrom runner.run import start\n"}, "error"),
         ({CONSOLE: b"[console_scripts]\ntool = runner.run:start\n"}, "warning"),
-        ({CONSOLE: b"[console_scripts]\nother = runner.run:start\n[demo]\ntool = runner.run:start\n"}, "error"),
+        (
+            {CONSOLE: b"[console_scripts]\nother = runner.run:start\n[demo]\ntool = runner.run:start\n"},
+            "error",
+        ),
         ({CONSOLE: b"[console_scripts]\ntool = demo.run:start\n", "demo/run.py": STARTER}, "warning"),
         ({CONSOLE: b"[console_scripts]\ntool = demo.run:start\n", "demo/run.py": b"start = 1\n"}, "error"),
     ],
