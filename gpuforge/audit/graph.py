@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -81,18 +81,36 @@ def build(wheels: Iterable[WheelFacts], intent: Intent | None = None) -> LinkGra
     """Resolve every NEEDED entry of every object in the wheels, load set by load set."""
     held = tuple(wheels)
     resolver = _Resolver(held)
-    objects = [o for w in held for o in w.objects if o.links]
+    copies = {_key(copy): library for w in held for copy, library in _linkers_names(w)}
+    objects = [o for w in held for o in w.objects if o.links and _key(o) not in copies]
     sets = [resolver.load(root) for root in _roots(objects)]
     reached = {_key(o) for s in sets for o in s.objects}
     for found in objects:  # what is left needs one another in a circle: any of it may be the first
         if _key(found) not in reached:
             sets.append(resolver.load(found))
             reached.update(_key(o) for o in sets[-1].objects)
+    for copy in (o for w in held for o in w.objects if _key(o) in copies):
+        for name in copy.needed:
+            edge = resolver.edges[(*_key(copies[_key(copy)]), name)]
+            resolver.edges[(*_key(copy), name)] = edge._replace(loader=copy)
     return LinkGraph(held, tuple(resolver.edges.values()), tuple(sets), resolver.declared, intent)
 
 
 def _key(found: ElfObject) -> Key:
     return found.wheel, found.file
+
+
+def _linkers_names(wheel: WheelFacts) -> Iterator[tuple[ElfObject, ElfObject]]:
+    """Yield the copies of libraries that were symbolic links for linkers (libx.so beside libx.so.1), with the library.
+
+    What loads them asks for the SONAME, so they find what it finds, also through the RPATHs of others.
+    """
+    files = {o.file: o for o in wheel.objects if o.links}
+    for found in files.values():
+        library = files.get(f"{found.file.removesuffix(found.name)}{found.soname}")
+        checksum = wheel.checksums.get(found.file)  # files of a folder have none
+        if library and library is not found and checksum and checksum == wheel.checksums.get(library.file):
+            yield found, library
 
 
 def _roots(objects: list[ElfObject]) -> list[ElfObject]:

@@ -316,6 +316,21 @@ def test_python_code_may_start_programs(tmp_path: Path, file: str, text: bytes, 
     assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF202")] == [severity]
 
 
+@pytest.mark.parametrize(("strings", "codes"), [((), []), (("another",), ["GF202"])])
+def test_a_linkers_name_finds_what_the_library_finds(
+    tmp_path: Path, strings: tuple[str, ...], codes: list[str]
+) -> None:
+    library = elf(soname="libx.so.1", needed=["libnccl.so.2"])
+    files = {
+        "demo/__init__.py": b"x = 1\n",
+        "demo/ext.so": elf(needed=["libx.so.1"], rpath="$ORIGIN/lib:$ORIGIN/../nvidia/nccl/lib"),
+        "demo/lib/libx.so.1": library,
+        "demo/lib/libx.so": elf(soname="libx.so.1", needed=["libnccl.so.2"], strings=strings),
+    }
+    found = audit([wheel(tmp_path, files, requires=["nvidia-nccl-cu12"])]).findings
+    assert [f.code for f in found if f.severity != "info"] == codes
+
+
 @pytest.mark.parametrize(
     ("lines", "codes"),
     [
