@@ -51,6 +51,18 @@ def test_the_names_of_cudas_errors_are_no_cuda_runtime(tmp_path: Path) -> None:
     assert not said(audit([wheel(tmp_path, files)]), "GF103")
 
 
+def test_a_grafted_driver_is_no_cuda_runtime(tmp_path: Path) -> None:
+    driver = "libcuda-0a1b2c3d.so.510.108.03"
+    path = f"$ORIGIN:{RUNTIME.replace('../..', '..')}"
+    files = {
+        "demo/a.so": elf(needed=[driver, "libcudart.so.12"], runpath=path),
+        f"demo/{driver}": elf(sections={".rodata": b"\0driver shutting down\0"}),
+    }
+    report = audit([wheel(tmp_path, files, requires=["nvidia-cuda-runtime-cu12"])])
+    assert not said(report, "GF103")
+    assert said(report, "GF207")
+
+
 def test_a_hashed_library_of_two_wheels_is_one_image(tmp_path: Path) -> None:
     cudart = "libcudart-4554289f.so.13.0.96"
     one, two = (
@@ -415,6 +427,49 @@ def test_a_required_package_may_have_what_its_folder_is_searched_for(tmp_path: P
     assert audit([one, other]).findings == ()
     (found,) = audit([wheel(tmp_path, files, requires=["PyQt5-sip"])]).findings
     assert (found.code, found.severity) == ("GF201", "warning")
+
+
+def test_one_object_of_a_wheel_may_search_for_all(tmp_path: Path) -> None:
+    files = {
+        "demo/ext.so": elf(needed=["libpart-core.so"], runpath="$ORIGIN/../part"),
+        "demo/plugins/a.so": elf(needed=["libpart-core.so"]),
+    }
+    (found,) = audit([wheel(tmp_path, files, requires=["part==1.5.0"])]).findings
+    assert (found.code, found.severity, len(found.files)) == ("GF201", "info", 2)
+
+
+@pytest.mark.parametrize(
+    ("needed", "said_so"),
+    [
+        ("libnvonnxparser.so.11", "tensorrt-cu12-libs or tensorrt-cu13-libs would"),
+        ("libgomp.so.1", "by themselves"),
+    ],
+)
+def test_a_library_that_a_package_has_loaded_is_no_unknown_one(
+    tmp_path: Path, needed: str, said_so: str
+) -> None:
+    (found,) = audit([wheel(tmp_path, {"demo/ext.so": elf(needed=[needed])})]).findings
+    assert (found.code, found.severity) == ("GF201", "warning")
+    assert said_so in found.message
+
+
+def test_libraries_of_one_torch_alone_come_with_that_torch(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf(needed=["libtorch_cuda_cu.so"])}
+    assert audit([wheel(tmp_path, files, requires=["torch==1.13.1"])]).findings == ()
+    assert said(audit([wheel(tmp_path, files, requires=["torch>=1.13"])]), "GF201") != []
+
+
+def test_a_library_that_is_loaded_before_brings_what_it_needs(tmp_path: Path) -> None:
+    text = b"os.environ['DEMO_DYNLIBS'] = str(Path(found) / 'libcustatevec.so.1')\n"
+    files = {
+        "demo/sim.so": elf(needed=["libcustatevec.so.1", "libcublas.so.11"]),
+        "demo/other.so": elf(needed=["libcublasLt.so.11"]),
+        "demo/a.py": b"from pathlib import Path\n" + text,
+    }
+    report = audit([wheel(tmp_path, files, requires=["custatevec-cu11", "nvidia-cublas-cu11"])])
+    assert [(f.severity, f.files) for f in said(report, "GF202")] == [
+        ("error", ("demo/other.so",)), ("warning", ("demo/sim.so",))
+    ]  # fmt: skip
 
 
 def test_who_lists_a_folder_loads_all_of_a_package(tmp_path: Path) -> None:

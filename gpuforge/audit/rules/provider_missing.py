@@ -29,14 +29,20 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """
     folders = cache(partial(_folders, graph))
     machines = graph.intent is not None and graph.intent.linkage == "system"
-    for edge in graph.edges:
-        if edge.route or edge.preload or (machines and libraries.is_toolkit(edge.needed)):
+    lost = [e for e in graph.edges if not (e.route or e.preload)]
+    searched: dict[tuple[str, str], set[str]] = {}  # one object of a wheel may search for all
+    for edge in (e for e in lost if e.provider.source == "nobody"):
+        searched.setdefault((edge.loader.wheel, edge.needed), set()).update(
+            _looked_for_in(graph, edge, folders)
+        )
+    for edge in lost:
+        if machines and libraries.is_toolkit(edge.needed):
             continue
         if edge.provider.source == "package" and edge.provider.declared is None:
             if not declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
                 yield _missing(graph, edge)
         elif edge.provider.source == "nobody":
-            yield _unknown(graph, edge, folders)
+            yield _unknown(graph, edge, sorted(searched[edge.loader.wheel, edge.needed]))
 
 
 def _missing(graph: LinkGraph, edge: Edge) -> Finding:
@@ -69,11 +75,12 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
     ]
 
 
-def _unknown(graph: LinkGraph, edge: Edge, folders: Callable[[str], Collection[str]]) -> Finding:
+def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
     runtime = libraries.compiler_runtime(edge.needed)
     what = f"{edge.needed} (a compiler's runtime)" if runtime else edge.needed
-    there = _looked_for_in(graph, edge, folders)
     parts = there or _released_with(graph, edge)
+    known = graph.declared[edge.loader.wheel]
+    others = [] if runtime else [p for p in declared.carrying(edge.needed) if p not in known]
     if there:
         message = (
             f"libraries are not in the wheel; search paths lead to folders of {', '.join(there)}, which the "
@@ -82,6 +89,10 @@ def _unknown(graph: LinkGraph, edge: Edge, folders: Callable[[str], Collection[s
     elif parts:
         message = f"libraries are not in the wheel; {', '.join(parts)}, required in the very same version, may have "
         message += "them"
+    elif others:
+        message = (
+            f"libraries are not in the wheel, and no requirement brings them; {' or '.join(others)} would"
+        )
     else:
         message = "libraries must be there on the user's machine by themselves: they are neither in the wheel nor in "
         message += "the manylinux policies, and no known package brings them"
@@ -94,6 +105,8 @@ def _unknown(graph: LinkGraph, edge: Edge, folders: Callable[[str], Collection[s
         message=message,
         remedy="audit both wheels together"
         if parts
+        else "declare one of these packages in Requires-Dist, always or in an extra"
+        if others
         else "graft them with auditwheel repair, link them statically, or say in the documentation what to install",
     )
 
@@ -104,15 +117,16 @@ def _folders(graph: LinkGraph, name: str) -> frozenset[str]:
     return frozenset(posixpath.dirname(layout.install_path(member)) for member in wheel.members)
 
 
-def _looked_for_in(graph: LinkGraph, edge: Edge, folders: Callable[[str], Collection[str]]) -> list[str]:
+def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Collection[str]]) -> list[str]:
     """Return the required packages that are called like a folder which the object searches, and which is not there.
 
     PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5. What was given, too, has been searched.
     """
     given = {wheel.project for wheel in graph.wheels}
+    own = installed(edge.loader.wheel)
     site = f"{layout.SITE}/"
     searched = [e.folder for e in layout.search(edge.loader, ()) if e.folder.startswith(site)]
-    parts = [f.removeprefix(site).split("/") for f in searched if f not in folders(edge.loader.wheel)]
+    parts = [f.removeprefix(site).split("/") for f in searched if f not in own]
     empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
     return sorted(graph.declared[edge.loader.wheel].keys() & empty - given)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
-from gpuforge.audit.rules.rule import brought_by_module, brought_by_need, may_be_loaded
+from gpuforge.audit.rules.rule import brought_by_module, brought_by_need, brought_by_package, may_be_loaded
 
 CODE = "GF202"
 SEVERITY: Severity = "error"
@@ -27,12 +27,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 
 def _declared(graph: LinkGraph, edge: Edge) -> Finding:
-    by_module = brought_by_module(graph, edge)
-    by_need = not by_module and brought_by_need(graph, edge)
-    if by_module:
-        how = "are found only if a Python module of the wheel, which has a path to them, was imported before"
-    elif by_need:
-        how = "are found only if another library of the wheel, which has a path to them, was loaded before"
+    only_if = "are found only if"
+    if brought_by_module(graph, edge):
+        how = f"{only_if} a Python module of the wheel, which has a path to them, was imported before"
+    elif brought_by_need(graph, edge):
+        how = f"{only_if} another library of the wheel, which has a path to them, was loaded before"
+    elif brought_by_package(graph, edge):
+        how = f"{only_if} a library of another package, which needs them and has a path to them, was loaded before"
     else:
         how = (
             "cannot be found: no RPATH or RUNPATH leads to the folder where pip puts them, and nothing loads them "
@@ -40,7 +41,7 @@ def _declared(graph: LinkGraph, edge: Edge) -> Finding:
         )
     return Finding(
         CODE,
-        "warning" if by_module or by_need else SEVERITY,
+        "warning" if how.startswith(only_if) else SEVERITY,
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{edge.needed} of {edge.provider.package}{NEEDED_BY}{edge.loader.file}",),

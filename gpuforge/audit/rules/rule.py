@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from gpuforge.audit import layout
+from gpuforge.audit import declared, layout
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Preload, Severity, WheelFacts
 
@@ -116,6 +116,17 @@ def brought_by_module(graph: LinkGraph, edge: Edge) -> bool:
         other.needed == edge.needed and other.route and "python-module" in other.loader.markers
         for other in graph.edges
         if other.loader.wheel == edge.loader.wheel
+    )
+
+
+def brought_by_package(graph: LinkGraph, edge: Edge) -> bool:
+    """Say whether Python code loads another package's library for this object, which brings along what it needs."""
+    return any(
+        edge.needed in library.needs
+        for other in graph.from_object(edge.loader)
+        if other.preload and other.provider.declared
+        for library in declared.candidates(other.needed)
+        if library.package == other.provider.package
     )
 
 
