@@ -439,6 +439,21 @@ def test_one_object_of_a_wheel_may_search_for_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("requires", "severity"),
+    [(["intel-sycl-rt"], "info"), ([], "warning"), (["mpich; extra == 'mpi'"], "warning")],
+)
+def test_required_packages_may_use_the_environments_own_lib_folder(
+    tmp_path: Path, requires: list[str], severity: str
+) -> None:
+    files = {
+        "demo/ext.so": elf(needed=["libsycl.so.9"], rpath="$ORIGIN/../../.."),
+        "demo/libcore.so": elf(soname="libcore.so", needed=["libsycl.so.9"]),
+    }
+    found = said(audit([wheel(tmp_path, files, requires=requires)]), "GF201")
+    assert [(f.severity, len(f.files)) for f in found] == [(severity, 2)]
+
+
+@pytest.mark.parametrize(
     ("needed", "said_so"),
     [
         ("libnvonnxparser.so.11", "tensorrt-cu12-libs or tensorrt-cu13-libs would"),
