@@ -139,7 +139,8 @@ def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Coll
     given = {wheel.project for wheel in graph.wheels}
     own = installed(edge.loader.wheel)
     site = f"{layout.SITE}/"
-    folders = [e.folder for e in layout.search(edge.loader, ())]
+    users = (user.loader for user in graph.users(edge.loader))  # whose RPATHs hold for it, too
+    folders = [e.folder for e in layout.search(edge.loader, users)]
     parts = [f.removeprefix(site).split("/") for f in folders if f.startswith(site) and f not in own]
     empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
     known = graph.declared[edge.loader.wheel]

@@ -40,7 +40,10 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
     wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
     if edge.loader.program:
         return any(p.starts and _may_start(p, edge.loader) for p in wheel.preloads)
-    loads = any(_may_load(p, target) for p in wheel.preloads) or _plugin(graph, wheel, edge.loader)
+    loaders = list(wheel.preloads)
+    if edge.provider.source == "sibling":  # importing a package that is required may load it
+        loaders += [p for w in _required(graph, wheel) if w.name == target.wheel for p in w.preloads]
+    loads = any(_may_load(p, target) for p in loaders) or _plugin(graph, wheel, edge.loader)
     folders = {layout.install_path(o.file).rpartition("/")[0] for o in (target, edge.loader)}
     bundle = len(folders) == 1 and not _code(wheel)
     return (
@@ -49,6 +52,11 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
         or "python-module" in target.markers
         or any(other.route for other in graph.users(target))
     )
+
+
+def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[WheelFacts]:
+    known = graph.declared[wheel.name]
+    return (w for w in graph.wheels if w is not wheel and w.project in known and not known[w.project].extra)
 
 
 def _may_start(preload: Preload, program: ElfObject) -> bool:
