@@ -220,10 +220,12 @@ class _Resolver:
         """Return what is in the process before a wheel's objects: of the packages given that it imports first."""
         if wheel not in self._imported:
             self._imported[wheel] = ()  # ends a circle of wheels that require each other
-            linked = {
-                library.package for name in self._wanted[wheel] for library in declared.candidates(name)
-            }
-            modules = [m for p in sorted(linked) if self._imports(wheel, p) for m in self._modules.get(p, ())]
+            modules = [
+                m
+                for p in sorted(self._linked(wheel))
+                if self._imports(wheel, p)
+                for m in self._modules.get(p, ())
+            ]
             objects = {_key(o): o for m in modules if m.wheel != wheel for o in self.load(m).objects}
             self._imported[wheel] = tuple(objects.values())
         return self._imported[wheel]
@@ -240,8 +242,7 @@ class _Resolver:
             return Edge(loader, name, provider, f"import {carrier.loaded_by}", preload)
         if packages:
             provider = self._of_package(loader, packages, None)
-            loader_package = provider.declared.loaded_by if provider.declared and not loader.program else ""
-            route = f"import {loader_package}" if loader_package else ""
+            route = "" if loader.program else self._imported_with(loader.wheel, provider.declared)
             if given := self._given(provider, name):
                 provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, route, preload)
@@ -253,6 +254,20 @@ class _Resolver:
             provider = Provider("package", package=namesake.package, declared=namesake)
             return Edge(loader, name, provider, "" if loader.program else f"import {namesake.package}")
         return Edge(loader, name, Provider("nobody"), preload=preload)
+
+    def _imported_with(self, wheel: str, known: Declared | None) -> str:
+        """Return the import that has a declared package's libraries loaded: "import torch".
+
+        Of a package in an extra only if objects of the wheel link with it: others work without, and do not import it.
+        """
+        if known is None or not known.loaded_by:
+            return ""
+        linked = known.loaded_by in self._linked(wheel)
+        return f"import {known.loaded_by}" if linked or not known.extra else ""
+
+    def _linked(self, wheel: str) -> set[str]:
+        """Return the packages that are known to have what objects of a wheel need."""
+        return {library.package for name in self._wanted[wheel] for library in declared.candidates(name)}
 
     def _carrier(self, loader: ElfObject, name: str) -> Declared | None:
         """Return the required package that has loaded a library of its own by this SONAME once it is imported."""

@@ -160,7 +160,7 @@ class Preload(NamedTuple):
     )
     listed: frozenset[str] = (
         frozenset()
-    )  # CUDA's words in all Python files of the wheel, and in its lists beside them
+    )  # CUDA's words in the Python files and lists beside it; with pathfinder in all Python files
 
 
 class Pin(NamedTuple):

@@ -60,10 +60,13 @@ def loaders(archive: Archive) -> tuple[Preload, ...]:
     """List the Python files of a wheel that load libraries, with the names they speak of. Raises MalformedError."""
     found = tuple(_loaders(archive))
     found += tuple(_launchers(archive, {p.file.partition("/")[0] for p in found if p.starts}))
-    if not any((p.everything or p.pathfinder) and not p.fixed and not p.ops for p in found):
+    lists = [p for p in found if (p.everything or p.pathfinder) and not p.fixed and not p.ops]
+    if not lists:
         return found
-    listed = _listed(archive, {p.file.rpartition("/")[0] for p in found})
-    return tuple(p._replace(listed=listed) for p in found)
+    near = _listed(archive, {p.file.rpartition("/")[0] for p in lists})
+    # who calls cuda.pathfinder means NVIDIA's libraries, and may be told which by any module
+    told = near | _listed(archive, None) if any(p.pathfinder for p in lists) else near
+    return tuple(p._replace(listed=told if p.pathfinder else near) for p in found)
 
 
 def _loaders(archive: Archive) -> Iterator[Preload]:
@@ -124,13 +127,14 @@ def _console(text: bytes) -> Iterator[tuple[str, str]]:
             yield name.decode(), top.decode()
 
 
-def _listed(archive: Archive, folders: set[str]) -> frozenset[str]:
-    """Return CUDA's words in the Python files, and in lists that lie in `folders`. Raises MalformedError."""
+def _listed(archive: Archive, folders: set[str] | None) -> frozenset[str]:
+    """Return CUDA's words in the Python files and lists in `folders`, or in all Python files. Raises MalformedError."""
     found: set[bytes] = set()
     for member in archive.members:
-        code = member.name.endswith(".py") and member.size <= _LARGEST
-        beside = member.name.endswith(_LISTS) and member.name.rpartition("/")[0] in folders
-        if code or (beside and member.size <= _LARGEST_LIST):
+        near = folders is not None and member.name.rpartition("/")[0] in folders
+        code = member.name.endswith(".py") and member.size <= _LARGEST and (near or folders is None)
+        beside = near and member.name.endswith(_LISTS) and member.size <= _LARGEST_LIST
+        if code or beside:
             text = archive.data(member)
             found.update(*(pattern.findall(text) for pattern in _CUDAS))
     return frozenset(name.decode("ascii", "replace") for name in found)

@@ -293,6 +293,7 @@ LOADER = b"for name in listed():\n    ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
         ({"demo/libs.json": b'{"libraries": ["libcublas.so.12"]}'}, "GF205"),
         ({"demo/other.py": b"WANTED = ('cublas',)\n"}, "GF205"),
         ({"else/libs.json": b'{"libraries": ["libcublas.so.12"]}'}, "GF202"),
+        ({"demo/tools/build.py": b"WANTED = ('cublas',)\n"}, "GF202"),
     ],
 )
 def test_a_loader_of_a_list_loads_what_is_listed(tmp_path: Path, beside: dict[str, bytes], code: str) -> None:
@@ -479,6 +480,36 @@ def test_a_library_that_a_package_has_loaded_is_no_unknown_one(
     (found,) = audit([wheel(tmp_path, {"demo/ext.so": elf(needed=[needed])})]).findings
     assert (found.code, found.severity) == ("GF201", "warning")
     assert said_so in found.message
+
+
+def test_a_package_may_bring_those_that_are_named_after_it(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf(needed=["libnvinfer.so.10"])}
+    (found,) = audit([wheel(tmp_path, files, requires=["tensorrt<10.1"])]).findings
+    assert (found.code, found.severity) == ("GF201", "info")
+    assert "tensorrt, which the wheel requires, may bring tensorrt-cu12-libs" in found.message
+
+
+@pytest.mark.parametrize(
+    ("needed", "codes"), [(["libcudart.so.13"], ["GF202"]), (["libcudart.so.13", "libtorch.so"], [])]
+)
+def test_who_does_not_link_with_the_torch_of_an_extra_does_not_import_it(
+    tmp_path: Path, needed: list[str], codes: list[str]
+) -> None:
+    report = audit(
+        [wheel(tmp_path, {"demo/ext.so": elf(needed=needed)}, requires=["torch>=2.11; extra == 'torch'"])]
+    )
+    assert [f.code for f in report.findings] == codes
+
+
+@pytest.mark.parametrize(
+    ("requires", "expected"),
+    [(["pytest; extra == 'dev'"], True), (["kernels"], False), (["torch==2.8.0"], False)],
+)
+def test_who_needs_torch_gets_the_newest_where_nothing_is_required(
+    tmp_path: Path, requires: list[str], expected: bool
+) -> None:
+    files = {"demo/ext.so": elf(needed=["libtorch.so", "libcudart.so.12"])}
+    assert bool(said(audit([wheel(tmp_path, files, requires=requires)]), "GF204")) == expected
 
 
 def test_libraries_of_one_torch_alone_come_with_that_torch(tmp_path: Path) -> None:

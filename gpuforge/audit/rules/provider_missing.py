@@ -119,6 +119,12 @@ def _may_be(graph: LinkGraph, edge: Edge, there: list[str]) -> str:
         )
     if parts := _released_with(graph, edge):
         return f"{', '.join(parts)}, required in the very same version, may have them"
+    carrying = declared.carrying(edge.needed)
+    for parent in graph.declared[
+        edge.loader.wheel
+    ]:  # tensorrt brings tensorrt-cu12-libs, or that of another CUDA
+        if named := [package for package in carrying if package.startswith(f"{parent}-")]:
+            return f"{parent}, which the wheel requires, may bring {' or '.join(named)}, which have them"
     if there:
         return "search paths lead to the environment's own lib folder, where a required package may put them"
     return ""
