@@ -329,6 +329,22 @@ def test_python_code_may_start_programs(tmp_path: Path, file: str, text: bytes, 
     assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF202")] == [severity]
 
 
+@pytest.mark.parametrize(
+    ("file", "code", "severity"),
+    [
+        ("demo/worker", {}, "warning"),
+        ("demo/worker", {"demo/__init__.py": b"x = 1\n"}, "error"),
+        ("demo/bin/worker", {}, "error"),
+    ],
+)
+def test_a_program_in_a_wheel_without_code_is_started_by_others(
+    tmp_path: Path, file: str, code: dict[str, bytes], severity: str
+) -> None:
+    program = elf(needed=["libx.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
+    report = audit([wheel(tmp_path, {file: program, "demo/lib/libx.so": elf(soname="libx.so"), **code})])
+    assert [f.severity for f in said(report, "GF202")] == [severity]
+
+
 @pytest.mark.parametrize(("strings", "codes"), [((), []), (("another",), ["GF202"])])
 def test_a_linkers_name_finds_what_the_library_finds(
     tmp_path: Path, strings: tuple[str, ...], codes: list[str]
@@ -380,6 +396,10 @@ SCRIPT, CONSOLE = "demo-1.0.data/scripts/tool", "demo-1.0.dist-info/entry_points
         ({SCRIPT: b"#!python\nfrom demo.run import start\n", "demo/run.py": STARTER}, "warning"),
         ({SCRIPT: b"#!/bin/sh\n"}, "error"),
         ({SCRIPT[:-4] + "other": b"#!python\nfrom runner.run import start\n"}, "error"),
+        (
+            {SCRIPT: b"#!python\nimport os, sysconfig\nos.execv(tool, [])\n"},
+            "error",
+        ),  # as auditwheel makes them
         ({CONSOLE: b"[console_scripts]\ntool = runner.run:start\n"}, "warning"),
         (
             {CONSOLE: b"[console_scripts]\nother = runner.run:start\n[demo]\ntool = runner.run:start\n"},
@@ -480,6 +500,23 @@ def test_a_library_that_a_package_has_loaded_is_no_unknown_one(
     (found,) = audit([wheel(tmp_path, {"demo/ext.so": elf(needed=[needed])})]).findings
     assert (found.code, found.severity) == ("GF201", "warning")
     assert said_so in found.message
+
+
+@pytest.mark.parametrize(
+    ("requires", "needed", "found"),
+    [
+        ("torch==1.8.1", ["libc10.so", "libtorch_cpu.so", "libcudart.so.10.2"], []),
+        ("torch==1.4.0", ["libc10.so", "libtorch.so", "libcudart.so.10.1"], []),
+        ("torch==1.8.1", ["libc10.so", "libcudart.so.10.1"], ["GF201"]),  # of another release
+        ("tensorflow==1.15.5", ["libtensorflow_framework.so.1"], []),
+        ("tensorflow>=1.15", ["libtensorflow_framework.so.1"], ["GF201"]),
+    ],
+)
+def test_old_frameworks_have_loaded_themselves_too(
+    tmp_path: Path, requires: str, needed: list[str], found: list[str]
+) -> None:
+    report = audit([wheel(tmp_path, {"demo/ext.so": elf(needed=needed)}, requires=[requires])])
+    assert [f.code for f in report.findings] == found
 
 
 def test_a_package_may_bring_those_that_are_named_after_it(tmp_path: Path) -> None:

@@ -32,14 +32,18 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
 
     It may when another object brings it along, or Python code imports it, names it among what it loads, or loads what
     a variable says, of its own part of the wheel; and beside it in a wheel of libraries alone, which others load by
-    a path to that folder. A program starts with nothing loaded, but Python code may start it with an LD_LIBRARY_PATH.
+    a path to that folder. A program starts with nothing loaded, but Python code may start it with an LD_LIBRARY_PATH; if
+    the wheel has none, the code of others.
     """
     target = edge.provider.object
     if target is None:
         return False
     wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
     if edge.loader.program:
-        return any(p.starts and _may_start(p, edge.loader) for p in wheel.preloads)
+        others = (
+            not _code(wheel) and "/bin/" not in f"/{edge.loader.file}"
+        )  # which nobody is meant to start by hand
+        return others or any(p.starts and _may_start(p, edge.loader) for p in wheel.preloads)
     loaders = list(wheel.preloads)
     if edge.provider.source == "sibling":  # importing a package that is required may load it
         loaders += [p for w in _required(graph, wheel) if w.name == target.wheel for p in w.preloads]
