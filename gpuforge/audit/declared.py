@@ -88,7 +88,12 @@ def candidates(soname: str) -> tuple[Library, ...]:
 
 @cache
 def carrying(soname: str) -> tuple[str, ...]:
-    """Return the packages that have a library of their own by this SONAME loaded once they are imported."""
+    """Return the packages that have a library of their own by this SONAME loaded once they are imported.
+
+    What is of a CUDA toolkit, of whatever version, is nobody's own but NVIDIA's.
+    """
+    if any(entry.soname.partition(".so")[0] == soname.partition(".so")[0] for entry in _toolkit_libraries()):
+        return ()
     rows = (row["package"] for row in _tables()["carrier"] if soname in row.get("carries", ()))
     return tuple(dict.fromkeys(rows))
 

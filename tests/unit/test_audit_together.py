@@ -492,6 +492,7 @@ def test_required_packages_may_use_the_environments_own_lib_folder(
     [
         ("libnvonnxparser.so.11", "tensorrt-cu12-libs or tensorrt-cu13-libs would"),
         ("libgomp.so.1", "by themselves"),
+        ("libcudart.so.10.1", "by themselves"),
     ],
 )
 def test_a_library_that_a_package_has_loaded_is_no_unknown_one(

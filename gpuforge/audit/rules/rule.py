@@ -32,8 +32,8 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
 
     It may when another object brings it along, or Python code imports it, names it among what it loads, or loads what
     a variable says, of its own part of the wheel; and beside it in a wheel of libraries alone, which others load by
-    a path to that folder. A program starts with nothing loaded, but Python code may start it with an LD_LIBRARY_PATH; if
-    the wheel has none, the code of others.
+    a path to that folder. A program starts with nothing loaded, but Python code may start it with an LD_LIBRARY_PATH:
+    code of others if the wheel has none.
     """
     target = edge.provider.object
     if target is None:
