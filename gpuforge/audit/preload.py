@@ -33,6 +33,7 @@ _WRITTEN = re.compile(rb"[\"'][\w./-]{3,}[\"']")  # a name, and no pattern to fi
 _STARTS = re.compile(rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_spawn)\w*\(|\bos\.system\(")
 # What is called like a program starts it: a script that pip puts beside Python, or a console entry point.
 _SCRIPT = re.compile(r"[^/]+\.data/scripts/([^/]+)")
+_BESIDE = re.compile(r"[^/]+\.data/(?:purelib|platlib)/")
 _PYTHON = re.compile(rb"#!\s*(?:python|\S*/(?:env\s+)?python)")
 _IMPORTS = re.compile(rb"^\s*(?:from|import)\s+(\w+)", re.MULTILINE)
 _ENTRY_POINTS = re.compile(r"[^/]+\.dist-info/entry_points\.txt")
@@ -59,7 +60,7 @@ _CUDAS = tuple(
 def loaders(archive: Archive) -> tuple[Preload, ...]:
     """List the Python files of a wheel that load libraries, with the names they speak of. Raises MalformedError."""
     found = tuple(_loaders(archive))
-    found += tuple(_launchers(archive, {p.file.partition("/")[0] for p in found if p.starts}))
+    found += tuple(_launchers(archive, {_package(p.file) for p in found if p.starts}))
     lists = [p for p in found if (p.everything or p.pathfinder) and not p.fixed and not p.ops]
     if not lists:
         return found
@@ -101,7 +102,7 @@ def _launchers(archive: Archive, starting: Collection[str]) -> Iterator[Preload]
     Their code is in one of the wheel's packages that do so (`starting`), or in a package of others, which nobody here
     has read.
     """
-    own = {member.name.partition("/")[0].removesuffix(".py") for member in archive.members}
+    own = {_package(member.name) for member in archive.members}
     known = (own | sys.stdlib_module_names) - set(starting)
     for member in archive.members:
         script = _SCRIPT.fullmatch(member.name)
@@ -116,6 +117,11 @@ def _launchers(archive: Archive, starting: Collection[str]) -> Iterator[Preload]
             continue
         if names:
             yield Preload(member.name, False, False, frozenset(names), bare=True, ops=True, starts=True)
+
+
+def _package(member: str) -> str:
+    """Return the name by which what a member is in is imported: "demo" for demo/run.py and for demo.py."""
+    return _BESIDE.sub("", member).partition("/")[0].removesuffix(".py")
 
 
 def _console(text: bytes) -> Iterator[tuple[str, str]]:

@@ -400,6 +400,13 @@ SCRIPT, CONSOLE = "demo-1.0.data/scripts/tool", "demo-1.0.dist-info/entry_points
             {SCRIPT: b"#!python\nimport os, sysconfig\nos.execv(tool, [])\n"},
             "error",
         ),  # as auditwheel makes them
+        (
+            {
+                CONSOLE: b"[console_scripts]\ntool = demo:start\n",
+                "demo-1.0.data/purelib/demo.py": b"start = 1\n",
+            },
+            "error",
+        ),
         ({CONSOLE: b"[console_scripts]\ntool = runner.run:start\n"}, "warning"),
         (
             {CONSOLE: b"[console_scripts]\nother = runner.run:start\n[demo]\ntool = runner.run:start\n"},
