@@ -39,6 +39,7 @@ class Library(NamedTuple):
     package: str
     folder: str  # relative to site-packages
     cuda: int | None
+    needs: tuple[str, ...] = ()  # SONAMEs of other packages that come with it, by a path of its own
 
 
 def packages(facts: WheelFacts) -> Mapping[str, Declared]:
@@ -78,11 +79,23 @@ def candidates(soname: str) -> tuple[Library, ...]:
         if entry.kind == "toolkit"
     )
     others = (
-        Library(soname, row["package"], row["folder"], row.get("cuda"))
+        Library(soname, row["package"], row["folder"], row.get("cuda"), tuple(row.get("needs", ())))
         for row in _tables()["library"]
         if soname in row["sonames"]
     )
     return (*toolkit, *others)
+
+
+@cache
+def carrying(soname: str) -> tuple[str, ...]:
+    """Return the packages that have a library of their own by this SONAME loaded once they are imported.
+
+    What is of a CUDA toolkit, of whatever version, is nobody's own but NVIDIA's.
+    """
+    if any(entry.soname.partition(".so")[0] == soname.partition(".so")[0] for entry in _toolkit_libraries()):
+        return ()
+    rows = (row["package"] for row in _tables()["carrier"] if soname in row.get("carries", ()))
+    return tuple(dict.fromkeys(rows))
 
 
 @cache

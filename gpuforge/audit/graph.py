@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -81,18 +81,36 @@ def build(wheels: Iterable[WheelFacts], intent: Intent | None = None) -> LinkGra
     """Resolve every NEEDED entry of every object in the wheels, load set by load set."""
     held = tuple(wheels)
     resolver = _Resolver(held)
-    objects = [o for w in held for o in w.objects if o.links]
+    copies = {_key(copy): library for w in held for copy, library in _linkers_names(w)}
+    objects = [o for w in held for o in w.objects if o.links and _key(o) not in copies]
     sets = [resolver.load(root) for root in _roots(objects)]
     reached = {_key(o) for s in sets for o in s.objects}
     for found in objects:  # what is left needs one another in a circle: any of it may be the first
         if _key(found) not in reached:
             sets.append(resolver.load(found))
             reached.update(_key(o) for o in sets[-1].objects)
+    for copy in (o for w in held for o in w.objects if _key(o) in copies):
+        for name in copy.needed:
+            edge = resolver.edges[(*_key(copies[_key(copy)]), name)]
+            resolver.edges[(*_key(copy), name)] = edge._replace(loader=copy)
     return LinkGraph(held, tuple(resolver.edges.values()), tuple(sets), resolver.declared, intent)
 
 
 def _key(found: ElfObject) -> Key:
     return found.wheel, found.file
+
+
+def _linkers_names(wheel: WheelFacts) -> Iterator[tuple[ElfObject, ElfObject]]:
+    """Yield the copies of libraries that were symbolic links for linkers (libx.so beside libx.so.1), with the library.
+
+    What loads them asks for the SONAME, so they find what it finds, also through the RPATHs of others.
+    """
+    files = {o.file: o for o in wheel.objects if o.links}
+    for found in files.values():
+        library = files.get(f"{found.file.removesuffix(found.name)}{found.soname}")
+        checksum = wheel.checksums.get(found.file)  # files of a folder have none
+        if library and library is not found and checksum and checksum == wheel.checksums.get(library.file):
+            yield found, library
 
 
 def _roots(objects: list[ElfObject]) -> list[ElfObject]:
@@ -128,6 +146,18 @@ class _Resolver:
                 self._named.setdefault(name, []).append(found)
             if "python-module" in found.markers:
                 self._modules.setdefault(self._projects[found.wheel], []).append(found)
+        for wheel in wheels:
+            for link in wheel.links:
+                self._link(wheel, link)
+
+    def _link(self, wheel: WheelFacts, link: str) -> None:
+        """Install what a symbolic link leads to, also through others, under the link's own name."""
+        target, passed = link, set[str]()
+        while target in wheel.links and target not in passed:
+            passed.add(target)
+            target = wheel.links[target]
+        if found := self._installed.get(layout.install_path(target)):
+            self._installed.setdefault(layout.install_path(link), found)
 
     def load(self, root: ElfObject) -> LoadSet:
         """Load `root` as the linker does: breadth first, each name once, after what its package imports first."""
@@ -190,10 +220,12 @@ class _Resolver:
         """Return what is in the process before a wheel's objects: of the packages given that it imports first."""
         if wheel not in self._imported:
             self._imported[wheel] = ()  # ends a circle of wheels that require each other
-            linked = {
-                library.package for name in self._wanted[wheel] for library in declared.candidates(name)
-            }
-            modules = [m for p in sorted(linked) if self._imports(wheel, p) for m in self._modules.get(p, ())]
+            modules = [
+                m
+                for p in sorted(self._linked(wheel))
+                if self._imports(wheel, p)
+                for m in self._modules.get(p, ())
+            ]
             objects = {_key(o): o for m in modules if m.wheel != wheel for o in self.load(m).objects}
             self._imported[wheel] = tuple(objects.values())
         return self._imported[wheel]
@@ -210,8 +242,7 @@ class _Resolver:
             return Edge(loader, name, provider, f"import {carrier.loaded_by}", preload)
         if packages:
             provider = self._of_package(loader, packages, None)
-            loader_package = provider.declared.loaded_by if provider.declared and not loader.program else ""
-            route = f"import {loader_package}" if loader_package else ""
+            route = "" if loader.program else self._imported_with(loader.wheel, provider.declared)
             if given := self._given(provider, name):
                 provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, route, preload)
@@ -223,6 +254,20 @@ class _Resolver:
             provider = Provider("package", package=namesake.package, declared=namesake)
             return Edge(loader, name, provider, "" if loader.program else f"import {namesake.package}")
         return Edge(loader, name, Provider("nobody"), preload=preload)
+
+    def _imported_with(self, wheel: str, known: Declared | None) -> str:
+        """Return the import that has a declared package's libraries loaded: "import torch".
+
+        Of a package in an extra only if objects of the wheel link with it: others work without, and do not import it.
+        """
+        if known is None or not known.loaded_by:
+            return ""
+        linked = known.loaded_by in self._linked(wheel)
+        return f"import {known.loaded_by}" if linked or not known.extra else ""
+
+    def _linked(self, wheel: str) -> set[str]:
+        """Return the packages that are known to have what objects of a wheel need."""
+        return {library.package for name in self._wanted[wheel] for library in declared.candidates(name)}
 
     def _carrier(self, loader: ElfObject, name: str) -> Declared | None:
         """Return the required package that has loaded a library of its own by this SONAME once it is imported."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterator
+import posixpath
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import NamedTuple
 
 from packaging.tags import InvalidTag, parse_tag
@@ -17,6 +19,9 @@ from gpuforge.audit.inputs import Input
 from gpuforge.audit.model import Identity, Record
 
 _LARGEST = {"WHEEL": 16 << 20, "METADATA": 16 << 20, "RECORD": 512 << 20}  # bytes; larger ones are none
+_LINKS = (
+    "symlinks.txt"  # https://github.com/karellen/wheel-axle: made when Python first starts after installation
+)
 
 
 class Metadata(NamedTuple):
@@ -30,6 +35,7 @@ class Metadata(NamedTuple):
     version: str = ""
     folder: str = ""  # its own name, without ".dist-info"
     purelib: bool = False
+    links: Mapping[str, str] = MappingProxyType({})  # symbolic links and what they lead to, as members
 
     @property
     def identities(self) -> tuple[Identity, ...]:
@@ -71,6 +77,7 @@ class Metadata(NamedTuple):
             metadata.get("version", [""])[0],
             folder.removesuffix(".dist-info"),
             wheel.get("root-is-purelib", [""])[0].lower() == "true",
+            _links(archive, folder),
         )
 
 
@@ -82,6 +89,18 @@ def identity(source: Input, texts: Metadata) -> tuple[str, str, tuple[str, ...]]
     if source.form in {"wheel", "nested"}:
         return _file_name(PurePosixPath(source.label).name)
     return texts.project, texts.version, texts.tags
+
+
+def _links(archive: Archive, folder: str) -> Mapping[str, str]:
+    """Return the symbolic links that wheel-axle makes: lines of the link, what it leads to, and whether to a folder."""
+    listed = [m for m in archive.members if m.name == f"{folder}/{_LINKS}" and m.size <= _LARGEST["WHEEL"]]
+    lines = archive.data(listed[0]).decode("utf-8", "replace").splitlines() if listed else []
+    rows = (line.rsplit(",", 2) for line in lines)
+    return {
+        row[0]: posixpath.normpath(posixpath.join(posixpath.dirname(row[0]), row[1]))
+        for row in rows
+        if len(row) == 3
+    }
 
 
 def _expanded(text: str) -> Iterator[str]:

@@ -160,7 +160,7 @@ class Preload(NamedTuple):
     )
     listed: frozenset[str] = (
         frozenset()
-    )  # CUDA's words in all Python files of the wheel, and in its lists beside them
+    )  # CUDA's words in the Python files and lists beside it; with pathfinder in all Python files
 
 
 class Pin(NamedTuple):
@@ -213,6 +213,9 @@ class WheelFacts(NamedTuple):
     identities: tuple[Identity, ...] = ()
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read
     form: Form = "wheel"
+    links: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # symbolic links made after installation, by their member names
 
     @property
     def platforms(self) -> tuple[str, ...]:

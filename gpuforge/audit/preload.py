@@ -6,7 +6,8 @@ A reading of text, not of behaviour: it says "this file loads such libraries", n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Collection, Iterator
 
 from gpuforge.audit.inflate import Archive
 from gpuforge.audit.model import Preload
@@ -30,6 +31,13 @@ _OPENED = re.compile(rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib)\(([^\n]{0
 _WRITTEN = re.compile(rb"[\"'][\w./-]{3,}[\"']")  # a name, and no pattern to fill in
 # A program is told where to look when it is started.
 _STARTS = re.compile(rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_spawn)\w*\(|\bos\.system\(")
+# What is called like a program starts it: a script that pip puts beside Python, or a console entry point.
+_SCRIPT = re.compile(r"[^/]+\.data/scripts/([^/]+)")
+_BESIDE = re.compile(r"[^/]+\.data/(?:purelib|platlib)/")
+_PYTHON = re.compile(rb"#!\s*(?:python|\S*/(?:env\s+)?python)")
+_IMPORTS = re.compile(rb"^\s*(?:from|import)\s+(\w+)", re.MULTILINE)
+_ENTRY_POINTS = re.compile(r"[^/]+\.dist-info/entry_points\.txt")
+_CONSOLE = re.compile(rb"^\[(\S+?)\]|^\s*([\w.-]+)\s*=\s*(\w+)", re.MULTILINE)
 # Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
 _HANDS_OVER = re.compile(rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]")
 _NAMES = re.compile(rb"\blib(\w+)\.so|[\"'](?:lib)?([A-Za-z]\w+)[\"']")
@@ -41,6 +49,7 @@ _PATHS = re.compile(
 )
 _WHOLE_FOLDERS = re.compile(rb"\bi?r?glob\(|listdir\(|iterdir\(|scandir\(")
 _LARGEST = 4 << 20  # bytes; larger Python files are data
+_LARGEST_SCRIPT = 1 << 18  # bytes
 _LISTS = (".json", ".toml", ".cfg", ".txt")
 _LARGEST_LIST = 1 << 18  # bytes
 _CUDAS = tuple(
@@ -51,10 +60,14 @@ _CUDAS = tuple(
 def loaders(archive: Archive) -> tuple[Preload, ...]:
     """List the Python files of a wheel that load libraries, with the names they speak of. Raises MalformedError."""
     found = tuple(_loaders(archive))
-    if not any((p.everything or p.pathfinder) and not p.fixed and not p.ops for p in found):
+    found += tuple(_launchers(archive, {_package(p.file) for p in found if p.starts}))
+    lists = [p for p in found if (p.everything or p.pathfinder) and not p.fixed and not p.ops]
+    if not lists:
         return found
-    listed = _listed(archive, {p.file.rpartition("/")[0] for p in found})
-    return tuple(p._replace(listed=listed) for p in found)
+    near = _listed(archive, {p.file.rpartition("/")[0] for p in lists})
+    # who calls cuda.pathfinder means NVIDIA's libraries, and may be told which by any module
+    told = near | _listed(archive, None) if any(p.pathfinder for p in lists) else near
+    return tuple(p._replace(listed=told if p.pathfinder else near) for p in found)
 
 
 def _loaders(archive: Archive) -> Iterator[Preload]:
@@ -83,13 +96,51 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
         )
 
 
-def _listed(archive: Archive, folders: set[str]) -> frozenset[str]:
-    """Return CUDA's words in the Python files, and in lists that lie in `folders`. Raises MalformedError."""
+def _launchers(archive: Archive, starting: Collection[str]) -> Iterator[Preload]:
+    """Yield the scripts and console entry points that may start a program of their name with a path to libraries.
+
+    Their code is in one of the wheel's packages that do so (`starting`), or in a package of others, which nobody here
+    has read.
+    """
+    own = {_package(member.name) for member in archive.members}
+    known = (own | sys.stdlib_module_names) - set(starting)
+    for member in archive.members:
+        script = _SCRIPT.fullmatch(member.name)
+        if not (script or _ENTRY_POINTS.fullmatch(member.name)) or member.size > _LARGEST_SCRIPT:
+            continue
+        text = archive.data(member)
+        if not script:
+            names = {name for name, top in _console(text) if top not in known}
+        elif _PYTHON.match(text):
+            names = {script[1]} if {top.decode() for top in _IMPORTS.findall(text)} - known else set()
+        else:
+            continue
+        if names:
+            yield Preload(member.name, False, False, frozenset(names), bare=True, ops=True, starts=True)
+
+
+def _package(member: str) -> str:
+    """Return the name by which what a member is in is imported: "demo" for demo/run.py and for demo.py."""
+    return _BESIDE.sub("", member).partition("/")[0].removesuffix(".py")
+
+
+def _console(text: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the names of console entry points, each with the package that its function is in."""
+    group = b""
+    for section, name, top in _CONSOLE.findall(text):
+        group = section or group
+        if name and group == b"console_scripts":
+            yield name.decode(), top.decode()
+
+
+def _listed(archive: Archive, folders: set[str] | None) -> frozenset[str]:
+    """Return CUDA's words in the Python files and lists in `folders`, or in all Python files. Raises MalformedError."""
     found: set[bytes] = set()
     for member in archive.members:
-        code = member.name.endswith(".py") and member.size <= _LARGEST
-        beside = member.name.endswith(_LISTS) and member.name.rpartition("/")[0] in folders
-        if code or (beside and member.size <= _LARGEST_LIST):
+        near = folders is not None and member.name.rpartition("/")[0] in folders
+        code = member.name.endswith(".py") and member.size <= _LARGEST and (near or folders is None)
+        beside = near and member.name.endswith(_LISTS) and member.size <= _LARGEST_LIST
+        if code or beside:
             text = archive.data(member)
             found.update(*(pattern.findall(text) for pattern in _CUDAS))
     return frozenset(name.decode("ascii", "replace") for name in found)

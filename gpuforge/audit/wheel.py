@@ -74,6 +74,7 @@ def read(given: Path | Input, pool: Executor | None = None, jobs: int = 1) -> Wh
             identities=texts.identities,
             damaged={s.file: s.problem for s in scanned if s.problem},
             form=source.form,
+            links=texts.links,
         )
 
 

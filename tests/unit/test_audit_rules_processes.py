@@ -89,6 +89,20 @@ CASES = {
         },
         {"demo/ext.so": elf(needed=["libstdc++.so.6"], runpath="$ORIGIN")},
     ),
+    "a library twice, by its major and by its file's name": Case(
+        "GF108", "error",
+        ("demo/liba.so.26, loaded by x.so", "demo.libs/liba-0a1b2c3d.so.26.10.00, loaded by y.so"),
+        {
+            "demo/x.so": elf(needed=["liba.so.26"], runpath="$ORIGIN"), "demo/liba.so.26": lib("liba.so.26"),
+            "demo/y.so": elf(needed=["liba-0a1b2c3d.so.26.10.00"], runpath="$ORIGIN/../demo.libs"),
+            "demo.libs/liba-0a1b2c3d.so.26.10.00": lib("liba-0a1b2c3d.so.26.10.00"),
+        },
+        {  # of another major: it may be another library's own
+            "demo/y.so": elf(needed=["liba-0a1b2c3d.so.2"], runpath="$ORIGIN/../demo.libs"),
+            "demo.libs/liba-0a1b2c3d.so.26.10.00": None,
+            "demo.libs/liba-0a1b2c3d.so.2": lib("liba-0a1b2c3d.so.2"),
+        },
+    ),
     "a library twice": Case(
         "GF108", "error", ("demo/liba.so, loaded by x.so", "demo.libs/liba-0a1b2c3d.so, loaded by y.so"),
         {

@@ -51,6 +51,18 @@ def test_the_names_of_cudas_errors_are_no_cuda_runtime(tmp_path: Path) -> None:
     assert not said(audit([wheel(tmp_path, files)]), "GF103")
 
 
+def test_a_grafted_driver_is_no_cuda_runtime(tmp_path: Path) -> None:
+    driver = "libcuda-0a1b2c3d.so.510.108.03"
+    path = f"$ORIGIN:{RUNTIME.replace('../..', '..')}"
+    files = {
+        "demo/a.so": elf(needed=[driver, "libcudart.so.12"], runpath=path),
+        f"demo/{driver}": elf(sections={".rodata": b"\0driver shutting down\0"}),
+    }
+    report = audit([wheel(tmp_path, files, requires=["nvidia-cuda-runtime-cu12"])])
+    assert not said(report, "GF103")
+    assert said(report, "GF207")
+
+
 def test_a_hashed_library_of_two_wheels_is_one_image(tmp_path: Path) -> None:
     cudart = "libcudart-4554289f.so.13.0.96"
     one, two = (
@@ -281,6 +293,7 @@ LOADER = b"for name in listed():\n    ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
         ({"demo/libs.json": b'{"libraries": ["libcublas.so.12"]}'}, "GF205"),
         ({"demo/other.py": b"WANTED = ('cublas',)\n"}, "GF205"),
         ({"else/libs.json": b'{"libraries": ["libcublas.so.12"]}'}, "GF202"),
+        ({"demo/tools/build.py": b"WANTED = ('cublas',)\n"}, "GF202"),
     ],
 )
 def test_a_loader_of_a_list_loads_what_is_listed(tmp_path: Path, beside: dict[str, bytes], code: str) -> None:
@@ -319,6 +332,103 @@ def test_python_code_may_start_programs(tmp_path: Path, file: str, text: bytes, 
 @pytest.mark.parametrize(
     ("file", "code", "severity"),
     [
+        ("demo/worker", {}, "warning"),
+        ("demo/worker", {"demo/__init__.py": b"x = 1\n"}, "error"),
+        ("demo/bin/worker", {}, "error"),
+    ],
+)
+def test_a_program_in_a_wheel_without_code_is_started_by_others(
+    tmp_path: Path, file: str, code: dict[str, bytes], severity: str
+) -> None:
+    program = elf(needed=["libx.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
+    report = audit([wheel(tmp_path, {file: program, "demo/lib/libx.so": elf(soname="libx.so"), **code})])
+    assert [f.severity for f in said(report, "GF202")] == [severity]
+
+
+@pytest.mark.parametrize(("strings", "codes"), [((), []), (("another",), ["GF202"])])
+def test_a_linkers_name_finds_what_the_library_finds(
+    tmp_path: Path, strings: tuple[str, ...], codes: list[str]
+) -> None:
+    library = elf(soname="libx.so.1", needed=["libnccl.so.2"])
+    files = {
+        "demo/__init__.py": b"x = 1\n",
+        "demo/ext.so": elf(needed=["libx.so.1"], rpath="$ORIGIN/lib:$ORIGIN/../nvidia/nccl/lib"),
+        "demo/lib/libx.so.1": library,
+        "demo/lib/libx.so": elf(soname="libx.so.1", needed=["libnccl.so.2"], strings=strings),
+    }
+    found = audit([wheel(tmp_path, files, requires=["nvidia-nccl-cu12"])]).findings
+    assert [f.code for f in found if f.severity != "info"] == codes
+
+
+@pytest.mark.parametrize(
+    ("lines", "codes"),
+    [
+        (b"demo/lib/libx.so.4,libx.so.4.6.0,0\n", []),
+        (b"demo/lib/libx.so.4,../lib/libx.so,0\ndemo/lib/libx.so,libx.so.4.6.0,0\n", []),
+        (b"demo/lib/libx.so.4,libx.so,0\ndemo/lib/libx.so,libx.so.4,0\nno line\n", ["GF202"]),
+        (b"", ["GF202"]),
+    ],
+)
+def test_symbolic_links_may_be_made_after_installation(
+    tmp_path: Path, lines: bytes, codes: list[str]
+) -> None:
+    files = {
+        "demo/__init__.py": b"x = 1\n",
+        "demo/ext.so": elf(needed=["libx.so.4"], runpath="$ORIGIN/lib"),
+        "demo/lib/libx.so.4.6.0": elf(soname="libx.so.4"),
+        "demo-1.0.dist-info/symlinks.txt": lines,
+    }
+    assert [f.code for f in audit([wheel(tmp_path, files)]).findings] == codes
+
+
+SCRIPT, CONSOLE = "demo-1.0.data/scripts/tool", "demo-1.0.dist-info/entry_points.txt"
+
+
+@pytest.mark.parametrize(
+    ("beside", "severity"),
+    [
+        (
+            {SCRIPT: b"#!python\nfrom runner.run import start\nstart()\n"},
+            "warning",
+        ),  # code that is not known here
+        ({SCRIPT: b"#!python\nimport os, sys\nos.execv(sys.argv[1], [])\n"}, "error"),
+        ({SCRIPT: b"#!python\nfrom demo.run import start\n", "demo/run.py": b"start = 1\n"}, "error"),
+        ({SCRIPT: b"#!python\nfrom demo.run import start\n", "demo/run.py": STARTER}, "warning"),
+        ({SCRIPT: b"#!/bin/sh\n"}, "error"),
+        ({SCRIPT[:-4] + "other": b"#!python\nfrom runner.run import start\n"}, "error"),
+        (
+            {SCRIPT: b"#!python\nimport os, sysconfig\nos.execv(tool, [])\n"},
+            "error",
+        ),  # as auditwheel makes them
+        (
+            {
+                CONSOLE: b"[console_scripts]\ntool = demo:start\n",
+                "demo-1.0.data/purelib/demo.py": b"start = 1\n",
+            },
+            "error",
+        ),
+        ({CONSOLE: b"[console_scripts]\ntool = runner.run:start\n"}, "warning"),
+        (
+            {CONSOLE: b"[console_scripts]\nother = runner.run:start\n[demo]\ntool = runner.run:start\n"},
+            "error",
+        ),
+        ({CONSOLE: b"[console_scripts]\ntool = demo.run:start\n", "demo/run.py": STARTER}, "warning"),
+        ({CONSOLE: b"[console_scripts]\ntool = demo.run:start\n", "demo/run.py": b"start = 1\n"}, "error"),
+    ],
+)
+def test_what_is_called_like_a_program_may_start_it(
+    tmp_path: Path, beside: dict[str, bytes], severity: str
+) -> None:
+    program = elf(needed=["libx.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
+    files = {"prefix/bin/tool": program, "prefix/lib/libx.so": elf(soname="libx.so"), **beside}
+    (found,) = said(audit([wheel(tmp_path, files)]), "GF202")
+    assert found.severity == severity
+    assert ("LD_LIBRARY_PATH" in found.message) == (severity == "warning")
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "severity"),
+    [
         ("libpart.so", {}, "warning"),  # who loads libcore.so has a path to both
         ("parts/libpart.so", {}, "error"),
         ("libpart.so", {"demo/__init__.py": b"x = 1\n"}, "error"),
@@ -345,6 +455,125 @@ def test_a_required_package_may_have_what_its_folder_is_searched_for(tmp_path: P
     assert audit([one, other]).findings == ()
     (found,) = audit([wheel(tmp_path, files, requires=["PyQt5-sip"])]).findings
     assert (found.code, found.severity) == ("GF201", "warning")
+
+
+@pytest.mark.parametrize(("requires", "severity"), [(["ops==1.0"], "warning"), ([], "error")])
+def test_a_required_package_may_load_its_own_library(
+    tmp_path: Path, requires: list[str], severity: str
+) -> None:
+    text = b"import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), 'lib', 'libcue.so'))\n"
+    lib = {"ops/__init__.py": text, "ops/lib/libcue.so": elf(soname="libcue.so", needed=["libnuma.so.1"])}
+    other = wheel(tmp_path, lib, name="ops-1.0-py3-none-manylinux_2_17_x86_64.whl")
+    one = wheel(
+        tmp_path, {"demo/ext.so": elf(needed=["libcue.so"]), "demo/a.py": b"import ops\n"}, requires=requires
+    )
+    assert [f.severity for f in said(audit([one, other]), "GF202")] == [severity]
+
+
+def test_one_object_of_a_wheel_may_search_for_all(tmp_path: Path) -> None:
+    files = {
+        "demo/ext.so": elf(needed=["libpart-core.so"], runpath="$ORIGIN/../part"),
+        "demo/plugins/a.so": elf(needed=["libpart-core.so"]),
+    }
+    (found,) = audit([wheel(tmp_path, files, requires=["part==1.5.0"])]).findings
+    assert (found.code, found.severity, len(found.files)) == ("GF201", "info", 2)
+
+
+@pytest.mark.parametrize(
+    ("requires", "severity"),
+    [(["intel-sycl-rt"], "info"), ([], "warning"), (["mpich; extra == 'mpi'"], "warning")],
+)
+def test_required_packages_may_use_the_environments_own_lib_folder(
+    tmp_path: Path, requires: list[str], severity: str
+) -> None:
+    files = {
+        "demo/ext.so": elf(needed=["libsycl.so.9"], rpath="$ORIGIN/../../.."),
+        "demo/libcore.so": elf(soname="libcore.so", needed=["libsycl.so.9"]),
+    }
+    found = said(audit([wheel(tmp_path, files, requires=requires)]), "GF201")
+    assert [(f.severity, len(f.files)) for f in found] == [(severity, 2)]
+
+
+@pytest.mark.parametrize(
+    ("needed", "said_so"),
+    [
+        ("libnvonnxparser.so.11", "tensorrt-cu12-libs or tensorrt-cu13-libs would"),
+        ("libgomp.so.1", "by themselves"),
+        ("libcudart.so.10.1", "by themselves"),
+    ],
+)
+def test_a_library_that_a_package_has_loaded_is_no_unknown_one(
+    tmp_path: Path, needed: str, said_so: str
+) -> None:
+    (found,) = audit([wheel(tmp_path, {"demo/ext.so": elf(needed=[needed])})]).findings
+    assert (found.code, found.severity) == ("GF201", "warning")
+    assert said_so in found.message
+
+
+@pytest.mark.parametrize(
+    ("requires", "needed", "found"),
+    [
+        ("torch==1.8.1", ["libc10.so", "libtorch_cpu.so", "libcudart.so.10.2"], []),
+        ("torch==1.4.0", ["libc10.so", "libtorch.so", "libcudart.so.10.1"], []),
+        ("torch==1.8.1", ["libc10.so", "libcudart.so.10.1"], ["GF201"]),  # of another release
+        ("tensorflow==1.15.5", ["libtensorflow_framework.so.1"], []),
+        ("tensorflow>=1.15", ["libtensorflow_framework.so.1"], ["GF201"]),
+    ],
+)
+def test_old_frameworks_have_loaded_themselves_too(
+    tmp_path: Path, requires: str, needed: list[str], found: list[str]
+) -> None:
+    report = audit([wheel(tmp_path, {"demo/ext.so": elf(needed=needed)}, requires=[requires])])
+    assert [f.code for f in report.findings] == found
+
+
+def test_a_package_may_bring_those_that_are_named_after_it(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf(needed=["libnvinfer.so.10"])}
+    (found,) = audit([wheel(tmp_path, files, requires=["tensorrt<10.1"])]).findings
+    assert (found.code, found.severity) == ("GF201", "info")
+    assert "tensorrt, which the wheel requires, may bring tensorrt-cu12-libs" in found.message
+
+
+@pytest.mark.parametrize(
+    ("needed", "codes"), [(["libcudart.so.13"], ["GF202"]), (["libcudart.so.13", "libtorch.so"], [])]
+)
+def test_who_does_not_link_with_the_torch_of_an_extra_does_not_import_it(
+    tmp_path: Path, needed: list[str], codes: list[str]
+) -> None:
+    report = audit(
+        [wheel(tmp_path, {"demo/ext.so": elf(needed=needed)}, requires=["torch>=2.11; extra == 'torch'"])]
+    )
+    assert [f.code for f in report.findings] == codes
+
+
+@pytest.mark.parametrize(
+    ("requires", "expected"),
+    [(["pytest; extra == 'dev'"], True), (["kernels"], False), (["torch==2.8.0"], False)],
+)
+def test_who_needs_torch_gets_the_newest_where_nothing_is_required(
+    tmp_path: Path, requires: list[str], expected: bool
+) -> None:
+    files = {"demo/ext.so": elf(needed=["libtorch.so", "libcudart.so.12"])}
+    assert bool(said(audit([wheel(tmp_path, files, requires=requires)]), "GF204")) == expected
+
+
+def test_libraries_of_one_torch_alone_come_with_that_torch(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf(needed=["libtorch_cuda_cu.so"])}
+    assert audit([wheel(tmp_path, files, requires=["torch==1.13.1"])]).findings == ()
+    assert said(audit([wheel(tmp_path, files, requires=["torch>=1.13"])]), "GF201") != []
+
+
+def test_a_library_that_is_loaded_before_brings_what_it_needs(tmp_path: Path) -> None:
+    text = b"os.environ['DEMO_DYNLIBS'] = str(Path(found) / 'libcustatevec.so.1')\n"
+    files = {
+        "demo/sim.so": elf(needed=["libcustatevec.so.1", "libcublas.so.11"]),
+        "demo/other.so": elf(needed=["libcublasLt.so.11"]),
+        "demo/a.py": b"from pathlib import Path\n" + text,
+    }
+    report = audit([wheel(tmp_path, files, requires=["custatevec-cu11", "nvidia-cublas-cu11"])])
+    assert [(f.severity, f.files) for f in said(report, "GF202")] == [
+        ("error", ("demo/other.so",)), ("warning", ("demo/sim.so",))
+    ]  # fmt: skip
 
 
 def test_who_lists_a_folder_loads_all_of_a_package(tmp_path: Path) -> None:

@@ -23,13 +23,19 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """
     for wheel in graph.wheels:
         plain = {o.name: o for o in wheel.objects if o.links and libraries.plain_name(o.name) == o.name}
-        for copy in (o for o in wheel.objects if o.links):
-            original = plain.get(libraries.plain_name(copy.name))
-            if original is None or original.name == copy.name:
-                continue  # two of one name are for two variants, of which a process loads one
-            if graph.users(copy) and graph.users(original):
+        for copy in (o for o in wheel.objects if o.links and o.name not in plain):
+            original = next((plain[n] for n in _shorter(libraries.plain_name(copy.name)) if n in plain), None)
+            if original and graph.users(copy) and graph.users(original):
                 yield _twice(graph, copy, original)
     yield from _across(graph)
+
+
+def _shorter(name: str) -> Iterator[str]:
+    """Yield the names that a library may have beside its file's: libx.so.26.10.00, libx.so.26.10, libx.so.26."""
+    while ".so." in name:
+        yield name
+        name = name.rpartition(".")[0]
+    yield name
 
 
 def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:

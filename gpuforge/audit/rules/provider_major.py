@@ -20,7 +20,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for edge in graph.edges:
         if edge.provider.source != "package" or edge.provider.declared or edge.preload:
             continue
-        brought = graph.declared[edge.loader.wheel] or _implied(graph, edge)
+        brought = graph.declared[edge.loader.wheel]
+        if all(known.extra for known in brought.values()):
+            brought = {**_implied(graph, edge), **brought}
         for package in sorted(declared.other_majors(edge.needed) & brought.keys()):
             if _chosen_from(graph, edge):
                 continue

@@ -29,14 +29,24 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """
     folders = cache(partial(_folders, graph))
     machines = graph.intent is not None and graph.intent.linkage == "system"
-    for edge in graph.edges:
-        if edge.route or edge.preload or (machines and libraries.is_toolkit(edge.needed)):
+    lost = [e for e in graph.edges if not (e.route or e.preload)]
+    searched: dict[tuple[str, str], set[str]] = {}  # one object of a wheel may search for all
+    for edge in (e for e in lost if e.provider.source == "nobody"):
+        searched.setdefault((edge.loader.wheel, edge.needed), set()).update(
+            _looked_for_in(graph, edge, folders)
+        )
+    for edge in lost:
+        if machines and libraries.is_toolkit(edge.needed):
             continue
         if edge.provider.source == "package" and edge.provider.declared is None:
             if not declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
                 yield _missing(graph, edge)
         elif edge.provider.source == "nobody":
-            yield _unknown(graph, edge, folders)
+            yield _unknown(graph, edge, _named(searched[edge.loader.wheel, edge.needed]))
+
+
+def _named(packages: set[str]) -> list[str]:
+    return sorted(packages - {""}) or sorted(packages)
 
 
 def _missing(graph: LinkGraph, edge: Edge) -> Finding:
@@ -69,33 +79,55 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
     ]
 
 
-def _unknown(graph: LinkGraph, edge: Edge, folders: Callable[[str], Collection[str]]) -> Finding:
+def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
     runtime = libraries.compiler_runtime(edge.needed)
     what = f"{edge.needed} (a compiler's runtime)" if runtime else edge.needed
-    there = _looked_for_in(graph, edge, folders)
-    parts = there or _released_with(graph, edge)
-    if there:
+    where = _may_be(graph, edge, there)
+    known = graph.declared[edge.loader.wheel]
+    others = [] if runtime else [p for p in declared.carrying(edge.needed) if p not in known]
+    remedy = (
+        "graft them with auditwheel repair, link them statically, or say in the documentation what to install"
+    )
+    if where:
+        message = f"libraries are not in the wheel; {where}"
+        remedy = "audit both wheels together"
+    elif others:
         message = (
-            f"libraries are not in the wheel; search paths lead to folders of {', '.join(there)}, which the "
+            f"libraries are not in the wheel, and no requirement brings them; {' or '.join(others)} would"
         )
-        message += "wheel requires, and whose files are not known here"
-    elif parts:
-        message = f"libraries are not in the wheel; {', '.join(parts)}, required in the very same version, may have "
-        message += "them"
+        remedy = "declare one of these packages in Requires-Dist, always or in an extra"
     else:
         message = "libraries must be there on the user's machine by themselves: they are neither in the wheel nor in "
         message += "the manylinux policies, and no known package brings them"
     return Finding(
         CODE,
-        "info" if parts else "warning",
+        "info" if where else "warning",
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{what}{NEEDED_BY}{edge.loader.file}",),
         message=message,
-        remedy="audit both wheels together"
-        if parts
-        else "graft them with auditwheel repair, link them statically, or say in the documentation what to install",
+        remedy=remedy,
     )
+
+
+def _may_be(graph: LinkGraph, edge: Edge, there: list[str]) -> str:
+    """Say in which required package an unknown library may be, and why; "" if nothing speaks for one."""
+    if there and all(there):
+        return (
+            f"search paths lead to folders of {', '.join(there)}, which the wheel requires, and whose files are not "
+            "known here"
+        )
+    if parts := _released_with(graph, edge):
+        return f"{', '.join(parts)}, required in the very same version, may have them"
+    carrying = declared.carrying(edge.needed)
+    for parent in graph.declared[
+        edge.loader.wheel
+    ]:  # tensorrt brings tensorrt-cu12-libs, or that of another CUDA
+        if named := [package for package in carrying if package.startswith(f"{parent}-")]:
+            return f"{parent}, which the wheel requires, may bring {' or '.join(named)}, which have them"
+    if there:
+        return "search paths lead to the environment's own lib folder, where a required package may put them"
+    return ""
 
 
 def _folders(graph: LinkGraph, name: str) -> frozenset[str]:
@@ -104,17 +136,22 @@ def _folders(graph: LinkGraph, name: str) -> frozenset[str]:
     return frozenset(posixpath.dirname(layout.install_path(member)) for member in wheel.members)
 
 
-def _looked_for_in(graph: LinkGraph, edge: Edge, folders: Callable[[str], Collection[str]]) -> list[str]:
+def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Collection[str]]) -> list[str]:
     """Return the required packages that are called like a folder which the object searches, and which is not there.
 
-    PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5. What was given, too, has been searched.
+    PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5. What was given, too, has been searched. "" stands for some
+    required package, where the object searches the environment's own lib folder: Intel's install their libraries there.
     """
     given = {wheel.project for wheel in graph.wheels}
+    own = installed(edge.loader.wheel)
     site = f"{layout.SITE}/"
-    searched = [e.folder for e in layout.search(edge.loader, ()) if e.folder.startswith(site)]
-    parts = [f.removeprefix(site).split("/") for f in searched if f not in folders(edge.loader.wheel)]
+    users = (user.loader for user in graph.users(edge.loader))  # whose RPATHs hold for it, too
+    folders = [e.folder for e in layout.search(edge.loader, users)]
+    parts = [f.removeprefix(site).split("/") for f in folders if f.startswith(site) and f not in own]
     empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
-    return sorted(graph.declared[edge.loader.wheel].keys() & empty - given)
+    known = graph.declared[edge.loader.wheel]
+    beside = f"{layout.ENVIRONMENT}/lib" in folders and any(not d.extra for d in known.values())
+    return sorted(known.keys() & empty - given) or [""] * beside
 
 
 def _released_with(graph: LinkGraph, edge: Edge) -> list[str]:

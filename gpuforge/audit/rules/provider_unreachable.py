@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
-from gpuforge.audit.rules.rule import brought_by_module, brought_by_need, may_be_loaded
+from gpuforge.audit.rules.rule import brought_by_module, brought_by_need, brought_by_package, may_be_loaded
 
 CODE = "GF202"
 SEVERITY: Severity = "error"
@@ -27,12 +27,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 
 def _declared(graph: LinkGraph, edge: Edge) -> Finding:
-    by_module = brought_by_module(graph, edge)
-    by_need = not by_module and brought_by_need(graph, edge)
-    if by_module:
-        how = "are found only if a Python module of the wheel, which has a path to them, was imported before"
-    elif by_need:
-        how = "are found only if another library of the wheel, which has a path to them, was loaded before"
+    only_if = "are found only if"
+    if brought_by_module(graph, edge):
+        how = f"{only_if} a Python module of the wheel, which has a path to them, was imported before"
+    elif brought_by_need(graph, edge):
+        how = f"{only_if} another library of the wheel, which has a path to them, was loaded before"
+    elif brought_by_package(graph, edge):
+        how = f"{only_if} a library of another package, which needs them and has a path to them, was loaded before"
     else:
         how = (
             "cannot be found: no RPATH or RUNPATH leads to the folder where pip puts them, and nothing loads them "
@@ -40,7 +41,7 @@ def _declared(graph: LinkGraph, edge: Edge) -> Finding:
         )
     return Finding(
         CODE,
-        "warning" if by_module or by_need else SEVERITY,
+        "warning" if how.startswith(only_if) else SEVERITY,
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{edge.needed} of {edge.provider.package}{NEEDED_BY}{edge.loader.file}",),
@@ -60,9 +61,16 @@ def _given(graph: LinkGraph, edge: Edge) -> Finding:
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{edge.needed} at {target.file if target else ''}{NEEDED_BY}{edge.loader.file}",),
-        message=f"libraries of {whose} are found only if something else has loaded them before"
-        + (", or LD_LIBRARY_PATH leads there" if form == "folder" else "")
+        message=f"libraries of {whose} are found only if {_otherwise(edge, form)}"
         if loaded
         else f"libraries of {whose} cannot be found by what needs them",
         remedy="give the objects a RUNPATH relative to $ORIGIN that ends in the library's folder",
     )
+
+
+def _otherwise(edge: Edge, form: str) -> str:
+    if form == "folder":
+        return "something else has loaded them before, or LD_LIBRARY_PATH leads there"
+    if edge.loader.program:
+        return "what starts the program sets LD_LIBRARY_PATH, as the code that does so may"
+    return "something else has loaded them before"

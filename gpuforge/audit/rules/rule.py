@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from gpuforge.audit import layout
+from gpuforge.audit import declared, layout
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Preload, Severity, WheelFacts
 
@@ -32,16 +32,22 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
 
     It may when another object brings it along, or Python code imports it, names it among what it loads, or loads what
     a variable says, of its own part of the wheel; and beside it in a wheel of libraries alone, which others load by
-    a path to that folder. A program starts with nothing loaded, but Python code may start it with an LD_LIBRARY_PATH.
+    a path to that folder. A program starts with nothing loaded, but Python code may start it with an LD_LIBRARY_PATH:
+    code of others if the wheel has none.
     """
     target = edge.provider.object
     if target is None:
         return False
     wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
     if edge.loader.program:
-        part = edge.loader.file.partition("/")[0]
-        return any(p.starts and p.file.partition("/")[0] == part for p in wheel.preloads)
-    loads = any(_may_load(p, target) for p in wheel.preloads) or _plugin(graph, wheel, edge.loader)
+        others = (
+            not _code(wheel) and "/bin/" not in f"/{edge.loader.file}"
+        )  # which nobody is meant to start by hand
+        return others or any(p.starts and _may_start(p, edge.loader) for p in wheel.preloads)
+    loaders = list(wheel.preloads)
+    if edge.provider.source == "sibling":  # importing a package that is required may load it
+        loaders += [p for w in _required(graph, wheel) if w.name == target.wheel for p in w.preloads]
+    loads = any(_may_load(p, target) for p in loaders) or _plugin(graph, wheel, edge.loader)
     folders = {layout.install_path(o.file).rpartition("/")[0] for o in (target, edge.loader)}
     bundle = len(folders) == 1 and not _code(wheel)
     return (
@@ -50,6 +56,17 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
         or "python-module" in target.markers
         or any(other.route for other in graph.users(target))
     )
+
+
+def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[WheelFacts]:
+    known = graph.declared[wheel.name]
+    return (w for w in graph.wheels if w is not wheel and w.project in known and not known[w.project].extra)
+
+
+def _may_start(preload: Preload, program: ElfObject) -> bool:
+    """Say whether code that starts programs may start this one: one of its own part of the wheel, or of its name."""
+    part = program.file.partition("/")[0]
+    return preload.file.partition("/")[0] == part or (preload.bare and program.name in preload.names)
 
 
 def _may_load(preload: Preload, target: ElfObject) -> bool:
@@ -111,6 +128,17 @@ def brought_by_module(graph: LinkGraph, edge: Edge) -> bool:
         other.needed == edge.needed and other.route and "python-module" in other.loader.markers
         for other in graph.edges
         if other.loader.wheel == edge.loader.wheel
+    )
+
+
+def brought_by_package(graph: LinkGraph, edge: Edge) -> bool:
+    """Say whether Python code loads another package's library for this object, which brings along what it needs."""
+    return any(
+        edge.needed in library.needs
+        for other in graph.from_object(edge.loader)
+        if other.preload and other.provider.declared
+        for library in declared.candidates(other.needed)
+        if library.package == other.provider.package
     )
 
 
