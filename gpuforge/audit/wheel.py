@@ -24,7 +24,8 @@ _THREADS = 4  # each keeps up to 30 MB of a member in memory
 def read(given: Path | Input, pool: Executor | None = None, jobs: int = 1) -> WheelFacts:
     """Read a wheel, or what is taken for one, its members in the threads of `pool` if there is one.
 
-    Without one, `jobs` threads read what was begun ahead. Raises MalformedError for a file that is no wheel or a broken one, OSError when it cannot be read.
+    Without one, `jobs` threads read what was begun ahead. Raises MalformedError for a file that is no wheel or a broken
+    one, OSError when it cannot be read.
     """
     source = given if isinstance(given, Input) else Input.of(given)
     with contextlib.ExitStack() as stack:
