@@ -33,11 +33,13 @@ _SDK_PATH = re.compile(rb"/hpc_sdk/[^/\0]+/(\d+\.\d+)/")
 _SDK_PRODUCER = re.compile(rb"NVC(?:\+\+)? (\d+\.\d+)-\d+")
 _MENTIONED = re.compile(rb"lib(?<!\wlib)(?:cu|nv|nccl)\w+\.so\.\d+(?=\0)")
 _PYTHON = re.compile(rb"_?Py[A-Z_]\w*")
+_WORDS = re.compile(rb"[ -~]{5,}(?=\0)")  # of a note: what is shorter may be a number
 _HPC = re.compile(
     rb"__pgi\w+|__nv(?:omp|hpc|_)\w+|__c_m\w+"
 )  # what the HPC SDK's runtimes give and want of one another
 _LONGEST_DYNSTR = 32 << 20  # bytes of .dynstr that are kept, and searched for a compiler's traces
 _KERNEL = ".text."  # with its name: the section of its machine code
+_TOOL = ".note.nv.tkinfo"
 _SLACK = 1 << 16  # bytes kept around what is known to be wanted
 _PAGE = 1 << 16  # bytes; the most that linkers align segments to
 _SMALL = 4 << 20  # bytes of a segment that is kept whole
@@ -77,8 +79,9 @@ def read(window: Window, *, wheel: str = "", file: str = "") -> ElfObject:
     """
     header = read_header(window)
     if header.machine == EM_CUDA:  # no linker reads what else it has
-        kinds = tuple(_kinds(window, header))
-        return ElfObject(wheel, file, window.size, header.bits, header.machine, header.type, sections=kinds)
+        kinds, comment = _of_cubin(window, header)
+        own = ElfObject(wheel, file, window.size, header.bits, header.machine, header.type)
+        return own._replace(comment=comment, sections=kinds)
     dynamic, strings = _dynamic(window, header)
     values = dict(reversed(dynamic))  # of a repeated tag the first counts
     sections = _sections(window, header)
@@ -239,19 +242,28 @@ def _sections(window: Window, header: Header) -> tuple[Section, ...]:
     )
 
 
-def _kinds(window: Window, header: Header) -> Iterator[Section]:
-    """Add up a cubin's sections: each kernel has half a dozen of its own, and a wheel may have thousands of cubins."""
+def _of_cubin(window: Window, header: Header) -> tuple[tuple[Section, ...], tuple[str, ...]]:
+    """Return a cubin's sections, and what the tool that wrote it says in a note.
+
+    The sections are added up: each kernel has half a dozen of its own, and a wheel may have thousands of cubins.
+    """
     raw, texts = _named(window, header)
     kernels = {text[len(_KERNEL) :] for text in texts if text.startswith(_KERNEL)}
     sizes: dict[str, int] = {}
-    for text, (_, kind, _, size, _) in zip(texts, raw, strict=True):
+    comment: tuple[str, ...] = ()
+    for text, (_, kind, start, size, _) in zip(texts, raw, strict=True):
         if size and kind != SHT_NOBITS:
             at = text.find(".", 1)
             while at >= 0 and text[at + 1 :] not in kernels:
                 at = text.find(".", at + 1)
             name = text if at < 0 else text[:at]  # ".nv.info" of ".nv.info._Z5scalePf"
             sizes[name] = sizes.get(name, 0) + size
-    yield from (Section(sys.intern(name), 0, size) for name, size in sizes.items())
+            if (
+                text == _TOOL and size < _SLACK
+            ):  # strings among numbers; thousands of files have the same ones
+                words = _WORDS.findall(window.read(start, size))
+                comment = tuple(dict.fromkeys(sys.intern(word.decode()) for word in words))
+    return tuple(Section(sys.intern(name), 0, size) for name, size in sizes.items()), comment
 
 
 def _named(window: Window, header: Header) -> tuple[list[tuple[int, int, int, int, int]], list[str]]:

@@ -7,8 +7,9 @@ header (64 bytes or more) and a payload. All numbers are little endian.
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import Literal
 
 from gpuforge.audit import cubin
@@ -21,6 +22,8 @@ _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
 _NEAR = 24  # bytes: less than hold the magic and STATIC_CUDART
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _LZ4, _ZSTD, _ARCH_SPECIFIC, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
+_TARGET = re.compile(r"(?:^|\s)-arch[ =](sm_\d+[af]?)(?!\w)")
+_RELEASE = re.compile(r"Cuda compilation tools, release (\d+\.\d+)")
 # A message of cudart's own error table. The names in that table are no mark: bindings have them, and debug information.
 STATIC_CUDART = b"\0driver shutting down\0"
 
@@ -223,18 +226,21 @@ class Scanner:
             self._resume = end
 
 
-def standalone_cubin(head: bytes, size: int) -> Container:
-    """Describe a cubin file of `size` bytes by its ELF header (its first 64 bytes).
+def standalone_cubin(head: bytes, size: int, comment: Sequence[str] = ()) -> Container:
+    """Describe a cubin file of `size` bytes by its ELF header (its first 64 bytes) and its note of ptxas, if any.
 
-    Up to CUDA 12.7 the low byte of e_flags is the architecture and 0x800 says "a"; from ABI version 8 on
-    it is the second byte, and 0x8 says "a".
+    Up to ABI version 7 the low byte of e_flags is the architecture and 0x800 says "a"; from version 8 on it is the
+    second byte, and 0x8 says "a" in CUDA 12 alone. Families, and what CUDA 13 wrote, are told by the options in
+    `.note.nv.tkinfo`, which every cubin of version 8 has.
     """
     if len(head) < 52:
         raise MalformedError.of("a cubin that ends in its header")
     (flags,) = struct.unpack_from("<I", head, 48)
     arch, specific = ((flags >> 8) & 0xFF, flags & 0x8) if head[8] >= 8 else (flags & 0xFF, flags & 0x800)
-    name = f"sm_{arch}{'a' if specific else ''}"
-    return Container(0, size, (Entry("cubin", name, "", size, size),))
+    said = next((m for text in comment if (m := _TARGET.search(text))), None)
+    name = said[1] if said else f"sm_{arch}{'a' if specific else ''}"
+    toolkit = next((m[1] for text in comment if (m := _RELEASE.match(text))), "")
+    return Container(0, size, (Entry("cubin", name, "", size, size, toolkit=toolkit),))
 
 
 def scan(data: bytes) -> Iterator[Container]:

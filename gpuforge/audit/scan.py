@@ -180,7 +180,7 @@ def _with_device_code(found: ElfObject, head: bytes, scanner: fatbin.Scanner) ->
     if scanner.static_cudart and not found.soname.startswith("libcudart"):
         markers |= {"static-cudart"}
     if found.machine == elf.EM_CUDA:
-        containers += (fatbin.standalone_cubin(head, found.size),)
+        containers += (fatbin.standalone_cubin(head, found.size, found.comment),)
     found = found._replace(containers=containers, markers=markers)
     return Scanned(found.file, found, containers)
 

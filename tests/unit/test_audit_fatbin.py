@@ -6,13 +6,15 @@ import contextlib
 import struct
 
 import pytest
-from audit_samples import fatbin, image
+from audit_samples import elf, fatbin, image
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuforge.audit.elf import read
 from gpuforge.audit.fatbin import STATIC_CUDART, Scanner, entry, scan, standalone_cubin
 from gpuforge.audit.model import Container, Entry, MalformedError
 from gpuforge.audit.ptx import standalone
+from gpuforge.audit.source import Window
 
 ONE = fatbin("sm_80", "sm_90a", "sm_100f", "compute_120:8.8")
 FILE = b"head" * 10 + STATIC_CUDART + bytes(7) + ONE + b"between" * 9 + fatbin("sm_75") + b"tail" * 5
@@ -116,6 +118,28 @@ def test_any_header_raises_nothing_but_the_readers_error(header: bytes) -> None:
 def test_a_cubin_file_tells_its_architecture(abi: int, flags: int, arch: str) -> None:
     head = b"\x7fELF\x02\x01\x01\x33" + bytes([abi]) + bytes(39) + struct.pack("<I", flags) + bytes(12)
     assert standalone_cubin(head, 5000).cubins == {arch}
+
+
+@pytest.mark.parametrize(
+    ("options", "arch"),
+    [
+        ("-arch sm_100f -m 64 ", "sm_100f"),
+        ("-v  -maxrregcount 64 -lineinfo  -O 1 -arch sm_100a -m 64 ", "sm_100a"),
+        ("-arch sm_100", "sm_100"),
+        ("-m 64", "sm_100"),
+    ],
+)
+def test_a_cubin_files_note_tells_its_suffix_and_its_toolkit(options: str, arch: str) -> None:
+    """As ptxas 12.9 and 13.0 write it: the header of all four says sm_100."""
+    said = ("NVIDIA Corp", "ptxas", "Cuda compilation tools, release 13.0, V13.0.88", options)
+    note = struct.pack("<III", 12, 200, 2000) + b"".join(text.encode() + b"\0" for text in said)
+    data = bytearray(elf(needed=(), machine=190, sections={".note.nv.tkinfo": note}))
+    data[8] = 8
+    data[48:52] = struct.pack("<I", 0x06006402)
+    comment = read(Window.of(bytes(data)), wheel="", file="k.cubin").comment
+    assert comment == said
+    (found,) = standalone_cubin(bytes(data[:64]), len(data), comment).entries
+    assert (found.arch, found.toolkit) == (arch, "13.0")
 
 
 def test_a_ptx_text_tells_its_isa_and_target() -> None:
