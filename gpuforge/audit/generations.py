@@ -139,6 +139,14 @@ def driver_of_cubin(entries: Sequence[Entry]) -> str:
     return max(floors, key=Version, default="")
 
 
+def kernelless(container: Container) -> bool:
+    """Say whether a container has machine code without any kernel: of a source that has none, or of nvcc's link.
+
+    `nvcc -shared` links the device code of all it is given, and keeps the result where there is nothing to link, too.
+    """
+    return bool(container.cubins) and _hollow(container)
+
+
 def _hollow(container: Container) -> bool:
     """Say whether a container has no kernel to run: its images are empty, or LTO-IR for a link at run time alone."""
     if all(e.kind == "lto-ir" for e in container.entries):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import policy
+from gpuforge.audit.generations import kernelless
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import Finding, Proof, WheelFacts
 from gpuforge.audit.rules import host_only
@@ -57,7 +58,7 @@ def _provided(edge: Edge) -> str:
 def _device(wheel: WheelFacts, graph: LinkGraph, codes: set[str]) -> Iterator[Proof]:
     by_images: dict[str, tuple[int, int]] = {}
     for code in own_code(wheel):
-        for container in code.containers:
+        for container in (c for c in code.containers if not kernelless(c)):
             cubins = sorted(container.cubins, key=_number)
             ptx = sorted({f"{e.arch} (PTX {e.isa})" for e in container.entries if e.kind == "ptx"})
             native = " ".join(cubins)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,25 @@ def test_containers_without_a_kernel_are_left_out() -> None:
     hollow = Container(0, 1, empty, hollow=True)
     lto = Container(0, 1, (Entry("lto-ir", "compute_75", "", 9000, 9000),))
     assert ways(DeviceCode("x.so", (hollow, lto, *code(("sm_80",)).containers)))["8.0"] == "native"
+
+
+def packed(*images: bytes) -> bytes:
+    """A library with a container of these images beside the one that `nvcc -shared` links of nothing."""
+    linked = image("sm_80", content=b"\x7fELF of no kernel")
+    held = (linked, b"".join(images))
+    containers = (struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entries)) + entries for entries in held)
+    return elf(sections={".nv_fatbin": b"".join(containers)})
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"), [("80+ptx", []), ("80,90+ptx", ["GF401", "GF402"]), ("ptx:90", ["GF402"])]
+)
+def test_what_has_no_kernel_is_not_asked_for_declared_code(
+    text: str, codes: list[str], tmp_path: Path
+) -> None:
+    kernel = image("sm_80", content=b"\x7fELF\0.text.kernel")
+    path = wheel(tmp_path, {"demo/x.so": packed(kernel, image("compute_80:9.0"))})
+    assert [f.code for f in audit([path], expect=text).findings if f.severity == "error"] == codes
 
 
 @pytest.mark.parametrize(

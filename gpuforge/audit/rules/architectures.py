@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from gpuforge.audit import declared
+from gpuforge.audit.generations import kernelless
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Container, DeviceCode, Finding, Severity, WheelFacts
 from gpuforge.toolkits import libraries
@@ -26,7 +27,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if not own and (intent.kernel_sets or not intent.source_sets):  # sources are compiled elsewhere
             yield _nothing(wheel)
         for code in own:
-            judged = [c for c in code.containers if c.cubins]
+            judged = [c for c in code.containers if c.cubins and not kernelless(c)]
             for arch in intent.cubins:
                 lacking = sum(arch not in c.cubins for c in judged)
                 if lacking:

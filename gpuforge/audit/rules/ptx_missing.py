@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpuforge.audit.generations import kernelless
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Container, Finding, Severity
 from gpuforge.audit.rules.architectures import own_code, relocatable
@@ -25,7 +26,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         return
     for wheel in graph.wheels:
         for code in own_code(wheel):
-            judged = [c for c in code.containers if relocatable(c)] or list(code.containers)
+            held = [c for c in code.containers if not kernelless(c)]
+            judged = [c for c in held if relocatable(c)] or held
             for arch in intent.ptx:
                 lacking = sum(not _has(c, arch) for c in judged)
                 if lacking:
