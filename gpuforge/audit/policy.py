@@ -19,7 +19,9 @@ from gpuforge.audit.model import ElfObject
 _TAG = re.compile(r"(manylinux(?:1|2010|2014|_\d+_\d+)|linux|musllinux_\d+_\d+)_(\w+)")
 _VERSION = re.compile(r"([A-Z]+)_(.+)")
 PRIVATE = "PRIVATE"  # every glibc has GLIBC_PRIVATE; what is in it changes
-_LOADER = re.compile(r"ld(-linux.*|64|)\.so\.\d+|ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1|linux-vdso\.so\.1")
+_LOADER = re.compile(
+    r"ld(-linux.*|64|)\.so\.\d+|ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1|libc\.so|linux-vdso\.so\.1"
+)
 
 
 class Policy(NamedTuple):
@@ -83,7 +85,32 @@ def of_tag(tag: str) -> tuple[Policy | None, str]:
     parts = _TAG.fullmatch(tag)
     if parts is None:
         return None, ""
-    return next((p for p in policies() if parts[1] == p.name or parts[1] in p.aliases), None), parts[2]
+    known = next((p for p in policies() if parts[1] == p.name or parts[1] in p.aliases), None)
+    return known or _between(parts[1]), parts[2]
+
+
+@cache
+def _between(name: str) -> Policy | None:
+    """Return what a tag promises whose glibc no policy is about: manylinux_2_25 is the next one, with its own glibc.
+
+    PEP 600 lets any version be named. Beyond the newest policy nothing is known of other libraries than glibc.
+    """
+    numbers = re.fullmatch(r"manylinux_(\d+)_(\d+)", name)
+    if numbers is None:
+        return None
+    glibc = int(numbers[1]), int(numbers[2])
+    above = next((p for p in policies() if p.glibc > glibc), None)
+    like = above or policies()[-1]
+    versions = {}
+    for machine, table in like.versions.items():
+        upto = frozenset(v for v in table.get("GLIBC", ()) if _numbers(v) <= glibc)
+        later = {".".join(map(str, (glibc[0], minor))) for minor in range(like.glibc[1], glibc[1] + 1)}
+        versions[machine] = {**table, "GLIBC": upto} if above else {"GLIBC": upto | later}
+    return Policy(name, (), versions, like.libraries)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in version.split(".") if n.isdigit())
 
 
 def fitting(objects: Iterable[ElfObject], machine: str) -> Policy | None:
@@ -129,6 +156,21 @@ def _wanted(objects: Iterable[ElfObject]) -> Iterator[tuple[str, tuple[int, ...]
                 parts = re.fullmatch(r"(GLIBC|GLIBCXX|CXXABI)_(\d+(?:\.\d+)*)", version)
                 if parts and (is_system(need.library)):
                     yield parts[1], tuple(map(int, parts[2].split("."))), found.file
+
+
+def c_libraries(found: ElfObject) -> frozenset[str]:
+    """Return which C library an object is linked with, "glibc" or "musl"; nothing for none, or for one not known.
+
+    musl is `libc.musl-x86_64.so.1` on Alpine, and `libc.so` to its own compilers; so is Android's, which has a libm.so.
+    """
+    names = (*found.needed, found.interpreter.rpartition("/")[2])
+    held = (
+        {"musl" for name in names if name == "libc.so" or "musl-" in name}
+        if "libm.so" not in names
+        else set()
+    )
+    held |= {"glibc" for name in names if name == "libc.so.6" or name.startswith(("ld-linux", "ld64.so"))}
+    return frozenset(held)
 
 
 def is_loader(soname: str) -> bool:

@@ -36,6 +36,8 @@ class Image(NamedTuple):
     soname: str  # what it was asked for as, not mangled
     wheel: str  # whose object asked for it
     loader: str  # the file that asked
+    asked: str = ""  # the name it was asked for by
+    opened: bool = False  # Python code of that wheel speaks of opening it
 
 
 def processes(graph: LinkGraph) -> Iterator[Process]:
@@ -59,14 +61,13 @@ def processes(graph: LinkGraph) -> Iterator[Process]:
 def images(graph: LinkGraph, objects: Iterable[ElfObject], wanted: Callable[[str], bool]) -> list[Image]:
     """List the images of the libraries whose plain SONAME is `wanted` that these objects load.
 
-    The linker takes a name that is NEEDED again for what it has loaded by it. Hashed names prove that this is meant;
-    libraries under plain ones may be opened by their paths as well, and then be several images.
+    Those of one plain name in several places may become one image: `one_of_them` says so.
     """
     found: dict[str, Image] = {}
     for held in objects:
         for edge in graph.from_object(held):
             name = _plain(edge.needed)
-            if wanted(name) and (image := _image(edge, name)):
+            if wanted(name) and (image := _image(graph, edge, name)):
                 found.setdefault(image.name if name == edge.needed else edge.needed, image)
     return list(found.values())
 
@@ -74,7 +75,7 @@ def images(graph: LinkGraph, objects: Iterable[ElfObject], wanted: Callable[[str
 _plain = cache(libraries.plain_name)
 
 
-def _image(edge: Edge, soname: str) -> Image | None:
+def _image(graph: LinkGraph, edge: Edge, soname: str) -> Image | None:
     target = edge.provider.object
     if target is not None:
         found = target.file if edge.route or edge.preload else ""
@@ -83,7 +84,33 @@ def _image(edge: Edge, soname: str) -> Image | None:
         found = f"the one of {edge.provider.package}" if known else ""
     else:
         found = f"{soname} of the system"
-    return Image(found, soname, edge.loader.wheel, edge.loader.file) if found else None
+    if not found:
+        return None
+    opened = edge.preload is not None or _opens(graph, edge)
+    return Image(found, soname, edge.loader.wheel, edge.loader.file, edge.needed, opened)
+
+
+def _opens(graph: LinkGraph, edge: Edge) -> bool:
+    """Say whether Python code of a wheel names a library among those that it opens, as by their paths."""
+    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    stem = edge.needed.partition(".so")[0].removeprefix("lib")
+    return any({stem, edge.needed} & p.names for p in wheel.preloads if not p.bare)
+
+
+def one_of_them(found: Iterable[Image]) -> bool:
+    """Say whether a process gets one of these libraries, whichever is asked for first.
+
+    The linker takes a name that is NEEDED again for what it has loaded by it, from whatever place (glibc,
+    elf/dl-load.c, _dl_map_object). What is opened by a path is another image all the same.
+    """
+    held = list(found)
+    return len({i.asked for i in held}) == 1 and not any(i.opened for i in held)
+
+
+FIRST_WINS = (
+    "several places have a library of one name: the linker gives to all what is asked for first, so what is imported "
+    "first decides which one it is; only who opens another by its path has two images"
+)
 
 
 def variant_family(found: ElfObject) -> str:

@@ -81,10 +81,19 @@ def _number(arch: str) -> tuple[int, str]:
 def _platform(wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
     floors = policy.floors(o for o in wheel.objects if o.links)
     promises = [tag for tag in wheel.platforms if policy.of_tag(tag)[0]]
-    if "GF501" in codes or not floors or not promises:
+    if "GF501" in codes or not floors:
         return
     texts = [f"{name} {version} ({file.rpartition('/')[2]})" for name, (version, file) in floors.items()]
-    yield Proof("platform", f"{', '.join(promises)} holds; highest wanted: {', '.join(texts)}")
+    if promises:
+        yield Proof("platform", f"{', '.join(promises)} holds; highest wanted: {', '.join(texts)}")
+    elif bare := next((tag for tag in wheel.platforms if tag.startswith("linux_")), ""):
+        fits = policy.fitting((o for o in wheel.objects if o.links), bare.removeprefix("linux_"))
+        what = (
+            f"what the objects want of glibc and libstdc++, {fits.name} has"
+            if fits
+            else "no manylinux policy has it all"
+        )
+        yield Proof("platform", f"{bare} promises nothing; {what}; highest wanted: {', '.join(texts)}")
 
 
 def _roles(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:

@@ -172,7 +172,7 @@ CASES = {
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.17"], "libx.so.1": ["GLIBC_2.99", "OMP_9"]})},
     ),
     "another machine": Case(
-        "GF501", "warning", ("demo/ext.so is for aarch64",),
+        "GF501", "error", ("demo/ext.so is for aarch64",),
         {"demo/ext.so": elf(machine=183)}, {"demo/ext.so": elf()},
     ),
     "a wheel for anywhere": Case(

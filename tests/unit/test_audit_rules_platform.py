@@ -112,6 +112,40 @@ CASES = {
         {"demo/a.so": elf(sections={".x": NOISE}), "demo/b.so": elf(sections={".x": NOISE})},
         {"demo/b.so": elf(sections={".y": NOISE})},
     ),
+    "a glibc object under a musl tag": Case(
+        "GF501", "error", ("demo/ext.so is linked with glibc",),
+        {"demo/ext.so": elf()}, {"demo/ext.so": elf(needed=["libc.musl-x86_64.so.1"])},
+        name="demo-1.0-cp311-cp311-musllinux_1_2_x86_64.whl",
+    ),
+    "a musl object under a glibc tag": Case(
+        "GF501", "error", ("demo/ext.so is linked with musl",),
+        {"demo/ext.so": elf(needed=["libc.so"])}, {"demo/ext.so": elf(needed=["libm.so", "libc.so"])},
+    ),
+    "one for either": Case(
+        "GF501", "warning", ("demo/musl/ext.so is linked with musl",),
+        {"demo/glibc/ext.so": elf(), "demo/musl/ext.so": elf(needed=["libc.so"])},
+        {"demo/musl/ext.so": elf(needed=[])},
+    ),
+    "all for another machine": Case(
+        "GF501", "error", ("demo/ext.so is for aarch64",),
+        {"demo/ext.so": elf(machine=183, versions={"libc.so.6": ["GLIBC_2.99"]})}, {"demo/ext.so": elf(machine=62)},
+    ),
+    "some for another machine": Case(
+        "GF501", "warning", ("demo/ext.so is for aarch64",),
+        {"demo/a.so": elf(), "demo/ext.so": elf(machine=183)}, {"demo/ext.so": elf(machine=190)},
+    ),
+    "a tag between two policies": Case(
+        "GF501", "error", ("demo/ext.so wants GLIBC_2.27",),
+        {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.27"], "libstdc++.so.6": ["GLIBCXX_3.4.22"]})},
+        {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.25"], "libstdc++.so.6": ["GLIBCXX_3.4.22"]})},
+        name="demo-1.0-cp311-cp311-manylinux_2_25_x86_64.whl",
+    ),
+    "a tag beyond all policies": Case(
+        "GF501", "error", ("demo/ext.so wants GLIBC_2.99",),
+        {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.99"], "libstdc++.so.6": ["GLIBCXX_3.4.99"]})},
+        {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.90"], "libstdc++.so.6": ["GLIBCXX_3.4.99"]})},
+        name="demo-1.0-cp311-cp311-manylinux_2_98_x86_64.whl",
+    ),
 }  # fmt: skip
 
 
@@ -130,3 +164,12 @@ def test_what_takes_the_room(tmp_path: Path) -> None:
     assert found["sections"][0] == (".x", len(NOISE))
     assert found["files"][0][0] == "demo/ext.so"
     assert found["device code"] == []
+
+
+def test_the_floor_of_a_wheel_whose_tag_promises_nothing_is_said(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.28"]})}
+    (held,) = audit([wheel(tmp_path, files, name="demo-1.0-cp311-cp311-linux_x86_64.whl")]).wheels
+    assert [p.text for p in held.proofs if p.topic == "platform"] == [
+        "linux_x86_64 promises nothing; what the objects want of glibc and libstdc++, manylinux_2_28 has; "
+        "highest wanted: GLIBC 2.28 (ext.so)"
+    ]

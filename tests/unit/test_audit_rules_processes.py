@@ -236,6 +236,54 @@ CASES = {
         {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"{CU13}:/usr/local/cuda/lib64")},
         requires=["nvidia-cuda-runtime"],
     ),
+    "one name in two places": Case(
+        "GF102", "warning",
+        (
+            "demo/libs/libcudart.so.13, loaded by demo/a.so",
+            "the one of nvidia-cuda-runtime, loaded by demo/b.so",
+        ),
+        {
+            "demo/a.so": elf(needed=["libcudart.so.13"], runpath="$ORIGIN/libs"),
+            "demo/b.so": elf(needed=["libcudart.so.13"], runpath=CU13),
+            "demo/libs/libcudart.so.13": lib("libcudart.so.13"),
+        },
+        {"demo/a.so": elf()}, requires=["nvidia-cuda-runtime"],
+    ),
+    "one name in two places, opened by its path": Case(
+        "GF102", "error",
+        (
+            "demo/libs/libcudart.so.13, loaded by demo/a.so",
+            "the one of nvidia-cuda-runtime, loaded by demo/b.so",
+        ),
+        {
+            "demo/a.so": elf(needed=["libcudart.so.13"], runpath="$ORIGIN/libs"),
+            "demo/b.so": elf(needed=["libcudart.so.13"], runpath=CU13),
+            "demo/libs/libcudart.so.13": lib("libcudart.so.13"),
+            "demo/load.py": b"CDLL(join(dirname(__file__), 'libs', 'libcudart.so.13'))",
+        },
+        {"demo/a.so": elf()}, requires=["nvidia-cuda-runtime"],
+    ),
+    "one OpenMP runtime's name in two places": Case(
+        "GF105", "info",
+        ("demo/libs/libgomp.so.1, loaded by demo/a.so", "more/libgomp.so.1, loaded by demo/b.so"),
+        {
+            "demo/a.so": elf(needed=["libgomp.so.1"], runpath="$ORIGIN/libs"),
+            "demo/b.so": elf(needed=["libgomp.so.1"], runpath="$ORIGIN/../more"),
+            "demo/libs/libgomp.so.1": lib("libgomp.so.1"),
+            "more/libgomp.so.1": lib("libgomp.so.1"),
+        },
+        {"demo/b.so": elf()},
+    ),
+    "one libstdc++'s name in two places": Case(
+        "GF107", "info",
+        ("demo/libs/libstdc++.so.6, loaded by demo/a.so", "libstdc++.so.6 of the system, loaded by demo/b.so"),
+        {
+            "demo/a.so": elf(needed=["libstdc++.so.6"], runpath="$ORIGIN/libs"),
+            "demo/b.so": elf(needed=["libstdc++.so.6"]),
+            "demo/libs/libstdc++.so.6": lib("libstdc++.so.6"),
+        },
+        {"demo/b.so": elf()},
+    ),
 }  # fmt: skip
 
 

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.known import named
 from gpuforge.audit.model import ElfObject, Finding, Severity
-from gpuforge.audit.processes import Image, Process, images, processes, variant_family
+from gpuforge.audit.processes import (
+    FIRST_WINS,
+    Image,
+    Process,
+    images,
+    one_of_them,
+    processes,
+    variant_family,
+)
 from gpuforge.toolkits import libraries
 
 CODE = "GF102"
@@ -39,7 +47,7 @@ def cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Image]:
     unique: dict[str, Image] = {}
     for image in found:
         major = ".".join(image.soname.split(".")[:3])
-        unique.setdefault(image.name, Image(image.name, major, image.wheel, image.loader))
+        unique.setdefault(image.name, image._replace(soname=major))
     return list(unique.values())
 
 
@@ -63,7 +71,7 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
             soname = next((s for s, p in _sonames() if p == package), "libcudart.so")
             given = next((o for w in graph.wheels if w.project == package for o in w.objects), None)
             name = given.file if given else f"the one of {package}"
-            yield Image(name, soname, edge.loader.wheel, edge.loader.file)
+            yield Image(name, soname, edge.loader.wheel, edge.loader.file, soname)
 
 
 def _sonames() -> list[tuple[str, str]]:
@@ -73,16 +81,19 @@ def _sonames() -> list[tuple[str, str]]:
 
 def _finding(graph: LinkGraph, process: Process, found: list[Image]) -> Finding:
     wide = process.scope == "environment"
+    one = one_of_them(found)
     wheel = found[-1].wheel if wide else process.wheel
     members = next(w.members for w in graph.wheels if w.name == wheel)
     files = tuple(i.name for i in found if i.name in members)
     return Finding(
         CODE,
-        "warning" if wide else SEVERITY,
+        "warning" if wide or one else SEVERITY,
         wheel,
         files=(process.root,) if process.root else files,
         subject=tuple(f"{i.name}{named(graph, i.name)}, loaded by {i.loader}" for i in found),
-        message="several images of libcudart come into one process: the device that one has chosen, its streams' "
+        message=FIRST_WINS
+        if one
+        else "several images of libcudart come into one process: the device that one has chosen, its streams' "
         "defaults, its errors and its registered kernels are unknown to the other"
         + (", if these wheels are used together" if wide else ""),
         remedy="exclude libcudart from the graft (auditwheel repair --exclude 'libcudart.so.*') and link every object "

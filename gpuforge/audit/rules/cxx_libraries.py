@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.processes import images, processes
+from gpuforge.audit.processes import FIRST_WINS, images, one_of_them, processes
 
 CODE = "GF107"
 SEVERITY: Severity = "warning"
@@ -22,13 +22,16 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if process.scope == "environment" or len(names) < 2 or any(names <= known for known in said):
             continue
         said.append(names)
+        one = one_of_them(found)
         yield Finding(
             CODE,
-            SEVERITY,
+            "info" if one else SEVERITY,
             process.wheel,
             files=tuple(dict.fromkeys(i.loader for i in found if i.wheel == process.wheel)),
             subject=tuple(f"{i.name}, loaded by {i.loader}" for i in found),
-            message="several images of libstdc++ come into one process: exceptions, locales and streams that cross "
+            message=FIRST_WINS
+            if one
+            else "several images of libstdc++ come into one process: exceptions, locales and streams that cross "
             "from one to the other fail",
             remedy="take libstdc++ from the system, as the manylinux policies promise it, for all objects "
             "(auditwheel repair --exclude libstdc++.so.6)",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.processes import Image, Process, images, processes
+from gpuforge.audit.processes import FIRST_WINS, Image, Process, images, one_of_them, processes
 from gpuforge.toolkits import libraries
 
 CODE = "GF105"
@@ -35,13 +35,16 @@ def is_openmp(soname: str) -> bool:
 def _finding(process: Process, found: list[Image]) -> Finding:
     families = {libraries.compiler_runtime(i.soname) for i in found}
     mixed = len(families) > 1
+    one = one_of_them(found)
     return Finding(
         CODE,
-        "info" if process.scope == "environment" and not mixed else SEVERITY,
+        "info" if one or (process.scope == "environment" and not mixed) else SEVERITY,
         process.wheel,
         files=(process.root,) if process.root else (),
         subject=tuple(f"{i.name}, loaded by {i.loader}" for i in found),
-        message=("one import loads" if process.scope == "import" else "what is imported together loads")
+        message=FIRST_WINS
+        if one
+        else ("one import loads" if process.scope == "import" else "what is imported together loads")
         + " several OpenMP runtimes: each starts its own threads, so the processors are overcommitted"
         + (", and runtimes of different compilers can hang or abort one another" if mixed else ""),
         remedy="graft one runtime for all objects, or leave it to a package that all of them require",

@@ -23,6 +23,7 @@ _FOREIGN = re.compile(
     r"\.(dll|pyd|dylib|exe|jnilib)$|(^|/)(darwin|mac(os)?x?|osx|win(dows|32|64)?|android|arm64-v8a|armeabi)[-_.\w]*/[^.]+$",
     re.IGNORECASE,
 )
+_LIBCS = {"manyl": "glibc", "musll": "musl"}  # by how the tags begin
 _DATA = re.compile(r"(^|/)(tests?|testing|test_?data|examples?|samples?|fixtures)/")
 
 
@@ -37,10 +38,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield from _private(wheel)
         machines = {machine for _, _, machine in tags if machine}
         yield from _machine(wheel, machines)
+        yield from _c_library(wheel)
 
 
 def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -> Iterator[Finding]:
-    objects = [o for o in wheel.objects if o.links]
+    objects = [o for o in wheel.objects if o.links and _MACHINES.get(o.machine, machine) == machine]
     fitting = policy.fitting(objects, machine)
     really = (
         f"the tag that is true is {fitting.name}_{machine}" if fitting else "no manylinux policy has them all"
@@ -90,17 +92,43 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             + (meant or "pip installs it on every system and every processor, where they cannot be loaded"),
             remedy="tag it for its platform (auditwheel repair, or `wheel tags --platform-tag`)",
         )
-    for found in (o for o in wheel.objects if o.links):
-        actual = _MACHINES.get(found.machine)
+    held = [(o, _MACHINES.get(o.machine, "")) for o in wheel.objects if o.links]
+    none = not any(actual in machines for _, actual in held) and not _meant(wheel, [o for o, _ in held])
+    for found, actual in held:
         if machines and actual and actual not in machines:
             yield Finding(
                 CODE,
-                "warning",
+                SEVERITY if none else "warning",
                 wheel.name,
                 files=(found.file,),
                 subject=(f"{found.file} is for {actual}",),
-                message=f"the file name says {', '.join(sorted(machines))}, and objects are for another machine",
-                remedy="leave out what cannot run there",
+                message=f"the file name says {', '.join(sorted(machines))}, and "
+                + ("all objects" if none else "objects")
+                + " are for another machine",
+                remedy="tag the wheel for the machine that it was built for (`wheel tags --platform-tag`)"
+                if none
+                else "leave out what cannot run there",
+            )
+
+
+def _c_library(wheel: WheelFacts) -> Iterator[Finding]:
+    """Find objects that are linked with another C library than a tag says; of those for both, code chooses."""
+    promised = {c for tag in wheel.platforms for start, c in _LIBCS.items() if tag.startswith(start)}
+    held = [(o, policy.c_libraries(o)) for o in wheel.objects if o.links]
+    both = any("musl" in c for _, c in held) and any("glibc" in c for _, c in held)
+    for found, linked in held:
+        for name in sorted(promised - linked if linked else ()):
+            (other,) = sorted(linked)[:1]
+            yield Finding(
+                CODE,
+                "warning" if both else SEVERITY,
+                wheel.name,
+                files=(found.file,),
+                subject=(f"{found.file} is linked with {other}",),
+                message=f"the file name says {', '.join(t for t in wheel.platforms if _LIBCS.get(t[:5]) == name)}, for "
+                f"systems with {name}, and objects are linked with {other}: there they cannot be loaded"
+                + ("; the wheel has some for either, of which code may choose" if both else ""),
+                remedy="build in an image of that system (quay.io/pypa/musllinux_… or manylinux_…), one wheel for each",
             )
 
 
