@@ -198,13 +198,21 @@ class _Resolver:
             why = f"import {self._projects[found.wheel]}" if imported else f"loaded before it by {found.name}"
             return Edge(loader, name, self._of_object(loader, found), why)
         packages = declared.candidates(name)
+        uninstalled: Edge | None = (
+            None  # of a package that pip does not install with it: found if it is there anyway
+        )
         for entry in layout.search(loader, ancestors):
             if installed := self._installed.get(f"{entry.folder}/{name}"):
                 return Edge(loader, name, self._of_object(loader, installed), entry.why)
             for library in packages:
-                if entry.folder == f"{layout.SITE}/{library.folder}":
-                    preload = self._preload(loader.wheel, name)
-                    return Edge(loader, name, self._of_package(loader, packages, library), entry.why, preload)
+                if entry.folder == f"{layout.SITE}/{library.folder}" and uninstalled is None:
+                    provider = self._of_package(loader, packages, library)
+                    edge = Edge(loader, name, provider, entry.why, self._preload(loader.wheel, name))
+                    if provider.declared:
+                        return edge
+                    uninstalled = edge
+        if uninstalled:
+            return uninstalled
         if policy.is_system(name):
             return Edge(loader, name, Provider("system"), "the system")
         if libraries.is_driver(name):

@@ -236,6 +236,24 @@ CASES = {
         {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"{CU13}:/usr/local/cuda/lib64")},
         requires=["nvidia-cuda-runtime"],
     ),
+    "a package before the wheel's own": Case(
+        "GF305", "warning",
+        (f"libcudart.so.13 for demo/ext.so: RUNPATH {CU13}, to nvidia-cuda-runtime, before RUNPATH $ORIGIN",),
+        {
+            "demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"{CU13}:$ORIGIN"),
+            "demo/libcudart.so.13": lib("libcudart.so.13"),
+        },
+        {"demo/libcudart.so.13": None}, requires=["nvidia-cuda-runtime"],
+    ),
+    "a package that is not declared, before the wheel's own": Case(
+        "GF305", "warning",
+        (f"libcudart.so.13 for demo/ext.so: RUNPATH {CU13} before RUNPATH $ORIGIN",),
+        {
+            "demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"{CU13}:$ORIGIN"),
+            "demo/libcudart.so.13": lib("libcudart.so.13"),
+        },
+        {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"$ORIGIN:{CU13}")},
+    ),
     "one name in two places": Case(
         "GF102", "warning",
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from itertools import dropwhile, islice
 
 from gpuforge.audit import declared, layout
 from gpuforge.audit.graph import Edge, LinkGraph
@@ -16,22 +17,46 @@ TITLE = "the order of search paths lets another package's library win"
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find entries before the one that leads to a NEEDED library in which another copy of it may lie."""
+    places = {w.name: {layout.install_path(o.file) for o in w.objects if o.links} for w in graph.wheels}
     for edge in graph.edges:
         if edge.provider.source not in ("wheel", "package") or not edge.route.startswith(
             ("RPATH", "RUNPATH")
         ):
             continue
         for entry in _before(edge):
-            yield Finding(
-                CODE,
-                SEVERITY,
-                edge.loader.wheel,
-                files=(edge.loader.file,),
-                subject=(f"{edge.needed} for {edge.loader.file}: {entry} before {edge.route}",),
-                message="search paths name folders of others before the folder that has the library: a copy there, "
-                "of whatever version, is taken instead",
-                remedy="put the entry that leads to the right library first, and remove those that lead elsewhere",
+            yield _finding(
+                edge,
+                f"{entry} before {edge.route}",
+                "search paths name folders of others before the folder that has the library: a copy there, of whatever "
+                "version, is taken instead",
             )
+        for entry in _behind(edge, places[edge.loader.wheel]):
+            yield _finding(
+                edge,
+                f"{edge.route}, to {edge.provider.package}, before {entry}",
+                "search paths lead to the library of another package before the wheel's own of that name, which is not "
+                "taken where that package is",
+            )
+
+
+def _finding(edge: Edge, subject: str, message: str) -> Finding:
+    return Finding(
+        CODE,
+        SEVERITY,
+        edge.loader.wheel,
+        files=(edge.loader.file,),
+        subject=(f"{edge.needed} for {edge.loader.file}: {subject}",),
+        message=message,
+        remedy="put the entry that leads to the right library first, and remove those that lead elsewhere",
+    )
+
+
+def _behind(edge: Edge, places: set[str]) -> Iterator[str]:
+    """Yield the entry after the one that leads to a package in which the wheel has a library of its own."""
+    if edge.provider.source != "package":
+        return
+    after = dropwhile(lambda entry: entry.why != edge.route, layout.search(edge.loader, ()))
+    yield from islice((e.why for e in after if f"{e.folder}/{edge.needed}" in places), 1)
 
 
 def _before(edge: Edge) -> Iterator[str]:
