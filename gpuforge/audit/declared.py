@@ -106,6 +106,13 @@ def nvidias() -> frozenset[str]:
 
 
 @cache
+def major(package: str) -> int | None:
+    """Return the one CUDA major that a toolkit package is for; None for another package."""
+    majors = {entry.cuda for entry in _toolkit_libraries() if entry.package == package}
+    return majors.pop() if len(majors) == 1 else None
+
+
+@cache
 def stems(package: str) -> frozenset[str]:
     """Return the names of a toolkit package's libraries without "lib" and what follows: "cudnn", "cudnn_ops"."""
     sonames = (entry.soname for entry in _toolkit_libraries() if entry.package == package)

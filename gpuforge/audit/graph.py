@@ -57,8 +57,10 @@ class LinkGraph:
     intent: Intent | None = None
     _users: dict[Key, list[Edge]] = field(default_factory=dict, init=False, repr=False)
     _needs: dict[Key, list[Edge]] = field(default_factory=dict, init=False, repr=False)
+    _given: dict[str, str] = field(default_factory=dict, init=False, repr=False)  # project -> wheel
 
     def __post_init__(self) -> None:
+        self._given.update((wheel.project, wheel.name) for wheel in self.wheels if wheel.project)
         for edge in self.edges:
             self._needs.setdefault(_key(edge.loader), []).append(edge)
             if edge.provider.object is not None:
@@ -71,6 +73,25 @@ class LinkGraph:
     def from_object(self, found: ElfObject) -> tuple[Edge, ...]:
         """Return the edges that begin at an object: one for each of its NEEDED entries."""
         return tuple(self._needs.get(_key(found), ()))
+
+    def always(self, name: str) -> Iterator[Declared]:
+        """Yield what is installed with a wheel without an extra, each package by the shortest way to it.
+
+        What another of the wheels given requires is read there, and not in the tables of known releases.
+        """
+        seen: set[str] = set()
+        queue: deque[tuple[str, str]] = deque([(name, "")])
+        while queue:
+            wheel, way = queue.popleft()
+            for found in self.declared[wheel].values():
+                of_table = found.loaded_by in self._given and found.package != found.loaded_by
+                if found.extra or of_table or found.package in seen:
+                    continue
+                seen.add(found.package)
+                line = f"{way} → {found.line}" if way else found.line
+                yield found._replace(line=line)
+                if found.package in self._given:
+                    queue.append((self._given[found.package], line))
 
     def users(self, found: ElfObject) -> tuple[Edge, ...]:
         """Return the edges that an object is the target of."""

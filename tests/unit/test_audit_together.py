@@ -620,3 +620,55 @@ def test_cubins_beside_each_other_are_chosen_by_name(tmp_path: Path) -> None:
         "sm_90"
     }
     assert said(report, "GF403") == []
+
+
+@pytest.mark.parametrize(
+    ("requires", "subject"),
+    [
+        (
+            ["nvidia-cublas-cu12", "torch>=2.11"],
+            [
+                "CUDA 12: nvidia-cublas-cu12, by 'nvidia-cublas-cu12'",
+                "CUDA 13: nvidia-cublas, nvidia-cuda-runtime, nvidia-cudnn-cu13 and 7 more, by 'torch>=2.11'",
+            ],
+        ),
+        (["nvidia-cublas-cu12", "torch<2.11"], []),
+        (["nvidia-cublas-cu12; extra == 'cuda'", "torch>=2.11"], []),
+        (
+            ["nvidia-cublas-cu12", "nvidia-cublas", "cuda-toolkit[cufft]==13.*"],
+            [],
+        ),  # who names both will choose
+        (["nvidia-cuda-nvrtc-cu12", "torch>=2.11"], []),  # compiles, and runs nothing
+        (["nvidia-nccl-cu12", "torch>=2.11"], []),  # the same file as CUDA 13's: GF709
+    ],
+)
+def test_two_majors_may_come_by_requirements_alone(
+    requires: list[str], subject: list[str], tmp_path: Path
+) -> None:
+    found = said(audit([wheel(tmp_path, {"demo/ext.so": elf()}, requires=requires)]), "GF104")
+    assert [(f.severity, *f.subject) for f in found] == ([("warning", *subject)] if subject else [])
+
+
+def test_what_a_wheel_that_is_given_requires_is_read_there(tmp_path: Path) -> None:
+    own = wheel(tmp_path, {"demo/a.so": elf()}, requires=["nvidia-cublas-cu12", "other", "torch>=2.11"])
+    other = wheel(tmp_path, {"other/b.py": b""}, name="other-1.0-py3-none-any.whl", requires=["nvidia-cufft"])
+    (found,) = said(audit([own, other, torch(tmp_path)]), "GF104")
+    assert (found.wheel, found.subject) == (
+        own.name,
+        (
+            "CUDA 12: nvidia-cublas-cu12, by 'nvidia-cublas-cu12'",
+            "CUDA 12: nvidia-cuda-runtime-cu12, by 'torch>=2.11 → nvidia-cuda-runtime-cu12'",
+            "CUDA 13: nvidia-cufft, by 'other → nvidia-cufft'",
+        ),
+    )
+    above = wheel(
+        tmp_path, {"above/b.py": b""}, name="above-1.0-py3-none-any.whl", requires=["demo", "nvidia-cufft"]
+    )
+    (found,) = said(audit([above, own, other, torch(tmp_path)]), "GF104")
+    assert found.wheel == own.name
+
+
+def test_an_older_torch_that_is_given_brings_no_file_twice(tmp_path: Path) -> None:
+    own = wheel(tmp_path, {"demo/a.so": elf()}, requires=["nvidia-nccl-cu12", "torch"])
+    assert [f.wheel for f in said(audit([own]), "GF709")] == [own.name]
+    assert not said(audit([own, torch(tmp_path)]), "GF709")

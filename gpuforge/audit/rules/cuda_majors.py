@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding, Severity, WheelFacts
 from gpuforge.audit.processes import Process, images, processes
 from gpuforge.audit.rules.cudart_images import cudarts
+from gpuforge.audit.rules.rule import few
 from gpuforge.toolkits import libraries
 
 CODE = "GF104"
 SEVERITY: Severity = "error"
 TITLE = "libraries of two CUDA majors would be loaded into one process"
+
+_OF_CUDA = re.compile(r"(nvidia|cuda|cutensor)[-_.]", re.IGNORECASE)
+# Compilers and tools: those of one major beside the runtime of another do no harm.
+_LONE = re.compile(r"nvidia-(cuda-)?(nvcc|nvvm|nvrtc|nvjitlink|nvfatbin|nvtx|cupti)(-cu\d+)?")
 
 _Held = dict[int, dict[str, str]]  # major -> library -> who loads it
 
@@ -22,6 +28,7 @@ _Held = dict[int, dict[str, str]]  # major -> library -> who loads it
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare the majors of the CUDA libraries that one process loads, by SONAMEs that only one major has."""
     said: set[frozenset[tuple[int, str]]] = set()
+    told: set[str] = set()  # the wheels whose objects are said to meet
     for process in processes(graph):
         found = _majors(graph, process)
         if len(found) < 2:
@@ -30,7 +37,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if any(key <= known for known in said):
             continue
         said.add(key)
+        told.update(o.wheel for o in process.objects)
         yield _finding(process, found)
+    yield from _required(graph, told)
 
 
 @cache
@@ -48,6 +57,53 @@ def _majors(graph: LinkGraph, process: Process) -> _Held:
         major = major_of(image.soname)
         if major is not None:
             found.setdefault(major, {}).setdefault(image.soname, image.loader)
+    return found
+
+
+def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
+    """Find required packages for two CUDA majors, which Python code imports into one process.
+
+    That another major is NEEDED is GF204's. Who requires both majors by name means to choose.
+    """
+    brought = {wheel.name: _brought(graph, wheel) for wheel in graph.wheels}
+    both = {wheel.project for wheel in graph.wheels if len(brought[wheel.name]) > 1}
+    for wheel in graph.wheels:
+        majors = brought[wheel.name]
+        if len(majors) < 2 or wheel.name in told or any(d.package in both for d in graph.always(wheel.name)):
+            continue  # one of those that it requires is where both come together
+        needed = {declared.major(e.provider.package) for e in graph.of(wheel) if e.provider.declared is None}
+        chosen = all(_OF_CUDA.match(line) for lines in majors.values() for line in lines)
+        if not chosen and not needed & majors.keys():
+            yield Finding(
+                CODE,
+                "warning",
+                wheel.name,
+                files=(),
+                subject=tuple(
+                    f"CUDA {cuda}: {few(packages)}, by {line!r}"
+                    for cuda, lines in sorted(majors.items())
+                    for line, packages in lines.items()
+                ),
+                message="the requirements bring libraries of two CUDA majors: what is imported of the one and of the "
+                "other comes into one process, each with its own runtime, and needs a driver for the newer one",
+                remedy="build for the CUDA major of what is required (torch), or bound its version to one of this "
+                "major",
+            )
+
+
+def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[str, list[str]]]:
+    """Return the packages of each CUDA major that are installed with a wheel, by the lines that bring them.
+
+    Packages of the same files are left out: an environment has one of them, and GF709 says so.
+    """
+    held = sorted(graph.always(wheel.name), key=lambda d: d.package)
+    known = [d for d in held if declared.major(d.package) and not _LONE.fullmatch(d.package)]
+    found: dict[int, dict[str, list[str]]] = {}
+    for one in known:
+        cuda = declared.major(one.package)
+        clash = any(declared.files(one.package) & declared.files(d.package) for d in known if d is not one)
+        if cuda is not None and not clash:
+            found.setdefault(cuda, {}).setdefault(one.line, []).append(one.package)
     return found
 
 
