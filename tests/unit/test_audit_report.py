@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from gpuforge import __version__
 from gpuforge.audit import Ignore, Report, audit
 from gpuforge.audit.report import data, text
+from gpuforge.audit.report.shown import brief
 
 
 @pytest.fixture
@@ -121,3 +122,22 @@ def test_the_json_of_the_sample_is_valid_and_says_what_was_of_no_use() -> None:
         (3, 12_000_000),
         (1, 4_000_000),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "libx.so, loaded by a.so, b.so, c.so, d, e/e.so, f.so, g.so; libx.so comes beside it",
+            "libx.so, loaded by a.so, b.so, c.so, d and 3 more; libx.so comes beside it",
+        ),
+        ("a.so, b.so, c.so, d.so, e.so, f.so", "a.so, b.so, c.so, d.so, e.so, f.so"),
+        (
+            "x.so: sm_50, sm_60, sm_70, sm_75, sm_80, sm_86, sm_90a; nothing for 5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0",
+            "x.so: sm_50, sm_60, sm_70, sm_75, sm_80, sm_86, sm_90a; nothing for 5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0",
+        ),
+        ("wants GLIBC_2.1, GLIBC_2.2, GLIBC_2.3, GLIBC_2.4, GLIBC_2.5, GLIBC_2.6, GLIBC_2.7",) * 2,
+    ],
+)
+def test_long_lists_of_names_are_cut_and_the_sentence_goes_on(text: str, shown: str) -> None:
+    assert brief(text) == shown

@@ -36,7 +36,10 @@ def code(wheel: WheelFacts) -> tuple[Code, ...]:
 
 
 def _look(container: Container) -> tuple[object, ...]:
-    return (container.section, *sorted((e.kind, e.arch, e.isa, e.compression) for e in container.entries))
+    return (
+        container.section,
+        *sorted((e.kind, e.arch, e.isa, e.compression, e.toolkit) for e in container.entries),
+    )
 
 
 def _rows(group: list[DeviceCode]) -> list[Code]:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import SEVERITIES, Finding, Severity
+from gpuforge.audit.report.shown import brief
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.diagnostics import Diagnostic
@@ -85,7 +86,10 @@ def _named(name: str, wheel: str) -> ET.Element:
 
 
 def _told(finding: Finding) -> str:
-    lines = [f"{finding.severity}: {finding.message}", *(f"- {subject}" for subject in finding.subject)]
+    lines = [
+        f"{finding.severity}: {finding.message}",
+        *(f"- {brief(subject)}" for subject in finding.subject),
+    ]
     return "\n".join([*lines, f"remedy: {finding.remedy}"])
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import SEVERITIES, Finding, Severity
 from gpuforge.audit.report import devices, pages, tree
-from gpuforge.audit.report.shown import shown
+from gpuforge.audit.report.shown import brief, shown
 
 _SIGNS: dict[str, str] = {"error": "❌", "warning": "⚠️", "info": "ℹ️", "clean": "✅"}  # noqa: RUF001 - it is the sign
 _MOST_SUBJECTS = 30
@@ -79,7 +79,7 @@ def _wheel(held: WheelReport) -> Iterator[str]:
 
 def _finding(finding: Finding) -> Iterator[str]:
     head = f"{_SIGNS[finding.severity]} <b>{finding.code}</b> {_html(finding.message)}"
-    rows = [f"- {_subject(subject)}" for subject in finding.subject[:_MOST_SUBJECTS]]
+    rows = [f"- {_subject(brief(subject))}" for subject in finding.subject[:_MOST_SUBJECTS]]
     if len(finding.subject) > _MOST_SUBJECTS:
         rows.append(f"- and {len(finding.subject) - _MOST_SUBJECTS} more (`--format json` lists all)")
     more = f"[about {finding.code}]({pages.uri(finding.code)})"

@@ -17,9 +17,11 @@ from gpuforge.audit import baseline
 from gpuforge.audit.judge import Report
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.report import pages
+from gpuforge.audit.report.shown import brief
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule
 
+_MOST_SUBJECTS = 30  # that a message names: its locations are all there
 _AT_ONCE = 1 << 14  # tokens of JSON that are written at once
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
@@ -84,7 +86,9 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _result(finding: Finding) -> dict[str, Any]:
-    subjects = "".join(f"\n- {subject}" for subject in finding.subject)
+    subjects = "".join(f"\n- {brief(subject)}" for subject in finding.subject[:_MOST_SUBJECTS])
+    if (rest := len(finding.subject) - _MOST_SUBJECTS) > 0:
+        subjects += f"\n- and {rest:,} more (--format json lists all)"
     return {
         "ruleId": finding.code,
         "ruleIndex": _CODES.index(finding.code),

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import SEVERITIES, Finding, Ignored, Severity, WheelFacts
 from gpuforge.audit.report.page import Span, drawn, hanging, wrapped
+from gpuforge.audit.report.shown import brief
 from gpuforge.audit.report.shown import shown as visible
 
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _MOST_SUBJECTS = 12
-_LONGEST_SUBJECT = 220
 _INDENT, _HEAD = 2, 10  # columns before a finding, and of what stands before its text
 
 _Line = list[Span]
@@ -115,7 +115,7 @@ def _finding(finding: Finding, width: int) -> Iterator[_Line]:
     head = [(finding.code, "bold"), (" ", ""), (visible(finding.message), "")]
     yield from _row((finding.severity, _STYLES[finding.severity]), head, width)
     for subject in finding.subject[:_MOST_SUBJECTS]:
-        yield from _bullet(_shortened(visible(subject)), width)
+        yield from _bullet(brief(visible(subject)), width)
     rest = len(finding.subject) - _MOST_SUBJECTS
     if rest > 0:
         yield from _bullet(f"and {rest} more (--format json lists all)", width)
@@ -129,13 +129,6 @@ def _row(head: Span, spans: Sequence[Span], width: int) -> Iterator[_Line]:
 def _bullet(text: str, width: int) -> Iterator[_Line]:
     indent = _INDENT + _HEAD
     return hanging(("-", ""), wrapped([(text, "")], width - indent - 2), indent, 2)
-
-
-def _shortened(subject: str) -> str:
-    """Cut a long enumeration; the JSON report has all of it."""
-    if len(subject) <= _LONGEST_SUBJECT or (cut := subject.rfind(", ", 0, _LONGEST_SUBJECT - 20)) < 0:
-        return subject
-    return f"{subject[:cut]}, and {subject[cut:].count(', ')} more"
 
 
 def _accepted(ignored: Ignored) -> list[Span]:

@@ -69,7 +69,11 @@ def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
     both = {wheel.project for wheel in graph.wheels if len(brought[wheel.name]) > 1}
     for wheel in graph.wheels:
         majors = brought[wheel.name]
-        if len(majors) < 2 or wheel.name in told or any(d.package in both for d in graph.always(wheel.name)):
+        if (
+            len(majors) < 2
+            or wheel.name in told
+            or any(d.package in both - {wheel.project} for d in graph.always(wheel.name))
+        ):
             continue  # one of those that it requires is where both come together
         needed = {declared.major(e.provider.package) for e in graph.of(wheel) if e.provider.declared is None}
         chosen = all(_OF_CUDA.match(line) for lines in majors.values() for line in lines)

@@ -71,7 +71,7 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
             soname = next((s for s, p in _sonames() if p == package), "libcudart.so")
             given = next((o for w in graph.wheels if w.project == package for o in w.objects), None)
             name = given.file if given else f"the one of {package}"
-            yield Image(name, soname, edge.loader.wheel, edge.loader.file, soname)
+            yield Image(name, soname, edge.loader.wheel, edge.route, soname)
 
 
 def _sonames() -> list[tuple[str, str]]:
