@@ -80,7 +80,7 @@ CASES = {
         {"demo/ext.so": elf(segment=needs_level(3))}, {"demo/ext.so": elf(segment=needs_level(1))},
     ),
     "a runtime for a newer processor": Case(
-        "GF505", "warning", ("demo/ext.so: NEEDED libnvcpumath-avx2.so, for avx2",),
+        "GF505", "warning", ("libnvcpumath-avx2.so, for avx2, NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libnvcpumath-avx2.so"])}, {"demo/ext.so": elf(needed=["libnvcpumath.so"])},
     ),
     "relocations in code": Case(

@@ -83,11 +83,14 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def driver(entries: Sequence[Entry]) -> str:
-    """Say the oldest driver for machine code and for PTX, as "≥ 525.60, PTX ≥ 550.54"; "" where nothing is known."""
+    """Say the oldest driver for machine code and for PTX, as "≥ 525.60, PTX ≥ 550.54"; "" where nothing is known.
+
+    Where PTX needs none that is newer, one number is for both.
+    """
     cubins = driver_of_cubin(entries) if any(e.kind == "cubin" for e in entries) else ""
     ptx = max((driver_of_ptx(e.isa) for e in entries if e.kind == "ptx"), key=_version, default="")
     parts = [f"≥ {_short(cubins)}"] if cubins else []
-    parts += [f"PTX ≥ {_short(ptx)}"] if ptx else []
+    parts += [f"PTX ≥ {_short(ptx)}"] if ptx and not (cubins and _version(ptx) <= _version(cubins)) else []
     return ", ".join(parts)
 
 
@@ -134,6 +137,8 @@ def runs_on(wheel: WheelFacts, file: str) -> str:
         (way, [r.generation.capability for r in group])
         for way, group in groupby(found, lambda r: _verdict((r,)))
     ]
+    if not any(way for way, _ in runs):
+        return "no kernel in it"
     return "; ".join(f"{c[0]} to {c[-1]}: {way}" if len(c) > 1 else f"{c[0]}: {way}" for way, c in runs)
 
 

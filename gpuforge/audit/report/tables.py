@@ -18,6 +18,9 @@ from gpuforge.audit.report import devices, tree
 from gpuforge.audit.report.shown import shown as visible
 
 
+_BETWEEN = 3  # columns between those of a table
+
+
 class Drawing:
     """Draws parts of a report as lines of text, `width` characters wide, with colour or without."""
 
@@ -81,11 +84,11 @@ def _show_code(facts: WheelFacts, console: Console) -> None:
         console.print(
             Padding(Text("\n".join(map(visible, names)), style="bold", overflow="fold"), (0, 0, 0, 2))
         )
-        console.print(Padding(_code_table(rows), (0, 0, 0, 4)))
+        console.print(Padding(_code_table(rows, console.width - 4), (0, 0, 0, 4)))
         console.print(Padding(Text(devices.runs_on(facts, names[0]), style="dim"), (0, 0, 0, 4)))
 
 
-def _code_table(rows: Sequence[devices.Code]) -> Table:
+def _code_table(rows: Sequence[devices.Code], width: int) -> Table:
     cells = [
         (
             f"{row.count} in {row.section}" if row.section else str(row.count),
@@ -101,9 +104,28 @@ def _code_table(rows: Sequence[devices.Code]) -> Table:
     headings = ("containers", "machine code", "PTX", "CUDA", "packed", "MB", "driver")
     shown = [column for column in range(len(headings)) if any(row[column] for row in cells)]
     table = _table(*(headings[column] for column in shown))
+    texts = [[headings[column], *(row[column] for row in cells)] for column in shown]
+    for column, wide in zip(table.columns, _widths(texts, width), strict=True):
+        column.no_wrap, column.width = False, wide
     for row in cells:
         table.add_row(*(row[column] for column in shown))
     return table
+
+
+def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Share out the width of a table: each column its longest word, and what is left to those with longer lines.
+
+    Left alone, rich breaks words in one column while another still has lines to wrap.
+    """
+    found = [max(len(word) for text in texts for word in text.split()) for texts in columns]
+    wanted = [max(map(len, texts)) for texts in columns]
+    free = width - _BETWEEN * (len(columns) - 1) - sum(found)
+    while free > 0 and found != wanted:
+        for index, most in enumerate(wanted):
+            if found[index] < most and free > 0:
+                found[index] += 1
+                free -= 1
+    return found
 
 
 def _short(archs: Sequence[str], prefix: str) -> str:

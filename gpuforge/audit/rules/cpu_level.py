@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import ElfObject, Finding, Severity
-from gpuforge.audit.rules.rule import alike
+from gpuforge.audit.model import NEEDED_BY, ElfObject, Finding, Severity
 
 CODE = "GF505"
 SEVERITY: Severity = "warning"
@@ -22,24 +21,24 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     A wheel tag for x86_64 promises the baseline alone (PEP 600: what every such machine has).
     """
     for wheel in graph.wheels:
-        said = {o.file: text for o in wheel.objects if o.links and (text := "; ".join(_markers(o)))}
-        if said:
-            yield Finding(
-                CODE,
-                SEVERITY,
-                wheel.name,
-                files=tuple(said),
-                subject=tuple(alike(said)),
-                message="objects need a newer processor than the tag promises (any x86-64 one): on others they "
-                "stop with an illegal instruction, or are not loaded",
-                remedy="compile for the baseline (-march=x86-64, for nvc++ -tp=px) and choose faster code at run "
-                "time, or say in the documentation which processor is needed",
-            )
+        for found in (o for o in wheel.objects if o.links):
+            for text in _markers(found):
+                yield Finding(
+                    CODE,
+                    SEVERITY,
+                    wheel.name,
+                    files=(found.file,),
+                    subject=(text,),
+                    message="objects need a newer processor than the tag promises (any x86-64 one): on others they "
+                    "stop with an illegal instruction, or are not loaded",
+                    remedy="compile for the baseline (-march=x86-64, for nvc++ -tp=px) and choose faster code at run "
+                    "time, or say in the documentation which processor is needed",
+                )
 
 
 def _markers(found: ElfObject) -> Iterator[str]:
     if found.isa:
-        yield f"its GNU property asks for {found.isa}"
+        yield f"{found.file}: its GNU property asks for {found.isa}"
     for name in found.needed:
         if match := _NEEDED.fullmatch(name):
-            yield f"NEEDED {name}, for {match[1]}"
+            yield f"{name}, for {match[1]}{NEEDED_BY}{found.file}"
