@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from urllib.parse import unquote, urlparse
 
 import pytest
@@ -88,3 +89,14 @@ def test_without_accepted_findings_no_result_speaks_of_it() -> None:
     report = sample()
     object.__setattr__(report.wheels[0], "ignored", ())
     assert all("suppressions" not in r for r in sarif.of(report)["runs"][0]["results"])
+
+
+def test_no_result_has_more_places_than_github_takes() -> None:
+    report = sample()
+    held = report.wheels[0]
+    many = tuple(f"bad/{n}.so" for n in range(1500))
+    finding = replace(held.findings[0], files=many, subject=many)
+    (run,) = sarif.of(replace(report, wheels=(replace(held, findings=(finding,)),)))["runs"]
+    result = run["results"][0]
+    assert len(result["locations"]) == 1000
+    assert result["message"]["text"].split("\n")[-2] == "- and 1,470 more (--format json lists all)"

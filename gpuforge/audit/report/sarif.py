@@ -21,7 +21,8 @@ from gpuforge.audit.report.shown import brief
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule
 
-_MOST_SUBJECTS = 30  # that a message names: its locations are all there
+_MOST_SUBJECTS = 30  # that a message names
+_MOST_LOCATIONS = 1000  # GitHub refuses a file with more in one result; the JSON report has all
 _AT_ONCE = 1 << 14  # tokens of JSON that are written at once
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
@@ -94,7 +95,7 @@ def _result(finding: Finding) -> dict[str, Any]:
         "ruleIndex": _CODES.index(finding.code),
         "level": _LEVELS[finding.severity],
         "message": {"text": f"{finding.message}{subjects}\nRemedy: {finding.remedy}"},
-        "locations": [_location(finding.wheel, file) for file in finding.files or ("",)],
+        "locations": [_location(finding.wheel, file) for file in finding.files[:_MOST_LOCATIONS] or ("",)],
         "partialFingerprints": {"causeAndSubjects/v1": _fingerprint(finding)},
     }
 

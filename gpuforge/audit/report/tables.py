@@ -17,7 +17,6 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report import devices, tree
 from gpuforge.audit.report.shown import shown as visible
 
-
 _BETWEEN = 3  # columns between those of a table
 
 
