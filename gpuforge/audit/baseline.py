@@ -71,12 +71,18 @@ class Acceptance(Protocol):
 
 
 def read(path: Path) -> Baseline:
-    """Read a baseline. Raises UsageError for a file that is none, OSError when it cannot be read."""
+    """Read a baseline. Raises UsageError for a file that is none, or that cannot be read."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(data, dict) or data["schema"] != SCHEMA:
             raise ValueError(f"its schema is not {SCHEMA}")
         return Baseline(frozenset(Known(**_row(row)) for row in data["findings"]))
+    except OSError as error:
+        raise UsageError.of(
+            f"the baseline cannot be read: {error.strerror or error}",
+            place=Place(str(path)),
+            hint="--write-baseline writes one",
+        ) from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise UsageError.of(

@@ -105,3 +105,11 @@ def test_a_file_that_is_none(tmp_path: Path, text: str, said: str) -> None:
     assert problem.message.startswith(said)
     assert problem.place is not None
     assert problem.place.file == str(path)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        baseline.read(tmp_path / "none.json")
+    (said,) = raised.value.diagnostics
+    assert said.message == "the baseline cannot be read: No such file or directory"
+    assert said.hint == "--write-baseline writes one"

@@ -141,3 +141,13 @@ def test_the_json_of_the_sample_is_valid_and_says_what_was_of_no_use() -> None:
 )
 def test_long_lists_of_names_are_cut_and_the_sentence_goes_on(text: str, shown: str) -> None:
     assert brief(text) == shown
+
+
+def test_what_is_accepted_is_told_once_for_each_reason(tmp_path: Path) -> None:
+    files = {f"demo/{name}.so": elf(stack=EXEC_STACK) for name in "abcde"}
+    report = audit([wheel(tmp_path, files)], ignore=[Ignore("GF503", "known")])
+    lines = text.render(report).splitlines()
+    assert lines[1].startswith("  clean: nothing was found that is not accepted; ")
+    assert [line for line in lines if line.startswith("  accepted")] == [
+        "  accepted  GF503 demo/a.so, demo/b.so, demo/c.so and 2 more: known"
+    ]

@@ -62,7 +62,7 @@ def _wheel(held: WheelReport) -> Iterator[str]:
     yield f"### {_SIGNS[_verdict(held)]} {_code(held.facts.name)}"
     yield ""
     if not held.findings:
-        yield "Clean: nothing was found."
+        yield f"Clean: nothing was found{' that is not accepted' if held.ignored else ''}."
         yield ""
     for finding in held.findings:
         yield from _finding(finding)

@@ -10,6 +10,7 @@ from gpuforge.audit.model import SEVERITIES, Finding, Ignored, Severity, WheelFa
 from gpuforge.audit.report.page import Span, drawn, hanging, wrapped
 from gpuforge.audit.report.shown import brief
 from gpuforge.audit.report.shown import shown as visible
+from gpuforge.audit.rules.rule import few
 
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _MOST_SUBJECTS = 12
@@ -72,15 +73,15 @@ def _is_dull(held: WheelReport) -> bool:
 
 def _wheel(held: WheelReport, width: int) -> Iterator[_Line]:
     yield from wrapped([(visible(held.facts.name), "bold")], width)
-    verdict = [*_verdict(held.findings), (f"; {_size(held.facts)}", "dim")]
+    verdict = [*_verdict(held), (f"; {_size(held.facts)}", "dim")]
     yield from hanging(("", ""), wrapped(verdict, width - _INDENT), _INDENT, 0)
     for finding in held.findings:
         yield []
         yield from _finding(finding, width)
     if held.ignored:
         yield []
-        for ignored in held.ignored:
-            yield from _row(("accepted", "dim"), _accepted(ignored), width)
+        for spans in _accepted(held.ignored):
+            yield from _row(("accepted", "dim"), spans, width)
     if held.proofs:
         yield []
         for proof in held.proofs:
@@ -95,10 +96,10 @@ def _size(facts: WheelFacts) -> str:
     return ", ".join(parts)
 
 
-def _verdict(findings: Sequence[Finding]) -> Iterator[Span]:
-    counts = Counter(f.severity for f in findings)
+def _verdict(held: WheelReport) -> Iterator[Span]:
+    counts = Counter(f.severity for f in held.findings)
     if not counts:
-        yield "clean: nothing was found", "bold green"
+        yield f"clean: nothing was found{' that is not accepted' if held.ignored else ''}", "bold green"
     for index, severity in enumerate(s for s in SEVERITIES if counts[s]):
         if index:
             yield ", ", ""
@@ -131,9 +132,13 @@ def _bullet(text: str, width: int) -> Iterator[_Line]:
     return hanging(("-", ""), wrapped([(text, "")], width - indent - 2), indent, 2)
 
 
-def _accepted(ignored: Ignored) -> list[Span]:
-    where = f" {ignored.finding.file}: {ignored.reason}"
-    return [(ignored.finding.code, "bold"), (visible(where), "")]
+def _accepted(ignored: Sequence[Ignored]) -> Iterator[list[Span]]:
+    """Yield a line for each rule and reason, with a few of the files."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in ignored:
+        alike.setdefault((one.finding.code, one.reason), []).append(one.finding.file or "the wheel")
+    for (code, reason), places in alike.items():
+        yield [(code, "bold"), (visible(f" {few(list(dict.fromkeys(places)))}: {reason}"), "")]
 
 
 def _summary(report: Report) -> str:
