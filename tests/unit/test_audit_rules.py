@@ -341,6 +341,13 @@ NV_FATBIN, RELFATBIN = ".nv_fatbin", "__nv_relfatbin"
             ))],
         ),
         (
+            {
+                "demo/libcore.so": user_of("ops.so"),
+                "demo.libs/ops.so": elf(soname="ops.so", sections={".rodata": b"\0driver shutting down\0"}),
+            },
+            [("GF601", "error", ("demo/libcore.so: a static libcudart, through ops.so",))],
+        ),
+        (
             {"demo/libcore.so": None},
             [("GF602", "error", ("'demo/lib*.so' of the object 'core'",))],
         ),

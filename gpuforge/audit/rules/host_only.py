@@ -53,12 +53,12 @@ def _traces(graph: LinkGraph, wheel: WheelFacts, file: str) -> Iterator[str]:
     found = next((o for o in wheel.objects if o.file == file), None)
     if found is None:
         return
-    if "static-cudart" in found.markers:
-        yield "a static libcudart"
-    if "nvhpc" in found.markers:
-        yield "symbols of the NVIDIA HPC compilers"
     for holder in _closure(graph, found):
         through = "" if holder is found else f", through {holder.name}"
+        if "static-cudart" in holder.markers:
+            yield f"a static libcudart{through}"
+        if "nvhpc" in holder.markers and not libraries.compiler_runtime(libraries.plain_name(holder.name)):
+            yield f"symbols of the NVIDIA HPC compilers{through}"
         for name in holder.needed:
             plain = libraries.plain_name(name)
             family = libraries.compiler_runtime(plain)
