@@ -95,7 +95,7 @@ def test_no_result_has_more_places_than_github_takes() -> None:
     report = sample()
     held = report.wheels[0]
     many = tuple(f"bad/{n}.so" for n in range(1500))
-    finding = replace(held.findings[0], files=many, subject=many)
+    finding = held.findings[0]._replace(files=many, subject=many)
     (run,) = sarif.of(replace(report, wheels=(replace(held, findings=(finding,)),)))["runs"]
     result = run["results"][0]
     assert len(result["locations"]) == 1000
