@@ -254,6 +254,70 @@ CASES = {
         },
         {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"$ORIGIN:{CU13}")},
     ),
+    "a grafted CUDA library beside the package's": Case(
+        "GF109", "warning",
+        (
+            "libnccl.so.2: demo.libs/libnccl-0a1b2c3d.so.2, loaded by demo/ext.so",
+            "libnccl.so.2: the one of nvidia-nccl-cu13, loaded by demo/ext.so",
+        ),
+        {
+            "demo/ext.so": elf(
+                needed=["libnccl-0a1b2c3d.so.2", "libnccl.so.2"],
+                runpath="$ORIGIN/../demo.libs:$ORIGIN/../nvidia/nccl/lib",
+            ),
+            "demo.libs/libnccl-0a1b2c3d.so.2": lib("libnccl-0a1b2c3d.so.2"),
+        },
+        {"demo/ext.so": elf(needed=["libnccl-0a1b2c3d.so.2"], runpath="$ORIGIN/../demo.libs")},
+        requires=["nvidia-nccl-cu13"],
+    ),
+    "a grafted CUDA library beside torch's": Case(
+        "GF109", "warning",
+        (
+            "libcublas.so.13: demo.libs/libcublas-0a1b2c3d.so.13, loaded by demo/ext.so",
+            "libcublas.so.13: the one of nvidia-cublas, loaded by import torch",
+        ),
+        {
+            "demo/ext.so": elf(needed=["libcublas-0a1b2c3d.so.13", "libtorch.so"], runpath="$ORIGIN/../demo.libs"),
+            "demo.libs/libcublas-0a1b2c3d.so.13": lib("libcublas-0a1b2c3d.so.13"),
+        },
+        {"demo/ext.so": elf(needed=["libcublas.so.13", "libtorch.so"])}, requires=["torch>=2.14"],
+    ),
+    "two grafted copies of a CUDA library": Case(
+        "GF109", "warning",
+        (
+            "libnccl.so.2: demo.libs/libnccl-0a1b2c3d.so.2, loaded by demo/ext.so",
+            "libnccl.so.2: demo.libs/libnccl-4e5f6a7b.so.2, loaded by demo/ext.so",
+        ),
+        {
+            "demo/ext.so": elf(
+                needed=["libnccl-0a1b2c3d.so.2", "libnccl-4e5f6a7b.so.2"], runpath="$ORIGIN/../demo.libs"
+            ),
+            "demo.libs/libnccl-0a1b2c3d.so.2": lib("libnccl-0a1b2c3d.so.2"),
+            "demo.libs/libnccl-4e5f6a7b.so.2": lib("libnccl-4e5f6a7b.so.2"),
+        },
+        {  # which is GF108's
+            "demo/ext.so": elf(needed=["libnccl-0a1b2c3d.so.2", "libnccl.so.2"], runpath="$ORIGIN/../demo.libs"),
+            "demo.libs/libnccl.so.2": lib("libnccl.so.2"),
+        },
+    ),
+    "two images of a CUDA library in two imports": Case(
+        "GF109", "info",
+        (
+            "libcufft.so.12: demo.libs/libcufft-0a1b2c3d.so.12, loaded by demo/a.so",
+            "libcufft.so.12: the one of nvidia-cufft, loaded by demo/b.so",
+        ),
+        {
+            "demo/a.so": elf(needed=["libcufft-0a1b2c3d.so.12"], runpath="$ORIGIN/../demo.libs"),
+            "demo/b.so": elf(needed=["libcufft.so.12"], runpath=CU13),
+            "demo.libs/libcufft-0a1b2c3d.so.12": lib("libcufft-0a1b2c3d.so.12"),
+        },
+        {
+            "demo/a.so": elf(needed=["libnvrtc-0a1b2c3d.so.13"], runpath="$ORIGIN/../demo.libs"),
+            "demo/b.so": elf(needed=["libnvrtc.so.13"], runpath=CU13),
+            "demo.libs/libnvrtc-0a1b2c3d.so.13": lib("libnvrtc-0a1b2c3d.so.13"),
+        },
+        requires=["nvidia-cufft", "nvidia-cuda-nvrtc"],
+    ),
     "one name in two places": Case(
         "GF102", "warning",
         (

@@ -672,3 +672,28 @@ def test_an_older_torch_that_is_given_brings_no_file_twice(tmp_path: Path) -> No
     own = wheel(tmp_path, {"demo/a.so": elf()}, requires=["nvidia-nccl-cu12", "torch"])
     assert [f.wheel for f in said(audit([own]), "GF709")] == [own.name]
     assert not said(audit([own, torch(tmp_path)]), "GF709")
+
+
+def test_what_torch_has_loaded_is_one_image_with_its_package_that_is_given(tmp_path: Path) -> None:
+    folder, name = "nvidia/cuda_runtime/lib", "libcudart.so.12"
+    runtime = wheel(
+        tmp_path,
+        {
+            f"{folder}/{name}": elf(soname=name),
+            "nvidia/cublas/lib/libcublas.so.12": elf(soname="libcublas.so.12"),
+        },
+        name="nvidia_cublas_cu12-12.4.1-py3-none-manylinux_2_17_x86_64.whl",
+    )
+    own = wheel(
+        tmp_path,
+        {
+            "demo/ext.so": elf(
+                needed=["libc10.so", "libcublas.so.12"],
+                runpath="$ORIGIN/../nvidia/cublas/lib",
+                strings=["PyInit_ext"],
+            )
+        },
+        requires=["torch==2.4.1"],
+    )
+    assert not said(audit([own]), "GF109")
+    assert not said(audit([own, torch(tmp_path), runtime]), "GF109")

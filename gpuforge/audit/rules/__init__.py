@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuforge.audit.rules import (
     architectures,
     cpu_level,
+    cuda_libraries,
     cuda_majors,
     cudart_images,
     cudart_static,
@@ -69,6 +70,7 @@ RULES: tuple[Rule, ...] = (
     sdk_versions,
     cxx_libraries,
     library_twice,
+    cuda_libraries,
     provider_missing,
     provider_unreachable,
     provider_undeclared,

@@ -42,6 +42,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     yield from _required(graph, told)
 
 
+def is_tool(package: str) -> bool:
+    """Say whether a CUDA package has a compiler or a tool: what runs on the GPU has no part in it."""
+    return _LONE.fullmatch(package) is not None
+
+
 @cache
 def major_of(soname: str) -> int | None:
     """Return the one CUDA major that has a library of this SONAME; None for several, or for none."""
@@ -101,7 +106,7 @@ def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[str, list[st
     Packages of the same files are left out: an environment has one of them, and GF709 says so.
     """
     held = sorted(graph.always(wheel.name), key=lambda d: d.package)
-    known = [d for d in held if declared.major(d.package) and not _LONE.fullmatch(d.package)]
+    known = [d for d in held if declared.major(d.package) and not is_tool(d.package)]
     found: dict[int, dict[str, list[str]]] = {}
     for one in known:
         cuda = declared.major(one.package)
