@@ -11,6 +11,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -264,6 +265,12 @@ def _of_cubin(window: Window, header: Header) -> tuple[tuple[Section, ...], tupl
                 words = _WORDS.findall(window.read(start, size))
                 comment = tuple(dict.fromkeys(sys.intern(word.decode()) for word in words))
     return tuple(Section(sys.intern(name), 0, size) for name, size in sizes.items()), comment
+
+
+@lru_cache(maxsize=256)  # thousands of cubins were written by one tool with the same options
+def _words(note: bytes) -> tuple[str, ...]:
+    """Return the strings among a note's numbers."""
+    return tuple(dict.fromkeys(word.decode() for word in _WORDS.findall(note)))
 
 
 def _named(window: Window, header: Header) -> tuple[list[tuple[int, int, int, int, int]], list[str]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Generator, Iterator, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from gpuforge.audit import cubin
@@ -237,10 +238,16 @@ def standalone_cubin(head: bytes, size: int, comment: Sequence[str] = ()) -> Con
         raise MalformedError.of("a cubin that ends in its header")
     (flags,) = struct.unpack_from("<I", head, 48)
     arch, specific = ((flags >> 8) & 0xFF, flags & 0x8) if head[8] >= 8 else (flags & 0xFF, flags & 0x800)
-    said = next((m for text in comment if (m := _TARGET.search(text))), None)
-    name = said[1] if said else f"sm_{arch}{'a' if specific else ''}"
-    toolkit = next((m[1] for text in comment if (m := _RELEASE.match(text))), "")
+    said, toolkit = _told(tuple(comment))
+    name = said or f"sm_{arch}{'a' if specific else ''}"
     return Container(0, size, (Entry("cubin", name, "", size, size, toolkit=toolkit),))
+
+
+@lru_cache(maxsize=256)  # of thousands of files the same
+def _told(comment: tuple[str, ...]) -> tuple[str, str]:
+    """Return the target and the toolkit that a note of ptxas names."""
+    target = next((m[1] for text in comment if (m := _TARGET.search(text))), "")
+    return target, next((m[1] for text in comment if (m := _RELEASE.match(text))), "")
 
 
 def scan(data: bytes) -> Iterator[Container]:
