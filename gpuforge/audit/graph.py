@@ -93,6 +93,18 @@ class LinkGraph:
                 if found.package in self._given:
                     queue.append((self._given[found.package], line))
 
+    def requires(self, name: str, project: str) -> bool:
+        """Say whether a wheel requires a project, always or in an extra, or what it requires does."""
+        seen, queue = {name}, deque([name])
+        while queue:
+            known = self.declared[queue.popleft()]
+            if project in known:
+                return True
+            further = {self._given[package] for package in known if package in self._given} - seen
+            seen |= further
+            queue.extend(further)
+        return False
+
     def users(self, found: ElfObject) -> tuple[Edge, ...]:
         """Return the edges that an object is the target of."""
         return tuple(self._users.get(_key(found), ()))

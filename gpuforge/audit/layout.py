@@ -15,6 +15,9 @@ from gpuforge.audit.model import ElfObject
 
 ENVIRONMENT = "/env"
 SITE = f"{ENVIRONMENT}/lib/python/site-packages"
+_SITES = re.compile(
+    rf"^{ENVIRONMENT}/lib(?:64)?/python3\.\d+t?/site-packages(?=/|$)"
+)  # as one Python calls it
 # Folders that mean the same on every machine, where they exist.
 SHARED = (
     "/usr/lib",
@@ -40,7 +43,7 @@ class SearchEntry(NamedTuple):
 def install_path(member: str) -> str:
     """Return where pip puts a member of a wheel (binary distribution format, "The .data directory")."""
     match = _DATA.fullmatch(member)
-    return f"{_SCHEME[match[1]]}/{match[2]}" if match else f"{SITE}/{member}"
+    return _SITES.sub(SITE, f"{_SCHEME[match[1]]}/{match[2]}") if match else f"{SITE}/{member}"
 
 
 def entries(path: str | None) -> tuple[str, ...]:
@@ -88,4 +91,4 @@ def _entries(origin: str, path: str, kind: str, note: str) -> Iterator[SearchEnt
     for entry in entries(path):
         folder = entry.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
         if folder.startswith("/") and "$" not in folder:
-            yield SearchEntry(posixpath.normpath(folder), f"{kind} {entry}{note}")
+            yield SearchEntry(_SITES.sub(SITE, posixpath.normpath(folder)), f"{kind} {entry}{note}")

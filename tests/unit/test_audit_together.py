@@ -697,3 +697,32 @@ def test_what_torch_has_loaded_is_one_image_with_its_package_that_is_given(tmp_p
     )
     assert not said(audit([own]), "GF109")
     assert not said(audit([own, torch(tmp_path), runtime]), "GF109")
+
+
+@pytest.mark.parametrize(
+    ("requires", "subject"),
+    [
+        ([], [("liba.so of other, by RUNPATH $ORIGIN/../other of demo/ext.so",)]),
+        (["other"], []),
+        (["between; extra == 'all'"], []),
+    ],
+)
+def test_a_wheel_that_is_given_has_to_be_required(
+    requires: list[str], subject: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    files = {"demo/ext.so": elf(needed=["liba.so"], runpath="$ORIGIN/../other")}
+    own = wheel(tmp_path, files, requires=requires)
+    between = wheel(tmp_path, {}, name="between-1.0-py3-none-any.whl", requires=["other"])
+    other = wheel(tmp_path, {"other/liba.so": elf(soname="liba.so")}, name=f"other-1.0-{TAGS}.whl")
+    assert [f.subject for f in said(audit([own, between, other]), "GF203")] == subject
+
+
+@pytest.mark.parametrize(
+    "folder", ["$ORIGIN/../lib/python3.11/site-packages", "$ORIGIN/../lib64/python3.11/site-packages"]
+)
+def test_a_program_finds_the_packages_of_its_python(folder: str, tmp_path: Path) -> None:
+    program = elf(needed=["liba.so"], runpath=f"{folder}/demo", interpreter="/lib64/ld-linux-x86-64.so.2")
+    files = {"demo-1.0.data/scripts/demo": program, "demo/liba.so": elf(soname="liba.so")}
+    assert not said(audit([wheel(tmp_path, files)]), "GF202")
+    files["demo-1.0.data/scripts/demo"] = program.replace(b"/python3.11/", b"/pythonx.yz/")
+    assert said(audit([wheel(tmp_path, files)]), "GF202")

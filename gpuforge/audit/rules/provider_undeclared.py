@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import declared
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import Finding, Severity
 
 CODE = "GF203"
@@ -14,18 +14,32 @@ TITLE = "a NEEDED library is looked for in a package that is not declared"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find edges that a search path leads to a pip package which no Requires-Dist line brings."""
+    """Find edges that a search path leads to a pip package, or to a wheel given, which no Requires-Dist line brings.
+
+    In an environment what is installed is there.
+    """
+    projects = {wheel.name: wheel.project for wheel in graph.wheels if wheel.form in ("wheel", "nested")}
     for edge in graph.edges:
+        target = edge.provider.object
+        if edge.provider.source == "sibling" and target and edge.route.startswith(("RPATH", "RUNPATH")):
+            project = projects.get(target.wheel)
+            if project and edge.loader.wheel in projects and not graph.requires(edge.loader.wheel, project):
+                yield _finding(edge, project)
+            continue
         if edge.provider.source != "package" or edge.provider.declared or not edge.route or edge.preload:
             continue
         if declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
             continue  # GF204
-        yield Finding(
-            CODE,
-            SEVERITY,
-            edge.loader.wheel,
-            files=(edge.loader.file,),
-            subject=(f"{edge.needed} of {edge.provider.package}, by {edge.route} of {edge.loader.file}",),
-            message="search paths lead to packages that are not declared: pip does not install them with this wheel",
-            remedy="declare the packages in Requires-Dist, always or in an extra",
-        )
+        yield _finding(edge, edge.provider.package)
+
+
+def _finding(edge: Edge, package: str) -> Finding:
+    return Finding(
+        CODE,
+        SEVERITY,
+        edge.loader.wheel,
+        files=(edge.loader.file,),
+        subject=(f"{edge.needed} of {package}, by {edge.route} of {edge.loader.file}",),
+        message="search paths lead to packages that are not declared: pip does not install them with this wheel",
+        remedy="declare the packages in Requires-Dist, always or in an extra",
+    )
