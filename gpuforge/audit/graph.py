@@ -169,12 +169,12 @@ class _Resolver:
         self._preloads = {wheel.name: wheel.preloads for wheel in wheels}
         self._projects = {wheel.name: wheel.project for wheel in wheels}
         self._wanted = {wheel.name: {name for o in wheel.objects for name in o.needed} for wheel in wheels}
-        self._installed: dict[str, ElfObject] = {}
+        self._installed: dict[str, dict[str, ElfObject]] = {}  # place -> wheel -> what it puts there
         self._named: dict[str, list[ElfObject]] = {}
         self._modules: dict[str, list[ElfObject]] = {}  # project -> its Python modules
         self._imported: dict[str, tuple[ElfObject, ...]] = {}
         for found in (o for w in wheels for o in w.objects if o.links):
-            self._installed[layout.install_path(found.file)] = found
+            self._installed.setdefault(layout.install_path(found.file), {})[found.wheel] = found
             for name in dict.fromkeys((found.soname or found.name, found.name)):
                 self._named.setdefault(name, []).append(found)
             if "python-module" in found.markers:
@@ -235,7 +235,8 @@ class _Resolver:
             None  # of a package that pip does not install with it: found if it is there anyway
         )
         for entry in layout.search(loader, ancestors):
-            if installed := self._installed.get(f"{entry.folder}/{name}"):
+            if there := self._installed.get(f"{entry.folder}/{name}"):
+                installed = there.get(loader.wheel) or next(reversed(there.values()))
                 return Edge(loader, name, self._of_object(loader, installed), entry.why)
             for library in packages:
                 if entry.folder == f"{layout.SITE}/{library.folder}" and uninstalled is None:

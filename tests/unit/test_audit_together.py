@@ -726,3 +726,18 @@ def test_a_program_finds_the_packages_of_its_python(folder: str, tmp_path: Path)
     assert not said(audit([wheel(tmp_path, files)]), "GF202")
     files["demo-1.0.data/scripts/demo"] = program.replace(b"/python3.11/", b"/pythonx.yz/")
     assert said(audit([wheel(tmp_path, files)]), "GF202")
+
+
+def test_a_wheels_own_file_is_its_own_also_where_another_wheel_has_the_same_place(tmp_path: Path) -> None:
+    files = {
+        "demo/ext.so": elf(needed=["liba.so"], runpath="$ORIGIN"), "demo/liba.so": elf(soname="liba.so"),
+    }  # fmt: skip
+    old, new = (wheel(tmp_path, files, name=f"demo-{version}-{TAGS}.whl") for version in ("1.0", "2.0"))
+    report = audit([old, new])
+    assert not said(report, "GF203")
+    owners = {
+        e.provider.object.wheel
+        for e in report.graph.edges
+        if e.provider.object and e.loader.wheel == old.name
+    }
+    assert owners == {old.name}
