@@ -259,11 +259,8 @@ def _of_cubin(window: Window, header: Header) -> tuple[tuple[Section, ...], tupl
                 at = text.find(".", at + 1)
             name = text if at < 0 else text[:at]  # ".nv.info" of ".nv.info._Z5scalePf"
             sizes[name] = sizes.get(name, 0) + size
-            if (
-                text == _TOOL and size < _SLACK
-            ):  # strings among numbers; thousands of files have the same ones
-                words = _WORDS.findall(window.read(start, size))
-                comment = tuple(dict.fromkeys(sys.intern(word.decode()) for word in words))
+            if text == _TOOL and size < _SLACK:
+                comment = _words(window.read(start, size))
     return tuple(Section(sys.intern(name), 0, size) for name, size in sizes.items()), comment
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -20,13 +20,17 @@ class Process(NamedTuple):
     """Objects that come into one process, and how sure that is.
 
     "import": one import or one program loads them all. "wheel": somebody imports everything of one wheel.
-    "environment": somebody imports all the wheels given; it is blamed on the last of them that takes part.
+    "environment": somebody imports all the wheels given; `blamed` says which of them is told.
     """
 
     scope: Scope
-    wheel: str
+    wheel: str  # "" for an environment
     root: str  # the file that is imported or started; "" for the wider scopes
     objects: tuple[ElfObject, ...]
+
+    def blamed(self, wheels: Sequence[str]) -> str:
+        """Return the wheel that is told what these bring together: in an environment the last of them."""
+        return self.wheel or wheels[-1]
 
 
 class Image(NamedTuple):
@@ -55,7 +59,7 @@ def processes(graph: LinkGraph) -> Iterator[Process]:
         yield Process("wheel", wheel, "", tuple(objects.values()))
     if len(joined) > 1:
         everything = {key: found for objects in joined.values() for key, found in objects.items()}
-        yield Process("environment", list(joined)[-1], "", tuple(everything.values()))
+        yield Process("environment", "", "", tuple(everything.values()))
 
 
 def images(graph: LinkGraph, objects: Iterable[ElfObject], wanted: Callable[[str], bool]) -> list[Image]:

@@ -387,6 +387,28 @@ def test_wheels_given_together_are_one_environment(tmp_path: Path) -> None:
     assert [(f.severity, f.wheel) for f in found] == [("warning", two.name)]
 
 
+def test_of_what_two_wheels_bring_together_a_third_is_not_told(tmp_path: Path) -> None:
+    paths = [
+        wheel(
+            tmp_path,
+            {
+                f"{name}/x.so": elf(
+                    needed=[f"libgomp-0000000{name}.so.1", *sorted(cuda)],
+                    runpath=f"$ORIGIN/../{name}.libs:{CU12}:{CU13}",
+                ),
+                f"{name}.libs/libgomp-0000000{name}.so.1": lib(f"libgomp-0000000{name}.so.1"),
+            }
+            if cuda
+            else {f"{name}/x.so": elf()},
+            name=f"{name}-1.0-cp311-cp311-manylinux_2_17_x86_64.whl",
+            requires=BOTH,
+        )
+        for name, cuda in (("a", {"libcudart.so.12"}), ("b", {"libcudart.so.13"}), ("c", set[str]()))
+    ]
+    found = {f.code: f.wheel for f in audit(paths).findings}
+    assert (found["GF104"], found["GF105"]) == (paths[1].name, paths[1].name)
+
+
 def test_a_grafted_cudart_is_recognised_by_its_bytes(tmp_path: Path) -> None:
     cudart = lib("libcudart.so.13", sections={".nv_fatbin": fatbin("sm_80")})
     own = wheel(

@@ -32,7 +32,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             names = {i.name for i in found}
             # of one name, in wheels of which some open it by a path: who knows which path that is
             unsure = process.scope == "environment" and len({i.asked for i in found}) == 1
-            inside = names <= members[process.wheel].keys() and any(
+            inside = names <= members.get(process.wheel, {}).keys() and any(
                 posixpath.basename(n) == soname for n in names
             )
             known = unsure or inside or one_of_them(found) or any(names <= known for known in said)
@@ -73,7 +73,7 @@ def _finding(process: Process, soname: str, found: list[Image]) -> Finding:
     return Finding(
         CODE,
         SEVERITY if process.scope == "import" else "info",
-        process.wheel,
+        process.blamed([i.wheel for i in found]),
         files=(process.root,) if process.root else (),
         subject=tuple(f"{soname}: {i.name}, loaded by {i.loader}" for i in found),
         message=("one import loads" if process.scope == "import" else "what is imported together loads")

@@ -9,7 +9,7 @@ from functools import cache
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.processes import Process, images, processes
+from gpuforge.audit.processes import Image, Process, images, processes
 from gpuforge.audit.rules.cudart_images import cudarts
 from gpuforge.audit.rules.rule import few
 from gpuforge.toolkits import libraries
@@ -22,7 +22,7 @@ _OF_CUDA = re.compile(r"(nvidia|cuda|cutensor)[-_.]", re.IGNORECASE)
 # Compilers and tools: those of one major beside the runtime of another do no harm.
 _LONE = re.compile(r"nvidia-(cuda-)?(nvcc|nvvm|nvrtc|nvjitlink|nvfatbin|nvtx|cupti)(-cu\d+)?")
 
-_Held = dict[int, dict[str, str]]  # major -> library -> who loads it
+_Held = dict[int, dict[str, Image]]  # major -> library -> its image
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ def _majors(graph: LinkGraph, process: Process) -> _Held:
     for image in (*every, *cudarts(graph, process.objects)):
         major = major_of(image.soname)
         if major is not None:
-            found.setdefault(major, {}).setdefault(image.soname, image.loader)
+            found.setdefault(major, {}).setdefault(image.soname, image)
     return found
 
 
@@ -121,12 +121,12 @@ def _finding(process: Process, found: _Held) -> Finding:
     return Finding(
         CODE,
         "warning" if wide else SEVERITY,
-        process.wheel,
+        process.blamed([i.wheel for names in found.values() for i in names.values()]),
         files=(process.root,) if process.root else (),
         subject=tuple(
-            f"CUDA {major}: {name}, loaded by {loader}"
+            f"CUDA {major}: {name}, loaded by {image.loader}"
             for major, names in sorted(found.items())
-            for name, loader in names.items()
+            for name, image in names.items()
         ),
         message="libraries of two CUDA majors can come into one process, if all of this is imported there: each has "
         "its own runtime, and memory pools, handles and kernels of one are unknown to the other"

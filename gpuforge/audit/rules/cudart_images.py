@@ -82,7 +82,7 @@ def _sonames() -> list[tuple[str, str]]:
 def _finding(graph: LinkGraph, process: Process, found: list[Image]) -> Finding:
     wide = process.scope == "environment"
     one = one_of_them(found)
-    wheel = found[-1].wheel if wide else process.wheel
+    wheel = process.blamed([i.wheel for i in found])
     members = next(w.members for w in graph.wheels if w.name == wheel)
     files = tuple(i.name for i in found if i.name in members)
     return Finding(

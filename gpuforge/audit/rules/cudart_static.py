@@ -49,7 +49,7 @@ def _finding(process: Process, static: list[ElfObject], shared: list[str]) -> Fi
     # one that needs the shared one, too, was not meant to have its own: a static library of NVIDIA brought it
     chosen = [o for o in static if not any(n.startswith("libcudart.so") for n in o.needed)]
     serious = process.scope == "import" and bool(shared) and bool(chosen)
-    wheel = static[-1].wheel if process.scope == "environment" else process.wheel
+    wheel = process.blamed([o.wheel for o in static])
     own = [o for o in static if o.wheel == wheel]
     return Finding(
         CODE,

@@ -39,7 +39,7 @@ def _finding(process: Process, found: list[Image]) -> Finding:
     return Finding(
         CODE,
         "info" if one or (process.scope == "environment" and not mixed) else SEVERITY,
-        process.wheel,
+        process.blamed([i.wheel for i in found]),
         files=(process.root,) if process.root else (),
         subject=tuple(f"{i.name}, loaded by {i.loader}" for i in found),
         message=FIRST_WINS

@@ -26,11 +26,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if len(versions) < 2 or versions in said:
             continue
         said.add(versions)
+        wheel = process.blamed([o.wheel for o, _ in held])
         yield Finding(
             CODE,
             SEVERITY,
-            process.wheel,
-            files=tuple(o.file for o, _ in held if o.wheel == process.wheel),
+            wheel,
+            files=tuple(o.file for o, _ in held if o.wheel == wheel),
             subject=tuple(f"{o.file}: NVIDIA HPC SDK {v}" for o, v in held),
             message="objects of two NVIDIA HPC SDKs come into one process: nvc++ promises no link compatibility "
             "between its versions",
