@@ -149,12 +149,12 @@ def kernelless(container: Container) -> bool:
 
 def _hollow(container: Container) -> bool:
     """Say whether a container has no kernel to run: its images are empty, or LTO-IR for a link at run time alone."""
-    if all(e.kind == "lto-ir" for e in container.entries):
+    kinds = {e.kind for e in container.entries}
+    if kinds <= {"lto-ir"}:
         return True
-    ptx = [e for e in container.entries if e.kind == "ptx"]
-    if any(e.size >= EMPTY_PTX for e in ptx):
+    if "ptx" in kinds and any(e.kind == "ptx" and e.size >= EMPTY_PTX for e in container.entries):
         return False
-    return container.hollow if container.cubins else bool(ptx)
+    return container.hollow if "cubin" in kinds else "ptx" in kinds
 
 
 def _usable(container: Container) -> bool:

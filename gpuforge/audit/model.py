@@ -113,7 +113,7 @@ class ElfObject(NamedTuple):
     @property
     def links(self) -> bool:
         """True for what the dynamic linker loads: shared objects and dynamic programs."""
-        return self.type in (2, 3) and bool(self.dynamic)
+        return bool(self.dynamic) and self.type in (2, 3)
 
     @property
     def program(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import DeviceCode, Finding, Severity
@@ -36,11 +37,17 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 def _toolkits(code: DeviceCode) -> dict[str, int]:
     found: dict[str, int] = {}
-    by_isa: dict[str, str] = {}
-    for release in tables.releases():
-        known = by_isa.get(release.ptx)
-        by_isa[release.ptx] = f"{known}/{release.version}" if known else f"CUDA {release.version}"
     for entry in (e for c in code.containers for e in c.entries if e.kind == "ptx"):
-        name = by_isa.get(entry.isa, f"PTX {entry.isa}")
+        name = _by_isa().get(entry.isa, f"PTX {entry.isa}")
         found[name] = found.get(name, 0) + 1
+    return found
+
+
+@cache
+def _by_isa() -> Mapping[str, str]:
+    """Return the releases that write each PTX ISA: "CUDA 12.4", "CUDA 12.5/12.6"."""
+    found: dict[str, str] = {}
+    for release in tables.releases():
+        known = found.get(release.ptx)
+        found[release.ptx] = f"{known}/{release.version}" if known else f"CUDA {release.version}"
     return found

@@ -31,7 +31,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         }
         yield from _by_name(wheel, {v for v in versions if v}, promises_many=bool(abi3) or anything)
         if abi3 or anything:
-            for found in wheel.objects:
+            for found in (o for o in wheel.objects if o.links):
                 helped = any(_HELPER.search(e.needed) for e in graph.from_object(found))
                 yield from _by_symbols(wheel, found, min(abi3, default=None), helped=helped)
 
