@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 _THREADS = 4  # each keeps up to 30 MB of a member in memory
 
 
-def read(given: Path | Input, pool: Executor | None = None, jobs: int = 1) -> WheelFacts:
+def read(
+    given: Path | Input, pool: Executor | None = None, jobs: int = 1, *, alone: bool = True
+) -> WheelFacts:
     """Read a wheel, or what is taken for one, its members in the threads of `pool` if there is one.
 
-    Without one, `jobs` threads read what was begun ahead. Raises MalformedError for a file that is no wheel or a broken
-    one, OSError when it cannot be read.
+    Without one, `jobs` threads read what was begun ahead. What code loads is asked of a wheel that is `alone` only
+    if its objects need it; else those of others may. Raises MalformedError for a file that is no wheel or a broken one,
+    OSError when it cannot be read.
     """
     source = given if isinstance(given, Input) else Input.of(given)
     with contextlib.ExitStack() as stack:
@@ -51,7 +54,8 @@ def read(given: Path | Input, pool: Executor | None = None, jobs: int = 1) -> Wh
         early = preload.loaders(archive) if source.size >= ahead.LARGE else None
         scanned = scanning.results()
         objects = tuple(s.object for s in scanned if s.object)
-        asked = policy.outside(objects) or layout.unreached(objects)
+        others = not alone and any(o.links for o in objects)
+        asked = others or policy.outside(objects) or layout.unreached(objects)
         loaders = (preload.loaders(archive) if early is None else early) if asked else ()
         return WheelFacts(
             name=source.label,
@@ -94,13 +98,14 @@ def read_all(given: Sequence[Input], jobs: int = 1) -> Iterator[WheelFacts | Mal
     when its result is asked for: threads would take longer to start.
     """
     if not large(given) or (len(given) == 1 and ahead.is_begun(given[0].path)):
-        return (_outcome(one, None, jobs) for one in given)
+        return (_outcome(one, None, jobs, alone=len(given) == 1) for one in given)
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  as said
 
     members = ThreadPoolExecutor(min(jobs, _THREADS)) if jobs > 1 else None
     wheels = ThreadPoolExecutor(min(jobs, 2))
     order = sorted(range(len(given)), key=lambda index: _size(given[index]), reverse=True)
-    pending = {index: wheels.submit(_outcome, given[index], members) for index in order}
+    read_one = partial(_outcome, pool=members, alone=len(given) == 1)
+    pending = {index: wheels.submit(read_one, given[index]) for index in order}
     pools = (wheels, members) if members else (wheels,)
     return _results([pending[index] for index in range(len(given))], pools)
 
@@ -121,9 +126,11 @@ def _results(
             pool.shutdown(cancel_futures=True)
 
 
-def _outcome(one: Input, pool: Executor | None, jobs: int = 1) -> WheelFacts | MalformedError | OSError:
+def _outcome(
+    one: Input, pool: Executor | None, jobs: int = 1, *, alone: bool
+) -> WheelFacts | MalformedError | OSError:
     try:
-        return read(one, pool, jobs)
+        return read(one, pool, jobs, alone=alone)
     except (MalformedError, OSError) as error:
         return error
 

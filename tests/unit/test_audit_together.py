@@ -457,12 +457,13 @@ def test_a_required_package_may_have_what_its_folder_is_searched_for(tmp_path: P
     assert (found.code, found.severity) == ("GF201", "warning")
 
 
+@pytest.mark.parametrize("needed", [[], ["libnuma.so.1"]])
 @pytest.mark.parametrize(("requires", "severity"), [(["ops==1.0"], "warning"), ([], "error")])
 def test_a_required_package_may_load_its_own_library(
-    tmp_path: Path, requires: list[str], severity: str
+    tmp_path: Path, requires: list[str], severity: str, needed: list[str]
 ) -> None:
     text = b"import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), 'lib', 'libcue.so'))\n"
-    lib = {"ops/__init__.py": text, "ops/lib/libcue.so": elf(soname="libcue.so", needed=["libnuma.so.1"])}
+    lib = {"ops/__init__.py": text, "ops/lib/libcue.so": elf(soname="libcue.so", needed=needed)}
     other = wheel(tmp_path, lib, name="ops-1.0-py3-none-manylinux_2_17_x86_64.whl")
     one = wheel(
         tmp_path, {"demo/ext.so": elf(needed=["libcue.so"]), "demo/a.py": b"import ops\n"}, requires=requires
