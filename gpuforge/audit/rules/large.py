@@ -13,6 +13,7 @@ SEVERITY: Severity = "info"
 TITLE = "the wheel is larger than what PyPI accepts by default"
 
 _LIMIT = 100_000_000  # bytes; https://docs.pypi.org/project-management/storage-limits/
+_WORTH = 500_000  # bytes that are not written as 0 MB
 _MOST = 5
 
 
@@ -26,9 +27,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 files=(),
                 subject=tuple(
-                    f"{topic}: {', '.join(f'{name} {size / 1e6:,.0f} MB' for name, size in table)}"
+                    f"{topic}: {', '.join(f'{name} {size / 1e6:,.0f} MB' for name, size in large)}"
                     for topic, table in sizes(wheel).items()
-                    if table
+                    if (large := [(name, size) for name, size in table if size >= _WORTH])
                 ),
                 message=f"the wheel has {wheel.size / 1e6:,.0f} MB: more than the 100 MB that PyPI accepts of a file "
                 "without being asked",
