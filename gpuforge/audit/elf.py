@@ -35,9 +35,8 @@ _SDK_PRODUCER = re.compile(rb"NVC(?:\+\+)? (\d+\.\d+)-\d+")
 _MENTIONED = re.compile(rb"lib(?<!\wlib)(?:cu|nv|nccl)\w+\.so\.\d+(?=\0)")
 _PYTHON = re.compile(rb"_?Py[A-Z_]\w*")
 _WORDS = re.compile(rb"[ -~]{5,}(?=\0)")  # of a note: what is shorter may be a number
-_HPC = re.compile(
-    rb"__pgi\w+|__nv(?:omp|hpc|_)\w+|__c_m\w+"
-)  # what the HPC SDK's runtimes give and want of one another
+# what the HPC SDK's runtimes give and want of one another
+_HPC = re.compile(rb"__pgi\w+|__nv(?:omp|hpc|_)\w+|__c_m\w+")
 _LONGEST_DYNSTR = 32 << 20  # bytes of .dynstr that are kept, and searched for a compiler's traces
 _KERNEL = ".text."  # with its name: the section of its machine code
 _TOOL = ".note.nv.tkinfo"

@@ -15,9 +15,8 @@ from gpuforge.audit.model import ElfObject
 
 ENVIRONMENT = "/env"
 SITE = f"{ENVIRONMENT}/lib/python/site-packages"
-_SITES = re.compile(
-    rf"^{ENVIRONMENT}/lib(?:64)?/python3\.\d+t?/site-packages(?=/|$)"
-)  # as one Python calls it
+# as one Python calls it
+_SITES = re.compile(rf"^{ENVIRONMENT}/lib(?:64)?/python3\.\d+t?/site-packages(?=/|$)")
 # Folders that mean the same on every machine, where they exist.
 SHARED = (
     "/usr/lib",

@@ -19,9 +19,8 @@ from gpuforge.audit.inputs import Input
 from gpuforge.audit.model import Identity, Record
 
 _LARGEST = {"WHEEL": 16 << 20, "METADATA": 16 << 20, "RECORD": 512 << 20}  # bytes; larger ones are none
-_LINKS = (
-    "symlinks.txt"  # https://github.com/karellen/wheel-axle: made when Python first starts after installation
-)
+# https://github.com/karellen/wheel-axle: made when Python first starts after installation
+_LINKS = "symlinks.txt"
 
 
 class Metadata(NamedTuple):

@@ -98,9 +98,8 @@ class ElfObject(NamedTuple):
     markers: frozenset[str] = frozenset()  # "static-cudart", "nvhpc", "python-module"
     producers: tuple[str, ...] = ()  # the compilers of the HPC SDK by its debug info and dead paths: "22.1"
     mentions: frozenset[str] = frozenset()  # libraries of GPU toolkits that its strings name: "libcudnn.so.9"
-    python: frozenset[str] = (
-        frozenset()
-    )  # what it wants of Python's C API, for modules of the stable ABI alone
+    # what it wants of Python's C API, for modules of the stable ABI alone
+    python: frozenset[str] = frozenset()
     wants: frozenset[str] = frozenset()  # symbols of the HPC SDK's runtimes that it must find elsewhere
     gives: frozenset[str] = frozenset()  # those that it defines
     containers: tuple[Container, ...] = ()
@@ -137,9 +136,8 @@ class SourceSet(NamedTuple):
     recipe: Mapping[str, object]
     digests: Mapping[str, str]
     problem: str = ""
-    absolute: Mapping[str, tuple[str, ...]] = MappingProxyType(
-        {}
-    )  # file -> what it includes by absolute path
+    # file -> what it includes by absolute path
+    absolute: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class Preload(NamedTuple):
@@ -151,16 +149,13 @@ class Preload(NamedTuple):
     names: frozenset[str]  # the libraries and words it speaks of, without "lib" and ".so"
     folders: bool = False  # it lists folders, and may load all that lies there
     bare: bool = False  # by bare names: it loads only what the linker finds anyway
-    ops: bool = (
-        False  # for a framework that it hands them to (torch.ops.load_library), and that loads no others
-    )
+    # for a framework that it hands them to (torch.ops.load_library), and that loads no others
+    ops: bool = False
     fixed: bool = False  # each by a name that is written there, none by a variable
-    starts: bool = (
-        False  # it starts programs, and speaks of LD_LIBRARY_PATH; one that loads nothing is bare, too
-    )
-    listed: frozenset[str] = (
-        frozenset()
-    )  # CUDA's words in the Python files and lists beside it; with pathfinder in all Python files
+    # it starts programs, and speaks of LD_LIBRARY_PATH; one that loads nothing is bare, too
+    starts: bool = False
+    # CUDA's words in the Python files and lists beside it; with pathfinder in all Python files
+    listed: frozenset[str] = frozenset()
 
 
 class Pin(NamedTuple):
@@ -175,9 +170,8 @@ class Record(NamedTuple):
 
     unlisted: tuple[str, ...]  # files of the wheel that it does not list
     digests: Mapping[str, str]  # "sha256=..." of the libraries that are in the wheel
-    odd: Mapping[
-        str, tuple[str, int | None]
-    ]  # hash and size in rows of no file, of another size, or without a hash
+    # hash and size in rows of no file, of another size, or without a hash
+    odd: Mapping[str, tuple[str, int | None]]
     more: int = 0  # further rows of no file of the wheel
 
 
@@ -213,9 +207,8 @@ class WheelFacts(NamedTuple):
     identities: tuple[Identity, ...] = ()
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read
     form: Form = "wheel"
-    links: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # symbolic links made after installation, by their member names
+    # symbolic links made after installation, by their member names
+    links: Mapping[str, str] = MappingProxyType({})
 
     @property
     def platforms(self) -> tuple[str, ...]:

@@ -14,9 +14,8 @@ from gpuforge.audit.model import MalformedError
 
 _BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, ValueError, NotImplementedError)
 _CHUNK = 1 << 20  # bytes
-_LARGEST = (
-    8 << 30
-)  # bytes of a wheel; one that goes on was made to fill the memory, and its end is never found
+# bytes of a wheel; one that goes on was made to fill the memory, and its end is never found
+_LARGEST = 8 << 30
 
 
 def is_archive(path: Path) -> bool:
@@ -62,9 +61,8 @@ def _in_memory(name: str, stream: IO[bytes]) -> int:
         size = 0
         while size < _LARGEST and (chunk := stream.read(_CHUNK)):
             if not size and not chunk.startswith(b"PK"):
-                os.write(
-                    descriptor, chunk[:64]
-                )  # no wheel, as its reader says; there may be no end to the rest
+                # no wheel, as its reader says; there may be no end to the rest
+                os.write(descriptor, chunk[:64])
                 break
             size += os.write(descriptor, chunk)
     except BaseException:

@@ -13,13 +13,8 @@ from gpuforge.audit.inflate import Archive
 from gpuforge.audit.model import Preload
 from gpuforge.audit.search import find
 
-_CALLS = (
-    b"CDLL(",
-    b"ibrary(",
-    b"ibraries(",
-    b"loadPlugins",
-    b"dynamic_lib(",
-)  # quicker to look for than the pattern
+# quicker to look for than the pattern
+_CALLS = (b"CDLL(", b"ibrary(", b"ibraries(", b"loadPlugins", b"dynamic_lib(")
 _LOADS = re.compile(rb"\bCDLL\(|\bload_nvidia_dynamic_lib\(|\b[lL]oad_?\w*(?:[lL]ibrar|Plugins)\w*\(")
 # The C library is in every process: who opens it wants to call it, and loads nothing.
 _LIBC = re.compile(
@@ -52,9 +47,8 @@ _LARGEST = 4 << 20  # bytes; larger Python files are data
 _LARGEST_SCRIPT = 1 << 18  # bytes
 _LISTS = (".json", ".toml", ".cfg", ".txt")
 _LARGEST_LIST = 1 << 18  # bytes
-_CUDAS = tuple(
-    map(re.compile, (rb"cu\w+", rb"nv\w+", rb"nccl\w*"))
-)  # one by one: each is searched for by its letters
+# one by one: each is searched for by its letters
+_CUDAS = tuple(map(re.compile, (rb"cu\w+", rb"nv\w+", rb"nccl\w*")))
 
 
 def loaders(archive: Archive) -> tuple[Preload, ...]:

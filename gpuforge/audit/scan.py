@@ -13,9 +13,8 @@ from gpuforge.audit.source import MissedError, Window
 
 ARCHIVE_MAGIC = b"!<arch>\n"
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings
-_WHOLE = (
-    2 << 20
-)  # bytes of a file that is read in one piece, which is quicker than choosing what to keep of it
+# bytes of a file that is read in one piece, which is quicker than choosing what to keep of it
+_WHOLE = 2 << 20
 _START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the directives of a PTX text
 _PASSES = 6
 # A wheel may have ten thousand of them.

@@ -270,10 +270,8 @@ def test_who_names_what_he_loads_loads_nothing_else(tmp_path: Path, text: bytes,
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        (
-            b"libs = ['c10']\ntorch.ops.load_library(path)\n",
-            "GF201",
-        ),  # torch opens what it is given, and no other
+        # torch opens what it is given, and no other
+        (b"libs = ['c10']\ntorch.ops.load_library(path)\n", "GF201"),
         (b"ctypes.CDLL(find('c10'))\n", "GF205"),
         (b"load_nvidia_dynamic_lib('cublas')\n", "GF201"),
     ],
@@ -387,19 +385,15 @@ SCRIPT, CONSOLE = "demo-1.0.data/scripts/tool", "demo-1.0.dist-info/entry_points
 @pytest.mark.parametrize(
     ("beside", "severity"),
     [
-        (
-            {SCRIPT: b"#!python\nfrom runner.run import start\nstart()\n"},
-            "warning",
-        ),  # code that is not known here
+        # code that is not known here
+        ({SCRIPT: b"#!python\nfrom runner.run import start\nstart()\n"}, "warning"),
         ({SCRIPT: b"#!python\nimport os, sys\nos.execv(sys.argv[1], [])\n"}, "error"),
         ({SCRIPT: b"#!python\nfrom demo.run import start\n", "demo/run.py": b"start = 1\n"}, "error"),
         ({SCRIPT: b"#!python\nfrom demo.run import start\n", "demo/run.py": STARTER}, "warning"),
         ({SCRIPT: b"#!/bin/sh\n"}, "error"),
         ({SCRIPT[:-4] + "other": b"#!python\nfrom runner.run import start\n"}, "error"),
-        (
-            {SCRIPT: b"#!python\nimport os, sysconfig\nos.execv(tool, [])\n"},
-            "error",
-        ),  # as auditwheel makes them
+        # as auditwheel makes them
+        ({SCRIPT: b"#!python\nimport os, sysconfig\nos.execv(tool, [])\n"}, "error"),
         (
             {
                 CONSOLE: b"[console_scripts]\ntool = demo:start\n",
@@ -603,9 +597,8 @@ def test_a_variant_for_another_cuda_is_not_chosen(tmp_path: Path) -> None:
         f"demo/libx_cuda{version}.so": elf(needed=[f"libcudart.so.{version[:2]}", "libcusparse.so.12"])
         for version in ("120", "130")
     }
-    report = audit(
-        [wheel(tmp_path, variants, requires=["torch>=2.11"])]
-    )  # libcusparse.so.12 is in CUDA 12 and 13
+    # libcusparse.so.12 is in CUDA 12 and 13
+    report = audit([wheel(tmp_path, variants, requires=["torch>=2.11"])])
     assert said(report, "GF104") == []
 
 
@@ -640,10 +633,8 @@ def test_cubins_beside_each_other_are_chosen_by_name(tmp_path: Path) -> None:
         ),
         (["nvidia-cublas-cu12", "torch<2.11"], []),
         (["nvidia-cublas-cu12; extra == 'cuda'", "torch>=2.11"], []),
-        (
-            ["nvidia-cublas-cu12", "nvidia-cublas", "cuda-toolkit[cufft]==13.*"],
-            [],
-        ),  # who names both will choose
+        # who names both will choose
+        (["nvidia-cublas-cu12", "nvidia-cublas", "cuda-toolkit[cufft]==13.*"], []),
         (["nvidia-cuda-nvrtc-cu12", "torch>=2.11"], []),  # compiles, and runs nothing
         (["nvidia-nccl-cu12", "torch>=2.11"], []),  # the same file as CUDA 13's: GF709
     ],

@@ -124,9 +124,8 @@ def _may_be(graph: LinkGraph, edge: Edge, there: list[str]) -> str:
     if parts := _released_with(graph, edge):
         return f"{', '.join(parts)}, required in the very same version, may have them"
     carrying = declared.carrying(edge.needed)
-    for parent in graph.declared[
-        edge.loader.wheel
-    ]:  # tensorrt brings tensorrt-cu12-libs, or that of another CUDA
+    # tensorrt brings tensorrt-cu12-libs, or that of another CUDA
+    for parent in graph.declared[edge.loader.wheel]:
         if named := [package for package in carrying if package.startswith(f"{parent}-")]:
             return f"{parent}, which the wheel requires, may bring {' or '.join(named)}, which have them"
     if there:

@@ -10,11 +10,8 @@ from gpuforge.audit.model import Finding, Severity, WheelFacts
 CODE = "GF703"
 SEVERITY: Severity = "warning"
 TITLE = "RECORD does not match the wheel's files"
-_UNLISTED = (
-    "/RECORD",
-    "/RECORD.jws",
-    "/RECORD.p7s",
-)  # PyPA, "The signed wheel file": not listed, or without a hash
+# PyPA, "The signed wheel file": not listed, or without a hash
+_UNLISTED = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:

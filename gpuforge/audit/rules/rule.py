@@ -40,9 +40,8 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
         return False
     wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
     if edge.loader.program:
-        others = (
-            not _code(wheel) and "/bin/" not in f"/{edge.loader.file}"
-        )  # which nobody is meant to start by hand
+        # what lies in a folder `bin` is meant to be started by hand, too
+        others = not _code(wheel) and "/bin/" not in f"/{edge.loader.file}"
         return others or any(p.starts and _may_start(p, edge.loader) for p in wheel.preloads)
     loaders = list(wheel.preloads)
     if edge.provider.source == "sibling":  # importing a package that is required may load it
