@@ -98,8 +98,9 @@ class Begun:
         try:
             for index, member in self.binaries:
                 self._done.append((index, scan(self.archive, member, self._name)))
-        except (MalformedError, OSError) as error:
+        except Exception as error:  # noqa: BLE001  raised where the results are asked for
             self._error = error
+            self.binaries.stop()
 
 
 _begun: list[Begun] = []

@@ -65,7 +65,9 @@ def directory(file: int) -> Iterator[Member]:
         position = start + name + extra + comment
         if not text.endswith(b"/"):
             decoded = text.decode("utf-8" if flags & 0x800 or text.isascii() else "cp437", "replace")
-            yield Member(decoded.partition("\0")[0], unpacked, packed, method, crc, header + base)
+            # what lies behind the end is said to be missing where it is read; no system call takes every number
+            place = min(header + base, size)
+            yield Member(decoded.partition("\0")[0], unpacked, packed, method, crc, place)
 
 
 def _end(file: int, size: int) -> tuple[int, int, int, int]:

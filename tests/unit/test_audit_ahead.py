@@ -93,3 +93,17 @@ def test_what_is_broken_is_said_as_without(damage: str, tmp_path: Path) -> None:
     assert found.problems == without.problems
     assert found.findings == without.findings
     assert found.problems or found.findings
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_what_nobody_expected_is_raised_where_it_is_read(
+    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ArithmeticError("no number")
+
+    path = wheel(tmp_path, FILES)
+    monkeypatch.setattr(ahead, "scan", fail)
+    ahead.begin([str(path)])
+    with pytest.raises(ArithmeticError, match="no number"):
+        outcomes([path], jobs)

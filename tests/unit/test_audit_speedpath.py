@@ -295,3 +295,19 @@ def test_cubins_without_code_make_a_hollow_container(contents: tuple[bytes, ...]
     data = b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(entries)) + entries
     (found,) = reader.scan(data)
     assert found.hollow is hollow
+
+
+@pytest.mark.parametrize("place", [1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+def test_a_file_that_is_said_to_lie_behind_the_end_is_missing(place: int, tmp_path: Path) -> None:
+    path = wheel(tmp_path, {"demo/a.so": elf()})
+    data = path.read_bytes()
+    end = data.rindex(b"PK\5\6")
+    length, start = struct.unpack_from("<II", data, end + 12)
+    table = bytearray(data[start : start + length])
+    (name,) = struct.unpack_from("<H", table, 28)
+    struct.pack_into("<H", table, 30, 12)
+    struct.pack_into("<I", table, 42, 0xFFFFFFFF)
+    table[46 + name : 46 + name] = struct.pack("<HHQ", 1, 8, place)
+    path.write_bytes(data[:start] + table + data[end : end + 12] + struct.pack("<IIH", len(table), start, 0))
+    with pytest.raises(MalformedError, match="no file where its directory says"):
+        read(path)
