@@ -132,6 +132,8 @@ def test_the_json_of_the_sample_is_valid_and_says_what_was_of_no_use() -> None:
             "libx.so, loaded by a.so, b.so, c.so, d and 3 more; libx.so comes beside it",
         ),
         ("a.so, b.so, c.so, d.so, e.so, f.so", "a.so, b.so, c.so, d.so, e.so, f.so"),
+        ("sm_80, a.so, b.so, c.so, d.so, e.so, f.so", "sm_80, a.so, b.so, c.so, d.so, e.so, f.so"),
+        ("a" * 100_000,) * 2,
         (
             "x.so: sm_50, sm_60, sm_70, sm_75, sm_80, sm_86, sm_90a; nothing for 5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0",
             "x.so: sm_50, sm_60, sm_70, sm_75, sm_80, sm_86, sm_90a; nothing for 5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0",

@@ -6,7 +6,7 @@ import re
 
 _MOST, _NAMED = 6, 4  # names in a row that are all shown; of more, so many are
 # Architectures, versions and capabilities are said one by one: which of them are there is what the line is about.
-_NAMES = re.compile(rf"(?:(?!sm_|compute_|\d|[A-Z]+_\d)[^\s,;]+, ){{{_MOST},}}[^\s,;]+")
+_NAMES = re.compile(rf"(?<![^\s,;])(?:(?!sm_|compute_|\d|[A-Z]+_\d)[^\s,;]+, ){{{_MOST},}}[^\s,;]+")
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
