@@ -18,6 +18,7 @@ from gpuforge.audit.model import ElfObject
 
 _TAG = re.compile(r"(manylinux(?:1|2010|2014|_\d+_\d+)|linux|musllinux_\d+_\d+)_(\w+)")
 _VERSION = re.compile(r"([A-Z]+)_(.+)")
+_ANDROIDS = {"libm.so", "libdl.so"}
 PRIVATE = "PRIVATE"  # every glibc has GLIBC_PRIVATE; what is in it changes
 _LOADER = re.compile(
     r"ld(-linux.*|64|)\.so\.\d+|ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1|libc\.so|linux-vdso\.so\.1"
@@ -95,7 +96,7 @@ def _between(name: str) -> Policy | None:
 
     PEP 600 lets any version be named. Beyond the newest policy nothing is known of other libraries than glibc.
     """
-    numbers = re.fullmatch(r"manylinux_(\d+)_(\d+)", name)
+    numbers = re.fullmatch(r"manylinux_(\d{1,2})_(\d{1,3})", name)  # what is longer is no glibc's
     if numbers is None:
         return None
     glibc = int(numbers[1]), int(numbers[2])
@@ -161,16 +162,13 @@ def _wanted(objects: Iterable[ElfObject]) -> Iterator[tuple[str, tuple[int, ...]
 def c_libraries(found: ElfObject) -> frozenset[str]:
     """Return which C library an object is linked with, "glibc" or "musl"; nothing for none, or for one not known.
 
-    musl is `libc.musl-x86_64.so.1` on Alpine, and `libc.so` to its own compilers; so is Android's, which has a libm.so.
+    musl is `libc.musl-x86_64.so.1` on Alpine, and `libc.so` to its own compilers; so is Android's, which has a libm.so
+    and a libdl.so, too: of musl these are parts.
     """
-    names = (*found.needed, found.interpreter.rpartition("/")[2])
-    held = (
-        {"musl" for name in names if name == "libc.so" or "musl-" in name}
-        if "libm.so" not in names
-        else set()
-    )
-    held |= {"glibc" for name in names if name == "libc.so.6" or name.startswith(("ld-linux", "ld64.so"))}
-    return frozenset(held)
+    names = {*found.needed, found.interpreter.rpartition("/")[2]}
+    musl = any("musl-" in name for name in names) or ("libc.so" in names and not names & _ANDROIDS)
+    glibc = any(name == "libc.so.6" or name.startswith(("ld-linux", "ld64.so")) for name in names)
+    return frozenset(name for name, linked in (("musl", musl), ("glibc", glibc)) if linked)
 
 
 def is_loader(soname: str) -> bool:

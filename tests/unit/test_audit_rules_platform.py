@@ -12,7 +12,7 @@ import pytest
 from audit_cases import Case, hold
 from audit_samples import elf, wheel
 
-from gpuforge.audit import audit
+from gpuforge.audit import audit, policy
 from gpuforge.audit.rules.large import sizes
 from gpuforge.audit.wheel import read
 
@@ -134,6 +134,16 @@ CASES = {
         "GF501", "warning", ("demo/ext.so is for aarch64",),
         {"demo/a.so": elf(), "demo/ext.so": elf(machine=183)}, {"demo/ext.so": elf(machine=190)},
     ),
+    "one of Android's among them": Case(
+        "GF501", "warning", ("demo/ext.so is for aarch64",),
+        {"demo/a.so": elf(), "demo/ext.so": elf(needed=["libc.so"], machine=183)},
+        {"demo/ext.so": elf(needed=["libdl.so", "libc.so"])},
+    ),
+    "a processor with several names": Case(
+        "GF501", "error", ("demo/ext.so is for aarch64",),
+        {"demo/ext.so": elf(machine=183)}, {"demo/ext.so": elf(machine=40)},
+        name="demo-1.0-cp311-cp311-linux_armv6l.whl",
+    ),
     "a tag between two policies": Case(
         "GF501", "error", ("demo/ext.so wants GLIBC_2.27",),
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.27"], "libstdc++.so.6": ["GLIBCXX_3.4.22"]})},
@@ -173,3 +183,8 @@ def test_the_floor_of_a_wheel_whose_tag_promises_nothing_is_said(tmp_path: Path)
         "linux_x86_64 promises nothing; what the objects want of glibc and libstdc++, manylinux_2_28 has; "
         "highest wanted: GLIBC 2.28 (ext.so)"
     ]
+
+
+@pytest.mark.parametrize("version", ["2_999999999", "2_" + "9" * 5000, "99999_1"])
+def test_a_tag_of_no_glibc_promises_nothing(version: str) -> None:
+    assert policy.of_tag(f"manylinux_{version}_x86_64") == (None, "x86_64")

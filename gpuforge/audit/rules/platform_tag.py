@@ -18,6 +18,8 @@ _MACHINES = {
     258: "loongarch64",
 }  # fmt: skip
 
+_ARM = re.compile(r"armv[5-8]\w*")  # ELF has one number for all of them
+
 # what other systems load: by its ending or, as their programs have none, by the folder it lies in
 _FOREIGN = re.compile(
     r"\.(dll|pyd|dylib|exe|jnilib)$|(^|/)(darwin|mac(os)?x?|osx|win(dows|32|64)?|android|arm64-v8a|armeabi)[-_.\w]*/[^.]+$",
@@ -36,9 +38,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             promised, tag, machine = min(promises, key=lambda p: p[0].glibc)
             yield from _floor(wheel, promised, tag, machine)
             yield from _private(wheel)
-        machines = {machine for _, _, machine in tags if machine}
+        machines = {_ARM.sub("armv7l", machine) for _, _, machine in tags if machine}
         yield from _machine(wheel, machines)
-        yield from _c_library(wheel)
+        yield from _c_library(wheel, machines)
 
 
 def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -> Iterator[Finding]:
@@ -111,10 +113,14 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             )
 
 
-def _c_library(wheel: WheelFacts) -> Iterator[Finding]:
-    """Find objects that are linked with another C library than a tag says; of those for both, code chooses."""
+def _c_library(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
+    """Find objects that are linked with another C library than a tag says; of those for both, code chooses.
+
+    Those for another machine are told as such.
+    """
     promised = {c for tag in wheel.platforms for start, c in _LIBCS.items() if tag.startswith(start)}
-    held = [(o, policy.c_libraries(o)) for o in wheel.objects if o.links]
+    objects = [o for o in wheel.objects if o.links and _MACHINES.get(o.machine) in machines]
+    held = [(o, policy.c_libraries(o)) for o in objects]
     both = any("musl" in c for _, c in held) and any("glibc" in c for _, c in held)
     for found, linked in held:
         for name in sorted(promised - linked if linked else ()):
