@@ -141,8 +141,10 @@ def _linkers_names(wheel: WheelFacts) -> Iterator[tuple[ElfObject, ElfObject]]:
     files = {o.file: o for o in wheel.objects if o.links}
     for found in files.values():
         library = files.get(f"{found.file.removesuffix(found.name)}{found.soname}")
+        if library is None or library is found or library.needed != found.needed:
+            continue
         checksum = wheel.checksums.get(found.file)  # files of a folder have none
-        if library and library is not found and checksum and checksum == wheel.checksums.get(library.file):
+        if checksum and checksum == wheel.checksums.get(library.file):
             yield found, library
 
 
@@ -231,20 +233,18 @@ class _Resolver:
             why = f"import {self._projects[found.wheel]}" if imported else f"loaded before it by {found.name}"
             return Edge(loader, name, self._of_object(loader, found), why)
         packages = declared.candidates(name)
-        uninstalled: Edge | None = (
-            None  # of a package that pip does not install with it: found if it is there anyway
-        )
+        # of a package that pip does not install with it: found if it is there anyway
+        uninstalled: Edge | None = None
         for entry in layout.search(loader, ancestors):
             if there := self._installed.get(f"{entry.folder}/{name}"):
-                installed = there.get(loader.wheel) or next(reversed(there.values()))
+                installed = self._owned(loader.wheel, there)
                 return Edge(loader, name, self._of_object(loader, installed), entry.why)
-            for library in packages:
-                if entry.folder == f"{layout.SITE}/{library.folder}" and uninstalled is None:
-                    provider = self._of_package(loader, packages, library)
-                    edge = Edge(loader, name, provider, entry.why, self._preload(loader.wheel, name))
-                    if provider.declared:
-                        return edge
-                    uninstalled = edge
+            if reached := next((p for p in packages if entry.folder == f"{layout.SITE}/{p.folder}"), None):
+                provider = self._of_package(loader, packages, reached)
+                edge = Edge(loader, name, provider, entry.why, self._preload(loader.wheel, name))
+                if provider.declared:
+                    return edge
+                uninstalled = uninstalled or edge
         if uninstalled:
             return uninstalled
         if policy.is_system(name):
@@ -252,6 +252,11 @@ class _Resolver:
         if libraries.is_driver(name):
             return Edge(loader, name, Provider("driver"), "the driver")
         return self._unrouted(loader, name, packages)
+
+    def _owned(self, wheel: str, there: dict[str, ElfObject]) -> ElfObject:
+        """Return which of the files that wheels put in one place is a wheel's: its own, or one that it requires."""
+        required = (o for w, o in there.items() if self._projects[w] in self.declared[wheel])
+        return there.get(wheel) or next(required, None) or next(reversed(there.values()))
 
     def _imports(self, wheel: str, project: str) -> bool:
         """Say whether a wheel links with a package that it requires and that has loaded itself once imported."""

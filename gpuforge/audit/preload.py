@@ -30,9 +30,9 @@ _STARTS = re.compile(rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_
 _SCRIPT = re.compile(r"[^/]+\.data/scripts/([^/]+)")
 _BESIDE = re.compile(r"[^/]+\.data/(?:purelib|platlib)/")
 _PYTHON = re.compile(rb"#!\s*(?:python|\S*/(?:env\s+)?python)")
-_IMPORTS = re.compile(rb"^\s*(?:from|import)\s+(\w+)", re.MULTILINE)
+_IMPORTS = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
 _ENTRY_POINTS = re.compile(r"[^/]+\.dist-info/entry_points\.txt")
-_CONSOLE = re.compile(rb"^\[(\S+?)\]|^\s*([\w.-]+)\s*=\s*(\w+)", re.MULTILINE)
+_CONSOLE = re.compile(rb"^\[(\S+?)\]|^[ \t]*([\w.-]+)[ \t]*=[ \t]*(\w+)", re.MULTILINE)
 # Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
 _HANDS_OVER = re.compile(rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]")
 _NAMES = re.compile(rb"\blib(\w+)\.so|[\"'](?:lib)?([A-Za-z]\w+)[\"']")

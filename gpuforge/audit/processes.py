@@ -72,7 +72,9 @@ def images(graph: LinkGraph, objects: Iterable[ElfObject], wanted: Callable[[str
         for edge in graph.from_object(held):
             name = _plain(edge.needed)
             if wanted(name) and (image := _image(graph, edge, name)):
-                found.setdefault(image.name if name == edge.needed else edge.needed, image)
+                key = image.name if name == edge.needed else edge.needed
+                first = found.setdefault(key, image)
+                found[key] = first._replace(opened=first.opened or image.opened)
     return list(found.values())
 
 

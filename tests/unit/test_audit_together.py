@@ -9,7 +9,9 @@ import pytest
 from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import Report, audit
+from gpuforge.audit.graph import build
 from gpuforge.audit.model import Finding
+from gpuforge.audit.wheel import read
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64"
 RUNTIME = "$ORIGIN/../../nvidia/cuda_runtime/lib"
@@ -738,3 +740,68 @@ def test_a_wheels_own_file_is_its_own_also_where_another_wheel_has_the_same_plac
         if e.provider.object and e.loader.wheel == old.name
     }
     assert owners == {old.name}
+
+
+def test_a_path_to_another_packages_folder_leaves_the_next_one_its_turn(tmp_path: Path) -> None:
+    path = "$ORIGIN/../nvidia/cufile/lib:$ORIGIN/../nvidia/cu13/lib"
+    files = {"demo/ext.so": elf(needed=["libcufile.so.0"], runpath=path)}
+    report = audit([wheel(tmp_path, files, requires=["nvidia-cufile"])])
+    assert [f.code for f in report.findings] == ["GF305"]  # the folder is that of nvidia-cufile-cu12
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_a_file_that_two_wheels_put_in_one_place_the_required_one_is_meant(
+    order: int, tmp_path: Path
+) -> None:
+    files = {"demo/ext.so": elf(needed=["libnccl.so.2"], runpath="$ORIGIN/../nvidia/nccl/lib")}
+    own = wheel(tmp_path, files, requires=["nvidia-nccl-cu12"])
+    both = [
+        wheel(
+            tmp_path,
+            {"nvidia/nccl/lib/libnccl.so.2": elf(soname="libnccl.so.2", strings=[cuda])},
+            name=f"nvidia_nccl_{cuda}-2.27-py3-none-manylinux_2_17_x86_64.whl",
+        )
+        for cuda in ("cu12", "cu13")
+    ]
+    assert not said(audit([own, *both[::order]]), "GF203")
+
+
+def test_a_library_with_the_checksum_of_another_is_no_copy_of_it(tmp_path: Path) -> None:
+    files = {
+        "demo/libx.so": elf(soname="libx.so.1", needed=["libother.so.1"]),
+        "demo/libx.so.1": elf(soname="libx.so.1", needed=["libnuma.so.1"]),
+    }
+    facts = read(wheel(tmp_path, files))
+    graph = build([facts._replace(checksums=dict.fromkeys(facts.members, 1))])
+    assert {(e.loader.name, e.needed) for e in graph.edges} == {
+        ("libx.so", "libother.so.1"), ("libx.so.1", "libnuma.so.1")
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (b"", "several places"),
+        (b"CDLL(join(dirname(__file__), 'libgomp.so.1'))", "what is imported together"),
+    ],
+)
+def test_who_opens_a_library_by_its_path_may_come_last(code: bytes, told: str, tmp_path: Path) -> None:
+    library = {"libgomp.so.1": elf(soname="libgomp.so.1")}
+    paths = [
+        wheel(tmp_path, files, name=f"{name}-1.0-{TAGS}.whl", requires=["d"])
+        for name, files in {
+            "a": {"a/a.so": elf(needed=["libgomp.so.1"], runpath="$ORIGIN/../d")},
+            "b": {"b/b.so": elf(needed=["libgomp.so.1"], runpath="$ORIGIN"), "b/libgomp.so.1": elf()},
+            "c": {"c/c.so": elf(needed=["libgomp.so.1"], runpath="$ORIGIN/../d"), "c/__init__.py": code},
+            "d": {f"d/{name}": data for name, data in library.items()},
+        }.items()
+    ]
+    (found,) = said(audit(paths), "GF105")
+    assert found.message.startswith(told)
+
+
+@pytest.mark.parametrize("file", [SCRIPT, CONSOLE])
+def test_a_script_of_empty_lines_takes_no_time(file: str, tmp_path: Path) -> None:
+    """It took minutes: each line was searched to the end of the file."""
+    files = {"demo/ext.so": elf(needed=["libnuma.so.1"]), file: b"#!python" + b"\n" * 200_000}
+    assert said(audit([wheel(tmp_path, files)]), "GF201")
