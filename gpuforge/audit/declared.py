@@ -121,9 +121,7 @@ def stems(package: str) -> frozenset[str]:
 
 def files(package: str) -> frozenset[str]:
     """Return the libraries of a toolkit package, each with its folder below site-packages."""
-    return frozenset(
-        f"{entry.folder}/{entry.soname}" for entry in _toolkit_libraries() if entry.package == package
-    )
+    return _files().get(package, frozenset())
 
 
 @cache
