@@ -148,7 +148,7 @@ class _Scanning:
     def __init__(
         self, source: Input, archive: Archive, pool: Executor | None, begun: ahead.Begun | None
     ) -> None:
-        """Begin, the largest first; where one of them was begun already, with the others."""
+        """Give the largest to the pool first; the threads of what was `begun` ahead take from the same binaries."""
         self._begun = begun
         self._binaries = begun.binaries if begun else ahead.Binaries(archive)
         self._scan: Callable[[Member], Scanned] = partial(scan, archive, wheel=source.label)

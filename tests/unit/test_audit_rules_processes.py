@@ -409,6 +409,20 @@ def test_of_what_two_wheels_bring_together_a_third_is_not_told(tmp_path: Path) -
     assert (found["GF104"], found["GF105"]) == (paths[1].name, paths[1].name)
 
 
+@pytest.mark.parametrize(("through", "codes"), [(["libx-0a1b2c3d.so.1"], []), ([], ["GF108"])])
+def test_what_links_with_a_grafted_library_of_its_name_is_no_copy_of_it(
+    through: list[str], codes: list[str], tmp_path: Path
+) -> None:
+    path = "$ORIGIN:$ORIGIN/../demo.libs"
+    files = {
+        "demo/a.so": elf(needed=["libx.so", "libx-0a1b2c3d.so.1"], runpath=path),
+        "demo/libx.so": elf(soname="libx.so", needed=through, runpath=path),
+        "demo.libs/libx-0a1b2c3d.so.1": lib("libx-0a1b2c3d.so.1"),
+    }
+    found = audit([wheel(tmp_path, files)]).findings
+    assert [f.code for f in found if f.severity == "error"] == codes
+
+
 def test_a_grafted_cudart_is_recognised_by_its_bytes(tmp_path: Path) -> None:
     cudart = lib("libcudart.so.13", sections={".nv_fatbin": fatbin("sm_80")})
     own = wheel(

@@ -25,13 +25,17 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         plain = {o.name: o for o in wheel.objects if o.links and libraries.plain_name(o.name) == o.name}
         for copy in (o for o in wheel.objects if o.links and o.name not in plain):
             original = next((plain[n] for n in _shorter(libraries.plain_name(copy.name)) if n in plain), None)
-            if original and graph.users(copy) and graph.users(original):
+            if (
+                original is None or copy.name in original.needed
+            ):  # none links with itself: it has its name alone
+                continue
+            if graph.users(copy) and graph.users(original):
                 yield _twice(graph, copy, original)
     yield from _across(graph)
 
 
 def _shorter(name: str) -> Iterator[str]:
-    """Yield the names that a library may have beside its file's: libx.so.26.10.00, libx.so.26.10, libx.so.26."""
+    """Yield the names that a library may have: libx.so.26.10.00, libx.so.26.10, libx.so.26, libx.so."""
     while ".so." in name:
         yield name
         name = name.rpartition(".")[0]
