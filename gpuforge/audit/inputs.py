@@ -194,13 +194,14 @@ def _sites(path: Path) -> list[Path]:
 def _recorded(site: Path, info: str) -> dict[str, Path]:
     """Return the files of an installed distribution as the members they were in its wheel."""
     stem = info.removesuffix(_INFO)
-    found: dict[str, Path] = {}
     with (site / info / "RECORD").open(encoding="utf-8", errors="replace", newline="") as stream:
-        for row in csv.reader(stream):
-            if row and not row[0].endswith(".pyc"):
-                name = posixpath.normpath(row[0])
-                found[_member(name, stem)] = site / name
-    return found
+        try:
+            names = [posixpath.normpath(row[0]) for row in csv.reader(stream) if row]
+        except csv.Error as error:
+            raise MalformedError.of(
+                f"its RECORD is not a list of comma-separated values ({error})"
+            ) from error
+    return {_member(name, stem): site / name for name in names if not name.endswith(".pyc")}
 
 
 def _member(name: str, stem: str) -> str:

@@ -284,3 +284,16 @@ def test_what_is_no_wheel_in_an_sdist_is_not_unpacked_to_its_end(tmp_path: Path)
         archive.add(good, f"demo-1.0/{'long' * 50}.whl")  # longer than the kernel takes as a name
     with inputs.expand([path]) as given:
         assert [i.size for i in given.found] == [64, good.stat().st_size]
+
+
+def test_a_record_that_is_no_table_is_a_problem_of_that_distribution_alone(tmp_path: Path) -> None:
+    site = tmp_path / "lib" / "python3.11" / "site-packages"
+    site.mkdir(parents=True)
+    for name in ("one", "two"):
+        installed(site, wheel(tmp_path, FILES, name=f"{name}-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"))
+    (site / "one-1.0.dist-info" / "RECORD").write_text("x" * 200_000 + ",,\n")
+    report = audit([tmp_path / "lib" / "python3.11" / "site-packages"])
+    assert [(Path(file).name, text.partition(" (")[0]) for file, text in said(report)] == [
+        ("one-1.0.dist-info", "its RECORD is not a list of comma-separated values")
+    ]
+    assert [name for name, _, _ in seen(report)] == ["two-1.0.dist-info"]

@@ -25,9 +25,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         plain = {o.name: o for o in wheel.objects if o.links and libraries.plain_name(o.name) == o.name}
         for copy in (o for o in wheel.objects if o.links and o.name not in plain):
             original = next((plain[n] for n in _shorter(libraries.plain_name(copy.name)) if n in plain), None)
-            if (
-                original is None or copy.name in original.needed
-            ):  # none links with itself: it has its name alone
+            # a library does not link with itself: what needs the copy has its name alone
+            if original is None or copy.name in original.needed:
                 continue
             if graph.users(copy) and graph.users(original):
                 yield _twice(graph, copy, original)
