@@ -805,3 +805,22 @@ def test_a_script_of_empty_lines_takes_no_time(file: str, tmp_path: Path) -> Non
     """It took minutes: each line was searched to the end of the file."""
     files = {"demo/ext.so": elf(needed=["libnuma.so.1"]), file: b"#!python" + b"\n" * 200_000}
     assert said(audit([wheel(tmp_path, files)]), "GF201")
+
+
+@pytest.mark.parametrize(
+    ("requires", "wheels"), [(["plain", "other"], []), (["plain"], [f"plain-1.0-{TAGS}.whl"])]
+)
+def test_whose_rpath_leads_to_a_wheel_may_require_it(
+    requires: list[str], wheels: list[str], tmp_path: Path
+) -> None:
+    ext = elf(needed=["libplain.so"], rpath="$ORIGIN/../plain:$ORIGIN/../other")
+    files = {
+        "demo": {"demo/ext.so": ext},
+        "plain": {"plain/libplain.so": elf(soname="libplain.so", needed=["liba.so"])},
+        "other": {"other/liba.so": elf(soname="liba.so")},
+    }
+    paths = [
+        wheel(tmp_path, held, name=f"{name}-1.0-{TAGS}.whl", requires=requires if name == "demo" else [])
+        for name, held in files.items()
+    ]
+    assert [f.wheel for f in said(audit(paths), "GF203")] == wheels

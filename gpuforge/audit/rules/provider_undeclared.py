@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit import declared
+from gpuforge.audit import declared, layout
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import Finding, Severity
 
@@ -22,8 +22,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for edge in graph.edges:
         target = edge.provider.object
         if edge.provider.source == "sibling" and target and edge.route.startswith(("RPATH", "RUNPATH")):
-            project = projects.get(target.wheel)
-            if project and edge.loader.wheel in projects and not graph.requires(edge.loader.wheel, project):
+            project = projects.get(target.wheel, "")
+            given = project and edge.loader.wheel in projects
+            if given and not any(graph.requires(name, project) for name in _led_by(graph, edge)):
                 yield _finding(edge, project)
             continue
         if edge.provider.source != "package" or edge.provider.declared or not edge.route or edge.preload:
@@ -31,6 +32,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
             continue  # GF204
         yield _finding(edge, edge.provider.package)
+
+
+def _led_by(graph: LinkGraph, edge: Edge) -> set[str]:
+    """Return the wheel whose search path leads somewhere: of an RPATH of others, those that need the object, too."""
+    own = any(entry.why == edge.route for entry in layout.search(edge.loader, ()))
+    return {edge.loader.wheel, *(user.loader.wheel for user in graph.users(edge.loader) if not own)}
 
 
 def _finding(edge: Edge, package: str) -> Finding:
