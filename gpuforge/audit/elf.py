@@ -34,10 +34,11 @@ _SDK_PATH = re.compile(rb"/hpc_sdk/[^/\0]+/(\d+\.\d+)/")
 _SDK_PRODUCER = re.compile(rb"NVC(?:\+\+)? (\d+\.\d+)-\d+")
 _MENTIONED = re.compile(rb"lib(?<!\wlib)(?:cu|nv|nccl)\w+\.so\.\d+(?=\0)")
 _PYTHON = re.compile(rb"_?Py[A-Z_]\w*")
-_WORDS = re.compile(rb"[ -~]{5,}(?=\0)")  # of a note: what is shorter may be a number
 # what the HPC SDK's runtimes give and want of one another
 _HPC = re.compile(rb"__pgi\w+|__nv(?:omp|hpc|_)\w+|__c_m\w+")
 _LONGEST_DYNSTR = 32 << 20  # bytes of .dynstr that are kept, and searched for a compiler's traces
+_PRINTABLE = bytes(range(0x20, 0x7F))
+_WORD = 5  # bytes of a note that are a word: fewer may be a number
 _KERNEL = ".text."  # with its name: the section of its machine code
 _TOOL = ".note.nv.tkinfo"
 _SLACK = 1 << 16  # bytes kept around what is known to be wanted
@@ -266,7 +267,9 @@ def _of_cubin(window: Window, header: Header) -> tuple[tuple[Section, ...], tupl
 @lru_cache(maxsize=256)  # thousands of cubins were written by one tool with the same options
 def _words(note: bytes) -> tuple[str, ...]:
     """Return the strings among a note's numbers."""
-    return tuple(dict.fromkeys(word.decode() for word in _WORDS.findall(note)))
+    parts = note.split(b"\0")[:-1]
+    words = (part[len(part.rstrip(_PRINTABLE)) :].decode() for part in parts)
+    return tuple(dict.fromkeys(word for word in words if len(word) >= _WORD))
 
 
 def _named(window: Window, header: Header) -> tuple[list[tuple[int, int, int, int, int]], list[str]]:
