@@ -96,9 +96,10 @@ def _launchers(archive: Archive, starting: Collection[str]) -> Iterator[Preload]
     Their code is in one of the wheel's packages that do so (`starting`), or in a package of others, which nobody here
     has read.
     """
-    own = {_package(member.name) for member in archive.members}
+    found = [m for m in archive.members if "/scripts/" in m.name or m.name.endswith("/entry_points.txt")]
+    own = {_package(member.name) for member in archive.members} if found else set()
     known = (own | sys.stdlib_module_names) - set(starting)
-    for member in archive.members:
+    for member in found:
         script = _SCRIPT.fullmatch(member.name)
         if not (script or _ENTRY_POINTS.fullmatch(member.name)) or member.size > _LARGEST_SCRIPT:
             continue
@@ -115,7 +116,8 @@ def _launchers(archive: Archive, starting: Collection[str]) -> Iterator[Preload]
 
 def _package(member: str) -> str:
     """Return the name by which what a member is in is imported: "demo" for demo/run.py and for demo.py."""
-    return _BESIDE.sub("", member).partition("/")[0].removesuffix(".py")
+    installed = _BESIDE.sub("", member) if ".data/" in member else member
+    return installed.partition("/")[0].removesuffix(".py")
 
 
 def _console(text: bytes) -> Iterator[tuple[str, str]]:

@@ -215,29 +215,3 @@ def test_one_soname_from_two_places_is_one_image(compiled: Compile, tmp_path: Pa
         for some in (paths[:2], paths)
     ]
     assert images == ["1\n", "2\n"]
-
-
-needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
-
-
-@needs_nvcc
-@pytest.mark.parametrize("arch", ["sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_120f", "sm_121a"])
-def test_a_loose_cubin_is_named_with_its_suffix(arch: str, tmp_path: Path) -> None:
-    (tmp_path / "k.cu").write_text("__global__ void k(float *p) { p[threadIdx.x] *= 2; }\n")
-    subprocess.run(["nvcc", "-cubin", f"-arch={arch}", "k.cu", "-o", "k.cubin"], check=True, cwd=tmp_path)
-    (held,) = audit([tmp_path / "k.cubin"]).wheels
-    ((container,),) = (code.containers for code in held.facts.device)
-    assert container.cubins == {arch}
-    assert all(entry.toolkit for entry in container.entries)
-
-
-@needs_nvcc
-def test_what_nvcc_links_of_nothing_is_not_asked_for_ptx(tmp_path: Path) -> None:
-    (tmp_path / "k.cu").write_text("__global__ void k(float *p) { p[threadIdx.x] *= 2; }\n")
-    options = ["-shared", "-Xcompiler", "-fPIC", "-arch=sm_80"]
-    subprocess.run(["nvcc", *options, "k.cu", "-o", "k.so"], check=True, cwd=tmp_path)
-    found = {text: audit([tmp_path / "k.so"], expect=text).findings for text in ("80+ptx", "80,90+ptx")}
-    assert {t: {f.code for f in fs if f.severity == "error"} for t, fs in found.items()} == {
-        "80+ptx": set(),
-        "80,90+ptx": {"GF401", "GF402"},
-    }
