@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.known import named
@@ -74,6 +75,7 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
             yield Image(name, soname, edge.loader.wheel, edge.route, soname)
 
 
+@cache
 def _sonames() -> list[tuple[str, str]]:
     entries = (e for cuda in (11, 12, 13) for e in libraries.toolkit_libraries(cuda))
     return [(e.soname, e.package) for e in entries if e.soname.startswith("libcudart.so")]
