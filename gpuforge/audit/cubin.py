@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import lru_cache
 
 from gpuforge.audit.model import Entry
 
@@ -15,6 +16,7 @@ LONGEST = 1 << 16  # stored bytes of an image that is worth unpacking for it
 _LONGEST_UNPACKED = 1 << 20
 BUDGET = 16 << 20  # unpacked bytes that are looked at in one file
 _RELEASE = re.compile(rb"Cuda compilation tools, release (\d+\.\d+)")
+_TARGET = re.compile(rb"(?:^|\s)-arch[ =](sm_\d+[af]?)(?!\w)")
 _SHT_NOTE, _SHT_CUDA_INFO = 7, 0x70000000
 _API_VERSION = b"\x04\x37\x04\x00"  # EIFMT_SVAL, EIATTR_CUDA_API_VERSION, 4 bytes
 
@@ -44,6 +46,15 @@ def toolkit(image: bytes) -> str:
                 (version,) = struct.unpack_from("<I", image, at + 4)
                 return f"{version // 10}.{version % 10}" if 50 <= version < 200 else ""
     return ""
+
+
+@lru_cache(maxsize=256)  # of thousands of files the same
+def told(note: tuple[str, ...]) -> tuple[str, str]:
+    """Return the target ("sm_100f") and the toolkit that the words of a cubin's note of ptxas name, "" for none."""
+    texts = [text.encode() for text in note]
+    found = (next((m[1] for t in texts if (m := p.search(t))), b"") for p in (_TARGET, _RELEASE))
+    target, toolkit = (each.decode() for each in found)
+    return target, toolkit
 
 
 def unpacked(entry: Entry, stored: bytes) -> bytes:

@@ -7,10 +7,8 @@ header (64 bytes or more) and a payload. All numbers are little endian.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Generator, Iterator, Sequence
-from functools import lru_cache
 from typing import Literal
 
 from gpuforge.audit import cubin
@@ -23,8 +21,6 @@ _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
 _NEAR = 24  # bytes: less than hold the magic and STATIC_CUDART
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _LZ4, _ZSTD, _ARCH_SPECIFIC, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
-_TARGET = re.compile(r"(?:^|\s)-arch[ =](sm_\d+[af]?)(?!\w)")
-_RELEASE = re.compile(r"Cuda compilation tools, release (\d+\.\d+)")
 # A message of cudart's own error table. The names in that table are no mark: bindings have them, and debug information.
 STATIC_CUDART = b"\0driver shutting down\0"
 
@@ -238,16 +234,9 @@ def standalone_cubin(head: bytes, size: int, comment: Sequence[str] = ()) -> Con
         raise MalformedError.of("a cubin that ends in its header")
     (flags,) = struct.unpack_from("<I", head, 48)
     arch, specific = ((flags >> 8) & 0xFF, flags & 0x8) if head[8] >= 8 else (flags & 0xFF, flags & 0x800)
-    said, toolkit = _told(tuple(comment))
+    said, toolkit = cubin.told(tuple(comment))
     name = said or f"sm_{arch}{'a' if specific else ''}"
     return Container(0, size, (Entry("cubin", name, "", size, size, toolkit=toolkit),))
-
-
-@lru_cache(maxsize=256)  # of thousands of files the same
-def _told(comment: tuple[str, ...]) -> tuple[str, str]:
-    """Return the target and the toolkit that a note of ptxas names."""
-    target = next((m[1] for text in comment if (m := _TARGET.search(text))), "")
-    return target, next((m[1] for text in comment if (m := _RELEASE.match(text))), "")
 
 
 def scan(data: bytes) -> Iterator[Container]:
