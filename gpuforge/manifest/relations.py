@@ -229,14 +229,19 @@ def _object_names(data: Raw) -> Iterator[Problem]:
 def _constraints(file: Path, name: str) -> Iterator[Problem]:
     """Yield what is wrong with the file of constraints: it decides on the environment alone, so it has all of them."""
     keys = ("build", "constraints")
-    if not file.is_file():
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except (OSError, ValueError) as error:  # also a folder, a name too long, a NUL character
+        absent = isinstance(error, FileNotFoundError)
+        reason = getattr(error, "strerror", None) or str(error)
         yield Problem(
             keys,
-            f"[build] constraints: there is no file {name} beside the manifest",
+            f"[build] constraints: there is no file {name} beside the manifest"
+            if absent
+            else f"[build] constraints: the file {name} cannot be read: {reason}",
             "write it, with a line like cmake==3.31.6 for each requirement, or leave the key out",
         )
         return
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     for number, line in enumerate(lines, start=1):
         if other := _INCLUDE.match(line):
             yield Problem(

@@ -36,6 +36,23 @@ def test_broken_manifest(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert found == golden.read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"), [("x" * 5000, "File name too long"), ("overlay", "Is a directory")]
+)
+def test_a_file_of_constraints_that_cannot_be_read_is_said(
+    name: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("overlay").mkdir()
+    manifest = (
+        'schema = 1\npackage = {name = "a", abi = "none"}\ncuda.13 = {toolkit = "13.0", archs = ["80"]}\n'
+    )
+    Path("gpuforge.toml").write_text(f'{manifest}build = {{constraints = "{name}"}}\n')
+    found = message_for(Path())
+    assert "gpuforge.toml:4:" in found
+    assert f"cannot be read: {reason}" in found
+
+
 def test_there_are_at_least_ten() -> None:
     assert len(BROKEN) >= 10
 
