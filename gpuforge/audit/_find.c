@@ -7,6 +7,9 @@
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #define BLOCK 512    /* bytes compared before a decision is taken */
 #define PIECE 65536  /* bytes searched for one word before the next */
@@ -98,6 +101,20 @@ static PyObject *find_both(PyObject *module, PyObject *args)
     return hit == -2 ? NULL : Py_BuildValue("nn", hit, marked);
 }
 
+/* Have malloc use freed memory again; nothing where it is another C library's. */
+static PyObject *keep_memory(PyObject *module, PyObject *args)
+{
+    int largest, kept;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ii:keep_memory", &largest, &kept))
+        return NULL;
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, largest);
+    mallopt(M_TRIM_THRESHOLD, kept);
+#endif
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"find", find, METH_VARARGS,
      "find(data, word, start, stop, /)\n--\n\nReturn what data.find(word, start, stop) does, for words of at least "
@@ -105,6 +122,9 @@ static PyMethodDef methods[] = {
     {"find_both", find_both, METH_VARARGS,
      "find_both(data, word, mark, start, /)\n--\n\nReturn where `word` begins at or after `start`, and where `mark` "
      "does that ends before it; -1 for what is not there."},
+    {"keep_memory", keep_memory, METH_VARARGS,
+     "keep_memory(largest, kept, /)\n--\n\nHave blocks of up to `largest` bytes taken from memory that was freed, of "
+     "which `kept` bytes are not given back."},
     {NULL, NULL, 0, NULL},
 };
 

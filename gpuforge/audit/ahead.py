@@ -83,6 +83,10 @@ class Begun:
             self._threads.append(Thread(target=self._read, daemon=True))
             self._threads[-1].start()
 
+    def busy(self) -> bool:
+        """Say whether it is still being read."""
+        return any(thread.is_alive() for thread in self._threads)
+
     def scanned(self) -> list[tuple[int, Scanned]]:
         """Wait for the threads, and return what they have scanned; raises what stopped them."""
         self._wait()
@@ -108,6 +112,7 @@ _begun: list[Begun] = []
 
 def begin(arguments: Sequence[str]) -> None:
     """Begin with the largest wheel that the arguments of a command name, if it is a large one."""
+    libc.keep_memory()
     sizes = {}
     for argument in arguments:
         if argument.endswith(".whl"):
@@ -116,7 +121,6 @@ def begin(arguments: Sequence[str]) -> None:
     largest = max(sizes, key=lambda each: sizes[each], default="")
     if largest and sizes[largest] >= LARGE:
         sys.setswitchinterval(SWITCH)
-        libc.keep_memory()
         with contextlib.suppress(MalformedError, OSError):  # said by who reads it
             _begun.append(Begun(largest))
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+try:
+    from gpuforge.audit._find import keep_memory as _compiled
+except ImportError:  # it was installed without a C compiler
+    _compiled = None
+
 Memmem = Callable[[object, int, bytes, int], int | None]
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
 _KEPT = 256 << 20  # bytes of free memory that are kept; reading has never more than a third of it in hand
@@ -28,6 +33,9 @@ def memmem() -> Memmem | None:
 @cache
 def keep_memory() -> None:
     """Have malloc use freed memory again: giving it back and getting it zeroed costs a tenth of reading a wheel."""
+    if _compiled:
+        _compiled(_LARGEST, _KEPT)
+        return
     import ctypes  # noqa: PLC0415
 
     try:

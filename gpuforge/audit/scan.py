@@ -1,7 +1,5 @@
 """Read one binary member of a wheel in a single pass: what ELF wants of it, and its GPU code."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -78,7 +76,7 @@ class _Keeper:
         """Keep `ranges`, what they say of others, and of the first `front` bytes all but code."""
         self.window = window
         self._front = front
-        self._open: dict[tuple[int, int], list[bytes]] = {key: [] for key in ranges}
+        self._open = set(ranges)
         self._known = set(self._open)
         self._recent: tuple[tuple[int, bytes], ...] = ()  # the last two chunks, by offset
         self._header: elf.Header | None = None
@@ -93,11 +91,11 @@ class _Keeper:
         self._recent = (*self._recent[-1:], (offset, chunk))
         end = offset + len(chunk)
         closed = False
-        for (start, stop), parts in list(self._open.items()):
+        for start, stop in tuple(self._open):
             if start < end:
-                parts.append(chunk[max(0, start - offset) : stop - offset])
+                self.window.keep(offset, chunk, start, stop)
             if stop <= end:
-                self.window.add(start, self._open.pop((start, stop)))
+                self._open.remove((start, stop))
                 closed = True
         while closed:
             closed = self._learn()
@@ -121,11 +119,11 @@ class _Keeper:
         if (start, stop) in self._known or start < self._recent[0][0] or len(self._known) > _RANGES:
             return False
         self._known.add((start, stop))
-        parts = [chunk[max(0, start - at) : max(0, stop - at)] for at, chunk in self._recent]
+        for at, chunk in self._recent:
+            self.window.keep(at, chunk, start, stop)
         if stop <= self._recent[-1][0] + len(self._recent[-1][1]):
-            self.window.add(start, parts)
             return True
-        self._open[start, stop] = parts
+        self._open.add((start, stop))
         return False
 
     def _find_names(self) -> None:

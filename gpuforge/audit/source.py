@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
+from bisect import bisect_right, insort
 
 from gpuforge.audit.model import MalformedError
+
+_COPIED = (
+    0.25  # of a chunk, at most; a larger part is kept with the rest, as fresh memory costs more than that
+)
 
 
 class MissedError(Exception):
@@ -30,13 +33,18 @@ class Window:
         """Make a window that has all of a file."""
         return cls(len(data), {0: data})
 
-    def add(self, start: int, parts: Iterable[bytes]) -> None:
-        """Keep more of the file: consecutive parts of it, the first at `start`."""
-        for part in parts:
-            if len(part) > len(self._pieces.get(start, b"")):
-                self._pieces[start] = part
-            start += len(part)
-        self._starts = sorted(self._pieces)
+    def keep(self, at: int, chunk: bytes, start: int, stop: int) -> None:
+        """Keep what the `chunk` of the file at `at` has of the bytes from `start` to `stop`, or all of it."""
+        first, last = max(0, start - at), min(len(chunk), stop - at)
+        if last <= first:
+            return
+        if last - first <= len(chunk) * _COPIED:
+            at, chunk = at + first, chunk[first:last]
+        if at not in self._pieces:
+            insort(self._starts, at)
+        elif len(self._pieces[at]) >= len(chunk):
+            return
+        self._pieces[at] = chunk
 
     def has(self, start: int, stop: int) -> bool:
         """Say whether the bytes from `start` to `stop` were kept."""

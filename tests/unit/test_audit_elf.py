@@ -78,7 +78,7 @@ def test_what_was_not_kept_is_asked_for_until_all_is_there() -> None:
             found = elf.read(window, wheel="w.whl", file="a/libx.so")
             break
         except MissedError as missed:
-            window.add(missed.start, [RICH[missed.start : missed.stop]])
+            window.keep(0, RICH, missed.start, missed.stop)
     assert found == read(RICH)
 
 
