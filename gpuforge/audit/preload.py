@@ -9,46 +9,47 @@ import re
 import sys
 from collections.abc import Collection, Iterator
 
-from gpuforge.audit.inflate import Archive
+from gpuforge.audit.inflate import Archive, Member
 from gpuforge.audit.model import Preload
-from gpuforge.audit.search import find
+from gpuforge.audit.search import find, find_all
 
-# quicker to look for than the pattern
+# quicker to look for than the pattern, and what is read of the text around them, in bytes
 _CALLS = (b"CDLL(", b"ibrary(", b"ibraries(", b"loadPlugins", b"dynamic_lib(")
-_LOADS = re.compile(rb"\bCDLL\(|\bload_nvidia_dynamic_lib\(|\b[lL]oad_?\w*(?:[lL]ibrar|Plugins)\w*\(")
+_BEFORE, _BEHIND = 128, 512
+_LOADS = rb"\bCDLL\(|\bload_nvidia_dynamic_lib\(|\b[lL]oad_?\w*(?:[lL]ibrar|Plugins)\w*\("
 # The C library is in every process: who opens it wants to call it, and loads nothing.
-_LIBC = re.compile(
+_LIBC = (
     rb"\bCDLL\(\s*(?:name\s*=\s*)?(?:None|[\"'](?:libc\.so\.6)?[\"']|[\w.]*find_library\(\s*[\"']c[\"']\s*\))"
 )
 # A framework opens what it is given, which is an object of its own kind: nothing that others need comes of it.
-_OPS = re.compile(rb"\b(?:ops|classes|tf|tensorflow)\.load_(?:op_)?library\(|\bload_op_library\(")
-_OPENED = re.compile(rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib)\(([^\n]{0,400})")
-_WRITTEN = re.compile(rb"[\"'][\w./-]{3,}[\"']")  # a name, and no pattern to fill in
+_OPS = rb"\b(?:ops|classes|tf|tensorflow)\.load_(?:op_)?library\(|\bload_op_library\("
+_OPENED = rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib)\(([^\n]{0,400})"
+_WRITTEN = rb"[\"'][\w./-]{3,}[\"']"  # a name, and no pattern to fill in
 # A program is told where to look when it is started.
-_STARTS = re.compile(rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_spawn)\w*\(|\bos\.system\(")
+_STARTS = rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_spawn)\w*\(|\bos\.system\("
 # What is called like a program starts it: a script that pip puts beside Python, or a console entry point.
-_SCRIPT = re.compile(r"[^/]+\.data/scripts/([^/]+)")
-_BESIDE = re.compile(r"[^/]+\.data/(?:purelib|platlib)/")
-_PYTHON = re.compile(rb"#!\s*(?:python|\S*/(?:env\s+)?python)")
-_IMPORTS = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
-_ENTRY_POINTS = re.compile(r"[^/]+\.dist-info/entry_points\.txt")
-_CONSOLE = re.compile(rb"^\[(\S+?)\]|^[ \t]*([\w.-]+)[ \t]*=[ \t]*(\w+)", re.MULTILINE)
+_SCRIPT = r"[^/]+\.data/scripts/([^/]+)"
+_BESIDE = r"[^/]+\.data/(?:purelib|platlib)/"
+_PYTHON = rb"#!\s*(?:python|\S*/(?:env\s+)?python)"
+_IMPORTS = rb"(?m)^[ \t]*(?:from|import)[ \t]+(\w+)"
+_ENTRY_POINTS = r"[^/]+\.dist-info/entry_points\.txt"
+_CONSOLE = rb"(?m)^\[(\S+?)\]|^[ \t]*([\w.-]+)[ \t]*=[ \t]*(\w+)"
 # Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
-_HANDS_OVER = re.compile(rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]")
-_NAMES = re.compile(rb"\blib(\w+)\.so|[\"'](?:lib)?([A-Za-z]\w+)[\"']")
+_HANDS_OVER = rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]"
+# one by one, as below: each is searched for by its first letters
+_NAMES = (rb"lib(?<!\wlib)(\w+)\.so", rb"[\"'](?:lib)?([A-Za-z]\w+)[\"']")
 # A bare name is looked for where the linker looks, too, so opening it changes nothing: a path has to be made of it.
-_BARE = re.compile(rb"[\"']lib\w+\.so")
-_PATHS = re.compile(
+_BARE = rb"[\"']lib\w+\.so"
+_PATHS = (
     rb"__file__|__path__|purelib|platlib|site-packages|sys\.path|sys\.prefix|os\.path\.|\bPath\(|find_spec|os\.environ|getenv"
     rb"|resources|\bglob|listdir|iterdir|scandir|\bwalk\(|\bfiles\(|import nvidia"
 )
-_WHOLE_FOLDERS = re.compile(rb"\bi?r?glob\(|listdir\(|iterdir\(|scandir\(")
+_WHOLE_FOLDERS = rb"\bi?r?glob\(|listdir\(|iterdir\(|scandir\("
+_CUDAS = (rb"cu\w+", rb"nv\w+", rb"nccl\w*")
 _LARGEST = 4 << 20  # bytes; larger Python files are data
 _LARGEST_SCRIPT = 1 << 18  # bytes
 _LISTS = (".json", ".toml", ".cfg", ".txt")
 _LARGEST_LIST = 1 << 18  # bytes
-# one by one: each is searched for by its letters
-_CUDAS = tuple(map(re.compile, (rb"cu\w+", rb"nv\w+", rb"nccl\w*")))
 
 
 def loaders(archive: Archive) -> tuple[Preload, ...]:
@@ -65,29 +66,52 @@ def loaders(archive: Archive) -> tuple[Preload, ...]:
 
 
 def _loaders(archive: Archive) -> Iterator[Preload]:
-    for member in archive.members:
-        if not member.name.endswith(".py") or member.size > _LARGEST:
-            continue
+    for member in _modules(archive):
         text = archive.data(member)
-        starts = find(text, b"LD_LIBRARY_PATH") >= 0 and _STARTS.search(text) is not None
-        if not _opens(text):
+        starts = find(text, b"LD_LIBRARY_PATH") >= 0 and re.search(_STARTS, text) is not None
+        calls = _calls(text)
+        hands_over = find(text, b"environ[") >= 0 and re.search(_HANDS_OVER, text) is not None
+        if not hands_over and not (calls and re.search(_LOADS, calls)):
             if starts:
                 yield Preload(member.name, False, False, frozenset(), bare=True, ops=True, starts=True)
             continue
         pathfinder = b"load_nvidia_dynamic_lib(" in text
-        names = {a or b for a, b in _NAMES.findall(text)}
-        opened = _OPENED.findall(_LIBC.sub(b"", text))
+        names = {name for pattern in _NAMES for name in re.findall(pattern, text)}
+        opened = re.findall(_OPENED, calls)
         yield Preload(
             file=member.name,
             pathfinder=pathfinder,
             everything=b"RTLD_GLOBAL" in text and b"CDLL(" in text,
-            folders=_WHOLE_FOLDERS.search(text) is not None,
-            bare=not pathfinder and _BARE.search(text) is not None and _PATHS.search(text) is None,
-            ops=not _opens(_OPS.sub(b"", text)),
+            folders=re.search(_WHOLE_FOLDERS, text) is not None,
+            bare=not pathfinder and re.search(_BARE, text) is not None and re.search(_PATHS, text) is None,
+            ops=not hands_over and not re.search(_LOADS, re.sub(_OPS, b"", calls)),
             starts=starts,
-            fixed=bool(opened) and all(_WRITTEN.search(argument) for argument in opened),
+            fixed=bool(opened) and all(re.search(_WRITTEN, argument) for argument in opened),
             names=frozenset(name.decode("ascii", "replace") for name in names),
         )
+
+
+def _modules(archive: Archive) -> Iterator[Member]:
+    """Yield the Python files; those of tests only where tests have libraries, as nobody else imports them."""
+    read_tests = any(".so" in member.name and _of_tests(member) for member in archive.members)
+    for member in archive.members:
+        if member.name.endswith(".py") and member.size <= _LARGEST and (read_tests or not _of_tests(member)):
+            yield member
+
+
+def _of_tests(member: Member) -> bool:
+    return "/tests/" in member.name or "/test/" in member.name
+
+
+def _calls(text: bytes) -> bytes:
+    """Return the code around what may load a library, and not the C library; nothing of most texts."""
+    parts, end = [], 0
+    for hit in sorted(at for word in _CALLS for at in find_all(text, word)):
+        if hit - _BEFORE > end:
+            parts.append(b"\n")
+        parts.append(text[max(end, hit - _BEFORE) : hit + _BEHIND])
+        end = hit + _BEHIND
+    return re.sub(_LIBC, b"", b"".join(parts)) if parts else b""
 
 
 def _launchers(archive: Archive, starting: Collection[str]) -> Iterator[Preload]:
@@ -100,14 +124,14 @@ def _launchers(archive: Archive, starting: Collection[str]) -> Iterator[Preload]
     own = {_package(member.name) for member in archive.members} if found else set()
     known = (own | sys.stdlib_module_names) - set(starting)
     for member in found:
-        script = _SCRIPT.fullmatch(member.name)
-        if not (script or _ENTRY_POINTS.fullmatch(member.name)) or member.size > _LARGEST_SCRIPT:
+        script = re.fullmatch(_SCRIPT, member.name)
+        if not (script or re.fullmatch(_ENTRY_POINTS, member.name)) or member.size > _LARGEST_SCRIPT:
             continue
         text = archive.data(member)
         if not script:
             names = {name for name, top in _console(text) if top not in known}
-        elif _PYTHON.match(text):
-            names = {script[1]} if {top.decode() for top in _IMPORTS.findall(text)} - known else set()
+        elif re.match(_PYTHON, text):
+            names = {script[1]} if {top.decode() for top in re.findall(_IMPORTS, text)} - known else set()
         else:
             continue
         if names:
@@ -116,14 +140,14 @@ def _launchers(archive: Archive, starting: Collection[str]) -> Iterator[Preload]
 
 def _package(member: str) -> str:
     """Return the name by which what a member is in is imported: "demo" for demo/run.py and for demo.py."""
-    installed = _BESIDE.sub("", member) if ".data/" in member else member
+    installed = re.sub(_BESIDE, "", member) if ".data/" in member else member
     return installed.partition("/")[0].removesuffix(".py")
 
 
 def _console(text: bytes) -> Iterator[tuple[str, str]]:
     """Yield the names of console entry points, each with the package that its function is in."""
     group = b""
-    for section, name, top in _CONSOLE.findall(text):
+    for section, name, top in re.findall(_CONSOLE, text):
         group = section or group
         if name and group == b"console_scripts":
             yield name.decode(), top.decode()
@@ -138,12 +162,5 @@ def _listed(archive: Archive, folders: set[str] | None) -> frozenset[str]:
         beside = near and member.name.endswith(_LISTS) and member.size <= _LARGEST_LIST
         if code or beside:
             text = archive.data(member)
-            found.update(*(pattern.findall(text) for pattern in _CUDAS))
+            found.update(*(re.findall(pattern, text) for pattern in _CUDAS))
     return frozenset(name.decode("ascii", "replace") for name in found)
-
-
-def _opens(text: bytes) -> bool:
-    called = any(find(text, call) >= 0 for call in _CALLS) and _LOADS.search(text)
-    if called and _LOADS.search(_LIBC.sub(b"", text)):
-        return True
-    return find(text, b"environ[") >= 0 and _HANDS_OVER.search(text) is not None

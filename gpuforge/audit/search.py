@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gpuforge.audit import libc
 
 try:
@@ -29,6 +31,14 @@ def find(data: bytes, word: bytes, start: int = 0, stop: int | None = None) -> i
     at = libc.address(data)
     hit = memmem(at + start, count, word, len(word))
     return -1 if hit is None else hit - at
+
+
+def find_all(data: bytes, word: bytes) -> Iterator[int]:
+    """Yield where a word begins, each time that it is there; they may overlap."""
+    at = find(data, word)
+    while at >= 0:
+        yield at
+        at = find(data, word, at + 1)
 
 
 def find_both(data: bytes, word: bytes, mark: bytes, start: int = 0) -> tuple[int, int]:

@@ -50,8 +50,8 @@ def read(
         project, version, tags = metadata.identity(source, texts)
         toolchains = pins.pins(archive)
         kernel_sets, source_sets = tuple(kernels.kernel_sets(archive)), tuple(kernels.source_sets(archive))
-        # small wheels mostly do without, and of a large one there is time for it now
-        early = preload.loaders(archive) if source.size >= ahead.LARGE else None
+        # most wheels do without, but there is time for it now
+        early = preload.loaders(archive) if scanning.busy() else None
         scanned = scanning.results()
         objects = tuple(s.object for s in scanned if s.object)
         others = not alone and any(o.links for o in objects)
@@ -169,6 +169,10 @@ class _Scanning:
         for _, future in self._pending:
             if not future.cancel():
                 future.exception()
+
+    def busy(self) -> bool:
+        """Say whether threads are still reading."""
+        return self._begun.busy() if self._begun else not all(future.done() for _, future in self._pending)
 
     def results(self) -> list[Scanned]:
         """Return what they are, in the order of the archive's directory; raises what reading them did."""

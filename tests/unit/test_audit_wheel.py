@@ -70,6 +70,31 @@ def test_cuda_pathfinder_is_recognised(tmp_path: Path) -> None:
     assert {"cublas", "cufft"} <= one.listed
 
 
+def test_what_tests_load_is_not_loaded_by_users(tmp_path: Path) -> None:
+    load = b"import ctypes\nctypes.CDLL(path)\n"
+    files = {"demo/a.so": FILES["demo/_core.so"], "demo/tests/helper.py": load}
+    assert read(wheel(tmp_path, files)).preloads == ()
+    (own,) = read(wheel(tmp_path, {**files, "demo/tests/ext.so": elf()})).preloads
+    assert own.file == "demo/tests/helper.py"
+
+
+@pytest.mark.parametrize("gap", [0, 60, 127, 128, 129, 511, 512, 513, 640, 2000])
+def test_calls_are_read_however_far_apart_they_are(tmp_path: Path, gap: int) -> None:
+    """The C library, which is in every process, and an operator library are no loading of libraries."""
+    libc, ops = b"ctypes.CDLL(None)\n", b"torch.ops.load_library(path)\n"
+    between = b"#" * gap + b"\n"
+    for text, expected in [
+        (libc + between + libc, []),
+        (libc + between + ops, [True]),
+        (ops + between + b"ctypes.CDLL(path)\n", [False]),
+        (between.join([ops] * 5), [True]),
+        (between + b"x = load_" + b"x" * 40 + b"_libraries(1)", [False]),
+        (between + b"find_library(1)", []),
+    ]:
+        files = {"demo/a.so": FILES["demo/_core.so"], "demo/load.py": text}
+        assert [p.ops for p in read(wheel(tmp_path, files)).preloads] == expected
+
+
 def test_several_readers_read_the_same(tmp_path: Path) -> None:
     path = wheel(tmp_path, {f"demo/{n}.so": elf(soname=f"lib{n}.so") for n in range(5)})
     with ThreadPoolExecutor(3) as pool:
