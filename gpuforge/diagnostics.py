@@ -1,7 +1,5 @@
 """What is wrong, where, and what to do: the one shape of every message to a user."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

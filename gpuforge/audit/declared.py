@@ -1,7 +1,5 @@
 """Which packages a wheel's Requires-Dist lines bring, also through extras and through packages that carry CUDA."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -17,7 +15,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.tables import load
 from gpuforge.toolkits import libraries
 
-_EXTRA = re.compile(r"extra\s*==\s*[\"']([^\"']+)[\"']")
+_EXTRA = r"extra\s*==\s*[\"']([^\"']+)[\"']"
 _DEPTH = 6  # carriers bring carriers; no real chain is longer than three
 
 
@@ -141,7 +139,7 @@ def _condition(requirement: Requirement, facts: WheelFacts) -> str | None:
     if requirement.marker is None:
         return ""
     environment = _environment(facts)
-    extras = ["", *_EXTRA.findall(str(requirement.marker))]
+    extras = ["", *re.findall(_EXTRA, str(requirement.marker))]
     for extra in extras:
         try:
             if requirement.marker.evaluate({**environment, "extra": extra}):

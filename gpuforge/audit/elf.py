@@ -3,8 +3,6 @@
 Formats: System V gABI chapters 4 and 5, LSB core "Symbol Versioning", and glibc's elf.h.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import struct
@@ -16,7 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from gpuforge.audit.model import ElfObject, MalformedError, Section, VersionNeed
-from gpuforge.audit.search import find
+from gpuforge.audit.search import find, find_all
 from gpuforge.audit.source import MissedError, Window
 
 MAGIC = b"\x7fELF"
@@ -30,12 +28,12 @@ _NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH)
 SHT_NOBITS = 8
 EM_X86_64 = 62
 _X86_ISA_1_NEEDED = 0xC0008002
-_SDK_PATH = re.compile(rb"/hpc_sdk/[^/\0]+/(\d+\.\d+)/")
-_SDK_PRODUCER = re.compile(rb"NVC(?:\+\+)? (\d+\.\d+)-\d+")
+_SDK_PATH = rb"/hpc_sdk/[^/\0]+/(\d+\.\d+)/"
+_SDK_PRODUCER = rb"NVC(?:\+\+)? (\d+\.\d+)-\d+"
 _MENTIONED = re.compile(rb"lib(?<!\wlib)(?:cu|nv|nccl)\w+\.so\.\d+(?=\0)")
-_PYTHON = re.compile(rb"_?Py[A-Z_]\w*")
+_PYTHON = rb"_?Py[A-Z_]\w*"
 # what the HPC SDK's runtimes give and want of one another
-_HPC = re.compile(rb"__pgi\w+|__nv(?:omp|hpc|_)\w+|__c_m\w+")
+_HPC = rb"__pgi\w+|__nv(?:omp|hpc|_)\w+|__c_m\w+"
 _LONGEST_DYNSTR = 32 << 20  # bytes of .dynstr that are kept, and searched for a compiler's traces
 _PRINTABLE = bytes(range(0x20, 0x7F))
 _WORD = 5  # bytes of a note that are a word: fewer may be a number
@@ -438,11 +436,11 @@ def _producers(window: Window, sections: tuple[Section, ...], strings: _Strings)
 
     nvc++ writes DW_AT_producer as the first string of the debug info; patchelf leaves the path that it replaces.
     """
-    found = _SDK_PATH.findall(strings.all()) if strings.has(b"/hpc_sdk/") else []
+    found = re.findall(_SDK_PATH, strings.all()) if strings.has(b"/hpc_sdk/") else []
     if strings.has(b"\0__pgi_"):
         for section in sections:
             if section.name in (".debug_info", ".debug_str") and section.size:
-                found += _SDK_PRODUCER.findall(window.read(section.offset, min(section.size, 256)))
+                found += re.findall(_SDK_PRODUCER, window.read(section.offset, min(section.size, 256)))
     return tuple(sorted({version.decode() for version in found}))
 
 
@@ -493,7 +491,7 @@ def _symbols(
     header: Header,
     sections: tuple[Section, ...],
     strings: _Strings,
-    pattern: re.Pattern[bytes],
+    pattern: bytes,
     beginnings: tuple[bytes, ...],
 ) -> Iterator[tuple[str, bool, bool]]:
     """Yield the dynamic symbols that begin like `pattern`: name, whether it is defined, whether it is not weak.
@@ -503,24 +501,17 @@ def _symbols(
     section = next((s for s in sections if s.name == ".dynsym"), None)
     if section is None or header.bits != 64:  # no 32-bit GPU wheel was ever met
         return
-    names = strings.all()
-    places = {place for word in beginnings for place in _places(names, word)}
+    names, matching = strings.all(), re.compile(pattern)
+    places = {place for word in beginnings for place in find_all(names, word)}
     table = window.read(section.offset, section.size - section.size % 24)
     places_of = array("I", table if places else b"")[::6]  # st_name is the first of a symbol's 24 bytes
     if (sys.byteorder == "little") is not (header.order == "<"):
         places_of.byteswap()
     for number, name in enumerate(places_of):
-        if name in places and (match := pattern.match(names, name)):
+        if name in places and (match := matching.match(names, name)):
             info, _, index = struct.unpack_from(f"{header.order}BBH", table, 24 * number + 4)
             if info >> 4:
                 yield match[0].decode(), bool(index), info >> 4 == 1
-
-
-def _places(data: bytes, word: bytes) -> Iterator[int]:
-    at = find(data, word)
-    while at >= 0:
-        yield at
-        at = find(data, word, at + 1)
 
 
 def _comment(window: Window, sections: tuple[Section, ...]) -> tuple[str, ...]:

@@ -4,8 +4,6 @@ Rules of compatibility: CUDA C++ programming guide, "Binary Compatibility", "PTX
 "Architecture-Specific and Family-Specific Features"; nvcc manual, "Using Separate Compilation in CUDA".
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

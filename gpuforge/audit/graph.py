@@ -1,11 +1,8 @@
 """The link graph: who loads what, who provides it, and how it is found; over all the wheels given."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from packaging.utils import canonicalize_name
@@ -46,22 +43,27 @@ class LoadSet(NamedTuple):
     objects: tuple[ElfObject, ...]
 
 
-@dataclass(frozen=True)
 class LinkGraph:
     """Everything the rules judge."""
 
-    wheels: tuple[WheelFacts, ...]
-    edges: tuple[Edge, ...]
-    load_sets: tuple[LoadSet, ...]
-    declared: Mapping[str, Mapping[str, Declared]]  # wheel -> package -> how it is declared
-    intent: Intent | None = None
-    _users: dict[Key, list[Edge]] = field(default_factory=dict, init=False, repr=False)
-    _needs: dict[Key, list[Edge]] = field(default_factory=dict, init=False, repr=False)
-    _given: dict[str, str] = field(default_factory=dict, init=False, repr=False)  # project -> wheel
-
-    def __post_init__(self) -> None:
-        self._given.update((wheel.project, wheel.name) for wheel in self.wheels if wheel.project)
-        for edge in self.edges:
+    def __init__(
+        self,
+        wheels: tuple[WheelFacts, ...],
+        edges: tuple[Edge, ...],
+        load_sets: tuple[LoadSet, ...],
+        declared: Mapping[str, Mapping[str, Declared]],
+        intent: Intent | None = None,
+    ) -> None:
+        """Take `declared` as: wheel, package, how it is declared."""
+        self.wheels = wheels
+        self.edges = edges
+        self.load_sets = load_sets
+        self.declared = declared
+        self.intent = intent
+        self._users: dict[Key, list[Edge]] = {}
+        self._needs: dict[Key, list[Edge]] = {}
+        self._given = {wheel.project: wheel.name for wheel in wheels if wheel.project}
+        for edge in edges:
             self._needs.setdefault(_key(edge.loader), []).append(edge)
             if edge.provider.object is not None:
                 self._users.setdefault(_key(edge.provider.object), []).append(edge)

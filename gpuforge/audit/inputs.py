@@ -3,17 +3,14 @@
 Nothing is written to disk: wheels inside an sdist are unpacked into anonymous memory files.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from gpuforge.audit import elf, fatbin
 from gpuforge.audit.folder import Folder, files_below
@@ -49,7 +46,7 @@ class Input(NamedTuple):
     member: str = ""  # for "file": its name among the single files given
 
     @classmethod
-    def of(cls, path: Path) -> Input:
+    def of(cls, path: Path) -> Self:
         """Take `path` for a wheel."""
         return cls(path.name, path, PurePosixPath(path))
 
@@ -79,13 +76,13 @@ class Input(NamedTuple):
         return "build or install it again"
 
 
-@dataclass(slots=True)
 class Inputs:
     """Everything to read, and a diagnostic for each path that has nothing to read."""
 
-    found: list[Input] = field(default_factory=list)
-    problems: list[Diagnostic] = field(default_factory=list)
-    memory: list[int] = field(default_factory=list)  # open files that hold unpacked wheels
+    def __init__(self) -> None:
+        self.found: list[Input] = []
+        self.problems: list[Diagnostic] = []
+        self.memory: list[int] = []  # open files that hold unpacked wheels
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """What the manifest promises of a wheel, in the words of the audit; the rules see this and no manifest."""
 
-from __future__ import annotations
-
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,7 +27,7 @@ class Intent(NamedTuple):
     linkage: str = "pip"
 
 
-def of(source: ManifestFile, cuda: str | None = None) -> Intent:
+def of(source: "ManifestFile", cuda: str | None = None) -> Intent:
     """Read a manifest's promises for the toolkit `cuda` (the key of its table).
 
     Without a key the manifest's only toolkit counts; where it has several, nothing is said of architectures.

@@ -1,12 +1,9 @@
 """The audit as one pure call: paths of wheels in, a report out; nothing is printed, nothing is written."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit import inputs, wheel
 from gpuforge.audit.model import (
@@ -28,8 +25,7 @@ if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.manifest.load import ManifestFile
 
 
-@dataclass(frozen=True, slots=True)
-class Ignore:
+class Ignore(NamedTuple):
     """Findings that are accepted: a rule's code, a pattern of files (`*` crosses folders), and the reason."""
 
     rule: str
@@ -45,8 +41,7 @@ class Ignore:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class WheelReport:
+class WheelReport(NamedTuple):
     """One wheel, what is wrong with it, and what was proved of it."""
 
     facts: WheelFacts
@@ -55,13 +50,12 @@ class WheelReport:
     proofs: tuple[Proof, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """The result of an audit. `problems` are inputs that could not be read at all."""
 
     wheels: tuple[WheelReport, ...]
     problems: tuple[Diagnostic, ...]
-    graph: link.LinkGraph
+    graph: "link.LinkGraph"
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -82,10 +76,10 @@ class Report:
 def audit(
     paths: Sequence[Path],
     *,
-    manifest: ManifestFile | None = None,
+    manifest: "ManifestFile | None" = None,
     cuda: str | None = None,
     expect: str | None = None,
-    ignore: Iterable[Acceptance] = (),
+    ignore: "Iterable[Acceptance]" = (),
     jobs: int = 1,
 ) -> Report:
     """Audit wheels, and what is taken for such (see `inputs`), together: one may provide what another needs.
@@ -148,7 +142,7 @@ def _load_what_follows() -> None:
 
 
 def _report(
-    graph: link.LinkGraph, held: WheelFacts, raw: Iterable[Finding], accepted: Sequence[Acceptance]
+    graph: "link.LinkGraph", held: WheelFacts, raw: Iterable[Finding], accepted: "Sequence[Acceptance]"
 ) -> WheelReport:
     from gpuforge.audit import proof  # noqa: PLC0415  as in `audit`
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from gpuforge.audit.inflate import Archive, Member
 from gpuforge.audit.model import KernelSet, SourceSet
 
-_INDEX = re.compile(r"(.*_gpuforge/kernels/[^/]+)/index\.json")
-_RECIPE = re.compile(r"(.*_gpuforge/sources/[^/]+)/recipe\.json")
-_INCLUDED = re.compile(rb"^\s*#\s*(?:include|line\s+\d+|\d+)\s*[<\"](/[^>\"\n]+)", re.MULTILINE)
+_INDEX = r"(.*_gpuforge/kernels/[^/]+)/index\.json"
+_RECIPE = r"(.*_gpuforge/sources/[^/]+)/recipe\.json"
+_INCLUDED = rb"(?m)^\s*#\s*(?:include|line\s+\d+|\d+)\s*[<\"](/[^>\"\n]+)"
 _LARGEST_SOURCE = 16 << 20  # bytes; larger files are data
 _LARGEST_INDEX = 16 << 20  # bytes
 
@@ -36,7 +36,7 @@ def _absolute(archive: Archive, folder: str) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for member in archive.members:
         if member.name.startswith(f"{folder}/") and member.size <= _LARGEST_SOURCE:
-            paths = _INCLUDED.findall(archive.data(member))
+            paths = re.findall(_INCLUDED, archive.data(member))
             if paths:
                 found[member.name.removeprefix(f"{folder}/")] = tuple(
                     p.decode("utf-8", "replace") for p in paths
@@ -44,9 +44,9 @@ def _absolute(archive: Archive, folder: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _found(archive: Archive, pattern: re.Pattern[str]) -> Iterator[tuple[Member, str]]:
+def _found(archive: Archive, pattern: str) -> Iterator[tuple[Member, str]]:
     for member in archive.members:
-        if "_gpuforge/" in member.name and (match := pattern.fullmatch(member.name)):
+        if "_gpuforge/" in member.name and (match := re.fullmatch(pattern, member.name)):
             yield member, match[1]
 
 

@@ -11,7 +11,7 @@ from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.tables import load
 
-_HASHED = re.compile(r"[-.]([0-9a-f]{8})\.so")
+_HASHED = r"[-.]([0-9a-f]{8})\.so"
 
 
 def named(graph: LinkGraph, file: str) -> str:
@@ -30,7 +30,7 @@ def named(graph: LinkGraph, file: str) -> str:
                 for name in other.record.digests if other.record else ():
                     if sha256(other, name) == digest:
                         return f" (byte for byte {name} of {other.name})"
-    match = _HASHED.search(file)
+    match = re.search(_HASHED, file)
     for known, text in _known().items():
         if digest == known or (match and known.startswith(match[1])):
             return f" ({text})"

@@ -3,8 +3,6 @@
 Paths are virtual: `/env` is the environment, `/env/lib/python/site-packages` its packages.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterable, Iterator

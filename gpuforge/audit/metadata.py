@@ -1,13 +1,11 @@
 """What a wheel says of itself: its file name, and its `.dist-info` folder."""
 
-from __future__ import annotations
-
 import csv
 import posixpath
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from packaging.tags import InvalidTag, parse_tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -47,7 +45,7 @@ class Metadata(NamedTuple):
         return said if self.folder else ()
 
     @classmethod
-    def of(cls, archive: Archive, folders: Collection[str]) -> Metadata:
+    def of(cls, archive: Archive, folders: Collection[str]) -> Self:
         """Read it from the first of these `.dist-info` folders. Raises MalformedError for a broken archive."""
         problems = [f"it has {len(folders)} .dist-info folders"] if len(folders) > 1 else []
         folder = min(folders)

@@ -1,7 +1,5 @@
 """The values that the audit is about: objects, device code, wheels, findings. Data only; readers make them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from gpuforge.audit.inflate import Archive
 from gpuforge.audit.model import Pin
 
-BUILD_FILE = re.compile(r"(?i:.*makefile(\.\w+)?|.*\.mk)|.*(-config|Config|Targets|-targets)\.cmake|.*\.pc")
+BUILD_FILE = r"(?i:.*makefile(\.\w+)?|.*\.mk)|.*(-config|Config|Targets|-targets)\.cmake|.*\.pc"
 _LIKE_BUILD_FILES = (".mk", ".cmake", ".pc")  # quicker to look for than the pattern
-_SDK = re.compile(rb"/hpc_sdk/[^/\s]+/(\d+\.\d+)/compilers/bin/(nvc\+\+|nvc|nvfortran)")
-_TARGET = re.compile(rb"-gpu=[\w,.]*(?:cuda\d|cc\d)[\w,.]*")
-_NVCC = re.compile(rb"/cuda-(\d+\.\d+)/bin/nvcc")
+_SDK = rb"/hpc_sdk/[^/\s]+/(\d+\.\d+)/compilers/bin/(nvc\+\+|nvc|nvfortran)"
+_TARGET = rb"-gpu=[\w,.]*(?:cuda\d|cc\d)[\w,.]*"
+_NVCC = rb"/cuda-(\d+\.\d+)/bin/nvcc"
 _LARGEST = 4 << 20  # bytes; larger ones are no build files
 
 
@@ -25,15 +25,15 @@ def _pins(archive: Archive) -> Iterator[Pin]:
     for member in archive.members:
         name = member.name.rpartition("/")[2]
         like = name.lower().endswith(_LIKE_BUILD_FILES) or "akefile" in name.lower()
-        if not like or member.size > _LARGEST or not BUILD_FILE.fullmatch(name):
+        if not like or member.size > _LARGEST or not re.fullmatch(BUILD_FILE, name):
             continue
         text = archive.data(member)
         sdks: dict[str, dict[str, None]] = {}
-        for version, tool in _SDK.findall(text):
+        for version, tool in re.findall(_SDK, text):
             sdks.setdefault(version.decode(), {})[tool.decode()] = None
         for version, tools in sdks.items():
             yield Pin(member.name, f"{' and '.join(tools)} of the NVIDIA HPC SDK {version}")
-        for option in dict.fromkeys(_TARGET.findall(text)):
+        for option in dict.fromkeys(re.findall(_TARGET, text)):
             yield Pin(member.name, option.decode())
-        for version in dict.fromkeys(_NVCC.findall(text)):
+        for version in dict.fromkeys(re.findall(_NVCC, text)):
             yield Pin(member.name, f"nvcc {version.decode()}")

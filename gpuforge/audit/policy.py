@@ -3,8 +3,6 @@
 Data: auditwheel's own `manylinux-policy.json` (PEP 600 and the profiles kept by the auditwheel project).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

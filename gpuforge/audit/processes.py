@@ -1,7 +1,5 @@
 """What meets in one process: the objects of one import, of all imports of a wheel, of all wheels together."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -11,7 +9,7 @@ from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import ElfObject
 from gpuforge.toolkits import libraries
 
-_VARIANT = re.compile(r"(cu(da)?|rocm|xpu)[-_]?\d+")
+_VARIANT = r"(cu(da)?|rocm|xpu)[-_]?\d+"
 
 Scope = Literal["import", "wheel", "environment"]
 
@@ -124,5 +122,5 @@ def variant_family(found: ElfObject) -> str:
 
     "" for an object whose name has no such version: it is not chosen from several.
     """
-    family = _VARIANT.sub("#", found.name)
+    family = re.sub(_VARIANT, "#", found.name)
     return family if family != found.name else ""

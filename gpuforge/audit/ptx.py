@@ -6,13 +6,13 @@ import re
 
 from gpuforge.audit.model import Container, Entry
 
-_VERSION = re.compile(rb"^\s*\.version\s+(\d+\.\d+)", re.MULTILINE)
-_TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+[af]?)", re.MULTILINE)
+_VERSION = rb"(?m)^\s*\.version\s+(\d+\.\d+)"
+_TARGET = rb"(?m)^\s*\.target\s+sm_(\d+[af]?)"
 
 
 def standalone(head: bytes, size: int) -> Container | None:
     """Describe a `.ptx` file of `size` bytes by its first bytes; None for a text that is not PTX."""
-    version, target = _VERSION.search(head), _TARGET.search(head)
+    version, target = re.search(_VERSION, head), re.search(_TARGET, head)
     if not version or not target:
         return None
     entry = Entry("ptx", f"compute_{target[1].decode()}", version[1].decode(), size, size)

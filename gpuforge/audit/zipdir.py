@@ -3,8 +3,6 @@
 `zipfile` does it too, but takes longer over a directory of ten thousand files than inflating many of them does.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Iterator

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuforge.audit.baseline import Baseline
     from gpuforge.manifest.load import ManifestFile
 
-_IGNORE = re.compile(r"(GF\d{3})(?::([^=]+))?=(.+)", re.DOTALL)
+_IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
 _FAILING: dict[str, tuple[str, ...]] = {"error": ("error",), "warning": ("error", "warning")}
 
 
@@ -238,7 +238,7 @@ def _ignored(option: str) -> Ignore:
     from gpuforge.audit import Ignore
     from gpuforge.audit.rules import RULES
 
-    match = _IGNORE.fullmatch(option)
+    match = re.fullmatch(_IGNORE, option)
     if match is None or not match[3].strip():
         raise click.UsageError(
             f"--ignore {option}: write RULE[:GLOB]=REASON, as in GF302:lib/*=not loaded by us"

@@ -231,8 +231,8 @@ def impossible(file: ManifestFile, cuda: str, host: Compiler | None) -> Iterable
         keys: tuple[str | int, ...] = ("cuda", cuda, problem.subject)
         if problem.subject == "host":
             keys = _host_keys(file)
-        elif problem.index is not None:
-            keys = (*keys, problem.index)
+        elif problem.item is not None:
+            keys = (*keys, problem.item)
         yield Diagnostic(problem.message, file.place(*keys), problem.hint)
 
 

@@ -1,7 +1,5 @@
 """Which package brings which SONAME, and which names belong to the driver or to a compiler; data in data/*.toml."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -10,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from gpuforge.toolkits.tables import load
 
-_MANGLED = re.compile(r"(lib.+?)[-.][0-9a-f]{8}(\.so(?:\..+)?)")
+_MANGLED = r"(lib.+?)[-.][0-9a-f]{8}(\.so(?:\..+)?)"
 
 
 class Library(NamedTuple):
@@ -76,7 +74,7 @@ def opener(soname: str) -> Opener | None:
 
 def plain_name(filename: str) -> str:
     """Undo the mangling of grafted libraries: auditwheel's `libx-0a1b2c3d.so.1`, delocate's `libx.0a1b2c3d.so.1`."""
-    match = _MANGLED.fullmatch(filename)
+    match = re.fullmatch(_MANGLED, filename)
     return match[1] + match[2] if match else filename
 
 

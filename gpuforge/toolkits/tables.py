@@ -1,13 +1,10 @@
 """What each CUDA toolkit can do and needs, and which wishes it cannot fulfil; the data is in data/cuda.toml."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import tomli
 from packaging.version import Version
@@ -15,15 +12,12 @@ from packaging.version import Version
 from gpuforge.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(NamedTuple):
     """One toolkit minor. Architectures are written as in `sm_…`: "80", "90a", "100f"."""
 
     version: str
     ptx: str  # the PTX ISA that it writes
-    driver: (
-        str | None
-    )  # the driver released with it, needed by its PTX; None where there is none or it is unknown
+    driver: str | None  # released with it, and needed by its PTX; None where there is none or it is unknown
     driver_floor: str  # the oldest driver for programs of the same major that need no PTX
     hosts: Mapping[str, tuple[int, int]]  # host compiler family -> first and last major
     archs: tuple[str, ...]
@@ -44,12 +38,11 @@ class Host(Protocol):
         """Its version."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that this toolkit cannot do; `index` is the place in the list that `subject` names, if it is one."""
+class Problem(NamedTuple):
+    """One thing that this toolkit cannot do; `item` is the place in the list that `subject` names, if it is one."""
 
     subject: Literal["archs", "ptx", "host", "toolkit"]
-    index: int | None
+    item: int | None
     message: str
     hint: str
 

@@ -92,3 +92,14 @@ def test_only_the_command_line_prints_or_exits() -> None:
             if called in {"print", "exit", "quit", "sys.exit", "os._exit"}:
                 wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}: {called}")
     assert wrong == []
+
+
+def test_the_audit_compiles_no_annotations_when_it_starts() -> None:
+    """Of a NamedTuple each annotation that is a string is compiled: a tenth of the time of a small audit."""
+    slow = [
+        path.relative_to(ROOT).as_posix()
+        for folder in ("audit", "toolkits")
+        for path in (ROOT / folder).rglob("*.py")
+        if "(NamedTuple)" in path.read_text() and "from __future__ import annotations" in path.read_text()
+    ]
+    assert slow == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from urllib.parse import unquote, urlparse
 
 import pytest
@@ -75,19 +74,19 @@ def test_every_result_says_which_rule_where_and_whether_it_was_accepted() -> Non
 
 def test_the_same_cause_keeps_its_fingerprint_in_the_next_build() -> None:
     first = sample()
-    second = sample()
-    (finding, *others) = second.wheels[0].findings
+    held, *_ = first.wheels
+    finding, *others = held.findings
     subject = (finding.subject[0].replace("fb1a2b9f", "00112233"), *finding.subject[1:])
     renamed = finding._replace(subject=subject, wheel=finding.wheel.replace("1.0", "1.1"))
     assert renamed != finding
-    object.__setattr__(second.wheels[0], "findings", (renamed, *others))
+    second = first._replace(wheels=(held._replace(findings=(renamed, *others)),))
     one, two = (sarif.of(r)["runs"][0]["results"][0]["partialFingerprints"] for r in (first, second))
     assert one == two
 
 
 def test_without_accepted_findings_no_result_speaks_of_it() -> None:
     report = sample()
-    object.__setattr__(report.wheels[0], "ignored", ())
+    report = report._replace(wheels=tuple(held._replace(ignored=()) for held in report.wheels))
     assert all("suppressions" not in r for r in sarif.of(report)["runs"][0]["results"])
 
 
@@ -96,7 +95,7 @@ def test_no_result_has_more_places_than_github_takes() -> None:
     held = report.wheels[0]
     many = tuple(f"bad/{n}.so" for n in range(1500))
     finding = held.findings[0]._replace(files=many, subject=many)
-    (run,) = sarif.of(replace(report, wheels=(replace(held, findings=(finding,)),)))["runs"]
+    (run,) = sarif.of(report._replace(wheels=(held._replace(findings=(finding,)),)))["runs"]
     result = run["results"][0]
     assert len(result["locations"]) == 1000
     assert result["message"]["text"].split("\n")[-2] == "- and 1,470 more (--format json lists all)"

@@ -64,7 +64,7 @@ def test_architectures_gone_and_to_come() -> None:
     gone, unknown, to_come, family, ptx = problems(
         toolkit="13.0", host=None, archs=["70", "80", "91", "107", "90f"], ptx="60"
     )
-    assert [p.index for p in (gone, unknown, to_come, family, ptx)] == [0, 2, 3, 4, None]
+    assert [p.item for p in (gone, unknown, to_come, family, ptx)] == [0, 2, 3, 4, None]
     assert gone.message.startswith("CUDA 13.0 does not compile for sm_70; it knows 75, 80,")
     assert gone.hint == "CUDA 12.9 was the last that did; the nearest architecture here is 75"
     assert unknown.hint == "no known toolkit has sm_91; the nearest architecture here is 90"

@@ -12,7 +12,7 @@ CODE = "GF505"
 SEVERITY: Severity = "warning"
 TITLE = "an object says that it needs a newer processor than the tag promises"
 
-_NEEDED = re.compile(r"lib.*[-_](avx512\w*|avx2|avx)\b.*\.so.*")
+_NEEDED = r"lib.*[-_](avx512\w*|avx2|avx)\b.*\.so.*"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -40,5 +40,5 @@ def _markers(found: ElfObject) -> Iterator[str]:
     if found.isa:
         yield f"{found.file}: its GNU property asks for {found.isa}"
     for name in found.needed:
-        if match := _NEEDED.fullmatch(name):
+        if match := re.fullmatch(_NEEDED, name):
             yield f"{name}, for {match[1]}{NEEDED_BY}{found.file}"

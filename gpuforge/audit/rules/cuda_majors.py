@@ -18,9 +18,9 @@ CODE = "GF104"
 SEVERITY: Severity = "error"
 TITLE = "libraries of two CUDA majors would be loaded into one process"
 
-_OF_CUDA = re.compile(r"(nvidia|cuda|cutensor)[-_.]", re.IGNORECASE)
+_OF_CUDA = r"(?i)(nvidia|cuda|cutensor)[-_.]"
 # Compilers and tools: those of one major beside the runtime of another do no harm.
-_LONE = re.compile(r"nvidia-(cuda-)?(nvcc|nvvm|nvrtc|nvjitlink|nvfatbin|nvtx|cupti)(-cu\d+)?")
+_LONE = r"nvidia-(cuda-)?(nvcc|nvvm|nvrtc|nvjitlink|nvfatbin|nvtx|cupti)(-cu\d+)?"
 
 _Held = dict[int, dict[str, Image]]  # major -> library -> its image
 
@@ -44,7 +44,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 def is_tool(package: str) -> bool:
     """Say whether a CUDA package has a compiler or a tool: what runs on the GPU has no part in it."""
-    return _LONE.fullmatch(package) is not None
+    return re.fullmatch(_LONE, package) is not None
 
 
 @cache
@@ -81,7 +81,7 @@ def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
         ):
             continue  # one of those that it requires is where both come together
         needed = {declared.major(e.provider.package) for e in graph.of(wheel) if e.provider.declared is None}
-        chosen = all(_OF_CUDA.match(line) for lines in majors.values() for line in lines)
+        chosen = all(re.match(_OF_CUDA, line) for lines in majors.values() for line in lines)
         if not chosen and not needed & majors.keys():
             yield Finding(
                 CODE,

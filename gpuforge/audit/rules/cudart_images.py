@@ -24,7 +24,7 @@ CODE = "GF102"
 SEVERITY: Severity = "error"
 TITLE = "two CUDA runtimes would be loaded into one process"
 
-_RUNTIME = re.compile(r"nvidia-cuda-runtime(-cu\d+)?")
+_RUNTIME = r"nvidia-cuda-runtime(-cu\d+)?"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
     if importing and any(soname.startswith("libcudart.so") for soname in importing.carries):
         return  # it has its own, which is found as such
     for package, known in graph.declared[edge.loader.wheel].items():
-        if known.loaded_by == loader and _RUNTIME.fullmatch(package):
+        if known.loaded_by == loader and re.fullmatch(_RUNTIME, package):
             soname = next((s for s, p in _sonames() if p == package), "libcudart.so")
             given = next((o for w in graph.wheels if w.project == package for o in w.objects), None)
             name = given.file if given else f"the one of {package}"

@@ -16,9 +16,9 @@ CODE = "GF709"
 SEVERITY: Severity = "error"
 TITLE = "two packages install different files in the same place"
 
-_OF_CUDA = re.compile(r"-cu(da)?\d+x?$")
-_PLATFORM = re.compile(r"(?:many|musl)?(linux|macosx|win)[\d_]*(?<=[\d_])([a-z]\w+|$)")
-_PYTHON = re.compile(r"cp3\d+t?")
+_OF_CUDA = r"-cu(da)?\d+x?$"
+_PLATFORM = r"(?:many|musl)?(linux|macosx|win)[\d_]*(?<=[\d_])([a-z]\w+|$)"
+_PYTHON = r"cp3\d+t?"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -61,14 +61,14 @@ def _together(one: WheelFacts, other: WheelFacts) -> bool:
 
 def _machines(wheel: WheelFacts) -> set[str]:
     """Return the systems and processors that a wheel is for, "linux x86_64"; nothing for one that is for any."""
-    found = (_PLATFORM.fullmatch(platform) for platform in wheel.platforms)
+    found = (re.fullmatch(_PLATFORM, platform) for platform in wheel.platforms)
     return {f"{match[1]} {match[2]}" for match in found if match}
 
 
 def _pythons(wheel: WheelFacts) -> set[str]:
     """Return the Pythons that a wheel is for; nothing for one that is for many."""
     abis = {tag.split("-")[1] for tag in wheel.file_tags}
-    return abis if all(_PYTHON.fullmatch(abi) for abi in abis) else set()
+    return abis if all(re.fullmatch(_PYTHON, abi) for abi in abis) else set()
 
 
 def _differ(one: WheelFacts, name: str, other: WheelFacts, others: str) -> bool:
@@ -109,7 +109,7 @@ def _guarded(wheel: WheelFacts) -> bool:
 
 def _of_cuda(wheel: WheelFacts) -> str:
     """Return a project's name without the CUDA version that it is built for."""
-    return _OF_CUDA.sub("", wheel.project)
+    return re.sub(_OF_CUDA, "", wheel.project)
 
 
 def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:

@@ -18,15 +18,15 @@ _MACHINES = {
     258: "loongarch64",
 }  # fmt: skip
 
-_ARM = re.compile(r"armv[5-8]\w*")  # ELF has one number for all of them
+_ARM = r"armv[5-8]\w*"  # ELF has one number for all of them
 
 # what other systems load: by its ending or, as their programs have none, by the folder it lies in
-_FOREIGN = re.compile(
-    r"\.(dll|pyd|dylib|exe|jnilib)$|(^|/)(darwin|mac(os)?x?|osx|win(dows|32|64)?|android|arm64-v8a|armeabi)[-_.\w]*/[^.]+$",
-    re.IGNORECASE,
+_FOREIGN = (
+    r"(?i)\.(dll|pyd|dylib|exe|jnilib)$"
+    r"|(^|/)(darwin|mac(os)?x?|osx|win(dows|32|64)?|android|arm64-v8a|armeabi)[-_.\w]*/[^.]+$"
 )
 _LIBCS = {"manyl": "glibc", "musll": "musl"}  # by how the tags begin
-_DATA = re.compile(r"(^|/)(tests?|testing|test_?data|examples?|samples?|fixtures)/")
+_DATA = r"(^|/)(tests?|testing|test_?data|examples?|samples?|fixtures)/"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -38,7 +38,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             promised, tag, machine = min(promises, key=lambda p: p[0].glibc)
             yield from _floor(wheel, promised, tag, machine)
             yield from _private(wheel)
-        machines = {_ARM.sub("armv7l", machine) for _, _, machine in tags if machine}
+        machines = {re.sub(_ARM, "armv7l", machine) for _, _, machine in tags if machine}
         yield from _machine(wheel, machines)
         yield from _c_library(wheel, machines)
 
@@ -140,11 +140,12 @@ def _c_library(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
 
 def _meant(wheel: WheelFacts, bound: list[ElfObject]) -> str:
     """Say why shared objects in a wheel for any platform may be in order; "" where nothing in it says so."""
-    if any(_FOREIGN.search(name) for name in wheel.members):
+    foreign = re.compile(_FOREIGN)
+    if any(foreign.search(name) for name in wheel.members):
         return "it has some for other systems, too"
     if len({o.machine for o in bound}) > 1:
         return "they are for several processors"
-    if all(_DATA.search(o.file) for o in bound):
+    if all(re.search(_DATA, o.file) for o in bound):
         return "they lie where tests and examples have their data"
     if all(o.machine not in _MACHINES for o in bound):
         return "they are for no processor that pip runs on"

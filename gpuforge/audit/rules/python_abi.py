@@ -14,16 +14,16 @@ CODE = "GF504"
 SEVERITY: Severity = "error"
 TITLE = "a Python module does not fit all Pythons that the tags promise"
 
-_MODULE = re.compile(r"(?P<name>.+)\.cpython-(?P<version>\d+t?)-[\w-]+\.so")
-_TAG = re.compile(r"(?P<python>cp3(?P<minor>\d+)|py3|py2)-(?P<abi>\w+)-")
-_HELPER = re.compile(r"\.abi3\.so(\.|$)")
+_MODULE = r"(?P<name>.+)\.cpython-(?P<version>\d+t?)-[\w-]+\.so"
+_TAG = r"(?P<python>cp3(?P<minor>\d+)|py3|py2)-(?P<abi>\w+)-"
+_HELPER = r"\.abi3\.so(\.|$)"
 _Version = tuple[int, int]
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare modules with the tags: by the version in their file name, and by the symbols that they want."""
     for wheel in graph.wheels:
-        tags = [m for tag in wheel.file_tags if (m := _TAG.match(tag))]
+        tags = [m for tag in wheel.file_tags if (m := re.match(_TAG, tag))]
         abi3 = [(3, int(m["minor"])) for m in tags if m["abi"] == "abi3" and m["minor"]]
         anything = any(m["abi"] == "none" for m in tags)
         versions = {
@@ -32,7 +32,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         yield from _by_name(wheel, {v for v in versions if v}, promises_many=bool(abi3) or anything)
         if abi3 or anything:
             for found in (o for o in wheel.objects if o.links):
-                helped = any(_HELPER.search(e.needed) for e in graph.from_object(found))
+                helped = any(re.search(_HELPER, e.needed) for e in graph.from_object(found))
                 yield from _by_symbols(wheel, found, min(abi3, default=None), helped=helped)
 
 
@@ -41,7 +41,7 @@ def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> I
     named: dict[str, set[str]] = {}
     files_of: dict[str, str] = {}
     for member in wheel.members:
-        if match := _MODULE.fullmatch(member):
+        if ".cpython-" in member and (match := re.fullmatch(_MODULE, member)):
             named.setdefault(match["name"], set()).add(match["version"])
             files_of[match["name"]] = member
     objects = {o.file: o for o in wheel.objects}
@@ -69,7 +69,7 @@ def _by_symbols(
     A library that is itself for the stable ABI may define what is wanted: libshiboken6.abi3.so does for PySide6.
     """
     if not found.name.endswith(".abi3.so") and (
-        _MODULE.fullmatch(found.name) or "python-module" not in found.markers
+        re.fullmatch(_MODULE, found.name) or "python-module" not in found.markers
     ):
         return
     unknown = sorted(found.python - _stable().keys())

@@ -26,13 +26,13 @@ _TOOLCHAINS = {
 }
 _SDKS = {"nvhpc", "pgi"}
 _OPENMP = {"gcc-openmp", "llvm-openmp", "intel-openmp"}
-_ARTEFACTS = re.compile(
+_ARTEFACTS = (
     r"(?P<archives>.*\.a)|(?P<objects>.*\.o)|(?P<makefiles>(?i:.*makefile(\.\w+)?|.*\.mk))"
     r"|(?P<configs>.*(-config|Config|Targets|-targets)\.cmake|.*\.pc)"
 )
 
 # Archives of the CUDA toolkit itself are inputs of nvcc and nvlink, not something that was built with a compiler.
-_TOOLKIT = re.compile(r"libcudadevrt\.a|libcudart_static\.a|lib(cu|nv|npp)\w*_static(_nocallback)?\.a")
+_TOOLKIT = r"libcudadevrt\.a|libcudart_static\.a|lib(cu|nv|npp)\w*_static(_nocallback)?\.a"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -68,9 +68,9 @@ def link_artefacts(wheel: WheelFacts) -> str:
     found: dict[str, list[str]] = {}
     for member in wheel.members:
         name = member.rpartition("/")[2]
-        if _TOOLKIT.fullmatch(name) or "/tests/" in member:
+        if re.fullmatch(_TOOLKIT, name) or "/tests/" in member:
             continue
-        if match := _ARTEFACTS.fullmatch(name):
+        if match := re.fullmatch(_ARTEFACTS, name):
             kind = next(k for k, v in match.groupdict().items() if v is not None)
             found.setdefault(kind, []).append(name)
     words = {

@@ -12,7 +12,7 @@ CODE = "GF603"
 SEVERITY: Severity = "error"
 TITLE = "the sources of a user-compiled object name folders of the build machine"
 
-_ABSOLUTE = re.compile(r"(?:^|=|-[ILF])(/(?!usr/|opt/nvidia/|dev/null)[\w.+-]+/[^\s\"']*)")
+_ABSOLUTE = r"(?:^|=|-[ILF])(/(?!usr/|opt/nvidia/|dev/null)[\w.+-]+/[^\s\"']*)"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 def _paths(held: SourceSet) -> Iterator[tuple[str, str]]:
     yield from ((f"{held.folder}/{file}", path) for file, paths in held.absolute.items() for path in paths)
     for text in _texts(held.recipe):
-        for path in _ABSOLUTE.findall(text):
+        for path in re.findall(_ABSOLUTE, text):
             yield f"{held.folder}/recipe.json", path
 
 
