@@ -21,7 +21,7 @@ from gpuforge.audit.scan import Scanned, is_binary, may_be_binary, scan
 if TYPE_CHECKING:
     from pathlib import Path
 
-LARGE = 8 << 20  # bytes of a wheel that is worth preparing for
+LARGE = 4 << 20  # bytes of a wheel that is worth preparing for
 SWITCH = 0.00002  # seconds: reading threads want the interpreter briefly, between one piece and the next
 
 

@@ -3,17 +3,18 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from packaging.markers import UndefinedEnvironmentName
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.tables import load
 from gpuforge.toolkits import libraries
+
+if TYPE_CHECKING:  # loading it takes a tenth of a small audit, and many wheels require nothing
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
 
 _EXTRA = r"extra\s*==\s*[\"']([^\"']+)[\"']"
 _DEPTH = 6  # carriers bring carriers; no real chain is longer than three
@@ -42,6 +43,10 @@ class Library(NamedTuple):
 
 def packages(facts: WheelFacts) -> Mapping[str, Declared]:
     """Resolve the wheel's requirements as far as the tables know; unconditional ones win over extras."""
+    if not facts.requires:
+        return {}
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  as said
+
     found: dict[str, Declared] = {}
     for line in facts.requires:
         try:
@@ -65,6 +70,8 @@ def carriers() -> frozenset[str]:
 
 def brought_by(package: str) -> Mapping[str, Declared]:
     """Return what pip would install with the newest known release of a package."""
+    from packaging.requirements import Requirement  # noqa: PLC0415
+
     return {d.package: d for d in _brought(Requirement(package), package, "", "", _DEPTH)}
 
 
@@ -134,10 +141,12 @@ def other_majors(soname: str) -> frozenset[str]:
     )
 
 
-def _condition(requirement: Requirement, facts: WheelFacts) -> str | None:
+def _condition(requirement: "Requirement", facts: WheelFacts) -> str | None:
     """Return the extra that a requirement hangs on, "" for none; None when it is not for this platform."""
     if requirement.marker is None:
         return ""
+    from packaging.markers import UndefinedEnvironmentName  # noqa: PLC0415
+
     environment = _environment(facts)
     extras = ["", *re.findall(_EXTRA, str(requirement.marker))]
     for extra in extras:
@@ -166,7 +175,11 @@ def _environment(facts: WheelFacts) -> dict[str, str]:
     return found
 
 
-def _brought(requirement: Requirement, line: str, extra: str, loader: str, depth: int) -> Iterator[Declared]:
+def _brought(
+    requirement: "Requirement", line: str, extra: str, loader: str, depth: int
+) -> Iterator[Declared]:
+    from packaging.requirements import Requirement  # noqa: PLC0415
+
     name = canonicalize_name(requirement.name)
     rows = list(_rows(name, requirement))
     if any(row["loads"] for row in rows):
@@ -181,7 +194,7 @@ def _brought(requirement: Requirement, line: str, extra: str, loader: str, depth
         yield from _brought(Requirement(text), line, extra, loader, depth - 1)
 
 
-def _rows(name: str, requirement: Requirement) -> Iterator[dict[str, Any]]:
+def _rows(name: str, requirement: "Requirement") -> Iterator[dict[str, Any]]:
     if name == "cuda-toolkit":
         row = _chosen(_tables()["toolkit"], requirement.specifier)
         known = _tables()["toolkit-extras"]["packages"]
@@ -196,8 +209,10 @@ def _rows(name: str, requirement: Requirement) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def _chosen(rows: Iterable[dict[str, Any]], wanted: SpecifierSet) -> dict[str, Any] | None:
+def _chosen(rows: Iterable[dict[str, Any]], wanted: "SpecifierSet") -> dict[str, Any] | None:
     """Return the row that pip would end at: that of the newest release which the requirement allows."""
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415
+
     held = list(rows)
     versions = {Version(v) for row in held for v in row["known"]} | set(_named(wanted))
     for version in sorted(versions, reverse=True):
@@ -209,7 +224,7 @@ def _chosen(rows: Iterable[dict[str, Any]], wanted: SpecifierSet) -> dict[str, A
     return None
 
 
-def _named(wanted: SpecifierSet) -> Iterator[Version]:
+def _named(wanted: "SpecifierSet") -> Iterator[Version]:
     for specifier in wanted:
         try:
             yield Version(specifier.version.removesuffix(".*"))

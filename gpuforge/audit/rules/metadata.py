@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -41,7 +40,14 @@ def _problems(wheel: WheelFacts) -> Iterator[str]:
         yield f"{wheel.name} is not the file name of a wheel (name-version-python-abi-platform.whl)"
     else:
         yield from _contradictions(wheel)
-    for line in wheel.requires:
+    if wheel.requires:
+        yield from _unparsable(wheel.requires)
+
+
+def _unparsable(requires: Iterable[str]) -> Iterator[str]:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  see `declared`
+
+    for line in requires:
         try:
             Requirement(line)
         except InvalidRequirement as error:
