@@ -103,6 +103,15 @@ CASES = {
             "demo.libs/liba-0a1b2c3d.so.2": lib("liba-0a1b2c3d.so.2"),
         },
     ),
+    "a library twice, by its SONAME and by its file's name": Case(
+        "GF108", "error", ("demo/liba.so, loaded by x.so", "demo.libs/liba-0a1b2c3d.so.1.2, loaded by y.so"),
+        {
+            "demo/x.so": elf(needed=["liba.so"], runpath="$ORIGIN"), "demo/liba.so": lib("liba.so.1"),
+            "demo/y.so": elf(needed=["liba-0a1b2c3d.so.1.2"], runpath="$ORIGIN/../demo.libs"),
+            "demo.libs/liba-0a1b2c3d.so.1.2": lib("liba-0a1b2c3d.so.1.2"),
+        },
+        {"demo/liba.so": lib("liba.so.2")},
+    ),
     "a library twice": Case(
         "GF108", "error", ("demo/liba.so, loaded by x.so", "demo.libs/liba-0a1b2c3d.so, loaded by y.so"),
         {
@@ -409,15 +418,24 @@ def test_of_what_two_wheels_bring_together_a_third_is_not_told(tmp_path: Path) -
     assert (found["GF104"], found["GF105"]) == (paths[1].name, paths[1].name)
 
 
-@pytest.mark.parametrize(("through", "codes"), [(["libx-0a1b2c3d.so.1"], []), ([], ["GF108"])])
+def test_a_library_without_a_version_in_its_soname_is_not_the_original_of_one_with(tmp_path: Path) -> None:
+    files = {
+        "demo/x.so": elf(needed=["libz.so"], runpath="$ORIGIN"), "demo/libz.so": lib("libz.so"),
+        "demo/y.so": elf(needed=["libz-0a1b2c3d.so.1.2.11"], runpath="$ORIGIN/../demo.libs"),
+        "demo.libs/libz-0a1b2c3d.so.1.2.11": lib("libz-0a1b2c3d.so.1.2.11"),
+    }  # fmt: skip
+    assert "GF108" not in [f.code for f in audit([wheel(tmp_path, files)]).findings]
+
+
+@pytest.mark.parametrize(("through", "codes"), [(["libx-0a1b2c3d.so"], []), ([], ["GF108"])])
 def test_what_links_with_a_grafted_library_of_its_name_is_no_copy_of_it(
     through: list[str], codes: list[str], tmp_path: Path
 ) -> None:
     path = "$ORIGIN:$ORIGIN/../demo.libs"
     files = {
-        "demo/a.so": elf(needed=["libx.so", "libx-0a1b2c3d.so.1"], runpath=path),
+        "demo/a.so": elf(needed=["libx.so", "libx-0a1b2c3d.so"], runpath=path),
         "demo/libx.so": elf(soname="libx.so", needed=through, runpath=path),
-        "demo.libs/libx-0a1b2c3d.so.1": lib("libx-0a1b2c3d.so.1"),
+        "demo.libs/libx-0a1b2c3d.so": lib("libx-0a1b2c3d.so"),
     }
     found = audit([wheel(tmp_path, files)]).findings
     assert [f.code for f in found if f.severity == "error"] == codes

@@ -22,9 +22,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     Across the wheels given: copies that are byte for byte a library of NVIDIA's packages.
     """
     for wheel in graph.wheels:
-        plain = {o.name: o for o in wheel.objects if o.links and libraries.plain_name(o.name) == o.name}
-        for copy in (o for o in wheel.objects if o.links and o.name not in plain):
-            original = next((plain[n] for n in _shorter(libraries.plain_name(copy.name)) if n in plain), None)
+        plain = [o for o in wheel.objects if o.links and libraries.plain_name(o.name) == o.name]
+        originals = {o.soname or o.name: o for o in plain} | {o.name: o for o in plain}
+        for copy in (o for o in wheel.objects if o.links and libraries.plain_name(o.name) != o.name):
+            original = next((originals[n] for n in _names(copy) if n in originals), None)
             # a library does not link with itself: what needs the copy has its name alone
             if original is None or copy.name in original.needed:
                 continue
@@ -33,12 +34,16 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     yield from _across(graph)
 
 
-def _shorter(name: str) -> Iterator[str]:
-    """Yield the names that a library may have: libx.so.26.10.00, libx.so.26.10, libx.so.26, libx.so."""
-    while ".so." in name:
-        yield name
-        name = name.rpartition(".")[0]
+def _names(copy: ElfObject) -> Iterator[str]:
+    """Yield what the library that a copy was made of may be called by: libx.so.26.10.00, libx.so.26.10, libx.so.26.
+
+    auditwheel names a copy after the file, versions and all, and writes its SONAME anew. A file with versions in its
+    name has a SONAME with one: libx.so is another library then.
+    """
+    name = libraries.plain_name(copy.name)
     yield name
+    while ".so." in (name := name.rpartition(".")[0]):
+        yield name
 
 
 def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:
