@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from isal import igzip_lib, isal_zlib
 
-from gpuforge.audit.model import MalformedError
+from gpuforge.audit.model import CorruptError, MalformedError
 from gpuforge.audit.zipdir import DEFLATED, STORED, Member, directory
 
 if TYPE_CHECKING:  # a large wheel is being read while this is loaded
@@ -79,7 +79,7 @@ class Archive:
         try:
             return bytes(isal_zlib.decompressobj(wbits=-15).decompress(got, count))
         except _Broken as error:
-            raise MalformedError.of(f"{member.name}: cannot be inflated ({error})") from error
+            raise CorruptError.of(f"{member.name}: cannot be inflated ({error})") from error
 
     def data(self, member: Member) -> bytes:
         """Return all of a member's bytes; for small ones. Raises as `chunks` does."""
@@ -90,7 +90,7 @@ class Archive:
         try:
             data = inflater.decompress(packed, member.size + 1)
         except _Broken as error:
-            raise MalformedError.of(f"{member.name}: cannot be inflated ({error})") from error
+            raise CorruptError.of(f"{member.name}: cannot be inflated ({error})") from error
         if len(data) != member.size or inflater.crc != member.crc:
             raise _mismatch(member)
         return data
@@ -100,16 +100,15 @@ class Archive:
         end = start + member.packed
         yield first
         for position in range(start + _CHUNK, end, _CHUNK):
-            yield self._read(position, min(_CHUNK, end - position))
+            yield self._read(member, position, min(_CHUNK, end - position))
 
     def _inflated(self, member: Member, inflater: igzip_lib.IgzipDecompressor) -> Iterator[bytes]:
         start, packed = self._begin(member, min(_PACKED_CHUNK, member.packed))
         end = start + member.packed
         try:
             for position in range(start, end, _PACKED_CHUNK):
-                pending = (
-                    packed if position == start else self._read(position, min(_PACKED_CHUNK, end - position))
-                )
+                count = min(_PACKED_CHUNK, end - position)
+                pending = packed if position == start else self._read(member, position, count)
                 while not inflater.eof:
                     if chunk := inflater.decompress(pending, _CHUNK):
                         yield chunk
@@ -117,23 +116,23 @@ class Archive:
                         break
                     pending = b""
         except _Broken as error:
-            raise MalformedError.of(f"{member.name}: cannot be inflated ({error})") from error
+            raise CorruptError.of(f"{member.name}: cannot be inflated ({error})") from error
 
     def _begin(self, member: Member, count: int) -> tuple[int, bytes]:
         """Return where a member's data starts, and its first `count` bytes: for most members in one read."""
         data = os.pread(self._file, 30 + len(member.name) + _EXTRA + count, member.header)
         if data[:4] != b"PK\x03\x04" or len(data) < 30:
-            raise MalformedError.of(f"{member.name}: the archive has no file where its directory says")
+            raise CorruptError.of(f"{member.name}: the archive has no file where its directory says")
         name, extra = struct.unpack_from("<HH", data, 26)
         skip = 30 + int(name) + int(extra)
         start = member.header + skip
         first = data[skip : skip + count]
-        return start, first if len(first) == count else self._read(start, count)
+        return start, first if len(first) == count else self._read(member, start, count)
 
-    def _read(self, offset: int, count: int) -> bytes:
+    def _read(self, member: Member, offset: int, count: int) -> bytes:
         data = os.pread(self._file, count, offset)
         if len(data) < count:
-            raise MalformedError.of("the archive ends in the middle of a file: it was cut off")
+            raise CorruptError.of(f"{member.name}: the archive ends in the middle of it: it was cut off")
         return data
 
 
@@ -142,8 +141,8 @@ def _inflater() -> igzip_lib.IgzipDecompressor:
     return igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP_NO_HDR)
 
 
-def _mismatch(member: Member) -> MalformedError:
-    return MalformedError.of(f"{member.name}: its bytes do not match the checksum in the archive")
+def _mismatch(member: Member) -> CorruptError:
+    return CorruptError.of(f"{member.name}: its bytes do not match the checksum in the archive")
 
 
 def _broken(path: Path | str, error: Exception) -> str:

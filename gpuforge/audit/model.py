@@ -15,6 +15,10 @@ class MalformedError(ActionError):
     """Bytes that are not what their header says: the only error that the audit's readers raise."""
 
 
+class CorruptError(MalformedError):
+    """A file that cannot be unpacked from its archive: no installer can do it either."""
+
+
 class Entry(NamedTuple):
     """One image in a fatbin container."""
 
@@ -204,6 +208,7 @@ class WheelFacts(NamedTuple):
     metadata_problems: tuple[str, ...] = ()
     identities: tuple[Identity, ...] = ()
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read
+    corrupt: frozenset[str] = frozenset()  # those of them that cannot even be unpacked
     form: Form = "wheel"
     # symbolic links made after installation, by their member names
     links: Mapping[str, str] = MappingProxyType({})

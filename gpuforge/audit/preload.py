@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Iterator
 
 from gpuforge.audit.inflate import Archive, Member
-from gpuforge.audit.model import Preload
+from gpuforge.audit.model import CorruptError, MalformedError, Preload
 from gpuforge.audit.search import find, find_all
 
 # quicker to look for than the pattern, and what is read of the text around them, in bytes
@@ -52,22 +52,42 @@ _LISTS = (".json", ".toml", ".cfg", ".txt")
 _LARGEST_LIST = 1 << 18  # bytes
 
 
-def loaders(archive: Archive) -> tuple[Preload, ...]:
-    """List the Python files of a wheel that load libraries, with the names they speak of. Raises MalformedError."""
-    found = tuple(_loaders(archive))
-    found += tuple(_launchers(archive, {_package(p.file) for p in found if p.starts}))
+class Code:
+    """The Python code of a wheel, and what is beside it: what cannot be read is empty, and `damaged` says why."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.members = archive.members
+        self.damaged: dict[str, str] = {}
+        self.corrupt: set[str] = set()
+        self._archive = archive
+
+    def text(self, member: Member) -> bytes:
+        """Return a file's text."""
+        try:
+            return self._archive.data(member)
+        except MalformedError as error:
+            self.damaged[member.name] = error.diagnostics[0].message
+            if isinstance(error, CorruptError):
+                self.corrupt.add(member.name)
+            return b""
+
+
+def loaders(code: Code) -> tuple[Preload, ...]:
+    """List the Python files of a wheel that load libraries, with the names they speak of."""
+    found = tuple(_loaders(code))
+    found += tuple(_launchers(code, {_package(p.file) for p in found if p.starts}))
     lists = [p for p in found if (p.everything or p.pathfinder) and not p.fixed and not p.ops]
     if not lists:
         return found
-    near = _listed(archive, {p.file.rpartition("/")[0] for p in lists})
+    near = _listed(code, {p.file.rpartition("/")[0] for p in lists})
     # who calls cuda.pathfinder means NVIDIA's libraries, and may be told which by any module
-    told = near | _listed(archive, None) if any(p.pathfinder for p in lists) else near
+    told = near | _listed(code, None) if any(p.pathfinder for p in lists) else near
     return tuple(p._replace(listed=told if p.pathfinder else near) for p in found)
 
 
-def _loaders(archive: Archive) -> Iterator[Preload]:
-    for member in _modules(archive):
-        text = archive.data(member)
+def _loaders(code: Code) -> Iterator[Preload]:
+    for member in _modules(code):
+        text = code.text(member)
         starts = find(text, b"LD_LIBRARY_PATH") >= 0 and re.search(_STARTS, text) is not None
         calls = _calls(text)
         hands_over = find(text, b"environ[") >= 0 and re.search(_HANDS_OVER, text) is not None
@@ -91,10 +111,10 @@ def _loaders(archive: Archive) -> Iterator[Preload]:
         )
 
 
-def _modules(archive: Archive) -> Iterator[Member]:
+def _modules(code: Code) -> Iterator[Member]:
     """Yield the Python files; those of tests only where tests have libraries, as nobody else imports them."""
-    read_tests = any(".so" in member.name and _of_tests(member) for member in archive.members)
-    for member in archive.members:
+    read_tests = any(".so" in member.name and _of_tests(member) for member in code.members)
+    for member in code.members:
         if member.name.endswith(".py") and member.size <= _LARGEST and (read_tests or not _of_tests(member)):
             yield member
 
@@ -114,20 +134,20 @@ def _calls(text: bytes) -> bytes:
     return re.sub(_LIBC, b"", b"".join(parts)) if parts else b""
 
 
-def _launchers(archive: Archive, starting: Collection[str]) -> Iterator[Preload]:
+def _launchers(code: Code, starting: Collection[str]) -> Iterator[Preload]:
     """Yield the scripts and console entry points that may start a program of their name with a path to libraries.
 
     Their code is in one of the wheel's packages that do so (`starting`), or in a package of others, which nobody here
     has read.
     """
-    found = [m for m in archive.members if "/scripts/" in m.name or m.name.endswith("/entry_points.txt")]
-    own = {_package(member.name) for member in archive.members} if found else set()
+    found = [m for m in code.members if "/scripts/" in m.name or m.name.endswith("/entry_points.txt")]
+    own = {_package(member.name) for member in code.members} if found else set()
     known = (own | sys.stdlib_module_names) - set(starting)
     for member in found:
         script = re.fullmatch(_SCRIPT, member.name)
         if not (script or re.fullmatch(_ENTRY_POINTS, member.name)) or member.size > _LARGEST_SCRIPT:
             continue
-        text = archive.data(member)
+        text = code.text(member)
         if not script:
             names = {name for name, top in _console(text) if top not in known}
         elif re.match(_PYTHON, text):
@@ -153,14 +173,14 @@ def _console(text: bytes) -> Iterator[tuple[str, str]]:
             yield name.decode(), top.decode()
 
 
-def _listed(archive: Archive, folders: set[str] | None) -> frozenset[str]:
-    """Return CUDA's words in the Python files and lists in `folders`, or in all Python files. Raises MalformedError."""
+def _listed(code: Code, folders: set[str] | None) -> frozenset[str]:
+    """Return CUDA's words in the Python files and lists in `folders`, or in all Python files."""
     found: set[bytes] = set()
-    for member in archive.members:
+    for member in code.members:
         near = folders is not None and member.name.rpartition("/")[0] in folders
-        code = member.name.endswith(".py") and member.size <= _LARGEST and (near or folders is None)
+        python = member.name.endswith(".py") and member.size <= _LARGEST and (near or folders is None)
         beside = near and member.name.endswith(_LISTS) and member.size <= _LARGEST_LIST
-        if code or beside:
-            text = archive.data(member)
+        if python or beside:
+            text = code.text(member)
             found.update(*(re.findall(pattern, text) for pattern in _CUDAS))
     return frozenset(name.decode("ascii", "replace") for name in found)

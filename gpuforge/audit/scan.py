@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gpuforge.audit import elf, fatbin, ptx
 from gpuforge.audit.inflate import Archive, Member
-from gpuforge.audit.model import Container, ElfObject, MalformedError, Section
+from gpuforge.audit.model import Container, CorruptError, ElfObject, MalformedError, Section
 from gpuforge.audit.search import find
 from gpuforge.audit.source import MissedError, Window
 
@@ -29,6 +29,7 @@ class Scanned(NamedTuple):
     object: ElfObject | None = None
     containers: tuple[Container, ...] = ()
     problem: str = ""
+    corrupt: bool = False  # it could not even be unpacked
 
 
 def may_be_binary(name: str) -> bool:
@@ -46,7 +47,8 @@ def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
     try:
         return _scan(archive, member, wheel)
     except MalformedError as error:
-        return Scanned(member.name, problem=error.diagnostics[0].message)
+        corrupt = isinstance(error, CorruptError)
+        return Scanned(member.name, problem=error.diagnostics[0].message, corrupt=corrupt)
 
 
 def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:

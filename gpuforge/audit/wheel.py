@@ -51,12 +51,14 @@ def read(
         toolchains = pins.pins(archive)
         kernel_sets, source_sets = tuple(kernels.kernel_sets(archive)), tuple(kernels.source_sets(archive))
         # most wheels do without, but there is time for it now
-        early = preload.loaders(archive) if scanning.busy() else None
+        code = preload.Code(archive)
+        early = preload.loaders(code) if scanning.busy() else None
         scanned = scanning.results()
         objects = tuple(s.object for s in scanned if s.object)
         others = not alone and any(o.links for o in objects)
         asked = others or policy.outside(objects) or layout.unreached(objects)
-        loaders = (preload.loaders(archive) if early is None else early) if asked else ()
+        loaders = (preload.loaders(code) if early is None else early) if asked else ()
+        unread = code.damaged if asked else {}  # whether there was time for it tells nothing
         return WheelFacts(
             name=source.label,
             size=source.size or sum(m.size for m in archive.members),
@@ -77,7 +79,8 @@ def read(
             preloads=loaders,
             metadata_problems=texts.problems,
             identities=texts.identities,
-            damaged={s.file: s.problem for s in scanned if s.problem},
+            damaged={s.file: s.problem for s in scanned if s.problem} | unread,
+            corrupt=frozenset(s.file for s in scanned if s.corrupt) | (code.corrupt & unread.keys()),
             form=source.form,
             links=texts.links,
         )

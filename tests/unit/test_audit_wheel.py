@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from audit_samples import elf, fatbin, wheel
 
-from gpuforge.audit import audit, scan
+from gpuforge.audit import ahead, audit, scan
 from gpuforge.audit.model import MalformedError, Preload, WheelFacts
 from gpuforge.audit.wheel import read
 
@@ -188,6 +189,37 @@ def test_a_byte_changed_in_a_member_is_named_with_the_member(tmp_path: Path) -> 
     path.write_bytes(bytes(data))
     (problem,) = read(path).damaged.values()
     assert problem.startswith("demo/a.so: ")
+
+
+@pytest.mark.parametrize("size", [0, ahead.LARGE], ids=["a small wheel", "a large wheel"])
+@pytest.mark.parametrize(
+    ("harm", "problem"),
+    [
+        (b"\xff" * 8, "cannot be inflated"),  # no such block
+        (None, "its bytes do not match the checksum in the archive"),
+    ],
+)
+def test_python_code_that_cannot_be_unpacked_is_told_whatever_the_size_of_the_wheel(
+    tmp_path: Path, size: int, harm: bytes | None, problem: str
+) -> None:
+    files = {
+        "demo/a.so": elf(needed=["libnobody.so.1"]),  # which the code may load
+        "demo/__init__.py": b"import ctypes\n" * 40,
+        "demo/weights.bin": hashlib.shake_128().digest(size),
+    }
+    path = wheel(tmp_path, files)
+    data = bytearray(path.read_bytes())
+    if harm:
+        start = data.index(b"demo/__init__.py") + len("demo/__init__.py")
+        data[start : start + len(harm)] = harm
+    else:
+        data[data.rindex(b"demo/__init__.py") - 30] ^= 0xFF  # the checksum in the directory
+    path.write_bytes(data)
+    report = audit([path])
+    (found,) = (f for f in report.findings if f.code == "GF705")
+    assert (found.severity, found.files) == ("error", ("demo/__init__.py",))
+    assert found.subject[0].startswith(f"demo/__init__.py: {problem}")
+    assert "GF201" in {f.code for f in report.findings}  # the rest is judged
 
 
 def test_a_member_of_an_unknown_packing_method(tmp_path: Path) -> None:

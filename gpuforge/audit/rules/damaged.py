@@ -1,4 +1,4 @@
-"""GF705: binaries in the wheel that cannot be read."""
+"""GF705: files of the wheel that cannot be unpacked, and binaries that cannot be read."""
 
 from __future__ import annotations
 
@@ -8,24 +8,32 @@ from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 
 CODE = "GF705"
-SEVERITY: Severity = "warning"
-TITLE = "a binary in the wheel is damaged"
+SEVERITY: Severity = "error"
+TITLE = "a file in the wheel is damaged"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Report files that begin like ELF and are not, and fatbin containers that do not add up."""
+    """Report files that no installer can unpack, what begins like ELF and is not, and fatbins that do not add up.
+
+    Only what is read is known: all binaries, and of other files those that a question was asked of.
+    """
     for wheel in graph.wheels:
         problems = dict(wheel.damaged)
         for code in wheel.device:
             if broken := sum(container.damaged for container in code.containers):
                 problems.setdefault(code.file, f"{broken} fatbin containers that do not add up")
         for file, problem in problems.items():
+            corrupt = file in wheel.corrupt
             yield Finding(
                 CODE,
-                SEVERITY,
+                SEVERITY if corrupt else "warning",
                 wheel.name,
                 files=(file,),
-                subject=(f"{file}: {problem}",),
-                message="binaries of the wheel cannot be read: nothing else is said of them",
-                remedy="look at what wrote or changed them last (strip, patchelf, an interrupted copy)",
+                subject=(f"{file}: {problem.removeprefix(f'{file}: ')}",),
+                message="files of the wheel cannot be unpacked: pip refuses to install it"
+                if corrupt
+                else "files of the wheel cannot be read: nothing else is said of them",
+                remedy="download or build the wheel again; `python -m zipfile -t FILE` tests all of its files"
+                if corrupt
+                else "look at what wrote or changed them last (strip, patchelf, an interrupted copy)",
             )
