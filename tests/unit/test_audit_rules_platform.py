@@ -164,6 +164,37 @@ def test_a_rule_speaks_where_it_must_and_nowhere_else(tmp_path: Path, case: Case
     hold(case, tmp_path)
 
 
+def test_code_chooses_between_objects_that_are_there_for_both_c_libraries_and_no_others(
+    tmp_path: Path,
+) -> None:
+    path, musl = "$ORIGIN/../demo.libs", "libc.musl-x86_64.so.1"
+    files = {
+        "demo/a.cpython-311-x86_64-linux-gnu.so": elf(
+            needed=["libx-0a1b2c3d.so.1", "liby-0a1b2c3d.so", "libc.so.6"], runpath=path
+        ),
+        "demo/a.cpython-311-x86_64-linux-musl.so": elf(needed=["libx-1a2b3c4d.so.1", musl], runpath=path),
+        "demo/b.so": elf(needed=["libz-0a1b2c3d.so", "libc.so.6"], runpath=path),
+        "demo/bin/helper": elf(needed=[musl]),
+        "demo.libs/libx-0a1b2c3d.so.1": elf(soname="libx-0a1b2c3d.so.1"),
+        "demo.libs/libx-1a2b3c4d.so.1": elf(soname="libx-1a2b3c4d.so.1", needed=[musl]),
+        "demo.libs/liby-0a1b2c3d.so": elf(soname="liby-0a1b2c3d.so"),  # of nothing but a
+        "demo.libs/libz-0a1b2c3d.so": elf(soname="libz-0a1b2c3d.so"),
+    }
+    said = {}
+    for tag in ("musllinux_1_2_x86_64", "manylinux_2_17_x86_64"):
+        report = audit([wheel(tmp_path, files, name=f"demo-1.0-cp311-cp311-{tag}.whl")])
+        found = [f for f in report.findings if "are linked with" in f.message]
+        said[tag[:5]] = {f.severity: {file.rpartition("/")[2] for file in f.files} for f in found}
+    assert said["musll"] == {
+        "error": {"b.so", "libz-0a1b2c3d.so"},
+        "warning": {"a.cpython-311-x86_64-linux-gnu.so", "libx-0a1b2c3d.so.1", "liby-0a1b2c3d.so"},
+    }
+    assert said["manyl"] == {
+        "error": {"helper"},
+        "warning": {"a.cpython-311-x86_64-linux-musl.so", "libx-1a2b3c4d.so.1"},
+    }
+
+
 def test_modules_for_several_versions_are_chosen_from(tmp_path: Path) -> None:
     files = {f"demo/ext.cpython-{v}-x86_64-linux-gnu.so": module() for v in ("310", "311")}
     assert audit([wheel(tmp_path, files, name=ANY_PYTHON)]).findings == ()

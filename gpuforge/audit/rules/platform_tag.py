@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpuforge.audit import policy
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
+from gpuforge.toolkits import libraries
 
 CODE = "GF501"
 SEVERITY: Severity = "error"
@@ -25,6 +26,7 @@ _FOREIGN = (
     r"(?i)\.(dll|pyd|dylib|exe|jnilib)$"
     r"|(^|/)(darwin|mac(os)?x?|osx|win(dows|32|64)?|android|arm64-v8a|armeabi)[-_.\w]*/[^.]+$"
 )
+_LIBC_WORDS = r"[-_.]?(?<![a-z])(?:manylinux|musllinux|musl|glibc|gnu)(?:[-_.]?\d[\d._]*\d)?(?=eabi|[^a-z]|$)"
 _LIBCS = {"manyl": "glibc", "musll": "musl"}  # by how the tags begin
 _DATA = r"(^|/)(tests?|testing|test_?data|examples?|samples?|fixtures)/"
 
@@ -40,7 +42,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield from _private(wheel)
         machines = {re.sub(_ARM, "armv7l", machine) for _, _, machine in tags if machine}
         yield from _machine(wheel, machines)
-        yield from _c_library(wheel, machines)
+        yield from _c_library(graph, wheel, machines)
 
 
 def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -> Iterator[Finding]:
@@ -113,29 +115,49 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             )
 
 
-def _c_library(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
-    """Find objects that are linked with another C library than a tag says; of those for both, code chooses.
+def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
+    """Find objects that are linked with another C library than a tag says; of what is there for both, code chooses.
 
     Those for another machine are told as such.
     """
     promised = {c for tag in wheel.platforms for start, c in _LIBCS.items() if tag.startswith(start)}
     objects = [o for o in wheel.objects if o.links and _MACHINES.get(o.machine) in machines]
     held = [(o, policy.c_libraries(o)) for o in objects]
-    both = any("musl" in c for _, c in held) and any("glibc" in c for _, c in held)
-    for found, linked in held:
-        for name in sorted(promised - linked if linked else ()):
-            (other,) = sorted(linked)[:1]
+    for name in sorted(promised):
+        wrong = [(o, min(linked)) for o, linked in held if linked and name not in linked]
+        if not wrong:
+            continue
+        spared = _spared(
+            graph, [o for o, _ in wrong], {_of_either(o) for o, linked in held if name in linked}
+        )
+        for found, other in wrong:
+            chosen = found.file in spared
             yield Finding(
                 CODE,
-                "warning" if both else SEVERITY,
+                "warning" if chosen else SEVERITY,
                 wheel.name,
                 files=(found.file,),
                 subject=(f"{found.file} is linked with {other}",),
                 message=f"the file name says {', '.join(t for t in wheel.platforms if _LIBCS.get(t[:5]) == name)}, for "
                 f"systems with {name}, and objects are linked with {other}: there they cannot be loaded"
-                + ("; the wheel has some for either, of which code may choose" if both else ""),
+                + ("; the wheel has the same for these systems, too, and code may choose" if chosen else ""),
                 remedy="build in an image of that system (quay.io/pypa/musllinux_… or manylinux_…), one wheel for each",
             )
+
+
+def _spared(graph: LinkGraph, wrong: list[ElfObject], right: set[str]) -> set[str]:
+    """Return the files among objects of the wrong C library that have a twin of the right one, or serve such alone."""
+    spared = {o.file for o in wrong if _of_either(o) in right}
+    users = {o.file: {e.loader.file for e in graph.users(o)} for o in wrong} if spared else {}
+    while more := {file for file, loaders in users.items() if loaders and loaders <= spared} - spared:
+        spared |= more
+    return spared
+
+
+def _of_either(found: ElfObject) -> str:
+    """Return an object's place without what in it names a C library: that of its twin for another is the same."""
+    folder = found.file.removesuffix(found.name)
+    return re.sub("/+", "/", re.sub(_LIBC_WORDS, "", folder + libraries.plain_name(found.name)))
 
 
 def _meant(wheel: WheelFacts, bound: list[ElfObject]) -> str:
