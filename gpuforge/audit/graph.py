@@ -172,6 +172,7 @@ class _Resolver:
         self._majors = {w.name: _cuda_major(n for o in w.objects for n in o.needed) for w in wheels}
         self._preloads = {wheel.name: wheel.preloads for wheel in wheels}
         self._projects = {wheel.name: wheel.project for wheel in wheels}
+        self._musl = {w.name: w.platforms for w in wheels if any(p.startswith("musl") for p in w.platforms)}
         self._wanted = {wheel.name: {name for o in wheel.objects for name in o.needed} for wheel in wheels}
         self._installed: dict[str, dict[str, ElfObject]] = {}  # place -> wheel -> what it puts there
         self._named: dict[str, list[ElfObject]] = {}
@@ -249,7 +250,7 @@ class _Resolver:
                 uninstalled = uninstalled or edge
         if uninstalled:
             return uninstalled
-        if policy.is_system(name):
+        if policy.is_system(name, musl=policy.on_musl(loader, self._musl.get(loader.wheel, ()))):
             return Edge(loader, name, Provider("system"), "the system")
         if libraries.is_driver(name):
             return Edge(loader, name, Provider("driver"), "the driver")

@@ -1,14 +1,15 @@
-"""What the platform promises: the manylinux policies that auditwheel ships, asked about one object at a time.
+"""What the platform promises: the policies that auditwheel ships, asked about one object at a time.
 
-Data: auditwheel's own `manylinux-policy.json` (PEP 600 and the profiles kept by the auditwheel project).
+Data: auditwheel's own `manylinux-policy.json` and `musllinux-policy.json` (PEP 600 and 656, and the profiles kept by
+the auditwheel project).
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import auditwheel
 
@@ -17,6 +18,8 @@ from gpuforge.audit.model import ElfObject
 _TAG = re.compile(r"(manylinux(?:1|2010|2014|_\d+_\d+)|linux|musllinux_\d+_\d+)_(\w+)")
 _VERSION = re.compile(r"([A-Z]+)_(.+)")
 _ANDROIDS = {"libm.so", "libdl.so"}
+# what musl takes for itself, whatever follows (ldso/dynlink.c, load_library)
+_MUSLS = r"lib(?:c|pthread|rt|m|dl|util|xnet)\..*|ld-musl-.*\.so\.1"
 PRIVATE = "PRIVATE"  # every glibc has GLIBC_PRIVATE; what is in it changes
 _LOADER = re.compile(
     r"ld(-linux.*|64|)\.so\.\d+|ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1|libc\.so|linux-vdso\.so\.1"
@@ -60,9 +63,6 @@ class Policy(NamedTuple):
 @cache
 def policies() -> tuple[Policy, ...]:
     """Return all manylinux policies, the most widely accepted (the oldest) first."""
-    raw = json.loads(
-        (Path(auditwheel.__file__).parent / "policy" / "manylinux-policy.json").read_text("utf-8")
-    )
     found = [
         Policy(
             name=p["name"],
@@ -73,10 +73,14 @@ def policies() -> tuple[Policy, ...]:
             },
             libraries=frozenset(p["lib_whitelist"]),
         )
-        for p in raw
-        if p["name"].startswith("manylinux_")
+        for p in _shipped("manylinux")
     ]
     return tuple(sorted(found, key=lambda policy: policy.glibc))
+
+
+def _shipped(family: str) -> list[dict[str, Any]]:
+    file = Path(auditwheel.__file__).parent / "policy" / f"{family}-policy.json"
+    return [p for p in json.loads(file.read_text("utf-8")) if p["name"].startswith(f"{family}_")]
 
 
 def of_tag(tag: str) -> tuple[Policy | None, str]:
@@ -121,22 +125,46 @@ def fitting(objects: Iterable[ElfObject], machine: str) -> Policy | None:
 
 @cache
 def system_libraries() -> frozenset[str]:
-    """Return the SONAMEs that some policy expects on every machine."""
+    """Return the SONAMEs that some manylinux policy expects on every machine."""
     return frozenset(name for policy in policies() for name in policy.libraries)
 
 
 @cache
-def is_system(soname: str) -> bool:
-    """Say whether the platform itself brings this library."""
+def _musl_libraries() -> frozenset[str]:
+    """Return the SONAMEs that some musllinux policy expects on every machine: fewer, libstdc++ is not among them."""
+    return frozenset(name for policy in _shipped("musllinux") for name in policy["lib_whitelist"])
+
+
+@cache
+def is_system(soname: str, *, musl: bool = False) -> bool:
+    """Say whether the platform itself, a system with glibc or one with musl, brings this library."""
+    if musl:
+        return soname in _musl_libraries() or re.fullmatch(_MUSLS, soname) is not None
     return soname in system_libraries() or _LOADER.fullmatch(soname) is not None
 
 
-def outside(objects: Iterable[ElfObject]) -> frozenset[str]:
+def on_musl(found: ElfObject, platforms: Collection[str]) -> bool:
+    """Say whether an object of a wheel for these platforms is loaded on systems with musl.
+
+    One that is linked with glibc is not meant for them, or is told as such.
+    """
+    tags = [tag.startswith("musllinux") for tag in platforms]
+    if not any(tags):
+        return False
+    linked = c_libraries(found)
+    return "musl" in linked or (not linked and all(tags))
+
+
+def outside(objects: Iterable[ElfObject], platforms: Collection[str] = ()) -> frozenset[str]:
     """Return what is NEEDED, or wanted in a version, and comes neither from these objects nor from the platform."""
     held = list(objects)
     inside = {name for o in held for name in (o.soname, o.name)}
-    wanted = {name for o in held for name in (*o.needed, *(need.library for need in o.version_needs))}
-    return frozenset(name for name in wanted - inside if not is_system(name))
+    found: dict[bool, set[str]] = {False: set(), True: set()}
+    for o in held:
+        found[on_musl(o, platforms)].update(o.needed, (need.library for need in o.version_needs))
+    return frozenset(
+        n for musl, wanted in found.items() for n in wanted - inside if not is_system(n, musl=musl)
+    )
 
 
 def floors(objects: Iterable[ElfObject]) -> dict[str, tuple[str, str]]:

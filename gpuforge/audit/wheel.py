@@ -56,7 +56,11 @@ def read(
         scanned = scanning.results()
         objects = tuple(s.object for s in scanned if s.object)
         others = not alone and any(o.links for o in objects)
-        asked = others or policy.outside(objects) or layout.unreached(objects)
+        asked = (
+            others
+            or policy.outside(objects, {tag.rpartition("-")[2] for tag in tags})
+            or layout.unreached(objects)
+        )
         loaders = (preload.loaders(code) if early is None else early) if asked else ()
         unread = code.damaged if asked else {}  # whether there was time for it tells nothing
         return WheelFacts(

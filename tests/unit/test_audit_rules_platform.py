@@ -126,6 +126,21 @@ CASES = {
         {"demo/glibc/ext.so": elf(), "demo/musl/ext.so": elf(needed=["libc.so"])},
         {"demo/musl/ext.so": elf(needed=[])},
     ),
+    "what systems with musl do not bring": Case(
+        "GF201", "warning", ("libstdc++.so.6, NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libstdc++.so.6", "libz.so.1", "libm.so.6", "libc.musl-x86_64.so.1"])},
+        {"demo/ext.so": elf(needed=["libz.so.1", "libm.so.6", "libc.musl-x86_64.so.1"])},
+        name="demo-1.0-cp311-cp311-musllinux_1_2_x86_64.whl",
+    ),
+    "what systems with musl do not bring, in a wheel for either": Case(
+        "GF201", "warning", ("libgcc_s.so.1, NEEDED by demo/musl/ext.so",),
+        {
+            "demo/glibc/ext.so": elf(needed=["libgcc_s.so.1", "libc.so.6"]),
+            "demo/musl/ext.so": elf(needed=["libgcc_s.so.1", "libc.musl-x86_64.so.1"]),
+        },
+        {"demo/musl/ext.so": elf(needed=["libc.musl-x86_64.so.1"])},
+        name="demo-1.0-cp311-cp311-manylinux_2_17_x86_64.musllinux_1_2_x86_64.whl",
+    ),
     "all for another machine": Case(
         "GF501", "error", ("demo/ext.so is for aarch64",),
         {"demo/ext.so": elf(machine=183, versions={"libc.so.6": ["GLIBC_2.99"]})}, {"demo/ext.so": elf(machine=62)},
@@ -193,6 +208,14 @@ def test_code_chooses_between_objects_that_are_there_for_both_c_libraries_and_no
         "error": {"helper"},
         "warning": {"a.cpython-311-x86_64-linux-musl.so", "libx-1a2b3c4d.so.1"},
     }
+
+
+@pytest.mark.parametrize("family", ["manylinux", "musllinux"])
+def test_a_library_of_no_policy_is_told_with_the_policies_of_its_system(tmp_path: Path, family: str) -> None:
+    name = f"demo-1.0-cp311-cp311-{family}_1_2_x86_64.whl"
+    report = audit([wheel(tmp_path, {"demo/ext.so": elf(needed=["libnuma.so.1"])}, name=name)])
+    (found,) = (f for f in report.findings if f.code == "GF201")
+    assert f"neither in the wheel nor in the {family} policies" in found.message
 
 
 def test_modules_for_several_versions_are_chosen_from(tmp_path: Path) -> None:

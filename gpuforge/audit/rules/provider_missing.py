@@ -9,7 +9,7 @@ from functools import cache, partial
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit import declared, layout
+from gpuforge.audit import declared, layout, policy
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
 from gpuforge.audit.rules.rule import optional_part
@@ -102,8 +102,10 @@ def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
         )
         remedy = "declare one of these packages in Requires-Dist, always or in an extra"
     else:
+        wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+        family = "musllinux" if policy.on_musl(edge.loader, wheel.platforms) else "manylinux"
         message = "libraries must be there on the user's machine by themselves: they are neither in the wheel nor in "
-        message += "the manylinux policies, and no known package brings them"
+        message += f"the {family} policies, and no known package brings them"
     return Finding(
         CODE,
         "info" if where else "warning",
