@@ -73,22 +73,31 @@ class Begun:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.binaries.stop()
+        if kind is not None and not issubclass(kind, Exception):
+            return  # interrupted: the threads end with the program
         self._wait()
         self.archive.__exit__(kind, error, trace)
 
     def join_in(self, count: int) -> None:
-        """Have that many threads more read it."""
-        for _ in range(count):
-            # the program may end without having asked for what they read
-            self._threads.append(Thread(target=self._read, daemon=True))
-            self._threads[-1].start()
+        """Have that many threads more read it, as far as more can be started."""
+        with contextlib.suppress(RuntimeError):  # what CPython raises where processes are limited
+            for _ in range(count):
+                # the program may end without having asked for what they read
+                thread = Thread(target=self._read, daemon=True)
+                thread.start()
+                self._threads.append(thread)
 
     def busy(self) -> bool:
         """Say whether it is still being read."""
         return any(thread.is_alive() for thread in self._threads)
 
     def scanned(self) -> list[tuple[int, Scanned]]:
-        """Wait for the threads, and return what they have scanned; raises what stopped them."""
+        """Wait for the threads, and return what they have scanned; raises what stopped them.
+
+        If there is none, it is scanned now.
+        """
+        if not self._threads:
+            self._read()
         self._wait()
         if self._error:
             raise self._error

@@ -106,10 +106,10 @@ def read_all(given: Sequence[Input], jobs: int = 1) -> Iterator[WheelFacts | Mal
     """
     if not large(given) or (len(given) == 1 and ahead.is_begun(given[0].path)):
         return (_outcome(one, None, jobs, alone=len(given) == 1) for one in given)
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  as said
+    from gpuforge.audit.threads import Threads  # noqa: PLC0415  as said
 
-    members = ThreadPoolExecutor(min(jobs, _THREADS)) if jobs > 1 else None
-    wheels = ThreadPoolExecutor(min(jobs, 2))
+    members = Threads(min(jobs, _THREADS)) if jobs > 1 else None
+    wheels = Threads(min(jobs, 2, len(given)))
     order = sorted(range(len(given)), key=lambda index: _size(given[index]), reverse=True)
     read_one = partial(_outcome, pool=members, alone=len(given) == 1)
     pending = {index: wheels.submit(read_one, given[index]) for index in order}
@@ -130,7 +130,7 @@ def _results(
             yield future.result()
     finally:
         for pool in pools:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _outcome(

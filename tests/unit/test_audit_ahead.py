@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import ahead, audit
+from gpuforge.audit import wheel as reader
+from gpuforge.audit.inflate import Archive, Member
 from gpuforge.audit.inputs import Input
 from gpuforge.audit.model import MalformedError, WheelFacts
+from gpuforge.audit.scan import Scanned
 from gpuforge.audit.wheel import read_all
 
 FILES = {
@@ -43,6 +48,61 @@ def test_it_is_read_as_without(jobs: int, count: int, tmp_path: Path) -> None:
     assert any(map(ahead.is_begun, paths))
     assert outcomes(paths, jobs) == without
     assert ahead._begun == []
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 2])
+@pytest.mark.parametrize("jobs", [1, 4])
+@pytest.mark.parametrize("count", [1, 2])
+def test_it_is_read_with_what_threads_can_be_started(
+    count: int, jobs: int, allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("demo", "other")[:count]
+    paths = [wheel(tmp_path, FILES, name=f"{name}-1.0-cp311-cp311-linux_x86_64.whl") for name in names]
+    paths.append(tmp_path / "absent.whl")
+    without = outcomes(paths, jobs)
+    left, start = [None] * allowed, Thread.start
+
+    def limited(thread: Thread) -> None:
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    monkeypatch.setattr(Thread, "start", limited)
+    assert [repr(o) for o in outcomes(paths, jobs)] == [repr(o) for o in without]
+    left[:] = [None] * allowed
+    ahead.begin(list(map(str, paths)))
+    assert [repr(o) for o in outcomes(paths, jobs)] == [repr(o) for o in without]
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+@pytest.mark.parametrize("count", [1, 2])
+def test_who_interrupts_does_not_wait_for_the_threads(
+    count: int, jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("demo", "other")[:count]
+    paths = [wheel(tmp_path, FILES, name=f"{name}-1.0-cp311-cp311-linux_x86_64.whl") for name in names]
+    reading, go_on = Event(), Event()
+    ended = []
+
+    def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
+        reading.set()
+        ended.append(go_on.wait(5))
+        return Scanned(member.name)
+
+    def interrupt(*_: object) -> object:
+        assert reading.wait(60)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ahead, "scan", scan)
+    monkeypatch.setattr(reader, "scan", scan)
+    monkeypatch.setattr(Future, "result", interrupt)
+    monkeypatch.setattr(ahead.Begun, "scanned", interrupt)
+    ahead.begin(list(map(str, paths)))
+    with pytest.raises(KeyboardInterrupt):
+        audit(paths, jobs=jobs)
+    assert not ended
+    go_on.set()
 
 
 def test_the_largest_is_begun_and_taken_once_under_its_own_name(tmp_path: Path) -> None:
