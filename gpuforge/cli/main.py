@@ -56,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit with the status that the README lists."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as CI systems cancel: what Ctrl-C does
     status = run(arguments)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # what ends now has nobody left to tell of an interrupt
     gc.freeze()  # or the interpreter looks through everything once more before it ends
     sys.exit(status)
 

@@ -9,10 +9,13 @@ import sys
 def main() -> None:
     """Run the program."""
     gc.disable()  # a run is short and bounded; collecting costs a tenth of a small audit
-    if sys.argv[1:2] == ["audit"]:
-        from gpuforge.audit import ahead
+    try:
+        if sys.argv[1:2] == ["audit"]:
+            from gpuforge.audit import ahead
 
-        ahead.begin(sys.argv[2:])
-    from gpuforge.cli import main as program
+            ahead.begin(sys.argv[2:])
+        from gpuforge.cli import main as program
 
-    program.main()
+        program.main()
+    except KeyboardInterrupt:  # before the program could say so, or again while it did
+        sys.exit(130)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gc
+import sys
 
 import pytest
 
-from gpuforge.cli import main
+from gpuforge.cli import main, start
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import ActionError, MissingError, UsageError
 
@@ -64,6 +66,21 @@ def test_how_a_call_ends(
     monkeypatch.delenv("GPUFORGE_DEBUG", raising=False)
     monkeypatch.setattr(main.cli, "main", fail)
     assert (main.run([]), capsys.readouterr().err) == (status, says)
+
+
+@pytest.mark.parametrize("place", ["gpuforge.audit.ahead.begin", "gpuforge.cli.main.main"])
+def test_an_interrupt_before_or_after_the_program_is_one_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupt)
+    monkeypatch.setattr(sys, "argv", ["gpuforge", "audit", "demo.whl"])
+    monkeypatch.setattr(gc, "disable", lambda: None)
+    with pytest.raises(SystemExit, match="130"):
+        start.main()
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
