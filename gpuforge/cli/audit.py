@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gpuforge.cli.main import complain, say
+from gpuforge.cli.main import complain, drop_output, say
 
 if TYPE_CHECKING:
     from gpuforge.audit import Ignore, Report
@@ -136,7 +136,10 @@ def command(
         jobs=jobs,
     )
     unused = _unused(report, accepted, base)
-    _print(report, form, fail_on, unused, show_tree=show_tree, show_gpus=show_gpus)
+    try:
+        _print(report, form, fail_on, unused, show_tree=show_tree, show_gpus=show_gpus)
+    except BrokenPipeError:  # what was found is the same
+        drop_output()
     complain(report.problems)
     for text in unused:
         say(f"note: {text}")
@@ -195,7 +198,7 @@ def _in_color() -> bool:
     if os.environ.get("NO_COLOR"):  # no-color.org
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (
-        sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
+        sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
     )
 
 

@@ -18,6 +18,7 @@ from gpuforge.errors import GpuforgeError
 
 COMMANDS = ("audit", "build", "images", "matrix", "schema")
 INTERRUPTED = 130
+UNREAD = 141  # as the shell says of what SIGPIPE has ended
 INTERNAL = 70  # EX_SOFTWARE of sysexits.h: gpuforge's own fault
 
 
@@ -73,9 +74,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         say("interrupted; what was finished is kept")
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit:  # click's only one here, with the status of findings: nobody reads the output any more
+        drop_output()
+        return UNREAD
     except GpuforgeError as error:
         complain(error.diagnostics)
         return error.exit_code
@@ -84,6 +85,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 3 if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS} else 2
     except Exception:  # noqa: BLE001  the last resort: a fault of ours, told as one
         return _internal()
+
+
+def drop_output() -> None:
+    """Write no more results: their reader went away, as `head` does."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def complain(diagnostics: Sequence[Diagnostic]) -> None:

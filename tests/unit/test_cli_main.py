@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import errno
 import gc
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from audit_samples import elf, wheel
 
 from gpuforge.cli import main, start
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import ActionError, MissingError, UsageError
 
+CLEAN = "clean-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 NO_ROOM = (
     "  hint: free some space (`df -h` shows which disk is full), or take another disk: --output, GPUFORGE_CACHE_DIR "
     "and GPUFORGE_WORK name what is written; what is finished is kept\n"
@@ -66,6 +71,40 @@ def test_how_a_call_ends(
     monkeypatch.delenv("GPUFORGE_DEBUG", raising=False)
     monkeypatch.setattr(main.cli, "main", fail)
     assert (main.run([]), capsys.readouterr().err) == (status, says)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["audit", CLEAN], 0),
+        (["audit", CLEAN, "--format", "json"], 0),
+        (["audit", "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"], 1),
+        (["schema"], 141),
+        (["--help"], 141),
+    ],
+)
+def test_when_nobody_reads_the_output_the_audit_ends_as_it_would_and_others_as_by_sigpipe(
+    arguments: list[str], status: int, tmp_path: Path
+) -> None:
+    wheel(tmp_path, {"demo/a.so": elf()}, name=CLEAN)
+    wheel(tmp_path, {"demo/a.so": elf(versions={"libc.so.6": ["GLIBC_2.99"]})})
+    reader, writer = os.pipe()
+    os.close(reader)
+    program = "from gpuforge.cli.start import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        check=False,
+        cwd=tmp_path,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (status, b"")
+
+
+def test_who_has_closed_the_output_gets_the_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main.run(["audit", str(wheel(tmp_path, {"demo/a.so": elf()}))]) == 0
 
 
 @pytest.mark.parametrize("place", ["gpuforge.audit.ahead.begin", "gpuforge.cli.main.main"])
