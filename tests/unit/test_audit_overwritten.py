@@ -55,6 +55,17 @@ def test_what_is_the_same_or_never_meets_is_no_finding(
     assert found(tmp_path, (f"demo-1.0-{TAGS}", {"demo/ext.so": ONE}), (name, files)) == []
 
 
+def test_a_wrong_hash_in_record_makes_no_other_file_of_it(tmp_path: Path) -> None:
+    paths = [
+        wheel(tmp_path, {"demo/ext.so": ONE}, name=f"{name}-1.0-{TAGS}.whl", record=record)
+        for name, record in (
+            ("demo", {}),
+            ("other", {"demo/ext.so": f"demo/ext.so,sha256={'A' * 43},{len(ONE)}"}),
+        )
+    ]
+    assert "GF709" not in {f.code for f in audit(paths).findings}
+
+
 def test_other_tags_that_meet_do_not_hide_it(tmp_path: Path) -> None:
     name = "other-1.0-cp38-abi3-manylinux_2_28_x86_64.manylinux2014_x86_64"
     (finding,) = found(tmp_path, (f"demo-1.0-{TAGS}", {"demo/ext.so": ONE}), (name, {"demo/ext.so": OTHER}))

@@ -72,11 +72,13 @@ def _pythons(wheel: WheelFacts) -> set[str]:
 
 
 def _differ(one: WheelFacts, name: str, other: WheelFacts, others: str) -> bool:
-    digests = sha256(one, name), sha256(other, others)
-    if all(digests):
-        return digests[0] != digests[1]
+    """Say whether two files differ: by what the archives say; files of a folder have no checksum there, but RECORD."""
+    if one.members[name] != other.members[others]:
+        return True
     checksums = one.checksums.get(name), other.checksums.get(others)
-    return one.members[name] != other.members[others] or (all(checksums) and checksums[0] != checksums[1])
+    digests = sha256(one, name), sha256(other, others)
+    said = next((pair for pair in (checksums, digests) if all(pair)), ())
+    return len(set(said)) > 1
 
 
 def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
