@@ -152,7 +152,7 @@ def on_musl(found: ElfObject, platforms: Collection[str]) -> bool:
     if not any(tags):
         return False
     linked = c_libraries(found)
-    return "musl" in linked or (not linked and all(tags))
+    return linked == {"musl"} or (linked != {"glibc"} and all(tags))
 
 
 def outside(objects: Iterable[ElfObject], platforms: Collection[str] = ()) -> frozenset[str]:
@@ -186,14 +186,18 @@ def _wanted(objects: Iterable[ElfObject]) -> Iterator[tuple[str, tuple[int, ...]
 
 
 def c_libraries(found: ElfObject) -> frozenset[str]:
-    """Return which C library an object is linked with, "glibc" or "musl"; nothing for none, or for one not known.
+    """Return which C library an object can be loaded with, "glibc" or "musl"; nothing for none, or for one not known.
 
     musl is `libc.musl-x86_64.so.1` on Alpine, and `libc.so` to its own compilers; so is Android's, which has a libm.so
-    and a libdl.so, too: of musl these are parts.
+    and a libdl.so, too: of musl these are parts. musl takes glibc's names for its own, and so loads what wants none of
+    glibc's versions: libraries that are made for both (ddtrace's libddwaf.so).
     """
     names = {*found.needed, found.interpreter.rpartition("/")[2]}
     musl = any("musl-" in name for name in names) or ("libc.so" in names and not names & _ANDROIDS)
-    glibc = any(name == "libc.so.6" or name.startswith(("ld-linux", "ld64.so")) for name in names)
+    loader = any(name.startswith(("ld-linux", "ld64.so")) for name in names)
+    glibc = loader or "libc.so.6" in names
+    versions = any(v.startswith("GLIBC_") for need in found.version_needs for v in need.versions)
+    musl = musl or (glibc and not loader and not versions)
     return frozenset(name for name, linked in (("musl", musl), ("glibc", glibc)) if linked)
 
 

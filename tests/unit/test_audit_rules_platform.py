@@ -18,6 +18,7 @@ from gpuforge.audit.wheel import read
 
 ABI3 = "demo-1.0-cp310-abi3-manylinux_2_17_x86_64.whl"
 ANY_PYTHON = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"
+GLIBC = {"libc.so.6": ["GLIBC_2.2.5"]}
 PT_NOTE, TEXTREL, FLAGS = 4, 22, 30
 
 
@@ -114,7 +115,13 @@ CASES = {
     ),
     "a glibc object under a musl tag": Case(
         "GF501", "error", ("demo/ext.so is linked with glibc",),
-        {"demo/ext.so": elf()}, {"demo/ext.so": elf(needed=["libc.musl-x86_64.so.1"])},
+        {"demo/ext.so": elf(versions=GLIBC)}, {"demo/ext.so": elf(needed=["libc.musl-x86_64.so.1"])},
+        name="demo-1.0-cp311-cp311-musllinux_1_2_x86_64.whl",
+    ),
+    "a library for both under a musl tag, and a program": Case(
+        "GF501", "error", ("demo/tool is linked with glibc",),
+        {"demo/ext.so": elf(), "demo/tool": elf(interpreter="/lib64/ld-linux-x86-64.so.2")},
+        {"demo/tool": elf(interpreter="/lib/ld-musl-x86_64.so.1")},
         name="demo-1.0-cp311-cp311-musllinux_1_2_x86_64.whl",
     ),
     "a musl object under a glibc tag": Case(
@@ -123,7 +130,7 @@ CASES = {
     ),
     "one for either": Case(
         "GF501", "warning", ("demo/musl/ext.so is linked with musl",),
-        {"demo/glibc/ext.so": elf(), "demo/musl/ext.so": elf(needed=["libc.so"])},
+        {"demo/glibc/ext.so": elf(versions=GLIBC), "demo/musl/ext.so": elf(needed=["libc.so"])},
         {"demo/musl/ext.so": elf(needed=[])},
     ),
     "what systems with musl do not bring": Case(
@@ -185,15 +192,15 @@ def test_code_chooses_between_objects_that_are_there_for_both_c_libraries_and_no
     path, musl = "$ORIGIN/../demo.libs", "libc.musl-x86_64.so.1"
     files = {
         "demo/a.cpython-311-x86_64-linux-gnu.so": elf(
-            needed=["libx-0a1b2c3d.so.1", "liby-0a1b2c3d.so", "libc.so.6"], runpath=path
+            needed=["libx-0a1b2c3d.so.1", "liby-0a1b2c3d.so", "libc.so.6"], runpath=path, versions=GLIBC
         ),
         "demo/a.cpython-311-x86_64-linux-musl.so": elf(needed=["libx-1a2b3c4d.so.1", musl], runpath=path),
-        "demo/b.so": elf(needed=["libz-0a1b2c3d.so", "libc.so.6"], runpath=path),
+        "demo/b.so": elf(needed=["libz-0a1b2c3d.so", "libc.so.6"], runpath=path, versions=GLIBC),
         "demo/bin/helper": elf(needed=[musl]),
-        "demo.libs/libx-0a1b2c3d.so.1": elf(soname="libx-0a1b2c3d.so.1"),
+        "demo.libs/libx-0a1b2c3d.so.1": elf(soname="libx-0a1b2c3d.so.1", versions=GLIBC),
         "demo.libs/libx-1a2b3c4d.so.1": elf(soname="libx-1a2b3c4d.so.1", needed=[musl]),
-        "demo.libs/liby-0a1b2c3d.so": elf(soname="liby-0a1b2c3d.so"),  # of nothing but a
-        "demo.libs/libz-0a1b2c3d.so": elf(soname="libz-0a1b2c3d.so"),
+        "demo.libs/liby-0a1b2c3d.so": elf(soname="liby-0a1b2c3d.so", versions=GLIBC),  # of nothing but a
+        "demo.libs/libz-0a1b2c3d.so": elf(soname="libz-0a1b2c3d.so", versions=GLIBC),
     }
     said = {}
     for tag in ("musllinux_1_2_x86_64", "manylinux_2_17_x86_64"):
