@@ -97,10 +97,23 @@ def carrying(soname: str) -> tuple[str, ...]:
 
     What is of a CUDA toolkit, of whatever version, is nobody's own but NVIDIA's.
     """
-    if any(entry.soname.partition(".so")[0] == soname.partition(".so")[0] for entry in _toolkit_libraries()):
+    if of_toolkit(soname):
         return ()
     rows = (row["package"] for row in _tables()["carrier"] if soname in row.get("carries", ()))
     return tuple(dict.fromkeys(rows))
+
+
+@cache
+def of_toolkit(soname: str) -> bool:
+    """Say whether a SONAME is that of a CUDA library, of whatever version: libcudart.so.9.0 is, as libcudart.so.12."""
+    stem = soname.partition(".so")[0]
+    return any(entry.soname.partition(".so")[0] == stem for entry in _toolkit_libraries())
+
+
+@cache
+def listed() -> frozenset[str]:
+    """Return the packages whose libraries are all known by name: what is not among them, they do not have."""
+    return nvidias() | {row["package"] for row in _tables()["library"]}
 
 
 @cache

@@ -21,8 +21,9 @@ _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
 _NEAR = 24  # bytes: less than hold the magic and STATIC_CUDART
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _LZ4, _ZSTD, _ARCH_SPECIFIC, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
-# A message of cudart's own error table. The names in that table are no mark: bindings have them, and debug information.
-STATIC_CUDART = b"\0driver shutting down\0"
+# What cudart calls its shared memory: in each libcudart from 9.0 to 13.5, and in nothing else. Its errors are no mark:
+# bindings and debug information have their names, and torch waits for one of its messages.
+STATIC_CUDART = b"/cudart.shm.%x.%x.%llx"
 
 
 def entry(header: bytes) -> tuple[Entry, int]:

@@ -33,6 +33,7 @@ class Metadata(NamedTuple):
     folder: str = ""  # its own name, without ".dist-info"
     purelib: bool = False
     links: Mapping[str, str] = MappingProxyType({})  # symbolic links and what they lead to, as members
+    python: str = ""  # Requires-Python
 
     @property
     def identities(self) -> tuple[Identity, ...]:
@@ -75,6 +76,7 @@ class Metadata(NamedTuple):
             folder.removesuffix(".dist-info"),
             wheel.get("root-is-purelib", [""])[0].lower() == "true",
             _links(archive, folder),
+            metadata.get("requires-python", [""])[0],
         )
 
 

@@ -195,6 +195,7 @@ class WheelFacts(NamedTuple):
     file_tags: tuple[str, ...]  # "cp311-cp311-manylinux_2_17_x86_64", expanded and sorted
     wheel_tags: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
+    python: str = ""  # Requires-Python: ">=3.11,<3.15"
     members: Mapping[str, int] = MappingProxyType({})  # name -> size in bytes
     checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32, as the archive's directory has it
     purelib: bool = False  # WHEEL says Root-Is-Purelib

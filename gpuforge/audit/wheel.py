@@ -71,6 +71,7 @@ def read(
             file_tags=tags,
             wheel_tags=texts.tags,
             requires=texts.requires,
+            python=texts.python,
             members={m.name: m.size for m in archive.members},
             checksums={m.name: m.crc for m in archive.members},
             purelib=texts.purelib,

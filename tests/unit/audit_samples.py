@@ -150,6 +150,7 @@ def wheel(
     tags: Sequence[str] | None = None,
     record: Mapping[str, str] | None = None,
     purelib: bool = False,
+    python: str = "",
 ) -> Path:
     """Write a wheel with `files`; `record` replaces lines of RECORD ("" drops one)."""
     project, version, *rest = name.removesuffix(".whl").split("-")
@@ -164,6 +165,7 @@ def wheel(
                 f"Name: {project}",
                 f"Version: {version}",
                 *(f"Requires-Dist: {r}" for r in requires),
+                *([f"Requires-Python: {python}"] if python else []),
                 "",
             ]
         ).encode(),

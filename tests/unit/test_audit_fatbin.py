@@ -61,6 +61,11 @@ def test_the_pieces_it_is_fed_make_no_difference(size: int) -> None:
     assert scanner.static_cudart
 
 
+def test_an_error_of_cudart_is_no_mark_of_it() -> None:
+    words = b"\0cudaErrorCudartUnloading\0driver shutting down\0"  # what bindings name, and torch waits for
+    assert not fed(words, 64).static_cudart
+
+
 def test_a_mark_inside_a_payload_is_not_a_mark() -> None:
     data = bytearray(fatbin("sm_80"))
     data[100 : 100 + len(STATIC_CUDART)] = STATIC_CUDART

@@ -12,6 +12,7 @@ from audit_cases import Case, findings
 from audit_samples import EXEC_STACK, elf, fatbin, wheel
 
 from gpuforge.audit import Ignore, audit
+from gpuforge.audit.fatbin import STATIC_CUDART
 from gpuforge.audit.intent import matches
 from gpuforge.audit.rules import RULES
 from gpuforge.manifest.load import ManifestFile
@@ -92,6 +93,11 @@ CASES = {
         "GF201", "warning", ("libnuma.so.1, NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libnuma.so.1"])},
         {"demo/ext.so": elf(needed=["libz.so.1", "libGL.so.1", "ld-linux-x86-64.so.2"])},
+    ),
+    "a CUDA library that no package has": Case(
+        "GF201", "error", ("libcudart.so.10.1, NEEDED by demo/ext.so", "libcudnn.so.7, NEEDED by demo/ext.so"),
+        {"demo/ext.so": elf(needed=["libcudart.so.10.1", "libcudnn.so.7"])},
+        {"demo/ext.so": elf(needed=["libcudnn.so.7"], runpath="$ORIGIN"), "demo/libcudnn.so.7": elf()},
     ),
     "declared and not reachable": Case(
         "GF202", "error", ("libcudart.so.13 of nvidia-cuda-runtime, NEEDED by demo/ext.so",),
@@ -327,7 +333,7 @@ NV_FATBIN, RELFATBIN = ".nv_fatbin", "__nv_relfatbin"
             [("GF601", "error", ("demo/libcore.so: symbols of the NVIDIA HPC compilers",))],
         ),
         (
-            {"demo/libcore.so": elf(sections={".rodata": b"\0driver shutting down\0"})},
+            {"demo/libcore.so": elf(sections={".rodata": STATIC_CUDART})},
             [("GF601", "error", ("demo/libcore.so: a static libcudart",))],
         ),
         (
@@ -343,7 +349,7 @@ NV_FATBIN, RELFATBIN = ".nv_fatbin", "__nv_relfatbin"
         (
             {
                 "demo/libcore.so": user_of("ops.so"),
-                "demo.libs/ops.so": elf(soname="ops.so", sections={".rodata": b"\0driver shutting down\0"}),
+                "demo.libs/ops.so": elf(soname="ops.so", sections={".rodata": STATIC_CUDART}),
             },
             [("GF601", "error", ("demo/libcore.so: a static libcudart, through ops.so",))],
         ),

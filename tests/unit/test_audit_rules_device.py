@@ -157,6 +157,13 @@ CASES = {
          "12.0 (Blackwell, RTX 50)",),
         {"demo/ext.so": so(("sm_80", "sm_90"))}, {"demo/ext.so": so(("sm_80", "compute_90:8.4"))},
     ),
+    "a framework's own code": Case(
+        "GF403", "warning",
+        ("torch/lib/libtorch_cuda.so: sm_90; nothing for 10.0 (Blackwell, B200), 10.3 (Blackwell, B300), "
+         "12.0 (Blackwell, RTX 50)",),
+        {"torch/lib/libtorch_cuda.so": so(("sm_90",))},
+        {"torch/lib/libtorch_cuda.so": so(("sm_90", "compute_90:8.4"))},
+    ),
     "nothing for later GPUs": Case(
         "GF403", "info", ("demo/ext.so: sm_90, sm_100, sm_120",),
         {"demo/ext.so": so(("sm_90", "sm_100", "sm_120"))},

@@ -19,6 +19,7 @@ from gpuforge.audit.wheel import read
 ABI3 = "demo-1.0-cp310-abi3-manylinux_2_17_x86_64.whl"
 ANY_PYTHON = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"
 GLIBC = {"libc.so.6": ["GLIBC_2.2.5"]}
+ONE_PYTHON = "demo-1.0-cp312-none-manylinux_2_17_x86_64.whl"
 PT_NOTE, TEXTREL, FLAGS = 4, 22, 30
 
 
@@ -66,6 +67,12 @@ CASES = {
         "GF504", "error", ("demo/ext.cpython-312-x86_64-linux-gnu.so is for CPython 3.12 alone",),
         {"demo/ext.cpython-312-x86_64-linux-gnu.so": module()},
         {"demo/ext.cpython-311-x86_64-linux-gnu.so": module(), "demo/ext.cpython-312-x86_64-linux-gnu.so": None},
+    ),
+    "a module for another version, under a tag without an ABI": Case(
+        "GF504", "error", ("demo/ext.cpython-310-x86_64-linux-gnu.so is for CPython 3.10 alone",),
+        {"demo/ext.cpython-310-x86_64-linux-gnu.so": module("PyLong_Type")},
+        {"demo/ext.cpython-310-x86_64-linux-gnu.so": None, "demo/ext.so": module("_PyObject_MakeTpCall")},
+        name=ONE_PYTHON,
     ),
     "a symbol that is not in the stable ABI": Case(
         "GF504", "error", ("demo/ext.abi3.so wants _PyObject_MakeTpCall",),
@@ -228,6 +235,29 @@ def test_a_library_of_no_policy_is_told_with_the_policies_of_its_system(tmp_path
 def test_modules_for_several_versions_are_chosen_from(tmp_path: Path) -> None:
     files = {f"demo/ext.cpython-{v}-x86_64-linux-gnu.so": module() for v in ("310", "311")}
     assert audit([wheel(tmp_path, files, name=ANY_PYTHON)]).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("python", "severity"),
+    [
+        (">=3.11,<3.15", "warning"),
+        ("~=3.11.2", "warning"),
+        (">=3.10", "error"),
+        ("", "error"),
+        ("none", "error"),
+    ],
+)
+def test_what_requires_python_keeps_away_needs_no_stable_abi(
+    tmp_path: Path, python: str, severity: str
+) -> None:
+    files = {"demo/ext.abi3.so": module("PyBuffer_Release")}
+    (found,) = audit([wheel(tmp_path, files, name=ABI3, python=python)]).findings
+    assert (found.code, found.severity) == ("GF504", severity)
+
+
+def test_a_tag_of_one_python_promises_no_other(tmp_path: Path) -> None:
+    files = {f"demo/{n}.so": module("_PyObject_MakeTpCall") for n in ("a.cpython-312-x86_64-linux-gnu", "b")}
+    assert audit([wheel(tmp_path, files, name=ONE_PYTHON)]).findings == ()
 
 
 def test_what_takes_the_room(tmp_path: Path) -> None:

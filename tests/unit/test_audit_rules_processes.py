@@ -9,8 +9,9 @@ from audit_cases import Case, hold
 from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import audit
+from gpuforge.audit.fatbin import STATIC_CUDART
 
-STATIC = {".rodata": b"\0driver shutting down\0"}
+STATIC = {".rodata": STATIC_CUDART}
 CU12, CU13 = "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cu13/lib"
 BOTH = ["nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"]
 CUDART = "demo.libs/libcudart-0a1b2c3d.so.13.0.96"
@@ -182,6 +183,10 @@ CASES = {
     "a framework's part that is not for everybody": Case(
         "GF201", "warning", ("libc10.so (of torch), NEEDED by demo/demo_torch_ops.so",),
         {"demo/demo_torch_ops.so": elf(needed=["libc10.so"])}, {"demo/demo_torch_ops.so": elf()},
+    ),
+    "a framework's part, of the CUDA that came with it": Case(
+        "GF201", "warning", ("libcudart.so.10.2, NEEDED by demo/demo_torch_ops.so",),
+        {"demo/demo_torch_ops.so": elf(needed=["libcudart.so.10.2"])}, {"demo/demo_torch_ops.so": elf()},
     ),
     "a requirement that may bring it": Case(
         "GF201", "warning", ("libcublas.so.12 (of nvidia-cublas-cu12), NEEDED by demo/ext.so",),

@@ -9,6 +9,7 @@ import pytest
 from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import Report, audit
+from gpuforge.audit.fatbin import STATIC_CUDART
 from gpuforge.audit.graph import build
 from gpuforge.audit.model import Finding
 from gpuforge.audit.wheel import read
@@ -58,7 +59,7 @@ def test_a_grafted_driver_is_no_cuda_runtime(tmp_path: Path) -> None:
     path = f"$ORIGIN:{RUNTIME.replace('../..', '..')}"
     files = {
         "demo/a.so": elf(needed=[driver, "libcudart.so.12"], runpath=path),
-        f"demo/{driver}": elf(sections={".rodata": b"\0driver shutting down\0"}),
+        f"demo/{driver}": elf(sections={".rodata": STATIC_CUDART}),
     }
     report = audit([wheel(tmp_path, files, requires=["nvidia-cuda-runtime-cu12"])])
     assert not said(report, "GF103")
@@ -146,7 +147,7 @@ def test_cuquantum_is_nvidias_own(tmp_path: Path) -> None:
         )
     }
     own = wheel(tmp_path, files, requires=["cuquantum-cu12", "nvidia-cuda-runtime-cu12"])
-    static = elf(soname="libcustatevec.so.1", sections={".rodata": b"\0driver shutting down\0"})
+    static = elf(soname="libcustatevec.so.1", sections={".rodata": STATIC_CUDART})
     theirs = wheel(
         tmp_path, {"cuquantum/lib/libcustatevec.so.1": static}, name=f"custatevec_cu12-1.15.0-{TAGS}.whl"
     )
@@ -453,6 +454,15 @@ def test_a_required_package_may_have_what_its_folder_is_searched_for(tmp_path: P
     assert (found.code, found.severity) == ("GF201", "warning")
 
 
+@pytest.mark.parametrize(("requires", "severity"), [("torch==1.0", "warning"), ("demo-core==1.0", "info")])
+def test_a_package_whose_libraries_are_known_has_no_others(
+    tmp_path: Path, requires: str, severity: str
+) -> None:
+    files = {"demo/ext.so": elf(needed=["libavutil.so.58"])}
+    (found,) = said(audit([wheel(tmp_path, files, requires=[requires])]), "GF201")
+    assert found.severity == severity
+
+
 @pytest.mark.parametrize("needed", [[], ["libnuma.so.1"]])
 @pytest.mark.parametrize(("requires", "severity"), [(["ops==1.0"], "warning"), ([], "error")])
 def test_a_required_package_may_load_its_own_library(
@@ -501,7 +511,6 @@ def test_required_packages_may_use_the_environments_own_lib_folder(
     [
         ("libnvonnxparser.so.11", "tensorrt-cu12-libs or tensorrt-cu13-libs would"),
         ("libgomp.so.1", "by themselves"),
-        ("libcudart.so.10.1", "by themselves"),
     ],
 )
 def test_a_library_that_a_package_has_loaded_is_no_unknown_one(

@@ -35,7 +35,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 
 def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
-    """Yield the GPU code that the project itself compiled: not that of CUDA libraries or compilers' runtimes."""
+    """Yield the GPU code that the project itself compiled: not that of NVIDIA's libraries or compilers' runtimes."""
     if is_toolkit(wheel):
         return
     yield from (code for code in wheel.device if _is_own(code.file.rpartition("/")[2]))
@@ -45,7 +45,8 @@ def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
 def _is_own(file: str) -> bool:
     name = libraries.plain_name(file)
     stem = re.split(r"_static\b|\.so|\.a$", name)[0]
-    return not (declared.candidates(name) or stem in _stems() or libraries.compiler_runtime(name))
+    nvidias = any(library.package in declared.nvidias() for library in declared.candidates(name))
+    return not (nvidias or stem in _stems() or libraries.compiler_runtime(name))
 
 
 @cache

@@ -90,6 +90,7 @@ def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
     where = _may_be(graph, edge, there)
     known = graph.declared[edge.loader.wheel]
     others = [] if runtime else [p for p in declared.carrying(edge.needed) if p not in known]
+    severity: Severity = "info" if where else "warning"
     remedy = (
         "graft them with auditwheel repair, link them statically, or say in the documentation what to install"
     )
@@ -101,6 +102,12 @@ def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
             f"libraries are not in the wheel, and no requirement brings them; {' or '.join(others)} would"
         )
         remedy = "declare one of these packages in Requires-Dist, always or in an extra"
+    elif declared.of_toolkit(edge.needed):
+        message = "libraries of CUDA are neither in the wheel nor, of this version, in any package on PyPI: they are "
+        message += "found only where the machine has such a toolkit, in a folder that the linker searches"
+        remedy = "build with a toolkit whose libraries are on PyPI (11, 12 or 13), or graft or link them statically"
+        if not (optional_part(graph, edge.loader) or _unknown_carriers(graph, edge)):
+            severity = SEVERITY
     else:
         wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
         family = "musllinux" if policy.on_musl(edge.loader, wheel.platforms) else "manylinux"
@@ -108,7 +115,7 @@ def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
         message += f"the {family} policies, and no known package brings them"
     return Finding(
         CODE,
-        "info" if where else "warning",
+        severity,
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{what}{NEEDED_BY}{edge.loader.file}",),
@@ -169,4 +176,5 @@ def _released_with(graph: LinkGraph, edge: Edge) -> list[str]:
         return []
     pin = re.compile(rf"[\w.-]+\s*\(?==\s*{re.escape(wheel.version)}\)?\s*(;.*)?")
     known = graph.declared[wheel.name].values()
-    return [d.package for d in known if wheel.version and pin.fullmatch(d.line)]
+    pinned = (d.package for d in known if wheel.version and pin.fullmatch(d.line))
+    return [package for package in pinned if package not in declared.listed()]

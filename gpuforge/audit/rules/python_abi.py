@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
 from gpuforge.audit.tables import load
@@ -25,10 +27,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         tags = [m for tag in wheel.file_tags if (m := re.match(_TAG, tag))]
         abi3 = [(3, int(m["minor"])) for m in tags if m["abi"] == "abi3" and m["minor"]]
-        anything = any(m["abi"] == "none" for m in tags)
+        anything = any(m["abi"] == "none" and not m["minor"] for m in tags)
         versions = {
             (m["python"] + m["abi"].removeprefix(m["python"]))[2:] for m in tags if m["abi"][:2] == "cp"
         }
+        # cp312-none is of CPython 3.12 alone, as cp312-cp312 is: later ones look for older tags with abi3 only
+        versions |= {m["python"][2:] for m in tags if m["abi"] == "none" and m["minor"]}
         yield from _by_name(wheel, {v for v in versions if v}, promises_many=bool(abi3) or anything)
         if abi3 or anything:
             for found in (o for o in wheel.objects if o.links):
@@ -88,15 +92,30 @@ def _by_symbols(
             ),
         )
     if later and floor:
-        versions = max(_stable()[s] for s in later)
+        version = max(_stable()[s] for s in later)
+        kept = _oldest(wheel, floor) >= version
         yield _finding(
             wheel,
             found,
-            SEVERITY,
+            "warning" if kept else SEVERITY,
             f"{found.file} wants {', '.join(later)}",
             f"the tags promise CPython {floor[0]}.{floor[1]}, and modules want symbols of the stable ABI of "
-            f"{versions[0]}.{versions[1]}",
+            f"{version[0]}.{version[1]}"
+            + (f"; Requires-Python: {wheel.python} keeps older ones away" if kept else ""),
         )
+
+
+def _oldest(wheel: WheelFacts, floor: _Version) -> _Version:
+    """Return the oldest CPython from the tag's on that the wheel is installed for, as Requires-Python has it."""
+    try:
+        wanted = SpecifierSet(wheel.python)
+    except InvalidSpecifier:
+        return floor
+    newest = max(_stable().values())[1]
+    fitting = (
+        m for m in range(floor[1], newest + 1) if wanted.contains(f"3.{m}.99") or wanted.contains(f"3.{m}.0")
+    )
+    return 3, next(fitting, floor[1])
 
 
 def _finding(wheel: WheelFacts, found: ElfObject, severity: Severity, subject: str, message: str) -> Finding:
