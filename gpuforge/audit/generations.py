@@ -19,6 +19,7 @@ from gpuforge.toolkits import tables
 Way = Literal["native", "jit", "none"]
 EMPTY_PTX = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
 _ARCH = re.compile(r"(?:sm|compute)_(\d+)(\d)([af]?)")
+_COMPATIBLE = 11  # the first CUDA major of whose minors any driver runs the cubins of all
 _RENAMED = {(10, 1): (11, 0)}  # sm_101 of CUDA 12 is sm_110 of CUDA 13
 
 
@@ -124,16 +125,18 @@ def plain_ptx(container: Container) -> list[Entry]:
 @cache
 def driver_of_ptx(isa: str) -> str:
     """Return the driver released with the first toolkit that wrote this PTX ISA, "" where it is not known."""
-    known = (r.driver for r in tables.releases() if r.ptx == isa and r.driver)
+    known = (r.driver for r in (*tables.former(), *tables.releases()) if r.ptx == isa and r.driver)
     return next(known, "")
 
 
 def driver_of_cubin(entries: Sequence[Entry]) -> str:
     """Return the oldest driver for the cubins of a container, by the toolkit that its entries tell of; "" if none."""
-    majors = {e.toolkit.partition(".")[0] for e in entries if e.toolkit}
     isas = {e.isa for e in entries if e.kind == "ptx"}
-    majors |= {r.version.partition(".")[0] for r in tables.releases() if r.ptx in isas}
+    versions = {e.toolkit for e in entries if e.toolkit}
+    versions |= {r.version for r in (*tables.former(), *tables.releases()) if r.ptx in isas}
+    majors = {version.partition(".")[0] for version in versions}
     floors = [r.driver_floor for r in tables.releases() if r.version.partition(".")[0] in majors]
+    floors += [f.driver for f in tables.former() if f.version in versions and Version(f.version).major < _COMPATIBLE]
     return max(floors, key=Version, default="")
 
 

@@ -26,6 +26,14 @@ class Release(NamedTuple):
     host_source: str
 
 
+class Former(NamedTuple):
+    """A toolkit minor that is not built with: what its GPU code needs."""
+
+    version: str
+    ptx: str
+    driver: str  # released with it, and needed by all its programs where it is older than 11
+
+
 class Host(Protocol):
     """What is asked of a host compiler (toolchains.model.Compiler has it)."""
 
@@ -71,6 +79,12 @@ def releases() -> tuple[Release, ...]:
         )
         for row in data["toolkit"]
     )
+
+
+@cache
+def former() -> tuple[Former, ...]:
+    """Return the toolkit minors before the known ones, oldest first."""
+    return tuple(Former(**row) for row in load("cuda.toml")["former"])
 
 
 def release(version: str) -> Release:

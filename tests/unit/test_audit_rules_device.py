@@ -106,6 +106,9 @@ def test_what_has_no_kernel_is_not_asked_for_declared_code(
         (("sm_80", "compute_80:8.4"), "9.0", "550.54.14"),
         (("sm_80", "compute_80:7.5"), "8.0", "450.80.02"),
         (("sm_80", "compute_80:9.0"), "9.0", "580.65.06"),
+        (("sm_70", "compute_70:6.3"), "7.0", "410.48"),  # before 11 cubins are bound to their toolkit's driver, too
+        (("sm_80", "compute_80:7.1"), "8.0", "450.80.02"),
+        (("sm_80", "compute_80:7.1"), "9.0", "455.23"),
         (("sm_80",), "8.0", ""),
         (("compute_80:99.9",), "8.0", ""),
     ],
