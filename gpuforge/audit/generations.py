@@ -136,7 +136,9 @@ def driver_of_cubin(entries: Sequence[Entry]) -> str:
     versions |= {r.version for r in (*tables.former(), *tables.releases()) if r.ptx in isas}
     majors = {version.partition(".")[0] for version in versions}
     floors = [r.driver_floor for r in tables.releases() if r.version.partition(".")[0] in majors]
-    floors += [f.driver for f in tables.former() if f.version in versions and Version(f.version).major < _COMPATIBLE]
+    floors += [
+        f.driver for f in tables.former() if f.version in versions and Version(f.version).major < _COMPATIBLE
+    ]
     return max(floors, key=Version, default="")
 
 

@@ -312,8 +312,12 @@ class _Resolver:
         """
         if known is None or not known.loaded_by:
             return ""
-        linked = known.loaded_by in self._linked(wheel)
-        return f"import {known.loaded_by}" if linked or not known.extra else ""
+        if known.extra and known.loaded_by not in self._linked(wheel):
+            unlisted = (name for name in self._wanted[wheel] if not declared.candidates(name))
+            namesakes = (self._namesake(wheel, name) for name in unlisted)
+            if not any(found and found.loaded_by == known.loaded_by for found in namesakes):
+                return ""
+        return f"import {known.loaded_by}"
 
     def _linked(self, wheel: str) -> set[str]:
         """Return the packages that are known to have what objects of a wheel need."""

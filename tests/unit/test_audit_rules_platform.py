@@ -255,6 +255,12 @@ def test_what_requires_python_keeps_away_needs_no_stable_abi(
     assert (found.code, found.severity) == ("GF504", severity)
 
 
+def test_nvidias_packages_lie_beside_each_other(tmp_path: Path) -> None:
+    name = "nvidia_demo_cu12-1.0-py3-none-manylinux_2_17_x86_64.whl"
+    files = {"nvidia/cu12/lib/libdemo.so.0": elf(soname="libdemo.so.0")}
+    assert audit([wheel(tmp_path, files, name=name, purelib=True)]).findings == ()
+
+
 def test_a_tag_of_one_python_promises_no_other(tmp_path: Path) -> None:
     files = {f"demo/{n}.so": module("_PyObject_MakeTpCall") for n in ("a.cpython-312-x86_64-linux-gnu", "b")}
     assert audit([wheel(tmp_path, files, name=ONE_PYTHON)]).findings == ()

@@ -454,6 +454,13 @@ def test_a_required_package_may_have_what_its_folder_is_searched_for(tmp_path: P
     assert (found.code, found.severity) == ("GF201", "warning")
 
 
+@pytest.mark.parametrize(("needed", "codes"), [("librmm.so", []), ("libz.so.1", ["GF202"])])
+def test_an_extra_that_is_linked_with_is_imported(tmp_path: Path, needed: str, codes: list[str]) -> None:
+    files = {"demo/ext.so": elf(needed=[needed, "librapids_logger.so"])}
+    one = wheel(tmp_path, files, requires=["rmm-cu13; extra == 'gpu'"])
+    assert [f.code for f in audit([one]).findings] == codes
+
+
 @pytest.mark.parametrize(("requires", "severity"), [("torch==1.0", "warning"), ("demo-core==1.0", "info")])
 def test_a_package_whose_libraries_are_known_has_no_others(
     tmp_path: Path, requires: str, severity: str

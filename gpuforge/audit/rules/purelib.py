@@ -17,10 +17,14 @@ _ELSEWHERE = r"[^/]+\.data/(?!purelib/)"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Compare Root-Is-Purelib with what is in the wheel; NVIDIA's own packages all say so, and keep to themselves."""
+    """Compare Root-Is-Purelib with what is in the wheel.
+
+    NVIDIA's own packages all say so and lie in one folder, also those that no table has, so they find each other.
+    """
     for wheel in graph.wheels:
         bound = [o.file for o in wheel.objects if o.links and not re.match(_ELSEWHERE, o.file)]
-        if wheel.purelib and bound and not is_toolkit(wheel):
+        beside = all(file.startswith("nvidia/") for file in bound)
+        if wheel.purelib and bound and not is_toolkit(wheel) and not beside:
             yield Finding(
                 CODE,
                 SEVERITY,
