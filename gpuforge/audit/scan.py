@@ -111,8 +111,10 @@ class _Keeper:
             wanted = elf.front(self._header, self._front) + elf.outline(self.window, self._header)
         except MalformedError:  # said when the file is read
             return False
-        except MissedError:  # fetched when the file is read; nothing says yet what the front is
-            wanted = [(0, self._front)]
+        except (
+            MissedError
+        ) as missed:  # BOLT puts the program headers behind; nothing says yet what the front is
+            wanted = [(0, self._front), (missed.start, missed.stop)]
         kept = [self._want(start, stop) for start, stop in wanted[:_RANGES]]
         return any(kept)
 
@@ -162,9 +164,11 @@ def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanne
 
 def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, int]) -> None:
     """Bring a range that was missed, and with it whatever else is known to be missing."""
-    keeper = _Keeper(
-        window, [missed, *(r for r in elf.outline(window, elf.read_header(window)) if not window.has(*r))]
-    )
+    try:
+        outline = elf.outline(window, elf.read_header(window))
+    except MissedError:  # of what the headers themselves say
+        outline = []
+    keeper = _Keeper(window, [missed, *(r for r in outline if not window.has(*r))])
     offset = 0
     for chunk in archive.chunks(member):
         keeper.take(offset, chunk)

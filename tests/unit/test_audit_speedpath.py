@@ -159,6 +159,19 @@ def test_one_pass_suffices_wherever_the_linker_puts_names(
     assert archive.passes == 1
 
 
+@pytest.mark.parametrize("chunk", [50_000, 1 << 20])
+def test_program_headers_may_lie_behind(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuforge.audit.scan._HEAD", 8192)
+    data = bytearray(elf(soname="libx.so.1", needed=["libc.so.6"], sections={".text": bytes(3_000_000)}))
+    headers = data[64 : 64 + 4 * 56]  # BOLT copies them behind the code that it has moved
+    data[64 : 64 + 4 * 56] = bytes(4 * 56)
+    data[32:40] = len(data).to_bytes(8, "little")
+    archive = Counting(bytes(data + headers), chunk)
+    found = scan(archive, Member("libx.so", len(archive.data_), len(archive.data_), 0, 0, 0), "w.whl").object
+    assert found is not None
+    assert (found.soname, found.needed, archive.passes) == ("libx.so.1", ("libc.so.6",), 1)
+
+
 @pytest.mark.parametrize("limit", [0, 1 << 20])
 def test_a_file_read_whole_is_read_as_in_chunks(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuforge.audit.scan._WHOLE", limit)

@@ -454,6 +454,22 @@ def test_a_required_package_may_have_what_its_folder_is_searched_for(tmp_path: P
     assert (found.code, found.severity) == ("GF201", "warning")
 
 
+@pytest.mark.parametrize(
+    ("package", "folder"),
+    [
+        ("nvidia-cusparselt-cu12==0.6.3", "cusparselt/lib"),
+        ("nvidia-cusparselt-cu13==0.8.1", "nvidia/cusparselt/lib"),
+        ("nvidia-cusparselt-cu13>=0.10", "nvidia/cu13/lib"),
+    ],
+)
+def test_a_package_may_have_had_another_folder(tmp_path: Path, package: str, folder: str) -> None:
+    paths = "$ORIGIN/../cusparselt/lib:$ORIGIN/../nvidia/cusparselt/lib:$ORIGIN/../nvidia/cu13/lib"
+    for runpath in (f"$ORIGIN/../{folder}", paths):
+        files = {"demo/ext.so": elf(needed=["libcusparseLt.so.0"], runpath=runpath)}
+        found = audit([wheel(tmp_path, files, requires=[package])]).findings
+        assert [f.code for f in found if f.severity == "error"] == []
+
+
 @pytest.mark.parametrize(("needed", "codes"), [("librmm.so", []), ("libz.so.1", ["GF202"])])
 def test_an_extra_that_is_linked_with_is_imported(tmp_path: Path, needed: str, codes: list[str]) -> None:
     files = {"demo/ext.so": elf(needed=[needed, "librapids_logger.so"])}
