@@ -123,17 +123,23 @@ def plain_ptx(container: Container) -> list[Entry]:
 
 
 @cache
+def _toolkits() -> tuple[tables.Former, ...]:
+    """Return all known toolkits, oldest first."""
+    known = (tables.Former(r.version, r.ptx, r.driver or "") for r in tables.releases())
+    return (*tables.former(), *known)
+
+
+@cache
 def driver_of_ptx(isa: str) -> str:
     """Return the driver released with the first toolkit that wrote this PTX ISA, "" where it is not known."""
-    known = (r.driver for r in (*tables.former(), *tables.releases()) if r.ptx == isa and r.driver)
-    return next(known, "")
+    return next((known.driver for known in _toolkits() if known.ptx == isa and known.driver), "")
 
 
 def driver_of_cubin(entries: Sequence[Entry]) -> str:
     """Return the oldest driver for the cubins of a container, by the toolkit that its entries tell of; "" if none."""
     isas = {e.isa for e in entries if e.kind == "ptx"}
     versions = {e.toolkit for e in entries if e.toolkit}
-    versions |= {r.version for r in (*tables.former(), *tables.releases()) if r.ptx in isas}
+    versions |= {known.version for known in _toolkits() if known.ptx in isas}
     majors = {version.partition(".")[0] for version in versions}
     floors = [r.driver_floor for r in tables.releases() if r.version.partition(".")[0] in majors]
     floors += [
