@@ -47,7 +47,8 @@ def _toolkits(code: DeviceCode) -> dict[str, int]:
 def _by_isa() -> Mapping[str, str]:
     """Return the releases that write each PTX ISA: "CUDA 12.4", "CUDA 12.5/12.6"."""
     found: dict[str, str] = {}
-    for release in tables.releases():
-        known = found.get(release.ptx)
-        found[release.ptx] = f"{known}/{release.version}" if known else f"CUDA {release.version}"
+    releases = [(r.ptx, r.version) for r in tables.former()] + [(r.ptx, r.version) for r in tables.releases()]
+    for isa, version in releases:
+        known = found.get(isa)
+        found[isa] = f"{known}/{version}" if known else f"CUDA {version}"
     return found
