@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # loading it takes a tenth of a small audit, and many wheels 
     from packaging.specifiers import SpecifierSet
 
 _EXTRA = r"extra\s*==\s*[\"']([^\"']+)[\"']"
+_USUAL = "x86_64"
 _DEPTH = 6  # carriers bring carriers; no real chain is longer than three
 
 
@@ -29,6 +30,7 @@ class Declared(NamedTuple):
     loaded_by: str = ""  # the package whose import has its libraries in the process: "torch"
     cuda: int | None = None
     carries: tuple[str, ...] = ()  # SONAMEs of its own that are no CUDA library, and loaded with it
+    lacks: tuple[str, ...] = ()  # SONAMEs that it has in other releases or for other machines
 
 
 class Library(NamedTuple):
@@ -48,6 +50,7 @@ def packages(facts: WheelFacts) -> Mapping[str, Declared]:
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  as said
 
     found: dict[str, Declared] = {}
+    machine = _environment(facts)["platform_machine"]
     for line in facts.requires:
         try:
             requirement = Requirement(line)
@@ -56,7 +59,7 @@ def packages(facts: WheelFacts) -> Mapping[str, Declared]:
         extra = _condition(requirement, facts)
         if extra is None:
             continue
-        for declared in _brought(requirement, line, extra, "", _DEPTH):
+        for declared in _brought(requirement, line, extra, "", _DEPTH, machine):
             known = found.get(declared.package)
             if known is None or (known.extra and not declared.extra):
                 found[declared.package] = declared
@@ -72,7 +75,7 @@ def brought_by(package: str) -> Mapping[str, Declared]:
     """Return what pip would install with the newest known release of a package."""
     from packaging.requirements import Requirement  # noqa: PLC0415
 
-    return {d.package: d for d in _brought(Requirement(package), package, "", "", _DEPTH)}
+    return {d.package: d for d in _brought(Requirement(package), package, "", "", _DEPTH, _USUAL)}
 
 
 @cache
@@ -173,7 +176,7 @@ def _condition(requirement: "Requirement", facts: WheelFacts) -> str | None:
 
 def _environment(facts: WheelFacts) -> dict[str, str]:
     machine = next(
-        (m for p in facts.platforms for m in ("x86_64", "aarch64", "ppc64le") if p.endswith(m)), "x86_64"
+        (m for p in facts.platforms for m in (_USUAL, "aarch64", "ppc64le") if p.endswith(m)), _USUAL
     )
     found = {
         "sys_platform": "linux",
@@ -189,25 +192,26 @@ def _environment(facts: WheelFacts) -> dict[str, str]:
 
 
 def _brought(
-    requirement: "Requirement", line: str, extra: str, loader: str, depth: int
+    requirement: "Requirement", line: str, extra: str, loader: str, depth: int, machine: str
 ) -> Iterator[Declared]:
     from packaging.requirements import Requirement  # noqa: PLC0415
 
     name = canonicalize_name(requirement.name)
-    rows = list(_rows(name, requirement))
+    rows = list(_rows(name, requirement, machine))
     if any(row["loads"] for row in rows):
         loader = loader or name
     cuda = next((row.get("cuda") for row in rows), None)
     carries = tuple(soname for row in rows for soname in row.get("carries", ()))
-    yield Declared(name, line, extra, loader, cuda, carries)
+    lacks = tuple(soname for row in rows for soname in row.get("lacks", ()))
+    yield Declared(name, line, extra, loader, cuda, carries, lacks)
     if not depth:
         return
     of_library = _requires().get(name, ()) if name.startswith("nvidia-") else ()
     for text in (*(text for row in rows for text in row["brings"]), *of_library):
-        yield from _brought(Requirement(text), line, extra, loader, depth - 1)
+        yield from _brought(Requirement(text), line, extra, loader, depth - 1, machine)
 
 
-def _rows(name: str, requirement: "Requirement") -> Iterator[dict[str, Any]]:
+def _rows(name: str, requirement: "Requirement", machine: str) -> Iterator[dict[str, Any]]:
     if name == "cuda-toolkit":
         row = _chosen(_tables()["toolkit"], requirement.specifier)
         known = _tables()["toolkit-extras"]["packages"]
@@ -215,7 +219,11 @@ def _rows(name: str, requirement: "Requirement") -> Iterator[dict[str, Any]]:
             wanted = known if "all" in requirement.extras else requirement.extras & known.keys()
             yield {**row, "loads": False, "brings": [known[e].format(row["suffix"]) for e in sorted(wanted)]}
         return
-    carriers = [row for row in _tables()["carrier"] if row["package"] == name]
+    carriers = [
+        row
+        for row in _tables()["carrier"]
+        if row["package"] == name and machine in row.get("machines", (machine,))
+    ]
     for extra in ("", *sorted(requirement.extras)):
         row = _chosen((row for row in carriers if row.get("extra", "") == extra), requirement.specifier)
         if row:

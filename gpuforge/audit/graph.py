@@ -359,8 +359,9 @@ class _Resolver:
         known = self.declared[loader.wheel]
         order = [p for p in packages if reached is None or p.folder == reached.folder]
         for library in order:
-            if library.package in known:
-                return Provider("package", package=library.package, declared=known[library.package])
+            found = known.get(library.package)
+            if found and library.soname not in found.lacks:
+                return Provider("package", package=library.package, declared=found)
         major = _cuda_major(loader.needed) or self._majors[loader.wheel]
         likely = [p for p in order if p.cuda == major] or order
         return Provider("package", package=likely[-1].package)

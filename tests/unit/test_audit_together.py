@@ -470,6 +470,24 @@ def test_a_package_may_have_had_another_folder(tmp_path: Path, package: str, fol
         assert [f.code for f in found if f.severity == "error"] == []
 
 
+@pytest.mark.parametrize(
+    ("machine", "requires", "lost"),
+    [
+        (
+            "aarch64",
+            "torch==2.8.0",
+            {"libtorch_cuda.so (of torch)", "libcudart.so.12 (of nvidia-cuda-runtime-cu12)"},
+        ),
+        ("x86_64", "torch==2.8.0", set()),
+    ],
+)
+def test_torch_had_no_cuda_for_arm(tmp_path: Path, machine: str, requires: str, lost: set[str]) -> None:
+    name = f"demo-1.0-cp311-cp311-manylinux_2_17_{machine}.whl"
+    files = {"demo/ext.so": elf(needed=["libtorch_cpu.so", "libtorch_cuda.so", "libcudart.so.12"])}
+    found = said(audit([wheel(tmp_path, files, name=name, requires=[requires])]), "GF201")
+    assert {s.partition(",")[0] for f in found for s in f.subject} == lost
+
+
 @pytest.mark.parametrize(("needed", "codes"), [("librmm.so", []), ("libz.so.1", ["GF202"])])
 def test_an_extra_that_is_linked_with_is_imported(tmp_path: Path, needed: str, codes: list[str]) -> None:
     files = {"demo/ext.so": elf(needed=[needed, "librapids_logger.so"])}

@@ -57,6 +57,8 @@ def _named(packages: set[str]) -> list[str]:
 def _missing(graph: LinkGraph, edge: Edge) -> Finding:
     others = _unknown_carriers(graph, edge)
     optional = optional_part(graph, edge.loader)
+    known = graph.declared[edge.loader.wheel].get(edge.provider.package)
+    lacking = known if known and edge.needed in known.lacks else None
     return Finding(
         CODE,
         "warning" if others or optional else SEVERITY,
@@ -66,6 +68,7 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
         message="libraries have no provider that is declared or reachable: they are not in the wheel, no Requires-Dist "
         "line brings them, and no RPATH or RUNPATH leads to where pip would put them"
         + (f"; {', '.join(others)} may bring them, which is not known here" if others else "")
+        + (f"; {lacking.line!r} has none of them for this machine" if lacking else "")
         + ("; these objects are for those who have that framework, as their names say" if optional else ""),
         remedy="declare the packages in Requires-Dist, and give the objects a RUNPATH to their folders "
         '(gpuforge build with linkage = "pip" does both)',
