@@ -15,6 +15,7 @@ _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, v
 _WHOLE = 2 << 20
 _START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the directives of a PTX text
 _PASSES = 6
+_ENDLESS = "its parts refer to one another without end"
 # A wheel may have ten thousand of them.
 _SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake", ".c", ".cc", ".cpp", ".cu")
 _RANGES = 256  # that are kept of one file; sound files need a dozen
@@ -49,6 +50,8 @@ def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
     except MalformedError as error:
         corrupt = isinstance(error, CorruptError)
         return Scanned(member.name, problem=error.diagnostics[0].message, corrupt=corrupt)
+    except MissedError:  # in what nothing has fetched: other wheels are still to be read
+        return Scanned(member.name, problem=_ENDLESS)
 
 
 def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
@@ -67,7 +70,7 @@ def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
         except MissedError as missed:
             _fetch(archive, member, window, (missed.start, missed.stop))
     else:
-        return Scanned(member.name, problem="its parts refer to one another without end")
+        return Scanned(member.name, problem=_ENDLESS)
     return _with_device_code(found_object, head, scanner)
 
 

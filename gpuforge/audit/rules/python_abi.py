@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
 from gpuforge.audit.tables import load
@@ -107,6 +105,8 @@ def _by_symbols(
 
 def _oldest(wheel: WheelFacts, floor: _Version) -> _Version:
     """Return the oldest CPython from the tag's on that the wheel is installed for, as Requires-Python has it."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  rarely needed, slow to load
+
     try:
         wanted = SpecifierSet(wheel.python)
     except InvalidSpecifier:
