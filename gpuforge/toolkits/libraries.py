@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from gpuforge.toolkits.tables import load
 
-_MANGLED = r"(lib.+?)[-.][0-9a-f]{8}(\.so(?:\..+)?)"
+_MANGLED = r"((?:lib|ld-).+?)[-.][0-9a-f]{8}(\.so(?:\..+)?)"
 
 
 class Library(NamedTuple):

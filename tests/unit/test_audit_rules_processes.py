@@ -81,6 +81,21 @@ CASES = {
         },
         {"demo/liba.so": lib("liba.so")},
     ),
+    "the loader grafted": Case(
+        "GF107", "warning", ("demo.libs/ld-linux-aarch64.5cbc5e90.so.1, loaded by demo.libs/libz-0a1b2c3d.so.1",),
+        {
+            "demo/ext.so": elf(needed=["libz-0a1b2c3d.so.1", "libc.so.6"], runpath="$ORIGIN/../demo.libs"),
+            "demo.libs/libz-0a1b2c3d.so.1": elf(
+                soname="libz-0a1b2c3d.so.1", needed=["ld-linux-aarch64.5cbc5e90.so.1"], runpath="$ORIGIN"
+            ),
+            "demo.libs/ld-linux-aarch64.5cbc5e90.so.1": elf(soname="ld-linux-aarch64.so.1"),
+        },
+        {
+            "demo.libs/libz-0a1b2c3d.so.1": elf(soname="libz-0a1b2c3d.so.1", needed=["ld-linux-aarch64.so.1"]),
+            "demo.libs/ld-linux-aarch64.5cbc5e90.so.1": None,
+        },
+        name="demo-1.0-cp311-cp311-manylinux_2_17_aarch64.whl",
+    ),
     "two C++ libraries": Case(
         "GF107", "warning",
         ("demo/libstdc++-0a1b2c3d.so.6, loaded by demo/ext.so", "libstdc++.so.6 of the system, loaded by demo/ext.so"),

@@ -1,7 +1,8 @@
-"""GF107: two C++ standard libraries in one process."""
+"""GF107: two C or C++ standard libraries in one process."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
@@ -10,10 +11,37 @@ from gpuforge.audit.processes import FIRST_WINS, images, one_of_them, processes
 
 CODE = "GF107"
 SEVERITY: Severity = "warning"
-TITLE = "two C++ standard libraries would be loaded into one process"
+TITLE = "two C or C++ standard libraries would be loaded into one process"
+
+# the parts of glibc, and musl, that are in every process
+_C = r"ld-[\w-]+\.so(\.\d+)?|lib(c|m|dl|rt|pthread)\.so\.\d|libc\.musl-\w+\.so(\.\d+)?"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find libraries of the standards that one import loads beside those that it has."""
+    yield from _of_cxx(graph)
+    yield from _of_c(graph)
+
+
+def _of_c(graph: LinkGraph) -> Iterator[Finding]:
+    """Find parts of the C library in wheels: a process has all of them before it loads anything."""
+    for process in processes(graph):
+        found = images(graph, process.objects, lambda name: re.fullmatch(_C, name) is not None)
+        for image in (i for i in found if not i.name.endswith(" of the system")):
+            if process.scope == "import" and image.wheel == process.wheel:
+                yield Finding(
+                    CODE,
+                    SEVERITY,
+                    process.wheel,
+                    files=(image.name,),
+                    subject=(f"{image.name}, loaded by {image.loader}",),
+                    message="a part of the C library is in the wheel, and comes into a process that has it already: it "
+                    "was made for another kernel and other parts of it, and knows nothing of what is loaded",
+                    remedy="take the C library from the system, and do not graft it (auditwheel repair leaves it out)",
+                )
+
+
+def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
     """Count the images of libstdc++ that one import loads; libc++ beside it shares no symbol with it."""
     said: list[set[str]] = []
     for process in processes(graph):
