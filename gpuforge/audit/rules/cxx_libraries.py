@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.processes import FIRST_WINS, images, one_of_them, processes
+from gpuforge.toolkits import libraries
 
 CODE = "GF107"
 SEVERITY: Severity = "warning"
@@ -25,6 +26,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 def _of_c(graph: LinkGraph) -> Iterator[Finding]:
     """Find parts of the C library in wheels: a process has all of them before it loads anything."""
+    names = {libraries.plain_name(o.name) for w in graph.wheels for o in w.objects if o.links}
+    if not any(re.fullmatch(_C, name) for name in names):
+        return  # as in nearly all wheels
     for process in processes(graph):
         found = images(graph, process.objects, lambda name: re.fullmatch(_C, name) is not None)
         for image in (i for i in found if not i.name.endswith(" of the system")):
