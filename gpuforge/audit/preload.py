@@ -36,8 +36,8 @@ _ENTRY_POINTS = r"[^/]+\.dist-info/entry_points\.txt"
 _CONSOLE = rb"(?m)^\[(\S+?)\]|^[ \t]*([\w.-]+)[ \t]*=[ \t]*(\w+)"
 # Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
 _HANDS_OVER = rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]"
-# one by one, as below: each is searched for by its first letters; "libgomp.so for Linux" is part of a message
-_NAMES = (rb"lib(?<!\wlib)(\w+)\.so(?! for )", rb"[\"'](?:lib)?([A-Za-z]\w+)[\"']")
+# one by one, as below: each is searched for by its first letters
+_NAMES = (rb"lib(?<!\wlib)(\w+)\.so", rb"[\"'](?:lib)?([A-Za-z]\w+)[\"']")
 # A bare name is looked for where the linker looks, too, so opening it changes nothing: a path has to be made of it.
 _BARE = rb"[\"']lib\w+\.so"
 _PATHS = (

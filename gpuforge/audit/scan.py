@@ -114,9 +114,7 @@ class _Keeper:
             wanted = elf.front(self._header, self._front) + elf.outline(self.window, self._header)
         except MalformedError:  # said when the file is read
             return False
-        except (
-            MissedError
-        ) as missed:  # BOLT puts the program headers behind; nothing says yet what the front is
+        except MissedError as missed:  # of the headers, which BOLT puts behind: the front is not known yet
             wanted = [(0, self._front), (missed.start, missed.stop)]
         kept = [self._want(start, stop) for start, stop in wanted[:_RANGES]]
         return any(kept)

@@ -55,8 +55,9 @@ class Problem(NamedTuple):
     hint: str
 
 
+@cache
 def load(name: str) -> dict[str, Any]:
-    """Return one of the data files beside this module."""
+    """Return one of the data files beside this module; nobody changes it."""
     return tomli.loads((Path(__file__).parent / "data" / name).read_text(encoding="utf-8"))
 
 

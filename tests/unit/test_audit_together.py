@@ -635,13 +635,6 @@ def test_who_lists_a_folder_loads_all_of_a_package(tmp_path: Path) -> None:
     assert (found.code, len(found.subject)) == ("GF205", 2)
 
 
-@pytest.mark.parametrize(("text", "code"), [("libgomp.so for Linux", "GF201"), ("libgomp.so", "GF205")])
-def test_a_message_opens_nothing(tmp_path: Path, text: str, code: str) -> None:
-    loads = f"ctypes.CDLL(os.path.join(here, name))\nmessage = 'OpenMP is not there ({text})'\n".encode()
-    files = {"demo/libx.so": elf(needed=["libgomp.so.1"]), "demo/a.py": loads}
-    assert [f.code for f in audit([wheel(tmp_path, files)]).findings] == [code]
-
-
 def test_compiled_code_may_be_told_what_to_open(tmp_path: Path) -> None:
     text = b"import os\nfrom pathlib import Path\nos.environ['DEMO_DYNLIBS'] = str(Path(found) / 'libcublas.so.12')\n"
     files = {"demo/libx.so": elf(needed=["libcublas.so.12"]), "demo/a.py": text}
