@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from gpuforge.audit import policy
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.tables import load
 from gpuforge.toolkits import libraries
@@ -81,6 +82,8 @@ def brought_by(package: str) -> Mapping[str, Declared]:
 @cache
 def candidates(soname: str) -> tuple[Library, ...]:
     """Return every package known to bring a library of this SONAME."""
+    if policy.is_system(soname):  # and many wheels need nothing else: the tables are not read for them
+        return ()
     toolkit = (
         Library(entry.soname, entry.package, entry.folder, entry.cuda)
         for entry in libraries.by_soname(soname)

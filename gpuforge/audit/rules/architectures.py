@@ -36,7 +36,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
     """Yield the GPU code that the project itself compiled: not that of NVIDIA's libraries or compilers' runtimes."""
-    if is_toolkit(wheel):
+    if not wheel.device or is_toolkit(wheel):
         return
     yield from (code for code in wheel.device if _is_own(code.file.rpartition("/")[2]))
 

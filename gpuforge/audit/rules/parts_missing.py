@@ -22,8 +22,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     (cuDNN without its training).
     """
     given = {wheel.project for wheel in graph.wheels}
-    for wheel in (w for w in graph.wheels if w.form != "file" and not is_toolkit(w)):
-        for found in (o for o in wheel.objects if o.links):
+    for wheel in (w for w in graph.wheels if w.form != "file"):
+        for found in (o for o in wheel.objects if o.links and o.mentions and not is_toolkit(wheel)):
             own = libraries.plain_name(found.name)
             packages = {library.package for library in declared.candidates(own)}
             parts = {name for name in found.mentions if packages & _packages(name)} - {own}

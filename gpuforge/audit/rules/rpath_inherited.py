@@ -19,15 +19,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     Within its own wheel an RPATH is what auditwheel writes, and does no harm.
     """
-    own = (w for w in graph.wheels if not is_toolkit(w))
-    for found in (o for wheel in own for o in wheel.objects if o.links):
-        if not found.rpath or found.runpath is not None:
-            continue
+    inherited = ((w, o) for w in graph.wheels for o in w.objects if o.links and o.rpath and o.runpath is None)
+    for found in (o for wheel, o in inherited if not is_toolkit(wheel)):
         led = [
             edge
             for edge in graph.from_object(found)
             if edge.provider.source in ("package", "sibling")
-            and any(edge.route == f"RPATH {entry}" for entry in layout.entries(found.rpath))
+            and any(edge.route == f"RPATH {entry}" for entry in layout.entries(found.rpath or ""))
         ]
         if led:
             entries = dict.fromkeys(edge.route for edge in led)

@@ -41,7 +41,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 def sdk(found: ElfObject) -> str:
     """Return the newest HPC SDK that left its traces in an object, "22.1"; "" for none, and for its own runtimes."""
-    if libraries.compiler_runtime(libraries.plain_name(found.name)) in {"nvhpc", "pgi"}:
+    if not found.producers or libraries.compiler_runtime(libraries.plain_name(found.name)) in {
+        "nvhpc",
+        "pgi",
+    }:
         return ""
     return max(found.producers, key=_number, default="")
 
