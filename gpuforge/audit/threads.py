@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
@@ -24,6 +24,8 @@ class Threads(Executor):
     def __init__(self, count: int) -> None:
         self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._threads: list[Thread] = []
+        self._lock = Lock()
+        self._over = False
         with contextlib.suppress(RuntimeError):  # what CPython raises when no thread can be started
             for _ in range(count):
                 thread = Thread(target=self._work, daemon=True)
@@ -31,23 +33,28 @@ class Threads(Executor):
                 self._threads.append(thread)
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        """Have a function called, and return what will have its result."""
+        """Have a function called, and return what will have its result. Raises RuntimeError after `shutdown`."""
         future: Future[_T] = Future()
         task = partial(fn, *args, **kwargs)
-        if self._threads:
-            self._tasks.put((future, task))
-        else:
+        if not self._threads:
             _call(future, task)
+            return future
+        with self._lock:
+            if self._over:
+                raise RuntimeError("nothing is called after shutdown")
+            self._tasks.put((future, task))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Let the threads end, after what was submitted or, if that is cancelled, after what they are at."""
-        with contextlib.suppress(Empty):
-            while cancel_futures:
-                if task := self._tasks.get_nowait():
-                    task[0].cancel()
-        for _ in self._threads:
-            self._tasks.put(None)
+        with self._lock:
+            self._over = True
+            with contextlib.suppress(Empty):
+                while cancel_futures:
+                    if task := self._tasks.get_nowait():
+                        task[0].cancel()
+            for _ in self._threads:
+                self._tasks.put(None)
         for thread in self._threads if wait else ():
             thread.join()
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Event, Thread
@@ -84,25 +85,33 @@ def test_who_interrupts_does_not_wait_for_the_threads(
     paths = [wheel(tmp_path, FILES, name=f"{name}-1.0-cp311-cp311-linux_x86_64.whl") for name in names]
     reading, go_on = Event(), Event()
     ended = []
+    others = set(threading.enumerate())
 
     def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
         reading.set()
         ended.append(go_on.wait(5))
         return Scanned(member.name)
 
-    def interrupt(*_: object) -> object:
-        assert reading.wait(60)
-        raise KeyboardInterrupt
+    def interrupted(function: Callable[..., object]) -> Callable[..., object]:
+        def called(*arguments: object) -> object:
+            if threading.current_thread() is not threading.main_thread():
+                return function(*arguments)
+            assert reading.wait(60)
+            raise KeyboardInterrupt
+
+        return called
 
     monkeypatch.setattr(ahead, "scan", scan)
     monkeypatch.setattr(reader, "scan", scan)
-    monkeypatch.setattr(Future, "result", interrupt)
-    monkeypatch.setattr(ahead.Begun, "scanned", interrupt)
+    monkeypatch.setattr(Future, "result", interrupted(Future.result))
+    monkeypatch.setattr(ahead.Begun, "scanned", interrupted(ahead.Begun.scanned))
     ahead.begin(list(map(str, paths)))
     with pytest.raises(KeyboardInterrupt):
         audit(paths, jobs=jobs)
     assert not ended
     go_on.set()
+    for thread in set(threading.enumerate()) - others:
+        thread.join(60)
 
 
 def test_the_largest_is_begun_and_taken_once_under_its_own_name(tmp_path: Path) -> None:
