@@ -97,7 +97,8 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             remedy="tag it for its platform (auditwheel repair, or `wheel tags --platform-tag`)",
         )
     held = [(o, _MACHINES.get(o.machine, "")) for o in wheel.objects if o.links]
-    none = not any(actual in machines for _, actual in held) and not _meant(wheel, [o for o, _ in held])
+    foreign = held and not any(actual in machines for _, actual in held)
+    none = foreign and not _meant(wheel, [o for o, _ in held])
     for found, actual in held:
         if machines and actual and actual not in machines:
             yield Finding(

@@ -30,6 +30,7 @@ _ARTEFACTS = (
     r"(?P<archives>.*\.a)|(?P<objects>.*\.o)|(?P<makefiles>(?i:.*makefile(\.\w+)?|.*\.mk))"
     r"|(?P<configs>.*(-config|Config|Targets|-targets)\.cmake|.*\.pc)"
 )
+_LIKE_ARTEFACTS = (".a", ".o", ".mk", ".cmake", ".pc")  # quicker to look for than the pattern
 
 # Archives of the CUDA toolkit itself are inputs of nvcc and nvlink, not something that was built with a compiler.
 _TOOLKIT = r"libcudadevrt\.a|libcudart_static\.a|lib(cu|nv|npp)\w*_static(_nocallback)?\.a"
@@ -68,6 +69,8 @@ def link_artefacts(wheel: WheelFacts) -> str:
     found: dict[str, list[str]] = {}
     for member in wheel.members:
         name = member.rpartition("/")[2]
+        if not name.lower().endswith(_LIKE_ARTEFACTS) and "makefile" not in name.lower():
+            continue
         if re.fullmatch(_TOOLKIT, name) or "/tests/" in member:
             continue
         if match := re.fullmatch(_ARTEFACTS, name):
