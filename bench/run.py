@@ -73,8 +73,8 @@ def main() -> None:
         *audits(paths),
         "",
         "`auditwheel show` answers one question of the many that the audit does (which platform tag is true), and",
-        "`pydistcheck` looks at names and sizes; both are what maintainers run today. MiB: the audit's peak memory",
-        "with two jobs.",
+        "`pydistcheck` looks at names and sizes; both are what maintainers run today, and are run once. MiB: the",
+        "audit's peak memory with two jobs.",
     ]
     REPORT.write_text("\n".join(lines) + "\n")
     print(REPORT.read_text())

@@ -6,9 +6,8 @@ from bisect import bisect_right, insort
 
 from gpuforge.audit.model import MalformedError
 
-_COPIED = (
-    0.25  # of a chunk, at most; a larger part is kept with the rest, as fresh memory costs more than that
-)
+# of a chunk, at most; a larger part is kept with the rest, as fresh memory costs more than that
+_COPIED = 0.25
 
 
 class MissedError(Exception):

@@ -95,7 +95,7 @@ def test_only_the_command_line_prints_or_exits() -> None:
 
 
 def test_the_audit_compiles_no_annotations_when_it_starts() -> None:
-    """Of a NamedTuple each annotation that is a string is compiled: a tenth of the time of a small audit."""
+    """Of a NamedTuple each annotation that is a string is compiled, which takes longer than making the class."""
     slow = [
         path.relative_to(ROOT).as_posix()
         for folder in ("audit", "toolkits")
