@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from packaging.utils import canonicalize_name
-
+from gpuforge.audit import names
 from gpuforge.audit.model import NEEDED_BY, SEVERITIES, Finding, Ignored, Severity
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
@@ -133,4 +132,4 @@ def of_finding(finding: Finding) -> Iterator[Known]:
 
 def project_of(wheel: str) -> str:
     """Return the project that a wheel, as a report calls it, is of."""
-    return canonicalize_name(PurePosixPath(wheel).name.partition("-")[0])
+    return names.normalized(PurePosixPath(wheel).name.partition("-")[0])

@@ -5,17 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
-
-from gpuforge.audit import policy
+from gpuforge.audit import names, policy
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.tables import load
 from gpuforge.toolkits import libraries
 
-if TYPE_CHECKING:  # loading it takes a tenth of a small audit, and many wheels require nothing
+if TYPE_CHECKING:  # see `names`
     from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
 
 _EXTRA = r"extra\s*==\s*[\"']([^\"']+)[\"']"
 _USUAL = "x86_64"
@@ -46,21 +44,14 @@ class Library(NamedTuple):
 
 def packages(facts: WheelFacts) -> Mapping[str, Declared]:
     """Resolve the wheel's requirements as far as the tables know; unconditional ones win over extras."""
-    if not facts.requires:
-        return {}
-    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  as said
-
     found: dict[str, Declared] = {}
-    machine = _environment(facts)["platform_machine"]
     for line in facts.requires:
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement:
-            continue  # said by the metadata rule
-        extra = _condition(requirement, facts)
-        if extra is None:
-            continue
-        for declared in _brought(requirement, line, extra, "", _DEPTH, machine):
+        plain = names.plain(line)
+        for declared in (
+            _brought_by_line(line, facts)
+            if plain is None or plain.name in _bringing()
+            else [Declared(plain.name, line, plain.extra)]
+        ):
             known = found.get(declared.package)
             if known is None or (known.extra and not declared.extra):
                 found[declared.package] = declared
@@ -160,6 +151,19 @@ def other_majors(soname: str) -> frozenset[str]:
     )
 
 
+def _brought_by_line(line: str, facts: WheelFacts) -> Iterator[Declared]:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  see `names`
+
+    try:
+        requirement = Requirement(line)
+    except InvalidRequirement:
+        return  # said by the metadata rule
+    extra = _condition(requirement, facts)
+    if extra is not None:
+        machine = _environment(facts)["platform_machine"]
+        yield from _brought(requirement, line, extra, "", _DEPTH, machine)
+
+
 def _condition(requirement: "Requirement", facts: WheelFacts) -> str | None:
     """Return the extra that a requirement hangs on, "" for none; None when it is not for this platform."""
     if requirement.marker is None:
@@ -199,7 +203,7 @@ def _brought(
 ) -> Iterator[Declared]:
     from packaging.requirements import Requirement  # noqa: PLC0415
 
-    name = canonicalize_name(requirement.name)
+    name = names.normalized(requirement.name)
     rows = list(_rows(name, requirement, machine))
     if any(row["loads"] for row in rows):
         loader = loader or name
@@ -236,6 +240,7 @@ def _rows(name: str, requirement: "Requirement", machine: str) -> Iterator[dict[
 def _chosen(rows: Iterable[dict[str, Any]], wanted: "SpecifierSet") -> dict[str, Any] | None:
     """Return the row that pip would end at: that of the newest release which the requirement allows."""
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415
+    from packaging.version import Version  # noqa: PLC0415
 
     held = list(rows)
     versions = {Version(v) for row in held for v in row["known"]} | set(_named(wanted))
@@ -248,7 +253,9 @@ def _chosen(rows: Iterable[dict[str, Any]], wanted: "SpecifierSet") -> dict[str,
     return None
 
 
-def _named(wanted: "SpecifierSet") -> Iterator[Version]:
+def _named(wanted: "SpecifierSet") -> Iterator["Version"]:
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415
+
     for specifier in wanted:
         try:
             yield Version(specifier.version.removesuffix(".*"))
@@ -259,6 +266,12 @@ def _named(wanted: "SpecifierSet") -> Iterator[Version]:
 @cache
 def _tables() -> dict[str, Any]:
     return load("carriers.toml")
+
+
+@cache
+def _bringing() -> frozenset[str]:
+    """Return the packages that the tables know to bring others, or libraries."""
+    return frozenset(("cuda-toolkit", *_requires(), *(row["package"] for row in _tables()["carrier"])))
 
 
 @cache

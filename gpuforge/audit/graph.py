@@ -5,9 +5,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from packaging.utils import canonicalize_name
-
-from gpuforge.audit import declared, layout, policy
+from gpuforge.audit import declared, layout, names, policy
 from gpuforge.audit.declared import Declared
 from gpuforge.audit.intent import Intent
 from gpuforge.audit.model import ElfObject, Preload, WheelFacts
@@ -342,7 +340,7 @@ class _Resolver:
 
     def _namesake(self, wheel: str, name: str) -> Declared | None:
         """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it."""
-        stem = canonicalize_name(name.partition(".so")[0])
+        stem = names.normalized(name.partition(".so")[0])
         for package, known in self.declared[wheel].items():
             plain = re.sub(r"-cu\d+$", "", package).removeprefix("nvidia-")
             bare = stem.removeprefix("lib")

@@ -2,16 +2,12 @@
 
 import csv
 import posixpath
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
-from packaging.tags import InvalidTag, parse_tag
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from packaging.version import InvalidVersion
-
-from gpuforge.audit import record
+from gpuforge.audit import names, record
 from gpuforge.audit.inflate import Archive
 from gpuforge.audit.inputs import Input
 from gpuforge.audit.model import Identity, Record
@@ -59,7 +55,7 @@ class Metadata(NamedTuple):
             _headers(archive.data(found[name]).decode("utf-8", "replace") if name in found else "")
             for name in ("WHEEL", "METADATA")
         )
-        tags = {tag for text in wheel.get("tag", ()) for tag in _expanded(text)}
+        tags = {tag for text in wheel.get("tag", ()) for tag in names.expanded(text)}
         listed = None
         if "RECORD" in found:
             try:
@@ -71,7 +67,7 @@ class Metadata(NamedTuple):
             tuple(metadata.get("requires-dist", ())),
             listed,
             tuple(problems),
-            canonicalize_name(metadata.get("name", [""])[0]),
+            names.normalized(metadata.get("name", [""])[0]),
             metadata.get("version", [""])[0],
             folder.removesuffix(".dist-info"),
             wheel.get("root-is-purelib", [""])[0].lower() == "true",
@@ -102,21 +98,11 @@ def _links(archive: Archive, folder: str) -> Mapping[str, str]:
     }
 
 
-def _expanded(text: str) -> Iterator[str]:
-    """Yield the tags of a compressed set; what is none, such as "10-none-any", as it is written."""
-    try:
-        yield from map(str, parse_tag(text))
-    except (InvalidTag, ValueError):
-        yield text
-
-
 def _file_name(name: str) -> tuple[str, str, tuple[str, ...]]:
-    try:
-        project, version, _, tags = parse_wheel_filename(name)
-    except (InvalidWheelFilename, InvalidVersion):
-        parts = name.removesuffix(".whl").split("-")
-        return (canonicalize_name(parts[0]), parts[1], ()) if len(parts) > 1 else ("", "", ())
-    return project, str(version), tuple(sorted(map(str, tags)))
+    if promised := names.of_file(name):
+        return promised
+    parts = name.removesuffix(".whl").split("-")
+    return (names.normalized(parts[0]), parts[1], ()) if len(parts) > 1 else ("", "", ())
 
 
 def _headers(text: str) -> dict[str, list[str]]:

@@ -15,8 +15,9 @@ import click
 
 from gpuforge import digest
 from gpuforge.cli.build_report import Result, Wheel, is_done, result_data, show_plan, show_result
-from gpuforge.cli.main import INTERRUPTED, say
+from gpuforge.cli.main import INTERRUPTED
 from gpuforge.cli.options import SIZE, cache_dir, listed, selection
+from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute.engine import run
 from gpuforge.execute.ledger import FileLedger

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from gpuforge.cli.main import say
 from gpuforge.cli.options import cache_dir
+from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog
 from gpuforge.containers.catalog import Image
 from gpuforge.containers.port import Found, Images

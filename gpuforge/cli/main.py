@@ -1,56 +1,22 @@
-"""The program `gpuforge`: collects the commands, and turns every failure into a message and an exit code."""
+"""The program `gpuforge`: calls what the arguments ask for, and turns every failure into a message and a status."""
 
 from __future__ import annotations
 
 import errno
 import gc
-import importlib
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-import click
-
-from gpuforge import __version__
+from gpuforge.cli.terminal import complain, drop_output, say
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError
 
-COMMANDS = ("audit", "build", "images", "matrix", "schema")
 INTERRUPTED = 130
 UNREAD = 141  # as the shell says of what SIGPIPE has ended
 INTERNAL = 70  # EX_SOFTWARE of sysexits.h: gpuforge's own fault
-
-
-class _Commands(click.Group):
-    """A group whose commands are imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"gpuforge.cli.{cmd_name}").command
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            raise click.UsageError(f"{error.message} It has: {', '.join(COMMANDS)}.", ctx) from error
-
-
-@click.group(
-    cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog='Shell completion: eval "$(_GPUFORGE_COMPLETE=bash_source gpuforge)"  (or zsh_source, fish_source)',
-)
-@click.version_option(__version__, prog_name="gpuforge")
-def cli() -> None:
-    """One TOML manifest in, GPU Python wheels out that install anywhere and cannot mix runtimes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,17 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit status; no exception leaves it."""
     try:
-        return int(cli.main(args=arguments, prog_name="gpuforge", standalone_mode=False) or 0)
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except (KeyboardInterrupt, click.Abort):
+        return _call(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:
         say("interrupted; what was finished is kept")
         return INTERRUPTED
-    except SystemExit:  # click's only one here, with the status of findings: nobody reads the output any more
-        drop_output()
+    except BrokenPipeError:
+        drop_output(1, 2)
         return UNREAD
     except GpuforgeError as error:
         complain(error.diagnostics)
@@ -87,21 +48,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _internal()
 
 
-def drop_output() -> None:
-    """Write no more results: their reader went away, as `head` does."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def _call(arguments: list[str]) -> int:
+    if arguments[:1] == ["audit"] and len(arguments) > 1 and not any(a.startswith("-") for a in arguments):
+        from gpuforge.cli import audit_run
 
+        # there is nothing to parse, and loading click takes as long as reading a small wheel
+        return audit_run.run(audit_run.Options(tuple(map(Path, arguments[1:]))))
+    from gpuforge.cli import commands
 
-def complain(diagnostics: Sequence[Diagnostic]) -> None:
-    """Write diagnostics to stderr, each as `error: place: message` and its hint."""
-    for diagnostic in diagnostics:
-        head, *hint = str(diagnostic).split("\n  hint: ", 1)
-        click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-        click.echo(head, err=True)
-        for text in hint:
-            click.echo(f"  hint: {text}", err=True)
-    if len(diagnostics) > 1:
-        click.echo(f"{len(diagnostics)} errors", err=True)
+    return commands.call(arguments)
 
 
 def of_os_error(error: OSError) -> Diagnostic:
@@ -119,11 +74,6 @@ def of_os_error(error: OSError) -> Diagnostic:
     }
     message = "the disk is full" if full and not where else f"{where or 'a file'}: {error.strerror or error}"
     return Diagnostic(message, hint=hints.get(error.errno or 0, ""))
-
-
-def say(message: str) -> None:
-    """Write one line to stderr."""
-    click.echo(message, err=True)
 
 
 def _internal() -> int:

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from gpuforge.cli.main import say
 from gpuforge.cli.options import selection
+from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.cell import Cell, LeftOut, Selection, select

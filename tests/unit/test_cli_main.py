@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from audit_samples import elf, wheel
 
-from gpuforge.cli import main, start
+from gpuforge.cli import audit_run, commands, main, start
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import ActionError, MissingError, UsageError
 
@@ -69,7 +69,7 @@ def test_how_a_call_ends(
         raise problem
 
     monkeypatch.delenv("GPUFORGE_DEBUG", raising=False)
-    monkeypatch.setattr(main.cli, "main", fail)
+    monkeypatch.setattr(commands.cli, "main", fail)
     assert (main.run([]), capsys.readouterr().err) == (status, says)
 
 
@@ -141,7 +141,22 @@ def test_a_wrong_call_exits_2(capsys: pytest.CaptureFixture[str], arguments: lis
     assert says in output.err
 
 
-@pytest.mark.parametrize("command", [[], *([name] for name in main.COMMANDS)])
+@pytest.mark.parametrize("command", [[], *([name] for name in commands.COMMANDS)])
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     assert main.run([*command, "--help"]) == 0
     assert capsys.readouterr().out.startswith("Usage: gpuforge")
+
+
+def test_an_audit_without_options_is_the_one_that_the_options_defaults_make(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[audit_run.Options] = []
+    monkeypatch.setattr(audit_run, "run", lambda options: asked.append(options) or 0)
+    assert [main.run(["audit", *rest]) for rest in (["a.whl", "b.whl"], ["--", "a.whl", "b.whl"])] == [0, 0]
+    assert asked == [audit_run.Options((Path("a.whl"), Path("b.whl")))] * 2
+
+
+def test_an_audit_without_options_loads_no_parser_of_options(tmp_path: Path) -> None:
+    given = wheel(tmp_path, {"demo/a.so": elf()}, name=CLEAN)
+    program = "import sys; from gpuforge.cli.main import run; run(); sys.exit('click' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program, "audit", given], check=False).returncode == 0

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
-
+from gpuforge.audit import names
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
 
@@ -45,9 +43,11 @@ def _problems(wheel: WheelFacts) -> Iterator[str]:
 
 
 def _unparsable(requires: Iterable[str]) -> Iterator[str]:
-    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  see `declared`
-
     for line in requires:
+        if names.plain(line):
+            continue
+        from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  see `names`
+
         try:
             Requirement(line)
         except InvalidRequirement as error:
@@ -58,7 +58,7 @@ def _contradictions(wheel: WheelFacts) -> Iterator[str]:
     for said in wheel.identities:
         if not said.name:
             yield f"{said.place} gives no name"
-        elif canonicalize_name(said.name) != wheel.project:
+        elif names.normalized(said.name) != wheel.project:
             yield f"{said.place} is of {said.name!r}, the file name of {wheel.project!r}"
         if not said.version:
             yield f"{said.place} gives no version"
@@ -68,7 +68,11 @@ def _contradictions(wheel: WheelFacts) -> Iterator[str]:
 
 def _same(one: str, other: str) -> bool:
     """Compare two versions as installers do; a folder writes "_" where a version has "-"."""
+    if one == other:
+        return True
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415  see `names`
+
     try:
         return Version(one.replace("_", "-")) == Version(other)
     except InvalidVersion:
-        return one == other
+        return False

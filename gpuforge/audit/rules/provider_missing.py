@@ -7,9 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from functools import cache, partial
 
-from packaging.utils import canonicalize_name
-
-from gpuforge.audit import declared, layout, policy
+from gpuforge.audit import declared, layout, names, policy
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
 from gpuforge.audit.rules.rule import optional_part
@@ -164,7 +162,7 @@ def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Coll
     users = (user.loader for user in graph.users(edge.loader))  # whose RPATHs hold for it, too
     folders = [e.folder for e in layout.search(edge.loader, users)]
     parts = [f.removeprefix(site).split("/") for f in folders if f.startswith(site) and f not in own]
-    empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
+    empty = {names.normalized("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
     known = graph.declared[edge.loader.wheel]
     beside = f"{layout.ENVIRONMENT}/lib" in folders and any(
         re.fullmatch(_IN_ENVIRONMENT, d.package) and not d.extra for d in known.values()

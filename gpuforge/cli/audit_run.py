@@ -1,0 +1,164 @@
+"""What `gpuforge audit` does once its options are read: judge, report, and say by the exit status what was found."""
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from gpuforge.audit import audit
+from gpuforge.audit.ahead import SWITCH
+from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
+
+if TYPE_CHECKING:
+    from gpuforge.audit import Ignore, Report
+    from gpuforge.audit.baseline import Baseline
+    from gpuforge.manifest.load import ManifestFile
+
+Failing = Literal["error", "warning"]
+_FAILING: dict[Failing, tuple[str, ...]] = {"error": ("error",), "warning": ("error", "warning")}
+
+
+class Options(NamedTuple):
+    """What the command line asks for; the defaults are the command's."""
+
+    wheels: tuple[Path, ...]
+    form: str = "text"
+    show_tree: bool = False
+    show_gpus: bool = False
+    manifest: Path | None = None
+    cuda: str | None = None
+    expect: str | None = None
+    fail_on: Failing = "error"
+    accepted: "tuple[Ignore, ...]" = ()
+    known: Path | None = None
+    write: Path | None = None
+    jobs: int | None = None  # None is one for each processor of this machine
+
+
+def run(options: Options) -> int:
+    """Judge the wheels, write the report, and return the exit status."""
+    base = _base(options.known) if options.known else None
+    source = _load(options.manifest) if options.manifest else None
+    sys.setswitchinterval(SWITCH)
+    report = audit(
+        options.wheels,
+        manifest=source,
+        cuda=options.cuda or (_cuda_of(source, options.wheels) if source else None),
+        expect=options.expect,
+        ignore=[*options.accepted, *([base] if base else [])],
+        jobs=options.jobs or len(os.sched_getaffinity(0)),
+    )
+    unused = _unused(report, options.accepted, base)
+    try:
+        result(_pieces(report, options, unused))
+    except BrokenPipeError:  # what was found is the same
+        drop_output(1)
+    complain(report.problems)
+    for text in unused:
+        say(f"note: {text}")
+    if report.problems:
+        if options.write:
+            say(f"note: {options.write} was not written, as not everything could be read")
+        return 2
+    if options.write:
+        _write(options.write, report, base)
+        return 0
+    return int(report.worst() in _FAILING[options.fail_on])
+
+
+def _pieces(report: "Report", options: Options, unused: Sequence[str]) -> Iterable[str]:
+    match options.form:
+        case "json":
+            from gpuforge.audit.report import data
+
+            return data.pieces(report, unused)
+        case "sarif":
+            from gpuforge.audit.report import sarif
+
+            return sarif.pieces(report)
+        case "junit":
+            from gpuforge.audit.report import junit
+
+            return [junit.dumps(report, fail_on=options.fail_on)]
+        case "markdown":
+            from gpuforge.audit.report import markdown
+
+            return [markdown.render(report, show_tree=options.show_tree, show_gpus=options.show_gpus)]
+        case _:
+            from gpuforge.audit.report import text
+
+            color = in_color(sys.stdout)
+            show_tree, show_gpus = options.show_tree, options.show_gpus
+            return [
+                text.render(report, width=_width(), color=color, show_tree=show_tree, show_gpus=show_gpus)
+            ]
+
+
+def _width() -> int:
+    """Return the columns of the terminal, also when its output is piped on; 80 without one."""
+    if (columns := os.environ.get("COLUMNS", "")).isdigit() and int(columns):
+        return int(columns)
+    for descriptor in range(3):
+        with contextlib.suppress(OSError):
+            return os.get_terminal_size(descriptor).columns or 80
+    return 80
+
+
+def _base(known: Path) -> "Baseline":
+    from gpuforge.audit import baseline
+
+    return baseline.read(known)
+
+
+def _load(manifest: Path) -> "ManifestFile":
+    from gpuforge.manifest.load import load
+
+    return load(manifest, alone=True)
+
+
+def _cuda_of(source: "ManifestFile", wheels: Sequence[Path]) -> str | None:
+    """Return the manifest's only toolkit of the major that all wheels' names end in (`name_cu13-…`, `1.0+cu13`)."""
+    versions = source.manifest.cuda.versions
+    if len(versions) == 1:
+        return None
+    majors = {match[1] if (match := re.match(r".*?[_+]cu(\d+)-", path.name)) else "" for path in wheels}
+    keys = [key for key, table in versions.items() if {table.toolkit.partition(".")[0]} == majors]
+    if len(keys) == 1:
+        return keys[0]
+    say(f"note: architectures are not judged: say --cuda {' or '.join(versions)}")
+    return None
+
+
+def _unused(report: "Report", accepted: "Sequence[Ignore]", base: "Baseline | None") -> list[str]:
+    """Say which acceptances met nothing; nothing can be said when not everything was read."""
+    if report.problems:
+        return []
+    ignored = [i for held in report.wheels for i in held.ignored]
+    found = [
+        f"--ignore {one.rule}{'' if one.file == '*' else ':' + one.file}={one.reason}: it accepts nothing that is found"
+        for one in accepted
+        if not any(one.covers(i.finding) for i in ignored)
+    ]
+    if base:
+        from gpuforge.audit import baseline
+
+        projects = {baseline.project_of(held.facts.name) for held in report.wheels}
+        found += [
+            f"in the baseline, and not found: {k}"
+            for k in baseline.unused(base, ignored)
+            if k.project in projects
+        ]
+    return found
+
+
+def _write(path: Path, report: "Report", base: "Baseline | None") -> None:
+    from gpuforge.audit import baseline
+
+    still = [i.finding for held in report.wheels for i in held.ignored if base and i.reason == base.reason]
+    findings = [*report.findings, *still]
+    path.write_text(baseline.dumps(findings), encoding="utf-8")
+    count = len({known for finding in findings for known in baseline.of_finding(finding)})
+    say(f"{path}: lists {count} finding{'s' * (count != 1)}, which --baseline {path} accepts from now on")

@@ -1,0 +1,52 @@
+"""What every command writes to the terminal: results to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from gpuforge.diagnostics import Diagnostic
+
+_RED = "\x1b[31m\x1b[1m"
+_PLAIN = "\x1b[0m"
+
+
+def say(message: str) -> None:
+    """Write one line to stderr."""
+    if sys.stderr is not None:  # as it is after `2>&-`
+        sys.stderr.write(f"{message}\n")
+
+
+def complain(diagnostics: Sequence[Diagnostic]) -> None:
+    """Write diagnostics to stderr, each as `error: place: message` and its hint."""
+    error = f"{_RED}error: {_PLAIN}" if in_color(sys.stderr) else "error: "
+    for diagnostic in diagnostics:
+        say(f"{error}{diagnostic}")
+    if len(diagnostics) > 1:
+        say(f"{len(diagnostics)} errors")
+
+
+def result(pieces: Iterable[str]) -> None:
+    """Write a result to stdout, piece by piece."""
+    if sys.stdout is not None:  # as it is after `>&-`
+        sys.stdout.writelines(pieces)
+        sys.stdout.flush()
+
+
+def drop_output(*streams: int) -> None:
+    """Write no more to these (1 is stdout, 2 stderr): their reader went away, as `head` does."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        os.dup2(nowhere, stream)
+
+
+def in_color(stream: TextIO | None) -> bool:
+    """Say whether to write in colour: to a terminal, or where a CI system asks for it (force-color.org)."""
+    if os.environ.get("NO_COLOR"):  # no-color.org
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (
+        stream is not None and stream.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
+    )
