@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuforge.audit import names, policy
 from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.names import Requirement
 from gpuforge.audit.tables import load
 from gpuforge.toolkits import libraries
 
 if TYPE_CHECKING:  # see `names`
-    from packaging.requirements import Requirement
+    from packaging.markers import Marker
     from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 
@@ -45,13 +46,12 @@ class Library(NamedTuple):
 def packages(facts: WheelFacts) -> Mapping[str, Declared]:
     """Resolve the wheel's requirements as far as the tables know; unconditional ones win over extras."""
     found: dict[str, Declared] = {}
+    if not facts.requires:
+        return found
+    machine = _environment(facts)["platform_machine"]
     for line in facts.requires:
-        plain = names.plain(line)
-        for declared in (
-            _brought_by_line(line, facts)
-            if plain is None or plain.name in _bringing()
-            else [Declared(plain.name, line, plain.extra)]
-        ):
+        wanted = names.requirement(line) or _evaluated(line, facts)
+        for declared in _brought(wanted, line, wanted.extra, "", _DEPTH, machine) if wanted else ():
             known = found.get(declared.package)
             if known is None or (known.extra and not declared.extra):
                 found[declared.package] = declared
@@ -65,8 +65,6 @@ def carriers() -> frozenset[str]:
 
 def brought_by(package: str) -> Mapping[str, Declared]:
     """Return what pip would install with the newest known release of a package."""
-    from packaging.requirements import Requirement  # noqa: PLC0415
-
     return {d.package: d for d in _brought(Requirement(package), package, "", "", _DEPTH, _USUAL)}
 
 
@@ -151,30 +149,29 @@ def other_majors(soname: str) -> frozenset[str]:
     )
 
 
-def _brought_by_line(line: str, facts: WheelFacts) -> Iterator[Declared]:
-    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  see `names`
+def _evaluated(line: str, facts: WheelFacts) -> Requirement | None:
+    """Read any requirement; None for one that is not for this platform, and for what is none."""
+    from packaging.requirements import InvalidRequirement  # noqa: PLC0415  see `names`
+    from packaging.requirements import Requirement as Parsed  # noqa: PLC0415
 
     try:
-        requirement = Requirement(line)
+        parsed = Parsed(line)
     except InvalidRequirement:
-        return  # said by the metadata rule
-    extra = _condition(requirement, facts)
-    if extra is not None:
-        machine = _environment(facts)["platform_machine"]
-        yield from _brought(requirement, line, extra, "", _DEPTH, machine)
+        return None  # said by the metadata rule
+    extra = _condition(parsed.marker, facts) if parsed.marker else ""
+    if extra is None:
+        return None
+    return Requirement(names.normalized(parsed.name), frozenset(parsed.extras), str(parsed.specifier), extra)
 
 
-def _condition(requirement: "Requirement", facts: WheelFacts) -> str | None:
-    """Return the extra that a requirement hangs on, "" for none; None when it is not for this platform."""
-    if requirement.marker is None:
-        return ""
+def _condition(marker: "Marker", facts: WheelFacts) -> str | None:
+    """Return the extra that a marker hangs on, "" for none; None when it is not for this platform."""
     from packaging.markers import UndefinedEnvironmentName  # noqa: PLC0415
 
     environment = _environment(facts)
-    extras = ["", *re.findall(_EXTRA, str(requirement.marker))]
-    for extra in extras:
+    for extra in ("", *re.findall(_EXTRA, str(marker))):
         try:
-            if requirement.marker.evaluate({**environment, "extra": extra}):
+            if marker.evaluate({**environment, "extra": extra}):
                 return str(extra)
         except UndefinedEnvironmentName:
             return ""
@@ -199,53 +196,52 @@ def _environment(facts: WheelFacts) -> dict[str, str]:
 
 
 def _brought(
-    requirement: "Requirement", line: str, extra: str, loader: str, depth: int, machine: str
+    wanted: Requirement, line: str, extra: str, loader: str, depth: int, machine: str
 ) -> Iterator[Declared]:
-    from packaging.requirements import Requirement  # noqa: PLC0415
-
-    name = names.normalized(requirement.name)
-    rows = list(_rows(name, requirement, machine))
+    rows = list(_rows(wanted, machine))
     if any(row["loads"] for row in rows):
-        loader = loader or name
+        loader = loader or wanted.name
     cuda = next((row.get("cuda") for row in rows), None)
     carries = tuple(soname for row in rows for soname in row.get("carries", ()))
     lacks = tuple(soname for row in rows for soname in row.get("lacks", ()))
-    yield Declared(name, line, extra, loader, cuda, carries, lacks)
+    yield Declared(wanted.name, line, extra, loader, cuda, carries, lacks)
     if not depth:
         return
-    of_library = _requires().get(name, ()) if name.startswith("nvidia-") else ()
+    of_library = _requires().get(wanted.name, ()) if wanted.name.startswith("nvidia-") else ()
     for text in (*(text for row in rows for text in row["brings"]), *of_library):
-        yield from _brought(Requirement(text), line, extra, loader, depth - 1, machine)
+        if more := names.requirement(text):
+            yield from _brought(more, line, extra, loader, depth - 1, machine)
 
 
-def _rows(name: str, requirement: "Requirement", machine: str) -> Iterator[dict[str, Any]]:
-    if name == "cuda-toolkit":
-        row = _chosen(_tables()["toolkit"], requirement.specifier)
+def _rows(wanted: Requirement, machine: str) -> Iterator[dict[str, Any]]:
+    if wanted.name == "cuda-toolkit":
+        row = _chosen(_tables()["toolkit"], wanted.versions)
         known = _tables()["toolkit-extras"]["packages"]
         if row:
-            wanted = known if "all" in requirement.extras else requirement.extras & known.keys()
-            yield {**row, "loads": False, "brings": [known[e].format(row["suffix"]) for e in sorted(wanted)]}
+            extras = known if "all" in wanted.extras else wanted.extras & known.keys()
+            yield {**row, "loads": False, "brings": [known[e].format(row["suffix"]) for e in sorted(extras)]}
         return
     carriers = [
         row
         for row in _tables()["carrier"]
-        if row["package"] == name and machine in row.get("machines", (machine,))
+        if row["package"] == wanted.name and machine in row.get("machines", (machine,))
     ]
-    for extra in ("", *sorted(requirement.extras)):
-        row = _chosen((row for row in carriers if row.get("extra", "") == extra), requirement.specifier)
+    for extra in ("", *sorted(wanted.extras)) if carriers else ():
+        row = _chosen((row for row in carriers if row.get("extra", "") == extra), wanted.versions)
         if row:
             yield row
 
 
-def _chosen(rows: Iterable[dict[str, Any]], wanted: "SpecifierSet") -> dict[str, Any] | None:
-    """Return the row that pip would end at: that of the newest release which the requirement allows."""
-    from packaging.specifiers import SpecifierSet  # noqa: PLC0415
+def _chosen(rows: Iterable[dict[str, Any]], wanted: str) -> dict[str, Any] | None:
+    """Return the row that pip would end at: that of the newest release which these clauses allow."""
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415  see `names`
     from packaging.version import Version  # noqa: PLC0415
 
     held = list(rows)
-    versions = {Version(v) for row in held for v in row["known"]} | set(_named(wanted))
+    allowed = SpecifierSet(wanted)
+    versions = {Version(v) for row in held for v in row["known"]} | set(_named(allowed))
     for version in sorted(versions, reverse=True):
-        if not wanted.contains(version, prereleases=True):
+        if not allowed.contains(version, prereleases=True):
             continue
         for row in held:
             if SpecifierSet(row["versions"]).contains(version, prereleases=True):
@@ -266,12 +262,6 @@ def _named(wanted: "SpecifierSet") -> Iterator["Version"]:
 @cache
 def _tables() -> dict[str, Any]:
     return load("carriers.toml")
-
-
-@cache
-def _bringing() -> frozenset[str]:
-    """Return the packages that the tables know to bring others, or libraries."""
-    return frozenset(("cuda-toolkit", *_requires(), *(row["package"] for row in _tables()["carrier"])))
 
 
 @cache

@@ -105,7 +105,7 @@ def audit(
         from gpuforge.audit import graph as link  # noqa: PLC0415
         from gpuforge.audit.rules import RULES  # noqa: PLC0415
 
-        if wheel.large(given.found):
+        if wheel.leaves_time(given.found):
             _load_what_follows()
         for one, outcome in zip(given.found, outcomes, strict=True):
             place = Place(str(one.place))

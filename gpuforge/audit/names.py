@@ -8,25 +8,24 @@ from functools import cache
 from itertools import product
 from typing import NamedTuple
 
-_RELEASE = r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*))*"
-_VERSION = (
-    rf"{_RELEASE}(?:(?:a|b|rc)(?:0|[1-9][0-9]*))?(?:\.post(?:0|[1-9][0-9]*))?(?:\.dev(?:0|[1-9][0-9]*))?"
-)
-_LOCAL = r"(?:\+[a-z][a-z0-9]*(?:\.(?:[a-z][a-z0-9]*|0|[1-9][0-9]*))*)?"
-_TAGS = r"([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*)-([a-z0-9_]+(?:\.[a-z0-9_]+)*)-([a-z0-9_]+(?:\.[a-z0-9_]+)*)"
-_FILE = rf"([A-Za-z0-9.]+(?:_[A-Za-z0-9.]+)*)-({_VERSION}{_LOCAL})-{_TAGS}\.whl"
-_NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
-_CLAUSE = rf"(?:(?:>=|<=|>|<|==|!=) ?{_VERSION}|(?:==|!=) ?{_RELEASE}\.\*|~= ?{_RELEASE}\.(?:0|[1-9][0-9]*))"
+_NUMBER = r"(?:0|[1-9][0-9]*)"
+_RELEASE = rf"{_NUMBER}(?:\.{_NUMBER})*"
+_VERSION = rf"{_RELEASE}(?:(?:a|b|rc){_NUMBER})?(?:\.?post{_NUMBER})?(?:\.?dev{_NUMBER})?"
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+_CLAUSE = rf"(?:(?:>=|<=|>|<|==|!=) ?{_VERSION}|(?:==|!=) ?{_RELEASE}\.\*|~= ?{_RELEASE}\.{_NUMBER})"
 _CLAUSES = rf"{_CLAUSE}(?: ?, ?{_CLAUSE})*"
-_EXTRA = r"""extra ?== ?(?:"([A-Za-z0-9._-]+)"|'([A-Za-z0-9._-]+)')"""
-_REQUIREMENT = rf"{_NAME} ?(?:{_CLAUSES}|\({_CLAUSES}\))?(?: ?; ?{_EXTRA})?"
+_EXTRAS = rf"\[ ?({_NAME}(?: ?, ?{_NAME})*) ?\]"
+_HANGS_ON = rf"extra ?== ?(?:\"({_NAME})\"|'({_NAME})')"
+_REQUIREMENT = rf"({_NAME}) ?(?:{_EXTRAS})? ?({_CLAUSES}|\({_CLAUSES}\))?(?: ?; ?{_HANGS_ON})?"
 
 
-class Plain(NamedTuple):
-    """A requirement of any versions of a package, without extras of its own, perhaps with one of the wheel."""
+class Requirement(NamedTuple):
+    """A package that is wanted: `jax[cuda12] >=0.5; extra == "gpu"`."""
 
-    name: str
-    extra: str = ""
+    name: str  # normalized
+    extras: frozenset[str] = frozenset()  # "cuda12"
+    versions: str = ""  # clauses: ">=0.5"
+    extra: str = ""  # of the wheel, without which it is not: "gpu"
 
 
 @cache
@@ -37,10 +36,8 @@ def normalized(name: str) -> str:
 
 def expanded(tags: str) -> tuple[str, ...]:
     """Return the tags of a compressed set such as "py2.py3-none-any", sorted; of what is none, itself (PEP 425)."""
-    if match := re.fullmatch(_TAGS, tags):
-        return tuple(
-            sorted("-".join(tag) for tag in product(*(set(part.split(".")) for part in match.groups())))
-        )
+    if found := _plain_tags(tags):
+        return found
     from packaging.tags import InvalidTag, parse_tag  # noqa: PLC0415  as said
 
     try:
@@ -51,19 +48,48 @@ def expanded(tags: str) -> tuple[str, ...]:
 
 def of_file(name: str) -> tuple[str, str, tuple[str, ...]] | None:
     """Return project, version and tags that a wheel's file name promises; None if it is no wheel's (PEP 427)."""
-    if match := re.fullmatch(_FILE, name):
-        return normalized(match[1]), match[2], expanded("-".join(match.group(3, 4, 5)))
+    project, version, tags = (*name.removesuffix(".whl").split("-", 2), "", "")[:3]
+    found = _plain_tags(tags)
+    if found and name.endswith(".whl") and _is_word(project) and "__" not in project and _is_release(version):
+        return normalized(project), version, found
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # noqa: PLC0415  as said
     from packaging.version import InvalidVersion  # noqa: PLC0415
 
     try:
-        project, version, _, tags = parse_wheel_filename(name)
+        promised = parse_wheel_filename(name)
     except (InvalidWheelFilename, InvalidVersion):
         return None
-    return project, str(version), tuple(sorted(map(str, tags)))
+    return promised[0], str(promised[1]), tuple(sorted(map(str, promised[3])))
 
 
-def plain(requirement: str) -> Plain | None:
-    """Read a requirement such as "numpy >=1.22,<3" or "pytest; extra == 'test'"; None for any other (PEP 508)."""
-    match = re.fullmatch(_REQUIREMENT, requirement)
-    return Plain(normalized(match[1]), match[2] or match[3] or "") if match else None
+def requirement(line: str) -> Requirement | None:
+    """Read a requirement that hangs on an extra or on nothing; None for one with another marker, or none (PEP 508)."""
+    match = re.fullmatch(_REQUIREMENT, line)
+    if match is None:
+        return None
+    extras = frozenset(extra.strip() for extra in match[2].split(",")) if match[2] else frozenset()
+    return Requirement(normalized(match[1]), extras, (match[3] or "").strip("()"), match[4] or match[5] or "")
+
+
+def _plain_tags(tags: str) -> tuple[str, ...]:
+    """Return the tags of a set in the usual characters; of any other nothing."""
+    parts = [set(part.split(".")) for part in tags.split("-")]
+    if (
+        len(parts) == 3
+        and all(_is_word(word) and word == word.lower() for words in parts for word in words)
+        and all(word.isidentifier() for word in parts[0])
+    ):
+        return tuple(sorted(map("-".join, product(*parts))))
+    return ()
+
+
+def _is_word(text: str) -> bool:
+    return text.isascii() and text.replace("_", "").replace(".", "").isalnum()
+
+
+def _is_release(version: str) -> bool:
+    """Say whether a version is written as `packaging` would write it: "1.10", "2.1.0+cu124"."""
+    release, plus, local = version.partition("+")
+    numbers = release.split(".")
+    usual = not plus or (local.isalnum() and local[0].isalpha() and local.islower())
+    return version.isascii() and usual and all(n.isdecimal() and (n == "0" or n[0] != "0") for n in numbers)

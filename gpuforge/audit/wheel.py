@@ -18,6 +18,7 @@ from gpuforge.audit.scan import Scanned, scan
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
+_LONG = 32 << 20  # bytes of wheels whose reading leaves time for what may be asked later
 _THREADS = 4  # each keeps up to 30 MB of a member in memory
 
 
@@ -50,9 +51,9 @@ def read(
         project, version, tags = metadata.identity(source, texts)
         toolchains = pins.pins(archive)
         kernel_sets, source_sets = tuple(kernels.kernel_sets(archive)), tuple(kernels.source_sets(archive))
-        # most wheels do without, but there is time for it now
+        # most wheels do without, but of a large one there is time for it now
         code = preload.Code(archive)
-        early = preload.loaders(code) if scanning.busy() else None
+        early = preload.loaders(code) if source.size >= _LONG and scanning.busy() else None
         scanned = scanning.results()
         objects = tuple(s.object for s in scanned if s.object)
         others = not alone and any(o.links for o in objects)
@@ -119,8 +120,13 @@ def read_all(given: Sequence[Input], jobs: int = 1) -> Iterator[WheelFacts | Mal
 
 
 def large(given: Sequence[Input]) -> bool:
-    """Say whether reading takes so long that loading code and tables meanwhile is worth a thread."""
+    """Say whether reading takes so long that it is worth a thread."""
     return sum(map(_size, given)) >= ahead.LARGE
+
+
+def leaves_time(given: Sequence[Input]) -> bool:
+    """Say whether reading takes longer than loading all code and tables that may be asked for after it."""
+    return sum(map(_size, given)) >= _LONG
 
 
 def _results(

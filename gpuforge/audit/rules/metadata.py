@@ -44,7 +44,7 @@ def _problems(wheel: WheelFacts) -> Iterator[str]:
 
 def _unparsable(requires: Iterable[str]) -> Iterator[str]:
     for line in requires:
-        if names.plain(line):
+        if names.requirement(line):
             continue
         from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  see `names`
 
