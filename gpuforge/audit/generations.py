@@ -8,14 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from gpuforge.audit.model import Container, DeviceCode, Entry
 from gpuforge.audit.tables import load
 from gpuforge.toolkits import tables
-
-if TYPE_CHECKING:
-    from packaging.version import Version
 
 Way = Literal["native", "jit", "none"]
 EMPTY_PTX = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
@@ -85,7 +82,7 @@ def _reach(
         ways = [(*_way(container, generation, linked_ptx), count) for container, count in judged]
         counts = {way: sum(count for w, _, count in ways if w == way) for way in ("native", "jit", "none")}
         drivers = [driver for way, driver, _ in ways if way != "none" and driver]
-        newest = max(drivers, key=_version, default="")
+        newest = max(drivers, key=tables.parsed, default="")
         found.append(Reach(generation, counts["native"], counts["jit"], counts["none"], newest))
     return tuple(found)
 
@@ -144,9 +141,11 @@ def driver_of_cubin(entries: Sequence[Entry]) -> str:
     majors = {version.partition(".")[0] for version in versions}
     floors = [r.driver_floor for r in tables.releases() if r.version.partition(".")[0] in majors]
     floors += [
-        f.driver for f in tables.former() if f.version in versions and _version(f.version).major < _COMPATIBLE
+        f.driver
+        for f in tables.former()
+        if f.version in versions and tables.parsed(f.version).major < _COMPATIBLE
     ]
-    return max(floors, key=_version, default="")
+    return max(floors, key=tables.parsed, default="")
 
 
 def kernelless(container: Container) -> bool:
@@ -180,19 +179,13 @@ def _way(container: Container, generation: Generation, linked_ptx: Sequence[Cont
     isas = [e.isa for e in ptx if _reaches(e.arch, generation.number)]
     if not isas and linked_ptx:
         sets = [[e.isa for e in plain_ptx(c) if _reaches(e.arch, generation.number)] for c in linked_ptx]
-        isas = [min(found, key=_version) for found in sets if found] if all(sets) else []
+        isas = [min(found, key=tables.parsed) for found in sets if found] if all(sets) else []
         return ("jit", _newest(isas)) if isas else ("none", "")
-    return ("jit", driver_of_ptx(min(isas, key=_version))) if isas else ("none", "")
-
-
-def _version(text: str) -> "Version":
-    from packaging.version import Version  # noqa: PLC0415  only where there is GPU code
-
-    return Version(text)
+    return ("jit", driver_of_ptx(min(isas, key=tables.parsed))) if isas else ("none", "")
 
 
 def _newest(isas: Iterable[str]) -> str:
-    return max((d for isa in isas if (d := driver_of_ptx(isa))), key=_version, default="")
+    return max((d for isa in isas if (d := driver_of_ptx(isa))), key=tables.parsed, default="")
 
 
 def _fits(arch: str, gpu: tuple[int, int]) -> bool:

@@ -10,13 +10,10 @@ from typing import NamedTuple
 
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _RELEASE = rf"{_NUMBER}(?:\.{_NUMBER})*"
-_VERSION = rf"{_RELEASE}(?:(?:a|b|rc){_NUMBER})?(?:\.?post{_NUMBER})?(?:\.?dev{_NUMBER})?"
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-_CLAUSE = rf"(?:(?:>=|<=|>|<|==|!=) ?{_VERSION}|(?:==|!=) ?{_RELEASE}\.\*|~= ?{_RELEASE}\.{_NUMBER})"
-_CLAUSES = rf"{_CLAUSE}(?: ?, ?{_CLAUSE})*"
-_EXTRAS = rf"\[ ?({_NAME}(?: ?, ?{_NAME})*) ?\]"
+_CLAUSE = rf" ?([<>=!~]=|[<>]) ?({_RELEASE})((?:(?:a|b|rc){_NUMBER})?(?:\.?post{_NUMBER})?(?:\.?dev{_NUMBER})?|\.\*) ?"
 _HANGS_ON = rf"extra ?== ?(?:\"({_NAME})\"|'({_NAME})')"
-_REQUIREMENT = rf"({_NAME}) ?(?:{_EXTRAS})? ?({_CLAUSES}|\({_CLAUSES}\))?(?: ?; ?{_HANGS_ON})?"
+_REQUIREMENT = rf"({_NAME}) ?(?:\[ ?({_NAME}(?: ?, ?{_NAME})*) ?\])? ?([^;\[]*?) ?(?:; ?{_HANGS_ON})?"
 
 
 class Requirement(NamedTuple):
@@ -67,8 +64,20 @@ def requirement(line: str) -> Requirement | None:
     match = re.fullmatch(_REQUIREMENT, line)
     if match is None:
         return None
+    versions = match[3][1:-1] if match[3][:1] == "(" and match[3][-1:] == ")" else match[3]
+    if match[3] and not all(map(_is_clause, versions.split(","))):
+        return None
     extras = frozenset(extra.strip() for extra in match[2].split(",")) if match[2] else frozenset()
-    return Requirement(normalized(match[1]), extras, (match[3] or "").strip("()"), match[4] or match[5] or "")
+    return Requirement(normalized(match[1]), extras, versions, match[4] or match[5] or "")
+
+
+def _is_clause(text: str) -> bool:
+    """Say whether this is one comparison of versions as PEP 440 has them."""
+    match = re.fullmatch(_CLAUSE, text)
+    if match is None:
+        return False
+    operator, release, rest = match.groups()
+    return operator in {"==", "!="} if rest == ".*" else operator != "~=" or "." in release
 
 
 def _plain_tags(tags: str) -> tuple[str, ...]:

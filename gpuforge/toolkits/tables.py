@@ -4,12 +4,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import tomli
-from packaging.version import Version
 
 from gpuforge.errors import UsageError
+
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 
 class Release(NamedTuple):
@@ -42,7 +44,7 @@ class Host(Protocol):
         """The family's name: g++, clang++."""
 
     @property
-    def version(self) -> Version:
+    def version(self) -> "Version":
         """Its version."""
 
 
@@ -53,6 +55,13 @@ class Problem(NamedTuple):
     item: int | None
     message: str
     hint: str
+
+
+def parsed(version: str) -> "Version":
+    """Return a version that can be compared with others."""
+    from packaging.version import Version  # noqa: PLC0415  loading it takes a twentieth of a small audit
+
+    return Version(version)
 
 
 @cache
@@ -71,7 +80,7 @@ def releases() -> tuple[Release, ...]:
             version=row["version"],
             ptx=row["ptx"],
             driver=row.get("driver"),
-            driver_floor=floors[Version(row["version"]).major],
+            driver_floor=floors[parsed(row["version"]).major],
             hosts={"g++": tuple(row["gxx"]), "clang++": tuple(row["clangxx"])},
             archs=tuple(row["archs"]),
             deprecated=tuple(row["deprecated"]),
@@ -127,9 +136,9 @@ def _unknown(version: str) -> tuple[str, str]:
     of_major = [n for n in names if n.partition(".")[0] == version]
     if of_major:
         return message, f"name the minor too: {', '.join(of_major)}"
-    at = Version(version)
-    below = [n for n in names if Version(n) < at][-1:]
-    above = [n for n in names if Version(n) > at][:1]
+    at = parsed(version)
+    below = [n for n in names if parsed(n) < at][-1:]
+    above = [n for n in names if parsed(n) > at][:1]
     return message, f"nearest: {' and '.join(below + above)}; known: {', '.join(names)}"
 
 
@@ -142,7 +151,7 @@ def _no_such_arch(known: Release, arch: str, kind: str) -> tuple[str, str]:
             message,
             f"no known toolkit has {kind}_{arch}; the nearest architecture here is {_nearest(arch, known.archs)}",
         )
-    earlier = [r.version for r in others if Version(r.version) < Version(known.version)]
+    earlier = [r.version for r in others if parsed(r.version) < parsed(known.version)]
     if earlier:
         instead = f"CUDA {earlier[-1]} was the last that did"
     else:
@@ -177,7 +186,7 @@ def _host_problems(known: Release, host: Host) -> Iterator[Problem]:
         for r in releases()
         if r.hosts[host.family][0] <= host.version.major <= r.hosts[host.family][1]
     ]
-    newer = [v for v in fitting if Version(v) > Version(known.version)]
+    newer = [v for v in fitting if parsed(v) > parsed(known.version)]
     toolkit = newer[0] if newer else fitting[-1] if fitting else None
     yield Problem(
         "host",
