@@ -160,7 +160,7 @@ def _launchers(code: Code, starting: Collection[str]) -> Iterator[Preload]:
 
 def _package(member: str) -> str:
     """Return the name by which what a member is in is imported: "demo" for demo/run.py and for demo.py."""
-    installed = re.sub(_BESIDE, "", member) if ".data/" in member else member
+    installed = re.sub(_BESIDE, "", member) if ".data/p" in member else member
     return installed.partition("/")[0].removesuffix(".py")
 
 
