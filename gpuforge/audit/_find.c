@@ -1,4 +1,5 @@
-/* Find a few bytes in many, as bytes.find does: search.py has the twin in Python and chooses between them.
+/* What the audit does most often: find a few bytes in many, as bytes.find does, and add up the sections of cubins.
+ * search.py and elf.py have the twins in Python and choose between them.
  *
  * Blocks are compared in the first three bytes of the word and its last one at once, which compilers turn into vector
  * instructions; that passes over machine code and text at the speed of the cache. */
@@ -6,6 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
+#include <stdint.h>
 #include <string.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -101,6 +103,101 @@ static PyObject *find_both(PyObject *module, PyObject *args)
     return hit == -2 ? NULL : Py_BuildValue("nn", hit, marked);
 }
 
+#define HEADER 64         /* bytes of an ELF64 section header */
+#define NOBITS 8          /* SHT_NOBITS: no bytes in the file */
+#define MOST_KERNELS 64   /* of a cubin that is added up here */
+#define TEXT ".text."     /* with its name: the section of a kernel's machine code */
+#define TOOL ".note.nv.tkinfo"
+
+static uint64_t number(const unsigned char *at, int size)
+{
+    uint64_t value = 0;
+    while (size--)
+        value = value << 8 | at[size];
+    return value;
+}
+
+/* Add `size` to what `kinds` has for the name; false for an exception. */
+static int add(PyObject *kinds, const char *name, Py_ssize_t length, uint64_t size)
+{
+    int done = -1;
+    PyObject *sum = NULL, *more = PyLong_FromUnsignedLongLong(size);
+    PyObject *key = PyUnicode_FromStringAndSize(name, length);
+    if (key && more) {
+        PyUnicode_InternInPlace(&key);
+        PyObject *known = PyDict_GetItemWithError(kinds, key);
+        if (known || !PyErr_Occurred()) {
+            sum = known ? PyNumber_Add(known, more) : Py_NewRef(more);
+            done = sum ? PyDict_SetItem(kinds, key, sum) : -1;
+        }
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(more);
+    Py_XDECREF(sum);
+    return done == 0;
+}
+
+/* Append (offset, size) of a section; false for an exception. */
+static int note(PyObject *notes, const unsigned char *header)
+{
+    PyObject *place = Py_BuildValue("KK", (unsigned long long)number(header + 24, 8),
+                                    (unsigned long long)number(header + 32, 8));
+    int done = place ? PyList_Append(notes, place) : -1;
+    Py_XDECREF(place);
+    return done == 0;
+}
+
+/* None stands for what the twin is to do: names that are no ASCII or none, many kernels, dots in a kernel's name. */
+static PyObject *add_up(PyObject *module, PyObject *args)
+{
+    Py_buffer headers, names;
+    struct { const char *name; size_t length; } kernels[MOST_KERNELS];
+    size_t count = 0;
+    PyObject *kinds = NULL, *notes = NULL, *found = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*y*:add_up", &headers, &names))
+        return NULL;
+    const unsigned char *end = (const unsigned char *)headers.buf + headers.len / HEADER * HEADER;
+    const char *table = names.buf;
+    unsigned char any = 0;
+    for (Py_ssize_t i = 0; i < names.len; i++)
+        any |= (unsigned char)table[i];
+    int usual = names.len > 0 && table[names.len - 1] == 0 && any < 128;
+    for (const unsigned char *at = headers.buf; usual && at < end; at += HEADER) {
+        uint64_t index = number(at, 4);
+        usual = index < (uint64_t)names.len;
+        if (usual && strncmp(table + index, TEXT, sizeof TEXT - 1) == 0) {
+            const char *kernel = table + index + sizeof TEXT - 1;
+            usual = count < MOST_KERNELS && *kernel && !strchr(kernel, '.');
+            if (usual)
+                kernels[count].length = strlen(kernel), kernels[count++].name = kernel;
+        }
+    }
+    int good = usual && (kinds = PyDict_New()) && (notes = PyList_New(0));
+    for (const unsigned char *at = headers.buf; good && at < end; at += HEADER) {
+        uint64_t size = number(at + 32, 8);
+        if (!size || number(at + 4, 4) == NOBITS)
+            continue;
+        const char *name = table + number(at, 4), *dot = strrchr(name, '.');
+        size_t length = strlen(name), tail = dot && dot > name ? strlen(dot + 1) : 0;
+        for (size_t i = 0; tail && i < count; i++)
+            if (kernels[i].length == tail && memcmp(kernels[i].name, dot + 1, tail) == 0) {
+                length = dot - name;
+                break;
+            }
+        good = add(kinds, name, length, size) && (strcmp(name, TOOL) != 0 || note(notes, at));
+    }
+    if (good)
+        found = PyTuple_Pack(2, kinds, notes);
+    Py_XDECREF(kinds);
+    Py_XDECREF(notes);
+    PyBuffer_Release(&headers);
+    PyBuffer_Release(&names);
+    if (!usual)
+        Py_RETURN_NONE;
+    return found;
+}
+
 /* Have malloc use freed memory again; nothing where it is another C library's. */
 static PyObject *keep_memory(PyObject *module, PyObject *args)
 {
@@ -122,6 +219,9 @@ static PyMethodDef methods[] = {
     {"find_both", find_both, METH_VARARGS,
      "find_both(data, word, mark, start, /)\n--\n\nReturn where `word` begins at or after `start`, and where `mark` "
      "does that ends before it; -1 for what is not there."},
+    {"add_up", add_up, METH_VARARGS,
+     "add_up(headers, names, /)\n--\n\nReturn the bytes of a cubin's sections by their names without those of kernels, "
+     "and where the notes of ptxas lie; None for what only Python does."},
     {"keep_memory", keep_memory, METH_VARARGS,
      "keep_memory(largest, kept, /)\n--\n\nHave blocks of up to `largest` bytes taken from memory that was freed, of "
      "which `kept` bytes are not given back."},

@@ -9,13 +9,18 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from gpuforge.audit.model import ElfObject, MalformedError, Section, VersionNeed
 from gpuforge.audit.search import find, find_all
 from gpuforge.audit.source import MissedError, Window
+
+try:
+    from gpuforge.audit._find import add_up
+except ImportError:  # it was installed without a C compiler
+    add_up = None
 
 MAGIC = b"\x7fELF"
 EM_CUDA = 190
@@ -39,6 +44,7 @@ _PRINTABLE = bytes(range(0x20, 0x7F))
 _WORD = 5  # bytes of a note that are a word: fewer may be a number
 _KERNEL = ".text."  # with its name: the section of its machine code
 _TOOL = ".note.nv.tkinfo"
+_PLACE = struct.Struct("<QQ")  # sh_offset and sh_size
 _SLACK = 1 << 16  # bytes kept around what is known to be wanted
 _PAGE = 1 << 16  # bytes; the most that linkers align segments to
 _SMALL = 4 << 20  # bytes of a segment that is kept whole
@@ -79,8 +85,8 @@ def read(window: Window, *, wheel: str = "", file: str = "") -> ElfObject:
     header = read_header(window)
     if header.machine == EM_CUDA:  # no linker reads what else it has
         kinds, comment = _of_cubin(window, header)
-        own = ElfObject(wheel, file, window.size, header.bits, header.machine, header.type)
-        return own._replace(comment=comment, sections=kinds)
+        size, bits, machine, kind = window.size, header.bits, header.machine, header.type
+        return ElfObject(wheel, file, size, bits, machine, kind, comment=comment, sections=kinds)
     dynamic, strings = _dynamic(window, header)
     values = dict(reversed(dynamic))  # of a repeated tag the first counts
     sections = _sections(window, header)
@@ -187,7 +193,7 @@ def read_header(window: Window) -> Header:
     if ident[:4] != MAGIC or ident[4] not in (1, 2) or ident[5] not in (1, 2):
         raise MalformedError.of("its first 16 bytes are not an ELF header")
     bits, order = 32 * ident[4], "<>"[ident[5] - 1]
-    layout = struct.Struct(order + ("HHIIIIIHHHHHH" if bits == 32 else "HHIQQQIHHHHHH"))
+    layout = _layout(order + ("HHIIIIIHHHHHH" if bits == 32 else "HHIQQQIHHHHHH"))
     (kind, machine, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, shstrndx) = layout.unpack(
         window.read(16, layout.size)
     )
@@ -200,31 +206,31 @@ def read_header(window: Window) -> Header:
     return Header(bits, order, kind, machine, shoff, shentsize, shnum if shoff else 0, shstrndx, segments)
 
 
+@cache
+def _layout(fields: str) -> struct.Struct:
+    return struct.Struct(fields)
+
+
 def _segments(
     window: Window, bits: int, order: str, offset: int, size: int, count: int
 ) -> tuple[Segment, ...]:
     if not count:
         return ()
-    layout = struct.Struct(order + ("8I" if bits == 32 else "IIQQQQQQ"))
+    layout = _layout(order + ("III4xI4xI4x" if bits == 32 else "IIQQ8xQ16x"))
     if size < layout.size:
         raise MalformedError.of(f"program headers of {size} bytes")
     table = window.read(offset, size * count)
-    found = []
-    for index in range(count):
-        fields = layout.unpack_from(table, index * size)
-        if bits == 32:
-            kind, start, address, _, length, _, flags, _ = fields
-        else:
-            kind, flags, start, address, _, length, _, _ = fields
-        found.append(Segment(kind, flags, start, address, length))
-    return tuple(found)
+    found = [layout.unpack_from(table, index * size) for index in range(count)]
+    if bits == 32:
+        found = [(kind, flags, start, address, length) for kind, start, address, length, flags in found]
+    return tuple(map(Segment._make, found))
 
 
 def _section_headers(
     window: Window, bits: int, order: str, offset: int, size: int, count: int
 ) -> list[tuple[int, int, int, int, int]]:
     """Return name, type, offset, size and link of each."""
-    layout = struct.Struct(order + ("II8xIII12x" if bits == 32 else "II16xQQI20x"))
+    layout = _layout(order + ("II8xIII12x" if bits == 32 else "II16xQQI20x"))
     if size < layout.size:
         raise MalformedError.of(f"section headers of {size} bytes")
     table = window.read(offset, size * count)
@@ -246,10 +252,33 @@ def _of_cubin(window: Window, header: Header) -> tuple[tuple[Section, ...], tupl
 
     The sections are added up: each kernel has half a dozen of its own, and a wheel may have thousands of cubins.
     """
+    sizes, notes = _added_up(window, header) or _added_up_in_python(window, header)
+    comment = next((_words(window.read(*note)) for note in reversed(notes) if note[1] < _SLACK), ())
+    return tuple([Section(sys.intern(name), 0, size) for name, size in sizes.items()]), comment
+
+
+_Notes = list[tuple[int, int]]  # offset and size of each
+
+
+def _added_up(window: Window, header: Header) -> tuple[dict[str, int], _Notes] | None:
+    """Do what `_added_up_in_python` does for usual cubins, if there was a C compiler; None for others."""
+    usual = header.bits == 64 and header.order == "<" and header.section_size == 64
+    if not (add_up and usual and header.section_names < header.section_count):
+        return None
+    headers = window.read(header.section_offset, header.section_size * header.section_count)
+    start, size = _PLACE.unpack_from(headers, header.section_size * header.section_names + 24)
+    if start + size > window.size:
+        return None
+    found: tuple[dict[str, int], _Notes] | None = add_up(headers, window.read(start, size))
+    return found
+
+
+def _added_up_in_python(window: Window, header: Header) -> tuple[dict[str, int], _Notes]:
+    """Return the bytes of a cubin's sections by their names without those of kernels, and where notes of ptxas lie."""
     raw, texts = _named(window, header)
     kernels = {text[len(_KERNEL) :] for text in texts if text.startswith(_KERNEL)}
     sizes: dict[str, int] = {}
-    comment: tuple[str, ...] = ()
+    notes: _Notes = []
     for text, (_, kind, start, size, _) in zip(texts, raw, strict=True):
         if size and kind != SHT_NOBITS:
             at = text.find(".", 1)
@@ -257,9 +286,9 @@ def _of_cubin(window: Window, header: Header) -> tuple[tuple[Section, ...], tupl
                 at = text.find(".", at + 1)
             name = text if at < 0 else text[:at]  # ".nv.info" of ".nv.info._Z5scalePf"
             sizes[name] = sizes.get(name, 0) + size
-            if text == _TOOL and size < _SLACK:
-                comment = _words(window.read(start, size))
-    return tuple(Section(sys.intern(name), 0, size) for name, size in sizes.items()), comment
+            if text == _TOOL:
+                notes.append((start, size))
+    return sizes, notes
 
 
 @lru_cache(maxsize=256)  # thousands of cubins were written by one tool with the same options
@@ -305,12 +334,13 @@ class _Strings:
         """Return many strings: a wheel may have thousands of files with dozens of sections each."""
         if self._size > _LONGEST_DYNSTR or self._offset + self._size > self._window.size:
             return [self.text(index) for index in indexes]
-        table = self.all()
-        ends = [table.find(b"\0", index) for index in indexes]
+        if not self.all().isascii():
+            return [self.text(index) for index in indexes]
+        table = self.all().decode("ascii")
+        ends = [table.find("\0", index) for index in indexes]
         if -1 in ends:
             return [self.text(index) for index in indexes]  # one of them raises
-        pairs = zip(indexes, ends, strict=True)
-        return [table[index:end].decode("utf-8", "backslashreplace") for index, end in pairs]
+        return [table[index:end] for index, end in zip(indexes, ends, strict=True)]
 
     def has(self, word: bytes) -> bool:
         return find(self.all(), word) >= 0

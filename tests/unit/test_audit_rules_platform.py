@@ -99,6 +99,11 @@ CASES = {
     "no RELRO": Case(
         "GF507", "info", ("demo/ext.so",), {"demo/ext.so": elf(segment=(0, b""))}, {"demo/ext.so": elf()},
     ),
+    "debug information of kernels, but for what ptxas always writes": Case(
+        "GF508", "info", ("demo/k.cubin: 1,024 KiB",),
+        {"demo/k.cubin": elf(machine=190, sections={".debug_info": NOISE})},
+        {"demo/k.cubin": elf(machine=190, sections={".debug_frame": NOISE})},
+    ),
     "debug information": Case(
         "GF508", "info", ("demo/ext.so: 1,024 KiB",),
         {"demo/ext.so": elf(sections={".debug_info": NOISE})}, {"demo/ext.so": elf(sections={".text": NOISE})},

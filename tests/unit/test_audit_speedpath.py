@@ -14,6 +14,7 @@ from audit_samples import elf, fatbin, image, wheel
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpuforge.audit import elf as elf_reader
 from gpuforge.audit import fatbin as reader
 from gpuforge.audit import libc, search
 from gpuforge.audit.cubin import toolkit, unpacked
@@ -341,3 +342,70 @@ def test_a_file_that_is_said_to_lie_behind_the_end_is_missing(place: int, tmp_pa
     path.write_bytes(data[:start] + table + data[end : end + 12] + struct.pack("<IIH", len(table), start, 0))
     with pytest.raises(MalformedError, match="no file where its directory says"):
         read(path)
+
+
+NAMES = [
+    b".text.k",
+    b".nv.info.k",
+    b".rela.text.k",
+    b".nv.info",
+    b".text.a.b",
+    b".nv.info.b",
+    b".note.nv.tkinfo",
+]
+NAMES += [b".text", b".text.", b".k", b"k", b"", b"\xff.k", b".nv.constant0.kernel2", b".text.kernel2"]
+
+
+@given(
+    names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=12),
+    ended=st.sampled_from([b"\0", b"", b"\0\0"]),
+    sections=st.lists(
+        st.tuples(
+            st.integers(0, 12),  # the name's place among the names
+            st.sampled_from([0, 0, 0, 0, 1, 5, 1 << 20]),  # bytes behind its beginning
+            st.sampled_from([1, 7, 8, 0x70000000]),
+            st.sampled_from([0, 5, 70_000, 1 << 40, (1 << 64) - 1]),
+        ),
+        max_size=70,
+    ),
+)
+def test_a_cubins_sections_are_added_up_alike_in_c_and_in_python(
+    names: list[bytes], ended: bytes, sections: list[tuple[int, int, int, int]]
+) -> None:
+    if elf_reader.add_up is None:
+        pytest.skip("gpuforge was installed without a C compiler")
+    table = b"\0".join(names) + ended
+    starts = [sum(len(name) + 1 for name in names[:index]) for index in range(len(names))]
+    layout = struct.Struct("<II16xQQ24x")
+    headers = layout.pack(0, 3, 64, len(table))
+    for index, behind, kind, size in sections:
+        headers += layout.pack(starts[index % len(names)] + behind, kind, 99, size)
+    count = len(sections) + 1
+    header = struct.pack(
+        "<16sHHIQQQIHHHHHH", b"\x7fELF\2\1", 2, 190, 1, 0, 0, 64 + len(table), 0, 64, 0, 0, 64, count, 0
+    )
+    window = Window.of(header + table + headers)
+    found = elf_reader._added_up(window, elf_reader.read_header(window))
+    if found is not None:
+        expected = elf_reader._added_up_in_python(window, elf_reader.read_header(window))
+        assert (list(found[0].items()), found[1]) == (list(expected[0].items()), expected[1])
+
+
+def test_a_usual_cubin_is_added_up_in_c() -> None:
+    if elf_reader.add_up is None:
+        pytest.skip("gpuforge was installed without a C compiler")
+    names = b"\0.text.k\0.nv.info\0.nv.info.k\0.note.nv.tkinfo\0.nv.shared.k\0"
+    rows = [
+        (b".text.k", 1, 7),
+        (b".nv.info\0", 7, 5),
+        (b".nv.info.k", 7, 6),
+        (b".note.nv", 7, 9),
+        (b".nv.shared", 8, 4),
+    ]
+    headers = b"".join(
+        struct.pack("<II16xQQ24x", names.index(name), kind, 16, size) for name, kind, size in rows
+    )
+    assert elf_reader.add_up(headers, names) == (
+        {".text": 7, ".nv.info": 11, ".note.nv.tkinfo": 9},
+        [(16, 9)],
+    )

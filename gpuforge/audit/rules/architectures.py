@@ -43,6 +43,8 @@ def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
 
 @cache  # several rules ask, of thousands of files in some wheels
 def _is_own(file: str) -> bool:
+    if not (".so" in file or file.endswith(".a")):
+        return True  # a cubin, a fatbin, PTX
     name = libraries.plain_name(file)
     stem = re.split(r"_static\b|\.so|\.a$", name)[0]
     nvidias = any(library.package in declared.nvidias() for library in declared.candidates(name))

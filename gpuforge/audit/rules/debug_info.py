@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.elf import EM_CUDA
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import ElfObject, Finding, Severity
 
 CODE = "GF508"
 SEVERITY: Severity = "info"
@@ -18,11 +19,7 @@ _SHARE = 100  # a file with less than this part of it is not named
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Add up the `.debug_*` sections of a wheel's objects."""
     for wheel in graph.wheels:
-        sizes = {
-            o.file: size
-            for o in wheel.objects
-            if (size := sum(s.size for s in o.sections if s.name.startswith((".debug_", ".zdebug_"))))
-        }
+        sizes = {o.file: size for o in wheel.objects if (size := _size(o))}
         total = sum(sizes.values())
         if total < _LEAST:
             continue
@@ -41,3 +38,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             message=f"{total >> 20} MiB of debug information are in the wheel, with the paths of the build machine",
             remedy="strip it (strip --strip-debug, auditwheel repair --strip), or keep it in files of its own",
         )
+
+
+def _size(found: ElfObject) -> int:
+    sizes = [s for s in found.sections if s.name.startswith((".debug_", ".zdebug_"))]
+    if found.machine == EM_CUDA:
+        sizes = [s for s in sizes if s.name != ".debug_frame"]  # ptxas always writes it, and it has no paths
+    return sum(s.size for s in sizes)
