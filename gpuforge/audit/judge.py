@@ -124,8 +124,6 @@ def audit(
 
 def _load_what_follows() -> None:
     """Load the code and the tables that a large wheel meets after its binaries: reading these leaves the time."""
-    import packaging.requirements  # noqa: F401, PLC0415  as in `audit`
-
     from gpuforge.audit import (  # noqa: F401, PLC0415
         declared,
         generations,
