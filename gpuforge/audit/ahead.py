@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from gpuforge.audit import libc
 from gpuforge.audit.inflate import Archive, Member
-from gpuforge.audit.model import MalformedError
+from gpuforge.audit.model import CorruptError, MalformedError
 from gpuforge.audit.scan import Scanned, is_binary, may_be_binary, scan
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ class Binaries:
     def __init__(self, archive: Archive) -> None:
         members = [(i, m) for i, m in enumerate(archive.members) if m.packed and may_be_binary(m.name)]
         members.sort(key=lambda each: each[1].size, reverse=True)
-        self._found = (
-            (i, m) for i, m in members if m.name.endswith(".cubin") or is_binary(m.name, archive.head(m, 8))
-        )
+        self._found = ((i, m) for i, m in members if _is_binary(archive, m))
         self._lock = Lock()
 
     def __iter__(self) -> Iterator[tuple[int, Member]]:
@@ -50,6 +48,14 @@ class Binaries:
         """Have no more of them."""
         with self._lock:
             self._found.close()
+
+
+def _is_binary(archive: Archive, member: Member) -> bool:
+    """Say whether a member is to be scanned; so is what cannot be unpacked, which is told there."""
+    try:
+        return member.name.endswith(".cubin") or is_binary(member.name, archive.head(member, 8))
+    except CorruptError:
+        return True
 
 
 class Begun:

@@ -222,6 +222,29 @@ def test_python_code_that_cannot_be_unpacked_is_told_whatever_the_size_of_the_wh
     assert "GF201" in {f.code for f in report.findings}  # the rest is judged
 
 
+@pytest.mark.parametrize("size", [0, ahead.LARGE], ids=["a small wheel", "a large wheel"])
+@pytest.mark.parametrize("member", ["demo/a.so", "demo/words.txt"])
+def test_a_member_whose_first_bytes_cannot_be_unpacked_is_told_and_the_rest_is_judged(
+    tmp_path: Path, size: int, member: str
+) -> None:
+    files = {
+        "demo/a.so": elf(strings=["x" * 500]),
+        "demo/words.txt": b"words " * 40,
+        "demo/b.so": elf(needed=["libnobody.so.1"]),
+        "demo/weights.bin": hashlib.shake_128().digest(size),
+    }
+    path = wheel(tmp_path, files)
+    data = bytearray(path.read_bytes())
+    start = data.index(member.encode()) + len(member)
+    data[start : start + 8] = b"\xff" * 8
+    path.write_bytes(data)
+    report = audit([path], jobs=2)
+    assert not report.problems
+    (found,) = (f for f in report.findings if f.code == "GF705")
+    assert (found.severity, found.files) == ("error", (member,))
+    assert "GF201" in {f.code for f in report.findings}
+
+
 def test_a_member_of_an_unknown_packing_method(tmp_path: Path) -> None:
     path = wheel(tmp_path, {"demo/a.so": elf()})
     with zipfile.ZipFile(path, "a", zipfile.ZIP_LZMA) as archive:
