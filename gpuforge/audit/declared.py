@@ -58,6 +58,20 @@ def packages(facts: WheelFacts) -> Mapping[str, Declared]:
     return found
 
 
+def prepare(requires: Iterable[str]) -> None:
+    """Load what of `packaging` these lines need; takes as long as inflating 30 MB, and others may do that meanwhile."""
+    read = [names.requirement(line) for line in requires]
+    if None in read:
+        import packaging.requirements  # noqa: PLC0415
+    elif any(wanted and wanted.name in _bringing() for wanted in read):
+        import packaging.specifiers  # noqa: F401, PLC0415
+
+
+@cache
+def _bringing() -> frozenset[str]:
+    return frozenset(("cuda-toolkit", *(row["package"] for row in _tables()["carrier"])))
+
+
 def carriers() -> frozenset[str]:
     """Return the packages that bring CUDA libraries without an extra, and load them when they are imported."""
     return frozenset(row["package"] for row in _tables()["carrier"] if row["loads"] and not row.get("extra"))

@@ -45,7 +45,7 @@ def read(
             libc.keep_memory()
         scanning = stack.enter_context(_Scanning(source, archive, pool, begun))
         # these take as long to load as inflating 50 MB: of a large wheel that has begun, and others load them meanwhile
-        from gpuforge.audit import kernels, layout, metadata, pins, policy, preload  # noqa: PLC0415
+        from gpuforge.audit import declared, kernels, layout, metadata, pins, policy, preload  # noqa: PLC0415
 
         texts = metadata.Metadata.of(archive, folders) if folders else metadata.NONE
         project, version, tags = metadata.identity(source, texts)
@@ -53,6 +53,8 @@ def read(
         kernel_sets, source_sets = tuple(kernels.kernel_sets(archive)), tuple(kernels.source_sets(archive))
         # most wheels do without, but of a large one there is time for it now
         code = preload.Code(archive)
+        if scanning.busy():
+            declared.prepare(texts.requires)
         early = preload.loaders(code) if source.size >= _LONG and scanning.busy() else None
         scanned = scanning.results()
         objects = tuple(s.object for s in scanned if s.object)
