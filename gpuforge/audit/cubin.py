@@ -15,8 +15,8 @@ from gpuforge.audit.model import Entry
 LONGEST = 1 << 16  # stored bytes of an image that is worth unpacking for it
 _LONGEST_UNPACKED = 1 << 20
 BUDGET = 16 << 20  # unpacked bytes that are looked at in one file
-_RELEASE = re.compile(rb"Cuda compilation tools, release (\d+\.\d+)")
-_TARGET = re.compile(rb"(?:^|\s)-arch[ =](sm_\d+[af]?)(?!\w)")
+_RELEASE = re.compile(rb"Cuda compilation tools, release (\d{1,4}\.\d{1,4})\b")
+_TARGET = re.compile(rb"(?:^|\s)-arch[ =](sm_\d{1,4}[af]?)(?!\w)")
 _SHT_NOTE, _SHT_CUDA_INFO = 7, 0x70000000
 _API_VERSION = b"\x04\x37\x04\x00"  # EIFMT_SVAL, EIATTR_CUDA_API_VERSION, 4 bytes
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuforge.audit import names, policy
+from gpuforge.audit import names, policy, releases
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.names import Requirement
 from gpuforge.audit.tables import load
@@ -13,8 +13,6 @@ from gpuforge.toolkits import libraries
 
 if TYPE_CHECKING:  # see `names`
     from packaging.markers import Marker
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
 
 _EXTRA = r"extra\s*==\s*[\"']([^\"']+)[\"']"
 _USUAL = "x86_64"
@@ -60,16 +58,8 @@ def packages(facts: WheelFacts) -> Mapping[str, Declared]:
 
 def prepare(requires: Iterable[str]) -> None:
     """Load what of `packaging` these lines need; takes as long as inflating 30 MB, and others may do that meanwhile."""
-    read = [names.requirement(line) for line in requires]
-    if None in read:
-        import packaging.requirements  # noqa: PLC0415
-    elif any(wanted and wanted.name in _bringing() for wanted in read):
-        import packaging.specifiers  # noqa: F401, PLC0415
-
-
-@cache
-def _bringing() -> frozenset[str]:
-    return frozenset(("cuda-toolkit", *(row["package"] for row in _tables()["carrier"])))
+    if any(names.requirement(line) is None for line in requires):
+        import packaging.requirements  # noqa: F401, PLC0415
 
 
 def carriers() -> frozenset[str]:
@@ -248,29 +238,14 @@ def _rows(wanted: Requirement, machine: str) -> Iterator[dict[str, Any]]:
 
 def _chosen(rows: Iterable[dict[str, Any]], wanted: str) -> dict[str, Any] | None:
     """Return the row that pip would end at: that of the newest release which these clauses allow."""
-    from packaging.specifiers import SpecifierSet  # noqa: PLC0415  see `names`
-    from packaging.version import Version  # noqa: PLC0415
-
     held = list(rows)
-    allowed = SpecifierSet(wanted)
-    versions = {Version(v) for row in held for v in row["known"]} | set(_named(allowed))
-    for version in sorted(versions, reverse=True):
-        if not allowed.contains(version, prereleases=True):
-            continue
-        for row in held:
-            if SpecifierSet(row["versions"]).contains(version, prereleases=True):
-                return row
+    known = {version for row in held for version in row["known"]}
+    for version in releases.newest_first(known | releases.named(wanted)):
+        if releases.allows(wanted, version):
+            for row in held:
+                if releases.allows(row["versions"], version):
+                    return row
     return None
-
-
-def _named(wanted: "SpecifierSet") -> Iterator["Version"]:
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415
-
-    for specifier in wanted:
-        try:
-            yield Version(specifier.version.removesuffix(".*"))
-        except InvalidVersion:
-            continue
 
 
 @cache

@@ -33,8 +33,8 @@ _NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH)
 SHT_NOBITS = 8
 EM_X86_64 = 62
 _X86_ISA_1_NEEDED = 0xC0008002
-_SDK_PATH = rb"/hpc_sdk/[^/\0]+/(\d+\.\d+)/"
-_SDK_PRODUCER = rb"NVC(?:\+\+)? (\d+\.\d+)-\d+"
+_SDK_PATH = rb"/hpc_sdk/[^/\0]+/(\d{1,4}\.\d{1,4})/"
+_SDK_PRODUCER = rb"NVC(?:\+\+)? (\d{1,4}\.\d{1,4})-\d+"
 _MENTIONED = re.compile(rb"lib(?<!\wlib)(?:cu|nv|nccl)\w+\.so\.\d+(?=\0)")
 _PYTHON = rb"_?Py[A-Z_]\w*"
 # what the HPC SDK's runtimes give and want of one another
@@ -51,6 +51,7 @@ _SMALL = 4 << 20  # bytes of a segment that is kept whole
 _CONSTANTS = 8 << 20  # bytes of .rodata that are searched for names of libraries
 _READ_ONLY = 4  # PF_R: the segment that .rodata begins, where code has one of its own
 _LONGEST_DYNAMIC = 1 << 20  # bytes
+_LONGEST_VERSION = 1 << 10  # characters of a symbol version, which ends in numbers
 
 
 class Segment(NamedTuple):
@@ -406,6 +407,8 @@ def _version_needs(
         for _ in range(count):
             _, _, _, name, step = struct.unpack(header.order + "IHHII", window.read(position, 16))
             names.append(strings.text(name))
+            if len(names[-1]) > _LONGEST_VERSION:
+                raise MalformedError.of(f"a symbol version of {len(names[-1])} characters")
             if not step:
                 break
             position += step

@@ -2,6 +2,7 @@
 
 import csv
 import posixpath
+import re
 from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -120,4 +121,9 @@ def _headers(text: str) -> dict[str, list[str]]:
             break  # no field: the text begins
         values = fields.setdefault(name.strip().lower(), [])
         values.append(value.strip())
-    return fields
+    return {name: list(map(_readable, values)) for name, values in fields.items()}
+
+
+def _readable(value: str) -> str:
+    """Leave out numbers that no version has: Python refuses to read one of thousands of digits."""
+    return re.sub(r"(?<!\d)\d{1000,}", "…", value) if len(value) >= 1000 else value

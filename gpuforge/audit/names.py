@@ -8,6 +8,7 @@ from functools import cache
 from itertools import product
 from typing import NamedTuple
 
+_LONGEST_NAME = 255  # characters; no file system has longer ones
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _RELEASE = rf"{_NUMBER}(?:\.{_NUMBER})*"
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
@@ -45,16 +46,17 @@ def expanded(tags: str) -> tuple[str, ...]:
 
 def of_file(name: str) -> tuple[str, str, tuple[str, ...]] | None:
     """Return project, version and tags that a wheel's file name promises; None if it is no wheel's (PEP 427)."""
+    if len(name) > _LONGEST_NAME:
+        return None
     project, version, tags = (*name.removesuffix(".whl").split("-", 2), "", "")[:3]
     found = _plain_tags(tags)
     if found and name.endswith(".whl") and _is_word(project) and "__" not in project and _is_release(version):
         return normalized(project), version, found
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # noqa: PLC0415  as said
-    from packaging.version import InvalidVersion  # noqa: PLC0415
+    from packaging.utils import parse_wheel_filename  # noqa: PLC0415  as said
 
     try:
         promised = parse_wheel_filename(name)
-    except (InvalidWheelFilename, InvalidVersion):
+    except ValueError:  # its own, and that of a number with thousands of digits
         return None
     return promised[0], str(promised[1]), tuple(sorted(map(str, promised[3])))
 

@@ -113,7 +113,7 @@ def _between(name: str) -> Policy | None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in version.split(".") if n.isdigit())
+    return tuple(int(n) for n in version.split(".") if n.isdecimal())
 
 
 def fitting(objects: Iterable[ElfObject], machine: str) -> Policy | None:

@@ -6,8 +6,8 @@ import re
 
 from gpuforge.audit.model import Container, Entry
 
-_VERSION = rb"(?m)^\s*\.version\s+(\d+\.\d+)"
-_TARGET = rb"(?m)^\s*\.target\s+sm_(\d+[af]?)"
+_VERSION = rb"(?m)^\s*\.version\s+(\d{1,4}\.\d{1,4})\b"
+_TARGET = rb"(?m)^\s*\.target\s+sm_(\d{1,4}[af]?)\b"
 
 
 def standalone(head: bytes, size: int) -> Container | None:

@@ -99,7 +99,7 @@ def _pieces(report: "Report", options: Options, unused: Sequence[str]) -> Iterab
 
 def _width() -> int:
     """Return the columns of the terminal, also when its output is piped on; 80 without one."""
-    if (columns := os.environ.get("COLUMNS", "")).isdigit() and int(columns):
+    if re.fullmatch(r"[1-9][0-9]{0,5}", columns := os.environ.get("COLUMNS", "")):
         return int(columns)
     for descriptor in range(3):
         with contextlib.suppress(OSError):

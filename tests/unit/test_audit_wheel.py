@@ -12,6 +12,7 @@ from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import ahead, audit, scan
 from gpuforge.audit.model import MalformedError, Preload, WheelFacts
+from gpuforge.audit.report import text as page
 from gpuforge.audit.wheel import read
 
 FILES = {
@@ -243,6 +244,27 @@ def test_a_member_whose_first_bytes_cannot_be_unpacked_is_told_and_the_rest_is_j
     (found,) = (f for f in report.findings if f.code == "GF705")
     assert (found.severity, found.files) == ("error", (member,))
     assert "GF201" in {f.code for f in report.findings}
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "9" * 900, "٣", "²"], ids=["5000", "900", "Arabic", "raised"])
+def test_numbers_that_no_version_has_end_in_no_error_of_the_audit(tmp_path: Path, digits: str) -> None:
+    made = wheel(
+        tmp_path,
+        {
+            "demo/a.so": elf(versions={"libc.so.6": [f"GLIBC_2.{digits}"]}),
+            "demo/b.so": elf(strings=["__pgi_x", f"/opt/hpc_sdk/Linux/{digits}.1/lib"]),
+            "demo/k.ptx": f".version 8.{digits}\n.target sm_{digits}\n".encode(),
+        },
+        requires=[f"torch>={digits}", f"numpy=={digits}.*; os_name == 'posix'"],
+        tags=[f"cp3{digits}-abi3-manylinux_2_{digits}_x86_64"],
+        python=f">={digits}",
+    )
+    inner = zipfile.ZipInfo(f"dist/demo-{digits}-cp3{digits}-abi3-manylinux_2_{digits}_x86_64.whl")
+    with zipfile.ZipFile(tmp_path / "demo-1.0.zip", "w") as archive:
+        archive.writestr(inner, made.read_bytes())
+    for given in (made, tmp_path / "demo-1.0.zip"):
+        report = audit([given])
+        assert page.render(report, width=80, color=False, show_tree=True, show_gpus=True)
 
 
 def test_a_member_of_an_unknown_packing_method(tmp_path: Path) -> None:

@@ -70,9 +70,9 @@ def _same(one: str, other: str) -> bool:
     """Compare two versions as installers do; a folder writes "_" where a version has "-"."""
     if one == other:
         return True
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415  see `names`
+    from packaging.version import Version  # noqa: PLC0415  see `names`
 
     try:
         return Version(one.replace("_", "-")) == Version(other)
-    except InvalidVersion:
+    except ValueError:  # its own, and that of a number with thousands of digits
         return False

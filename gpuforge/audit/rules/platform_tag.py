@@ -177,4 +177,4 @@ def _meant(wheel: WheelFacts, bound: list[ElfObject]) -> str:
 
 def _by_number(version: str) -> tuple[str, tuple[int, ...]]:
     name, _, numbers = version.partition("_")
-    return name, tuple(int(n) if n.isdigit() else 0 for n in numbers.split("."))
+    return name, tuple(int(n) if n.isdecimal() else 0 for n in numbers.split("."))
