@@ -8,11 +8,10 @@ from functools import cache
 from itertools import product
 from typing import NamedTuple
 
+from gpuforge.audit import releases
+
 _LONGEST_NAME = 255  # characters; no file system has longer ones
-_NUMBER = r"(?:0|[1-9][0-9]*)"
-_RELEASE = rf"{_NUMBER}(?:\.{_NUMBER})*"
-_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-_CLAUSE = rf" ?([<>=!~]=|[<>]) ?({_RELEASE})((?:(?:a|b|rc){_NUMBER})?(?:\.?post{_NUMBER})?(?:\.?dev{_NUMBER})?|\.\*) ?"
+_NAME = r"(?>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
 _HANGS_ON = rf"extra ?== ?(?:\"({_NAME})\"|'({_NAME})')"
 _REQUIREMENT = rf"({_NAME}) ?(?:\[ ?({_NAME}(?: ?, ?{_NAME})*) ?\])? ?([^;\[]*?) ?(?:; ?{_HANGS_ON})?"
 
@@ -67,19 +66,10 @@ def requirement(line: str) -> Requirement | None:
     if match is None:
         return None
     versions = match[3][1:-1] if match[3][:1] == "(" and match[3][-1:] == ")" else match[3]
-    if match[3] and not all(map(_is_clause, versions.split(","))):
+    if match[3] and not all(map(releases.clause, versions.split(","))):
         return None
     extras = frozenset(extra.strip() for extra in match[2].split(",")) if match[2] else frozenset()
     return Requirement(normalized(match[1]), extras, versions, match[4] or match[5] or "")
-
-
-def _is_clause(text: str) -> bool:
-    """Say whether this is one comparison of versions as PEP 440 has them."""
-    match = re.fullmatch(_CLAUSE, text)
-    if match is None:
-        return False
-    operator, release, rest = match.groups()
-    return operator in {"==", "!="} if rest == ".*" else operator != "~=" or "." in release
 
 
 def _plain_tags(tags: str) -> tuple[str, ...]:

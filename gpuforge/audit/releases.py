@@ -3,9 +3,20 @@
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from typing import NamedTuple
 
 Numbers = tuple[int, ...]
-_CLAUSE = r"\s*([<>=!~]=|[<>])\s*(\d{1,9}(?:\.\d{1,9})*)(\.\*)?\s*"
+_NUMBER = r"[0-9]{1,9}"
+_SUFFIX = rf"(?:(?:a|b|rc){_NUMBER})?(?:\.?post{_NUMBER})?(?:\.?dev{_NUMBER})?"
+_CLAUSE = rf" ?([<>=!~]=|[<>]) ?({_NUMBER}(?:\.{_NUMBER})*)({_SUFFIX}|\.\*) ?"
+
+
+class Clause(NamedTuple):
+    """One comparison: `>=2.1`, `==2.1.*`, `<3.0rc1`."""
+
+    operator: str  # "==*" and "!=*" of those that end so
+    numbers: Numbers
+    suffix: str  # "rc1"
 
 
 @cache
@@ -16,7 +27,7 @@ def allows(versions: str, release: str) -> bool:
         from packaging.specifiers import SpecifierSet  # noqa: PLC0415  as said
 
         return SpecifierSet(versions).contains(release, prereleases=True)
-    return all(_compared(operator, numbers, wanted) for operator, wanted in clauses)
+    return all(_compared(each.operator, numbers, each.numbers) for each in clauses)
 
 
 def named(versions: str) -> frozenset[str]:
@@ -37,28 +48,34 @@ def newest_first(releases: Iterable[str]) -> Iterator[str]:
     yield from sorted(given, key=Version, reverse=True)
 
 
-def _clauses(versions: str) -> list[tuple[str, Numbers]] | None:
-    """Return operators and numbers, "==*" for "==2.1.*"; None where more than packaging's final releases is meant."""
-    found = []
-    for text in versions.split(",") if versions.strip() else ():
-        match = re.fullmatch(_CLAUSE, text, re.ASCII)
-        if match is None:
-            return None
-        operator, numbers = match[1], tuple(map(int, match[2].split(".")))
-        if operator == "~=":
-            found.append(("==*", numbers[:-1]))
-        if (match[3] and operator not in ("==", "!=")) or (operator == "~=" and len(numbers) == 1):
-            return None
-        found.append((operator + "*" if match[3] else operator, numbers))
-    return found
+def clause(text: str) -> Clause | None:
+    """Read a comparison as most are written; None for any other, and for what is none."""
+    match = re.fullmatch(_CLAUSE, text)
+    if match is None:
+        return None
+    operator, release, suffix = match.groups()
+    numbers = tuple(map(int, release.split(".")))
+    if suffix == ".*":
+        return Clause(f"{operator}*", numbers, "") if operator in {"==", "!="} else None
+    return Clause(operator, numbers, suffix) if operator != "~=" or len(numbers) > 1 else None
+
+
+def _clauses(versions: str) -> list[Clause] | None:
+    """Read comparisons with final releases; None where one is with another."""
+    found = [clause(text) for text in versions.split(",")] if versions else []
+    usual = [each for each in found if each and not each.suffix]
+    return usual if len(usual) == len(found) else None
 
 
 def _compared(operator: str, release: Numbers, wanted: Numbers) -> bool:
-    if operator.endswith("*"):
-        begins = (*release, *[0] * len(wanted))[: len(wanted)] == wanted
-        return begins is (operator == "==*")
     one, other = _stripped(release), _stripped(wanted)
     match operator:
+        case "==*":
+            return _begins(release, wanted)
+        case "!=*":
+            return not _begins(release, wanted)
+        case "~=":
+            return one >= other and _begins(release, wanted[:-1])
         case "==":
             return one == other
         case "!=":
@@ -69,8 +86,12 @@ def _compared(operator: str, release: Numbers, wanted: Numbers) -> bool:
             return one > other
         case "<=":
             return one <= other
-        case _:  # >= and ~=
+        case _:
             return one >= other
+
+
+def _begins(release: Numbers, wanted: Numbers) -> bool:
+    return (*release, *[0] * len(wanted))[: len(wanted)] == wanted
 
 
 def _stripped(numbers: Numbers) -> Numbers:
