@@ -295,13 +295,24 @@ class _Resolver:
                 provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, route, preload)
         namesake = self._namesake(loader.wheel, name)
-        if others := self._named.get(name):
+        if others := [o for o in self._named.get(name, ()) if self._provides(o, loader.wheel, name)]:
             route, found = self._brought_by(loader.wheel, others, namesake)
             return Edge(loader, name, self._of_object(loader, found), route, preload)
         if namesake:
             provider = Provider("package", package=namesake.package, declared=namesake)
             return Edge(loader, name, provider, "" if loader.program else f"import {namesake.package}")
         return Edge(loader, name, Provider("nobody"), preload=preload)
+
+    def _provides(self, found: ElfObject, wheel: str, name: str) -> bool:
+        """Say whether a library of this name is what a wheel means, though no path leads to it.
+
+        A copy that a package has grafted, or a compiler's runtime in it, is for that package alone: the linker looks
+        in the system for what others need, unless they import it.
+        """
+        theirs = found.name != name or libraries.compiler_runtime(name) is not None
+        one, other = self._projects[wheel], self._projects[found.wheel]
+        related = one == other or other in self.declared[wheel] or one in self.declared[found.wheel]
+        return related or not theirs
 
     def _imported_with(self, wheel: str, known: Declared | None) -> str:
         """Return the import that has a declared package's libraries loaded: "import torch".

@@ -179,6 +179,47 @@ def test_the_same_library_under_two_names_in_two_wheels(tmp_path: Path) -> None:
     assert found.subject == (f"b.libs/libfoo-0a1b2c3d.so.1 is a/libfoo.so.1 of {one.name}",)
 
 
+def test_the_same_library_in_the_same_place_is_one_file(tmp_path: Path) -> None:
+    files = {"nvidia/cudnn/lib/libcudnn.so.9": elf(soname="libcudnn.so.9", sections={".data": b"the same"})}
+    twelve, thirteen = (wheel(tmp_path, files, name=f"nvidia_cudnn_cu{n}-9.28-{TAGS}.whl") for n in (12, 13))
+    assert not {"GF108", "GF709"} & {f.code for f in audit([twelve, thirteen]).findings}
+
+
+@pytest.mark.parametrize(("requires", "code"), [([], "GF201"), (["base==1.0"], "GF202")])
+@pytest.mark.parametrize(
+    ("needed", "file"), [("libgomp.so.1", "libgomp.so.1"), ("libfoo.so.1", "libfoo-0a1b2c3d.so.1")]
+)
+def test_what_a_package_grafted_is_not_for_others(
+    tmp_path: Path, needed: str, file: str, requires: list[str], code: str
+) -> None:
+    lib = {
+        "base/ext.so": elf(needed=[file], runpath="$ORIGIN/lib"),
+        f"base/lib/{file}": elf(soname=needed),
+    }
+    other = wheel(tmp_path, lib, name=f"base-1.0-{TAGS}.whl")
+    one = wheel(tmp_path, {"demo/lib.so": elf(needed=[needed])}, requires=requires)
+    found = {f.code: f.severity for f in audit([one, other]).findings if f.wheel == one.name}
+    assert found[code] == "warning"
+    assert not {"GF201", "GF202"} - {code} & found.keys()
+
+
+def test_the_systems_openmp_runtime_meets_a_grafted_one_whoever_else_has_one(tmp_path: Path) -> None:
+    def having(project: str, gomp: str) -> Path:
+        files = {
+            f"{project}/ext.so": elf(needed=[gomp], runpath="$ORIGIN/lib"),
+            f"{project}/lib/{gomp}": elf(soname=gomp),
+        }
+        return wheel(tmp_path, files, name=f"{project}-1.0-{TAGS}.whl")
+
+    boost = wheel(tmp_path, {"boost/lib.so": elf(needed=["libgomp.so.1"])}, name=f"boost-1.0-{TAGS}.whl")
+    (found,) = said(
+        audit([boost, having("learn", "libgomp-e985bcbb.so.1"), having("torch", "libgomp.so.1")]), "GF105"
+    )
+    assert [s for s in found.subject if "boost" in s] == [
+        "libgomp.so.1 of the system, loaded by boost/lib.so"
+    ]
+
+
 def _renamed(path: Path, info: str | None = None, text: tuple[str, str] = ("", "")) -> Path:
     """Rewrite a wheel with another name for its .dist-info folder, and other words in METADATA."""
     with zipfile.ZipFile(path) as archive:

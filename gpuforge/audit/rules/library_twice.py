@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit import layout
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.known import sha256
 from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
@@ -83,7 +84,9 @@ def _ownership(held: tuple[WheelFacts, ElfObject]) -> tuple[bool, bool]:
 
 
 def _one_image(graph: LinkGraph, original: ElfObject, copy: ElfObject) -> bool:
-    """Say whether the linker takes both for one: by their SONAME, when they are asked for by it."""
+    """Say whether both are one: one file in the same place, or one to the linker by the SONAME it is asked for."""
+    if layout.install_path(copy.file) == layout.install_path(original.file):
+        return True
     hashed = libraries.plain_name(copy.name) != copy.name
     same = copy.name == original.name and copy.soname == original.soname
     return same and (hashed or not of_nvidia(graph, copy))
