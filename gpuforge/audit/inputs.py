@@ -6,6 +6,7 @@ Nothing is written to disk: wheels inside an sdist are unpacked into anonymous m
 import csv
 import os
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from gpuforge.audit.inflate import Archive
 from gpuforge.audit.model import Form, MalformedError
 from gpuforge.diagnostics import Diagnostic, Place
 
+_SITE = r"lib\w*/python3[^/]*/(?:site|dist)-packages"  # below an environment, or /usr
 _BINARY = (elf.MAGIC, fatbin.MAGIC, b"!<ar")
 _INFO = ".dist-info"
 # Rules that ask what a wheel's metadata, file name, RECORD or other files say, by what has none to ask: a single binary
@@ -198,14 +200,25 @@ def _recorded(site: Path, info: str) -> dict[str, Path]:
             raise MalformedError.of(
                 f"its RECORD is not a list of comma-separated values ({error})"
             ) from error
-    return {_member(name, stem): site / name for name in names if not name.endswith(".pyc")}
+    below = _below_environment(site)
+    return {_member(name, stem, below): site / name for name in names if not name.endswith(".pyc")}
 
 
-def _member(name: str, stem: str) -> str:
-    """Name a file in a wheel by its name in RECORD, in which scripts and data are `../../../bin/x`."""
+def _below_environment(site: Path) -> str:
+    """Return where packages lie in an environment, "lib/python3.11/site-packages"; "" for another folder of them."""
+    parts = Path(os.path.abspath(site)).parts[-3:]  # noqa: PTH100 - links stay as they were given
+    return "/".join(parts) if re.fullmatch(_SITE, "/".join(parts)) else ""
+
+
+def _member(name: str, stem: str, below: str) -> str:
+    """Name a file in a wheel by its name in RECORD, in which scripts and data are `../../../bin/x`, `../../libx.so`.
+
+    `below` is the folder that RECORD's names start at, from the environment's own; "" if that is not known.
+    """
     if not name.startswith(("../", "/")):
         return name
-    outside = name.lstrip("./") if name.startswith("../") else name.lstrip("/")
+    outside = posixpath.normpath(f"{below}/{name}") if below and not name.startswith("/") else name
+    outside = outside.lstrip("./") if outside.startswith("../") else outside.lstrip("/")
     if outside.startswith("bin/"):
         return f"{stem}.data/scripts/{outside.removeprefix('bin/')}"
     return f"{stem}.data/data/{outside}"

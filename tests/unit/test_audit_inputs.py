@@ -115,6 +115,31 @@ def test_an_environment_is_its_distributions(tmp_path: Path, given: str) -> None
     assert edge.provider.source == "sibling"
 
 
+@pytest.mark.parametrize("given", ["lib/python3.11/site-packages", "."])
+def test_libraries_in_an_environments_lib_folder_lie_there(tmp_path: Path, given: str) -> None:
+    site = tmp_path / "env" / "lib" / "python3.11" / "site-packages"
+    site.mkdir(parents=True)
+    (tmp_path / "w").mkdir()
+    record = ["../../libmkl.so.3,,", "../../../share/mkl/notes.txt,,", "../../../../elsewhere.so,,"]
+    installed(site, wheel(tmp_path / "w", {}))
+    with (site / "demo-1.0.dist-info" / "RECORD").open("a") as stream:
+        stream.write("\n".join(record) + "\n")
+    for line in record:
+        file = site / line.partition(",")[0]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(elf(soname=file.name))
+    user = {"user/ext.so": elf(needed=["libmkl.so.3"], rpath="$ORIGIN/../../..")}
+    installed(site, wheel(tmp_path / "w", user, name="user-2.0-py3-none-linux_x86_64.whl", requires=["demo"]))
+    report = audit([tmp_path / "env" / given])
+    assert [o.file for o in report.wheels[0].facts.objects if o.soname] == [
+        "demo-1.0.data/data/lib/libmkl.so.3",
+        "demo-1.0.data/data/share/mkl/notes.txt",
+        "demo-1.0.data/data/elsewhere.so",
+    ]
+    (edge,) = (e for e in report.graph.edges if e.needed == "libmkl.so.3")
+    assert (edge.provider.source, edge.route) == ("sibling", "RPATH $ORIGIN/../../..")
+
+
 def test_an_installed_distribution_without_record_is_one_problem(tmp_path: Path) -> None:
     site = tmp_path / "site-packages"
     for name in ("a-1.dist-info", "b-2.dist-info"):
