@@ -309,7 +309,8 @@ class _Resolver:
         A copy that a package has grafted, or a compiler's runtime in it, is for that package alone: the linker looks
         in the system for what others need, unless they import it.
         """
-        theirs = found.name != name or libraries.compiler_runtime(name) is not None
+        grafted = found.name != name or ".libs/" in found.file
+        theirs = grafted or libraries.compiler_runtime(name) is not None
         one, other = self._projects[wheel], self._projects[found.wheel]
         related = one == other or other in self.declared[wheel] or one in self.declared[found.wheel]
         return related or not theirs

@@ -205,9 +205,11 @@ def _recorded(site: Path, info: str) -> dict[str, Path]:
 
 
 def _below_environment(site: Path) -> str:
-    """Return where packages lie in an environment, "lib/python3.11/site-packages"; "" for another folder of them."""
-    parts = Path(os.path.abspath(site)).parts[-3:]  # noqa: PTH100 - links stay as they were given
-    return "/".join(parts) if re.fullmatch(_SITE, "/".join(parts)) else ""
+    """Return where packages lie in an environment, whatever its Python; "" for another folder of them."""
+    from gpuforge.audit import layout  # noqa: PLC0415  wheels are not installed
+
+    tail = "/".join(Path(os.path.abspath(site)).parts[-3:])  # noqa: PTH100 - links stay as they were given
+    return layout.SITE.removeprefix(f"{layout.ENVIRONMENT}/") if re.fullmatch(_SITE, tail) else ""
 
 
 def _member(name: str, stem: str, below: str) -> str:

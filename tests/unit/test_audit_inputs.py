@@ -115,10 +115,11 @@ def test_an_environment_is_its_distributions(tmp_path: Path, given: str) -> None
     assert edge.provider.source == "sibling"
 
 
-@pytest.mark.parametrize("given", ["lib/python3.11/site-packages", "."])
+@pytest.mark.parametrize("given", ["lib/python3.11/site-packages", "lib64/python3.11/site-packages", "."])
 def test_libraries_in_an_environments_lib_folder_lie_there(tmp_path: Path, given: str) -> None:
     site = tmp_path / "env" / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
+    (tmp_path / "env" / "lib64").symlink_to("lib")
     (tmp_path / "w").mkdir()
     record = ["../../libmkl.so.3,,", "../../../share/mkl/notes.txt,,", "../../../../elsewhere.so,,"]
     installed(site, wheel(tmp_path / "w", {}))

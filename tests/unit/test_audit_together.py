@@ -187,15 +187,18 @@ def test_the_same_library_in_the_same_place_is_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("requires", "code"), [([], "GF201"), (["base==1.0"], "GF202")])
 @pytest.mark.parametrize(
-    ("needed", "file"), [("libgomp.so.1", "libgomp.so.1"), ("libfoo.so.1", "libfoo-0a1b2c3d.so.1")]
+    ("needed", "file"),
+    [
+        ("libgomp.so.1", "base/lib/libgomp.so.1"),
+        ("libfoo.so.1", "base/lib/libfoo-0a1b2c3d.so.1"),
+        ("libbz2.so.1", "base/.libs/libbz2.so.1"),
+    ],
 )
 def test_what_a_package_grafted_is_not_for_others(
     tmp_path: Path, needed: str, file: str, requires: list[str], code: str
 ) -> None:
-    lib = {
-        "base/ext.so": elf(needed=[file], runpath="$ORIGIN/lib"),
-        f"base/lib/{file}": elf(soname=needed),
-    }
+    name = file.rpartition("/")[2]
+    lib = {"base/ext.so": elf(needed=[name], runpath="$ORIGIN/lib:$ORIGIN/.libs"), file: elf(soname=needed)}
     other = wheel(tmp_path, lib, name=f"base-1.0-{TAGS}.whl")
     one = wheel(tmp_path, {"demo/lib.so": elf(needed=[needed])}, requires=requires)
     found = {f.code: f.severity for f in audit([one, other]).findings if f.wheel == one.name}
