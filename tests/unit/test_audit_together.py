@@ -223,6 +223,37 @@ def test_the_systems_openmp_runtime_meets_a_grafted_one_whoever_else_has_one(tmp
     ]
 
 
+@pytest.mark.parametrize(
+    ("project", "requires", "whose"),
+    [
+        ("nvidia_cuda_runtime_cu12", ["nvidia-cuda-runtime-cu12"], "nvidia-cuda-runtime-cu12"),
+        ("base", [], f"base-1.0-{TAGS}.whl"),
+        ("demo", [], None),
+    ],
+)
+def test_what_python_code_loads_is_said_to_be_whose_it_is(
+    tmp_path: Path, project: str, requires: list[str], whose: str | None
+) -> None:
+    soname = "libcudart.so.12" if requires else "libtool.so.1"
+    text = f"ctypes.CDLL(os.path.join(sys.prefix, 'lib', '{soname}'))\n".encode()
+    files = {"demo/ext.so": elf(needed=[soname]), "demo/__init__.py": text}
+    lib = {f"{project}/lib/{soname}": elf(soname=soname)}
+    wheels = [
+        wheel(
+            tmp_path,
+            files | (lib if project == "demo" else {}),
+            name=f"demo-1.0-{TAGS}.whl",
+            requires=requires,
+        )
+    ]
+    if project != "demo":
+        wheels.append(wheel(tmp_path, lib, name=f"{project}-1.0-{TAGS}.whl"))
+    (found,) = said(audit(wheels), "GF205")
+    assert found.subject == (
+        f"{soname} ({f'of {whose}' if whose else 'in this wheel'}), NEEDED by demo/ext.so",
+    )
+
+
 def _renamed(path: Path, info: str | None = None, text: tuple[str, str] = ("", "")) -> Path:
     """Rewrite a wheel with another name for its .dist-info folder, and other words in METADATA."""
     with zipfile.ZipFile(path) as archive:

@@ -19,8 +19,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue
         known = edge.provider.declared
         lacking = edge.provider.source == "package" and known is None and not edge.preload.pathfinder
-        if edge.provider.object is not None:
+        if edge.provider.source == "wheel":
             where = "in this wheel"
+        elif known is None and edge.provider.object is not None:
+            where = f"of {edge.provider.object.wheel}"
         elif known is None:
             where = "declared by no requirement"
         else:
