@@ -11,6 +11,8 @@ from gpuforge.toolkits import libraries
 
 _VARIANT = r"(cu(da)?|rocm|xpu)[-_]?\d+"
 
+OF_SYSTEM = " of the system"
+
 Scope = Literal["import", "wheel", "environment"]
 
 
@@ -73,7 +75,21 @@ def images(graph: LinkGraph, objects: Iterable[ElfObject], wanted: Callable[[str
                 key = image.name if name == edge.needed else edge.needed
                 first = found.setdefault(key, image)
                 found[key] = first._replace(opened=first.opened or image.opened)
-    return list(found.values())
+    return list(_files(found.values()))
+
+
+def _files(found: Iterable[Image]) -> Iterator[Image]:
+    """Yield images without those that are a file of the system by another of its names: libx.so.1.0 is libx.so.1.
+
+    By the one name it is a link to the other, and the linker knows a file by its inode (glibc, elf/dl-load.c).
+    """
+    held = list(found)
+    system = [i.asked for i in held if i.name.endswith(OF_SYSTEM)]
+    for image in held:
+        if not (
+            image.name.endswith(OF_SYSTEM) and any(image.asked.startswith(f"{name}.") for name in system)
+        ):
+            yield image
 
 
 _plain = cache(libraries.plain_name)
@@ -87,7 +103,7 @@ def _image(graph: LinkGraph, edge: Edge, soname: str) -> Image | None:
         known = edge.provider.declared is not None or edge.preload is not None
         found = f"the one of {edge.provider.package}" if known else ""
     else:
-        found = f"{soname} of the system"
+        found = f"{soname}{OF_SYSTEM}"
     if not found:
         return None
     opened = edge.preload is not None or _opens(graph, edge)

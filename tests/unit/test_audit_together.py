@@ -254,6 +254,19 @@ def test_what_python_code_loads_is_said_to_be_whose_it_is(
     )
 
 
+def test_a_file_of_the_system_is_one_by_all_its_names(tmp_path: Path) -> None:
+    def runtimes(*needed: str) -> list[tuple[str, ...]]:
+        files = {f"demo/{number}.so": elf(needed=[name]) for number, name in enumerate(needed)}
+        return [f.subject for f in said(audit([wheel(tmp_path, files)]), "GF105")]
+
+    assert runtimes("libgomp.so.1", "libgomp.so.1.0.0") == []
+    (found,) = runtimes("libgomp.so.1.0.0", "libgomp.so.1", "libiomp5.so")
+    assert found == (
+        "libgomp.so.1 of the system, loaded by demo/1.so",
+        "libiomp5.so of the system, loaded by demo/2.so",
+    )
+
+
 def _renamed(path: Path, info: str | None = None, text: tuple[str, str] = ("", "")) -> Path:
     """Rewrite a wheel with another name for its .dist-info folder, and other words in METADATA."""
     with zipfile.ZipFile(path) as archive:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.processes import FIRST_WINS, images, one_of_them, processes
+from gpuforge.audit.processes import FIRST_WINS, OF_SYSTEM, images, one_of_them, processes
 from gpuforge.toolkits import libraries
 
 CODE = "GF107"
@@ -31,7 +31,7 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
         return  # as in nearly all wheels
     for process in processes(graph):
         found = images(graph, process.objects, lambda name: re.fullmatch(_C, name) is not None)
-        for image in (i for i in found if not i.name.endswith(" of the system")):
+        for image in (i for i in found if not i.name.endswith(OF_SYSTEM)):
             if process.scope == "import" and image.wheel == process.wheel:
                 yield Finding(
                     CODE,
