@@ -41,15 +41,18 @@ class Library(NamedTuple):
     needs: tuple[str, ...] = ()  # SONAMEs of other packages that come with it, by a path of its own
 
 
-def packages(facts: WheelFacts) -> Mapping[str, Declared]:
-    """Resolve the wheel's requirements as far as the tables know; unconditional ones win over extras."""
+def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str, Declared]:
+    """Resolve the wheel's requirements as far as the tables know; unconditional ones win over extras.
+
+    What is among those `given`, in a version that is asked for, brings what it says itself.
+    """
     found: dict[str, Declared] = {}
     if not facts.requires:
         return found
     machine = _environment(facts)["platform_machine"]
     for line in facts.requires:
         wanted = names.requirement(line) or _evaluated(line, facts)
-        for declared in _brought(wanted, line, wanted.extra, "", _DEPTH, machine) if wanted else ():
+        for declared in _brought(wanted, line, wanted.extra, "", _DEPTH, machine, given) if wanted else ():
             known = found.get(declared.package)
             if known is None or (known.extra and not declared.extra):
                 found[declared.package] = declared
@@ -67,9 +70,17 @@ def carriers() -> frozenset[str]:
     return frozenset(row["package"] for row in _tables()["carrier"] if row["loads"] and not row.get("extra"))
 
 
-def brought_by(package: str) -> Mapping[str, Declared]:
-    """Return what pip would install with the newest known release of a package."""
-    return {d.package: d for d in _brought(Requirement(package), package, "", "", _DEPTH, _USUAL)}
+def brought_by(package: str, given: Mapping[str, WheelFacts]) -> Mapping[str, Declared]:
+    """Return what comes with a package: with the one `given`, else what pip would install with its newest release."""
+    return {d.package: d for d in _brought(Requirement(package), package, "", "", _DEPTH, _USUAL, given)}
+
+
+def by_project(wheels: Iterable[WheelFacts]) -> Mapping[str, WheelFacts]:
+    """Return the wheels given by their projects, without those of which there are several."""
+    found: dict[str, list[WheelFacts]] = {}
+    for wheel in wheels:
+        found.setdefault(wheel.project, []).append(wheel)
+    return {project: held[0] for project, held in found.items() if project and len(held) == 1}
 
 
 @cache
@@ -200,9 +211,17 @@ def _environment(facts: WheelFacts) -> dict[str, str]:
 
 
 def _brought(
-    wanted: Requirement, line: str, extra: str, loader: str, depth: int, machine: str
+    wanted: Requirement,
+    line: str,
+    extra: str,
+    loader: str,
+    depth: int,
+    machine: str,
+    given: Mapping[str, WheelFacts],
 ) -> Iterator[Declared]:
-    rows = list(_rows(wanted, machine))
+    own = given.get(wanted.name) if wanted.name in _bringing() else None
+    exact = _of_release(wanted, own) if own else None
+    rows = list(_rows(exact or wanted, machine))
     if any(row["loads"] for row in rows):
         loader = loader or wanted.name
     cuda = next((row.get("cuda") for row in rows), None)
@@ -212,9 +231,35 @@ def _brought(
     if not depth:
         return
     of_library = _requires().get(wanted.name, ()) if wanted.name.startswith("nvidia-") else ()
-    for text in (*(text for row in rows for text in row["brings"]), *of_library):
-        if more := names.requirement(text):
-            yield from _brought(more, line, extra, loader, depth - 1, machine)
+    brings = [text for row in rows for text in row["brings"]]
+    requires = [more for text in (*brings, *of_library) if (more := names.requirement(text))]
+    if own and exact and brings and own.requires:
+        requires = list(_required(own, exact.extras))
+    for more in requires:
+        yield from _brought(more, line, extra, loader, depth - 1, machine, given)
+
+
+def _of_release(wanted: Requirement, own: WheelFacts) -> Requirement | None:
+    """Return a requirement of the very release that was given; None when another one is asked for."""
+    version = own.version.partition("+")[0]
+    if not releases.named(f"=={version}") or not releases.allows(wanted.versions, version):
+        return None
+    return wanted._replace(versions=f"=={version}")
+
+
+def _required(own: WheelFacts, extras: Iterable[str]) -> Iterator[Requirement]:
+    """Yield what a wheel requires and the tables know, always or with some of its extras."""
+    wanted = {"", *map(names.normalized, extras)}
+    for line in own.requires:
+        found = names.requirement(line) or _evaluated(line, own)
+        if found and names.normalized(found.extra) in wanted and found.name in listed() | _bringing():
+            yield found
+
+
+@cache
+def _bringing() -> frozenset[str]:
+    """Return the packages that the tables know to bring others."""
+    return frozenset(("cuda-toolkit", *(row["package"] for row in _tables()["carrier"])))
 
 
 def _rows(wanted: Requirement, machine: str) -> Iterator[dict[str, Any]]:

@@ -166,7 +166,8 @@ class _Resolver:
 
     def __init__(self, wheels: tuple[WheelFacts, ...]) -> None:
         self.edges: dict[tuple[str, str, str], Edge] = {}
-        self.declared = {wheel.name: declared.packages(wheel) for wheel in wheels}
+        given = declared.by_project(wheels)
+        self.declared = {wheel.name: declared.packages(wheel, given) for wheel in wheels}
         self._majors = {w.name: _cuda_major(n for o in w.objects for n in o.needed) for w in wheels}
         self._preloads = {wheel.name: wheel.preloads for wheel in wheels}
         self._projects = {wheel.name: wheel.project for wheel in wheels}

@@ -267,6 +267,36 @@ def test_a_file_of_the_system_is_one_by_all_its_names(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("requires", "codes"),
+    [(["torch<3,>=2.2"], set()), (["torch>=2.15"], {"GF204"}), ([], {"GF201"})],
+)
+def test_a_package_given_brings_what_it_says_itself(
+    tmp_path: Path, requires: list[str], codes: set[str]
+) -> None:
+    marker = "; platform_system == 'Linux' and platform_machine == 'x86_64'"
+    torch = wheel(
+        tmp_path,
+        {
+            "torch/lib/libc10.so": elf(soname="libc10.so"),
+            "torch/_C.so": elf(needed=["libc10.so"], rpath="$ORIGIN/lib"),
+        },
+        name=f"torch-2.7.1-{TAGS}.whl",
+        requires=[
+            f"nvidia-cuda-runtime-cu12==12.6.77{marker}",
+            "nvidia-nccl-cu13; extra == 'other'",
+            "sympy>=1.13.3",
+        ],
+    )
+    one = wheel(tmp_path, {"demo/ext.so": elf(needed=["libc10.so", "libcudart.so.12"])}, requires=requires)
+    report = audit([one, torch])
+    found = {f.code for f in report.findings if f.wheel == one.name and f.severity == "error"}
+    assert found == codes
+    known = report.graph.declared[one.name]
+    expected = {"torch", "nvidia-cuda-runtime-cu12"}
+    assert (known.keys() == expected) == (codes == set())
+
+
 def _renamed(path: Path, info: str | None = None, text: tuple[str, str] = ("", "")) -> Path:
     """Rewrite a wheel with another name for its .dist-info folder, and other words in METADATA."""
     with zipfile.ZipFile(path) as archive:

@@ -45,8 +45,9 @@ def _implied(graph: LinkGraph, edge: Edge) -> Mapping[str, Declared]:
     """Return what a package would bring that is not required, and whose libraries the object needs: torch."""
     packages = {e.provider.package for e in graph.from_object(edge.loader) if e.provider.source == "package"}
     found: dict[str, Declared] = {}
+    given = declared.by_project(graph.wheels)
     for package in sorted(packages & declared.carriers()):
-        found |= declared.brought_by(package)
+        found |= declared.brought_by(package, given)
     return found
 
 
