@@ -307,14 +307,12 @@ class _Resolver:
     def _provides(self, found: ElfObject, wheel: str, name: str) -> bool:
         """Say whether a library of this name is what a wheel means, though no path leads to it.
 
-        A copy that a package has grafted, or a compiler's runtime in it, is for that package alone: the linker looks
-        in the system for what others need, unless they import it.
+        A name with a version, as libraries of the system have, is not that of a package which just happens to be there
+        and has one, too: the linker looks in the system for it.
         """
-        grafted = found.name != name or ".libs/" in found.file
-        theirs = grafted or libraries.compiler_runtime(name) is not None
         one, other = self._projects[wheel], self._projects[found.wheel]
         related = one == other or other in self.declared[wheel] or one in self.declared[found.wheel]
-        return related or not theirs
+        return related or name.endswith(".so")
 
     def _imported_with(self, wheel: str, known: Declared | None) -> str:
         """Return the import that has a declared package's libraries loaded: "import torch".
@@ -347,9 +345,14 @@ class _Resolver:
         """Return which of several libraries of one name, of other wheels, it is, and the import that loads it."""
         for found in others:
             project = self._projects[found.wheel]
-            if (namesake and namesake.package == project) or self._imports(wheel, project):
+            called = namesake is not None and namesake.package == project
+            if (called and self._has_code(found.wheel)) or self._imports(wheel, project):
                 return f"import {project}", found
         return "", others[0]
+
+    def _has_code(self, wheel: str) -> bool:
+        """Say whether a wheel has what can be imported, and then loads libraries: others are for a path to them."""
+        return bool(self._preloads[wheel] or self._modules.get(self._projects[wheel]))
 
     def _namesake(self, wheel: str, name: str) -> Declared | None:
         """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it."""

@@ -191,10 +191,10 @@ def test_the_same_library_in_the_same_place_is_one_file(tmp_path: Path) -> None:
     [
         ("libgomp.so.1", "base/lib/libgomp.so.1"),
         ("libfoo.so.1", "base/lib/libfoo-0a1b2c3d.so.1"),
-        ("libbz2.so.1", "base/.libs/libbz2.so.1"),
+        ("libOpenCL.so.1", "base/.libs/libOpenCL.so.1"),
     ],
 )
-def test_what_a_package_grafted_is_not_for_others(
+def test_what_a_package_has_is_not_for_those_that_do_not_require_it(
     tmp_path: Path, needed: str, file: str, requires: list[str], code: str
 ) -> None:
     name = file.rpartition("/")[2]
@@ -234,7 +234,7 @@ def test_the_systems_openmp_runtime_meets_a_grafted_one_whoever_else_has_one(tmp
 def test_what_python_code_loads_is_said_to_be_whose_it_is(
     tmp_path: Path, project: str, requires: list[str], whose: str | None
 ) -> None:
-    soname = "libcudart.so.12" if requires else "libtool.so.1"
+    soname = "libcudart.so.12" if requires else "libtool.so"
     text = f"ctypes.CDLL(os.path.join(sys.prefix, 'lib', '{soname}'))\n".encode()
     files = {"demo/ext.so": elf(needed=[soname]), "demo/__init__.py": text}
     lib = {f"{project}/lib/{soname}": elf(soname=soname)}
@@ -295,6 +295,36 @@ def test_a_package_given_brings_what_it_says_itself(
     known = report.graph.declared[one.name]
     expected = {"torch", "nvidia-cuda-runtime-cu12"}
     assert (known.keys() == expected) == (codes == set())
+
+
+@pytest.mark.parametrize(
+    ("code", "codes"),
+    [
+        ({}, ["GF202"]),
+        (
+            {
+                "libdensity/load.py": b"ctypes.CDLL(os.path.join(os.path.dirname(__file__), 'libdensity.so.0'))\n"
+            },
+            [],
+        ),
+        (
+            {
+                "density/ext.abi3.so": elf(
+                    needed=["libdensity.so.0"], rpath="$ORIGIN/../libdensity", strings=["PyInit_ext"]
+                )
+            },
+            [],
+        ),
+    ],
+)
+def test_a_package_without_code_is_not_imported(
+    tmp_path: Path, code: dict[str, bytes], codes: list[str]
+) -> None:
+    lib = {"libdensity/libdensity.so.0": elf(soname="libdensity.so.0")}
+    other = wheel(tmp_path, lib | code, name=f"density_cu12-1.0-{TAGS}.whl")
+    one = wheel(tmp_path, {"demo/ext.so": elf(needed=["libdensity.so.0"])}, requires=["density-cu12"])
+    found = [f.code for f in audit([one, other]).findings if f.wheel == one.name and f.code < "GF3"]
+    assert found == codes
 
 
 def _renamed(path: Path, info: str | None = None, text: tuple[str, str] = ("", "")) -> Path:
