@@ -232,10 +232,9 @@ def _brought(
         return
     of_library = _requires().get(wanted.name, ()) if wanted.name.startswith("nvidia-") else ()
     brings = [text for row in rows for text in row["brings"]]
-    requires = [more for text in (*brings, *of_library) if (more := names.requirement(text))]
-    if own and exact and brings and own.requires:
-        requires = list(_required(own, exact.extras))
-    for more in requires:
+    own_lines = _required(own, exact.extras) if own and exact and brings and own.requires else None
+    known = (names.requirement(text) for text in (*(() if own_lines else brings), *of_library))
+    for more in (*(own_lines or ()), *filter(None, known)):
         yield from _brought(more, line, extra, loader, depth - 1, machine, given)
 
 

@@ -297,6 +297,7 @@ class _Resolver:
             return Edge(loader, name, provider, route, preload)
         namesake = self._namesake(loader.wheel, name)
         if others := [o for o in self._named.get(name, ()) if self._provides(o, loader.wheel, name)]:
+            others.sort(key=lambda o: o.name != name)  # rather than a copy of it for linkers
             route, found = self._brought_by(loader.wheel, others, namesake)
             return Edge(loader, name, self._of_object(loader, found), route, preload)
         if namesake:
