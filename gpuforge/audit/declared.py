@@ -231,10 +231,10 @@ def _brought(
     if not depth:
         return
     of_library = _requires().get(wanted.name, ()) if wanted.name.startswith("nvidia-") else ()
-    brings = [text for row in rows for text in row["brings"]]
-    own_lines = _required(own, exact.extras) if own and exact and brings and own.requires else None
-    known = (names.requirement(text) for text in (*(() if own_lines else brings), *of_library))
-    for more in (*(own_lines or ()), *filter(None, known)):
+    brings = tuple(text for row in rows for text in row["brings"])
+    told = tuple(_required(own, exact.extras)) if own and exact and brings and own.requires else None
+    known = (names.requirement(text) for text in (*(brings if told is None else ()), *of_library))
+    for more in (*(told or ()), *filter(None, known)):
         yield from _brought(more, line, extra, loader, depth - 1, machine, given)
 
 
