@@ -312,8 +312,9 @@ class _Resolver:
         and has one, too: the linker looks in the system for it.
         """
         one, other = self._projects[wheel], self._projects[found.wheel]
-        related = one == other or other in self.declared[wheel] or one in self.declared[found.wheel]
-        return related or name.endswith(".so")
+        related = other in self.declared[wheel] or one in self.declared[found.wheel]
+        unknown = not (one and other)  # a folder or a binary says nothing of what it requires
+        return one == other or related or unknown or name.endswith(".so")
 
     def _imported_with(self, wheel: str, known: Declared | None) -> str:
         """Return the import that has a declared package's libraries loaded: "import torch".
