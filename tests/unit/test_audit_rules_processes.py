@@ -222,6 +222,34 @@ CASES = {
         },
         {"demo.libs/libcudnn_ops_infer.so.8": elf(soname="libcudnn_ops_infer.so.8")},
     ),
+    "cuDNN 9 without its parts, whose versions it adds itself": Case(
+        "GF213", "warning",
+        (
+            "demo.libs/libcudnn-74a4c495.so.9.1.0 opens libcudnn_adv.so.9, libcudnn_cnn.so.9, libcudnn_graph.so.9, "
+            "libcudnn_ops.so.9",
+        ),
+        {
+            "demo.libs/libcudnn-74a4c495.so.9.1.0": elf(
+                soname="libcudnn-74a4c495.so.9.1.0", sections={".rodata": b"\0libcudnn_ops.so\0"}
+            ),
+            "demo/ext.so": elf(needed=["libcudnn-74a4c495.so.9.1.0"], runpath="$ORIGIN/../demo.libs"),
+        },
+        {"demo.libs/libcudnn_ops.so.9": elf(soname="libcudnn_ops.so.9")},
+    ),
+    "NVRTC without its builtins": Case(
+        "GF213", "warning", ("demo.libs/libnvrtc-d540eb83.so.12.1.55 opens libnvrtc-builtins.so.12.1",),
+        {
+            "demo.libs/libnvrtc-d540eb83.so.12.1.55": elf(soname="libnvrtc-d540eb83.so.12.1.55"),
+            "demo/ext.so": elf(needed=["libnvrtc-d540eb83.so.12.1.55"], runpath="$ORIGIN/../demo.libs"),
+        },
+        {
+            "demo.libs/libnvrtc-builtins-8cb4db2d.so.12.1.55": elf(soname="libnvrtc-builtins-8cb4db2d.so.12.1.55"),
+            "demo/ext.so": elf(
+                needed=["libnvrtc-d540eb83.so.12.1.55", "libnvrtc-builtins-8cb4db2d.so.12.1.55"],
+                runpath="$ORIGIN/../demo.libs",
+            ),
+        },
+    ),
     "Python code opens plugins": Case(
         "GF202", "warning", ("libx.so at demo/lib/libx.so, NEEDED by demo/p.so",),
         {
