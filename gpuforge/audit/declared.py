@@ -284,7 +284,7 @@ def _chosen(rows: Iterable[dict[str, Any]], wanted: str) -> dict[str, Any] | Non
     """Return the row that pip would end at: that of the newest release which these clauses allow."""
     held = list(rows)
     known = {version for row in held for version in row["known"]}
-    for version in releases.newest_first(known | releases.named(wanted)):
+    for version in (*releases.newest_first(known | releases.named(wanted)), *releases.below(wanted)):
         if releases.allows(wanted, version):
             for row in held:
                 if releases.allows(row["versions"], version):

@@ -36,6 +36,13 @@ def named(versions: str) -> frozenset[str]:
     return frozenset(text for text in texts if _numbers(text) is not None or _parses(text))
 
 
+def below(versions: str) -> Iterator[str]:
+    """Yield a release just below each upper bound, which stands for those that no table names: 1.18.999 for <1.19."""
+    for each in _clauses(versions) or ():
+        if each.operator == "<" and (bound := _stripped(each.numbers)):
+            yield ".".join(map(str, (*bound[:-1], bound[-1] - 1, 999)))
+
+
 def newest_first(releases: Iterable[str]) -> Iterator[str]:
     """Yield releases, the newest first."""
     given = sorted(releases)

@@ -49,3 +49,12 @@ def test_the_tables_need_no_packaging(monkeypatch: pytest.MonkeyPatch) -> None:
     for row in (*tables["carrier"], *tables["toolkit"]):
         assert list(releases.newest_first(row["known"]))
         assert all(releases.allows(row["versions"], version) for version in row["known"])
+
+
+@pytest.mark.parametrize(
+    ("versions", "below"),
+    [("<1.19,>=1.15.0", ["1.18.999"]), ("<13", ["12.999"]), ("<2.0.0", ["1.999"]), (">=2,<=3", []), ("", [])],
+)
+def test_a_release_below_a_bound(versions: str, below: list[str]) -> None:
+    assert list(releases.below(versions)) == below
+    assert all(releases.allows(versions, release) for release in below)

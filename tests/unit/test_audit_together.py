@@ -792,6 +792,32 @@ def test_compiled_code_may_be_told_what_to_open(tmp_path: Path) -> None:
     assert [f.code for f in audit([wheel(tmp_path, files)]).findings] == ["GF201"]
 
 
+@pytest.mark.parametrize(
+    ("release", "codes"), [("==25.10.*", []), ("<26.10", []), ("==26.10.*", ["GF203"]), ("", ["GF203"])]
+)
+def test_what_a_carrier_brings_is_that_of_the_release(tmp_path: Path, release: str, codes: list[str]) -> None:
+    files = {"demo/libx.so": elf(needed=["libnccl.so.2"], runpath="$ORIGIN/../nvidia/nccl/lib")}
+    one = wheel(tmp_path, files, requires=[f"libraft-cu12{release}"])
+    assert [f.code for f in audit([one]).findings] == codes
+
+
+def test_a_release_between_those_that_are_known_is_taken(tmp_path: Path) -> None:
+    files = {"demo/libx.so": elf(needed=["libucp.so.0"])}
+    one = wheel(tmp_path, files, requires=["libucx-cu12<1.19,>=1.15.0"])
+    assert audit([one]).worst() is None
+
+
+def test_a_library_that_one_release_of_a_carrier_has(tmp_path: Path) -> None:
+    path = "$ORIGIN/../libkvikio/lib64"
+    files = {"demo/libx.so": elf(needed=["libkvikio.so", "libnvcomp.so.4"], runpath=path)}
+    assert audit([wheel(tmp_path, files, requires=["libkvikio-cu12==25.6.*"])]).worst() is None
+    (found,) = audit([wheel(tmp_path, files, requires=["libkvikio-cu12==26.10.*"])]).findings
+    assert (found.code, found.subject) == (
+        "GF201",
+        ("libnvcomp.so.4 (of nvidia-nvcomp-cu12), NEEDED by demo/libx.so",),
+    )
+
+
 def test_a_variant_for_another_cuda_is_not_chosen(tmp_path: Path) -> None:
     variants = {
         f"demo/libx_cuda{version}.so": elf(needed=[f"libcudart.so.{version[:2]}", "libcusparse.so.12"])
