@@ -134,6 +134,12 @@ def nvidias() -> frozenset[str]:
 
 
 @cache
+def plain(package: str) -> str:
+    """Return a package's name without the CUDA major that it is for: "libcudf" for libcudf-cu12."""
+    return re.sub(r"-cu\d+$", "", package)
+
+
+@cache
 def major(package: str) -> int | None:
     """Return the one CUDA major that a toolkit package is for; None for another package."""
     majors = {entry.cuda for entry in _toolkit_libraries() if entry.package == package}

@@ -1,6 +1,6 @@
 """The link graph: who loads what, who provides it, and how it is found; over all the wheels given."""
 
-import re
+import posixpath
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
@@ -161,6 +161,19 @@ def _cuda_major(needed: Iterable[str]) -> int | None:
     return majors.most_common(1)[0][0] if majors else None
 
 
+def _into(package: str, searched: Iterable[layout.SearchEntry]) -> str:
+    """Return the search path that leads into a folder of a package: libx-cu12 installs into libx.
+
+    Of NVIDIA's packages the folder is known, and is the same for SONAMEs of releases that no table has.
+    """
+    folders = {posixpath.dirname(file) for file in declared.files(package)}
+    for entry in searched:
+        place = entry.folder.removeprefix(f"{layout.SITE}/")
+        if place in folders or names.normalized(place.partition("/")[0]) == declared.plain(package):
+            return entry.why
+    return ""
+
+
 class _Resolver:
     """Walks load sets in the linker's order and remembers the best answer for each NEEDED entry."""
 
@@ -253,7 +266,7 @@ class _Resolver:
             return Edge(loader, name, Provider("system"), "the system")
         if libraries.is_driver(name):
             return Edge(loader, name, Provider("driver"), "the driver")
-        return self._unrouted(loader, name, packages)
+        return self._unrouted(loader, name, packages, ancestors)
 
     def _owned(self, wheel: str, there: dict[str, ElfObject]) -> ElfObject:
         """Return which of the files that wheels put in one place is a wheel's: its own, or one that it requires."""
@@ -279,7 +292,13 @@ class _Resolver:
             self._imported[wheel] = tuple(objects.values())
         return self._imported[wheel]
 
-    def _unrouted(self, loader: ElfObject, name: str, packages: tuple[declared.Library, ...]) -> Edge:
+    def _unrouted(
+        self,
+        loader: ElfObject,
+        name: str,
+        packages: tuple[declared.Library, ...],
+        ancestors: tuple[ElfObject, ...],
+    ) -> Edge:
         preload = None if loader.program else self._preload(loader.wheel, name)
         for found in self._named.get(name, ()):
             if found.wheel == loader.wheel and found.name == name:
@@ -302,7 +321,10 @@ class _Resolver:
             return Edge(loader, name, self._of_object(loader, found), route, preload)
         if namesake:
             provider = Provider("package", package=namesake.package, declared=namesake)
-            return Edge(loader, name, provider, "" if loader.program else f"import {namesake.package}")
+            route = f"import {namesake.package}"
+            if loader.program:
+                route = _into(namesake.package, layout.search(loader, ancestors))
+            return Edge(loader, name, provider, route)
         return Edge(loader, name, Provider("nobody"), preload=preload)
 
     def _provides(self, found: ElfObject, wheel: str, name: str) -> bool:
@@ -360,7 +382,7 @@ class _Resolver:
         """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it."""
         stem = names.normalized(name.partition(".so")[0])
         for package, known in self.declared[wheel].items():
-            plain = re.sub(r"-cu\d+$", "", package).removeprefix("nvidia-")
+            plain = declared.plain(package).removeprefix("nvidia-")
             bare = stem.removeprefix("lib")
             if plain in (stem, bare) or stem.startswith(f"{plain}-") or plain.endswith(f"-{bare}"):
                 return known

@@ -365,6 +365,18 @@ def test_a_tag_that_is_none_is_no_traceback(tmp_path: Path) -> None:
     assert "10-none-any: in WHEEL only" in found.subject
 
 
+@pytest.mark.parametrize(
+    ("platform", "differs"),
+    [("manylinux2014_x86_64", False), ("manylinux_2_17_x86_64", False), ("manylinux_2_28_x86_64", True)],
+)
+def test_both_names_of_a_platform_are_one_tag(tmp_path: Path, platform: str, differs: bool) -> None:
+    tags = [f"py3-none-{platform}", "py3-none-manylinux_2_17_x86_64"]
+    path = wheel(
+        tmp_path, {"demo/ext.so": elf()}, name="demo-1.0-py3-none-manylinux2014_x86_64.whl", tags=tags
+    )
+    assert bool(said(audit([path]), "GF502")) == differs
+
+
 def test_a_folder_of_binaries_is_one_unit(tmp_path: Path) -> None:
     folder = tmp_path / "lib"
     (folder / "sub").mkdir(parents=True)
@@ -818,6 +830,27 @@ def test_a_library_that_one_release_of_a_carrier_has(tmp_path: Path) -> None:
     )
 
 
+def test_a_program_finds_the_libraries_of_packages_by_their_folders(tmp_path: Path) -> None:
+    needed = ["libcuopt_mathopt.so", "libcudss.so.0", "libcudss.so.7"]  # no table has the last one
+    requires = ["libcuopt-mathopt-cu12==26.10.*", "nvidia-cudss-cu12"]
+    path = "$ORIGIN/../../libcuopt_mathopt/lib64:$ORIGIN/../../nvidia/cu12/lib"
+    found = elf(needed=needed, runpath=path, interpreter="/lib64/ld-linux-x86-64.so.2")
+    assert audit([wheel(tmp_path, {"demo/bin/tool": found}, requires=requires)]).worst() == "info"
+    (lost,) = said(
+        audit(
+            [
+                wheel(
+                    tmp_path,
+                    {"demo/bin/tool": elf(needed=needed, interpreter="/lib64/ld-linux-x86-64.so.2")},
+                    requires=requires,
+                )
+            ]
+        ),
+        "GF202",
+    )
+    assert (lost.severity, len(lost.subject)) == ("error", len(needed))
+
+
 def test_a_variant_for_another_cuda_is_not_chosen(tmp_path: Path) -> None:
     variants = {
         f"demo/libx_cuda{version}.so": elf(needed=[f"libcudart.so.{version[:2]}", "libcusparse.so.12"])
@@ -870,6 +903,21 @@ def test_two_majors_may_come_by_requirements_alone(
 ) -> None:
     found = said(audit([wheel(tmp_path, {"demo/ext.so": elf()}, requires=requires)]), "GF104")
     assert [(f.severity, *f.subject) for f in found] == ([("warning", *subject)] if subject else [])
+
+
+def test_a_wheels_own_libraries_have_a_major_too(tmp_path: Path) -> None:
+    files = {
+        "demo/libcudart-24af1308.so.12.1.55": elf(soname="libcudart-24af1308.so.12.1.55"),
+        "demo/libnvrtc-d540eb83.so.12.1.55": elf(soname="libnvrtc-d540eb83.so.12.1.55"),
+        "demo/libx.so": elf(needed=["libcudart-24af1308.so.12.1.55"], runpath="$ORIGIN"),
+    }
+    (found,) = said(audit([wheel(tmp_path, files, requires=["torch>=2.2"])]), "GF104")
+    assert found.severity == "warning"
+    assert found.subject[0] == "CUDA 12: libcudart-24af1308.so.12.1.55, in the wheel"
+    assert found.subject[1].startswith("CUDA 13: nvidia-cublas, ")
+    assert not said(audit([wheel(tmp_path, files, requires=["torch>=2.2,<2.11"])]), "GF104")
+    files["demo/libcudart.so.13"] = elf(soname="libcudart.so.13")  # there is one to choose for each
+    assert not said(audit([wheel(tmp_path, files, requires=["torch>=2.2"])]), "GF104")
 
 
 def test_what_a_wheel_that_is_given_requires_is_read_there(tmp_path: Path) -> None:
@@ -938,6 +986,15 @@ def test_a_wheel_that_is_given_has_to_be_required(
     between = wheel(tmp_path, {}, name="between-1.0-py3-none-any.whl", requires=["other"])
     other = wheel(tmp_path, {"other/liba.so": elf(soname="liba.so")}, name=f"other-1.0-{TAGS}.whl")
     assert [f.subject for f in said(audit([own, between, other]), "GF203")] == subject
+
+
+def test_a_plugin_finds_the_wheel_that_brings_it(tmp_path: Path) -> None:
+    plugin = wheel(tmp_path, {"demo/p/plugin.so": elf(needed=["liba.so"], runpath="$ORIGIN/..")})
+    host = {"demo/liba.so": elf(soname="liba.so")}
+    name = f"host-1.0-{TAGS}.whl"
+    assert said(audit([plugin, wheel(tmp_path, host, name=name)]), "GF203")
+    bringing = wheel(tmp_path, host, name=name, requires=["demo; extra == 'gpu'"])
+    assert not said(audit([plugin, bringing]), "GF203")
 
 
 @pytest.mark.parametrize(

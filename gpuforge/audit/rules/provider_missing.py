@@ -153,8 +153,9 @@ def _folders(graph: LinkGraph, name: str) -> frozenset[str]:
 def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Collection[str]]) -> list[str]:
     """Return the required packages that are called like a folder which the object searches, and which is not there.
 
-    PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5. What was given, too, has been searched. "" stands for
-    such as Intel's, where the object searches the environment's own lib folder: they install their libraries there.
+    PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5; `libx` is that of libx-cu12. What was given, too, has been
+    searched. "" stands for such as Intel's, where the object searches the environment's own lib folder: they install
+    their libraries there.
     """
     given = {wheel.project for wheel in graph.wheels}
     own = installed(edge.loader.wheel)
@@ -167,7 +168,9 @@ def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Coll
     beside = f"{layout.ENVIRONMENT}/lib" in folders and any(
         re.fullmatch(_IN_ENVIRONMENT, d.package) and not d.extra for d in known.values()
     )
-    return sorted(known.keys() & empty - given) or [""] * beside
+    others = known.keys() - given - declared.nvidias()
+    called = (p for p in others if {p, declared.plain(p)} & empty)
+    return sorted(called) or [""] * beside
 
 
 def _released_with(graph: LinkGraph, edge: Edge) -> list[str]:
