@@ -66,7 +66,9 @@ def _majors(graph: LinkGraph, process: Process) -> _Held:
 
 
 def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
-    """Find required packages for two CUDA majors, which Python code imports into one process.
+    """Find required packages for two CUDA majors, or for another than the wheel's own libraries are of.
+
+    Python code imports them into one process.
 
     That another major is NEEDED is GF204's. Who requires both majors by name means to choose.
     """
@@ -89,12 +91,17 @@ def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
                 wheel.name,
                 files=(),
                 subject=tuple(
-                    f"CUDA {cuda}: {few(packages)}, by {line!r}"
+                    f"CUDA {cuda}: {few(names)}, {f'by {line!r}' if line else 'in the wheel'}"
                     for cuda, lines in sorted(majors.items())
-                    for line, packages in lines.items()
+                    for line, names in lines.items()
                 ),
-                message="the requirements bring libraries of two CUDA majors: what is imported of the one and of the "
-                "other comes into one process, each with its own runtime, and needs a driver for the newer one",
+                message=(
+                    "the requirements bring libraries of two CUDA majors"
+                    if all(line for lines in majors.values() for line in lines)
+                    else "the requirements bring libraries of another CUDA major than those in the wheel"
+                )
+                + ": what is imported of the one and of the other comes into one process, each with its own runtime, "
+                "and needs a driver for the newer one",
                 remedy="build for the CUDA major of what is required (torch), or bound its version to one of this "
                 "major",
             )
@@ -103,7 +110,8 @@ def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
 def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[str, list[str]]]:
     """Return the packages of each CUDA major that are installed with a wheel, by the lines that bring them.
 
-    Packages of the same files are left out: an environment has one of them, and GF709 says so.
+    Packages of the same files are left out: an environment has one of them, and GF709 says so. What the wheel has
+    itself, if it is all of one major, is under the line "".
     """
     held = sorted(graph.always(wheel.name), key=lambda d: d.package)
     known = [d for d in held if declared.major(d.package) and not is_tool(d.package)]
@@ -113,6 +121,20 @@ def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[str, list[st
         clash = any(declared.files(one.package) & declared.files(d.package) for d in known if d is not one)
         if cuda is not None and not clash:
             found.setdefault(cuda, {}).setdefault(one.line, []).append(one.package)
+    own = _own(wheel)
+    if len(own) == 1:
+        found.setdefault(next(iter(own)), {})[""] = [name for names in own.values() for name in names]
+    return found
+
+
+def _own(wheel: WheelFacts) -> dict[int, list[str]]:
+    """Return the libraries of each CUDA major that are in the wheel, tools left out."""
+    found: dict[int, list[str]] = {}
+    for name in sorted({o.name for o in wheel.objects if o.links}):
+        cuda = major_of(name)
+        packages = {library.package for library in declared.candidates(libraries.plain_name(name))}
+        if cuda is not None and not all(map(is_tool, packages)):
+            found.setdefault(cuda, []).append(name)
     return found
 
 

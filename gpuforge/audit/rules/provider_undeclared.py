@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpuforge.audit import declared, layout
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import ElfObject, Finding, Severity
 
 CODE = "GF203"
 SEVERITY: Severity = "error"
@@ -24,7 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if edge.provider.source == "sibling" and target and edge.route.startswith(("RPATH", "RUNPATH")):
             project = projects.get(target.wheel, "")
             given = project and edge.loader.wheel in projects
-            if given and not any(graph.requires(name, project) for name in _led_by(graph, edge)):
+            if given and not (_required(graph, edge, project) or _is_part(graph, edge, target, projects)):
                 yield _finding(edge, project)
             continue
         if edge.provider.source != "package" or edge.provider.declared or not edge.route or edge.preload:
@@ -32,6 +32,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
             continue  # GF204
         yield _finding(edge, edge.provider.package)
+
+
+def _required(graph: LinkGraph, edge: Edge, project: str) -> bool:
+    return any(graph.requires(name, project) for name in _led_by(graph, edge))
+
+
+def _is_part(graph: LinkGraph, edge: Edge, target: ElfObject, projects: Mapping[str, str]) -> bool:
+    """Say whether the wheel that has the library requires the one that needs it: openmm[cuda12] brings its plugins."""
+    return graph.requires(target.wheel, projects[edge.loader.wheel])
 
 
 def _led_by(graph: LinkGraph, edge: Edge) -> set[str]:

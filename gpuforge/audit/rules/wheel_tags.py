@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 
 CODE = "GF502"
 SEVERITY: Severity = "warning"
+
+# PEP 600, "Legacy manylinux tags": two names of one tag
+_LEGACY = {
+    "manylinux1": "manylinux_2_5",
+    "manylinux2010": "manylinux_2_12",
+    "manylinux2014": "manylinux_2_17",
+}
 TITLE = "the tags in WHEEL are not those of the file name"
+
+# PEP 600, "Legacy manylinux tags": two names of one tag
+_LEGACY = {
+    "manylinux1": "manylinux_2_5",
+    "manylinux2010": "manylinux_2_12",
+    "manylinux2014": "manylinux_2_17",
+}
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Compare both lists of tags, compressed sets written out."""
+    """Compare both lists of tags, compressed sets written out, and two names of one tag taken for one."""
     for wheel in graph.wheels:
         if not wheel.wheel_tags or not wheel.file_tags or set(wheel.wheel_tags) == set(wheel.file_tags):
             continue
-        only_name = sorted(set(wheel.file_tags) - set(wheel.wheel_tags))
-        only_inside = sorted(set(wheel.wheel_tags) - set(wheel.file_tags))
+        only_name = _without(wheel.file_tags, wheel.wheel_tags)
+        only_inside = _without(wheel.wheel_tags, wheel.file_tags)
+        if not (only_name or only_inside):
+            continue
         yield Finding(
             CODE,
             SEVERITY,
@@ -32,3 +49,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             "read the other",
             remedy="rename with `wheel tags`, which changes both",
         )
+
+
+def _without(tags: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Return the tags that are not among the others."""
+    known = {_plain(tag) for tag in others}
+    return sorted(tag for tag in set(tags) if _plain(tag) not in known)
+
+
+def _plain(tag: str) -> str:
+    return re.sub(r"(?<=-)manylinux(1|2010|2014)(?=_)", lambda match: _LEGACY[match[0]], tag)
