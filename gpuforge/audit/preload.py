@@ -23,7 +23,8 @@ _LIBC = (
 )
 # A framework opens what it is given, which is an object of its own kind: nothing that others need comes of it.
 _OPS = rb"\b(?:ops|classes|tf|tensorflow)\.load_(?:op_)?library\(|\bload_op_library\("
-_OPENED = rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib)\(([^\n]{0,400})"
+_OPENED = rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib|(?:ops|classes)\.load_library)\(([^\n]{0,400})"
+_COMMENT = rb"#[^\n]*"
 _WRITTEN = rb"[\"'][\w./-]{3,}[\"']"  # a name, and no pattern to fill in
 # A program is told where to look when it is started.
 _STARTS = rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_spawn)\w*\(|\bos\.system\("
@@ -97,7 +98,7 @@ def _loaders(code: Code) -> Iterator[Preload]:
             continue
         pathfinder = b"load_nvidia_dynamic_lib(" in text
         names = {name for pattern in _NAMES for name in re.findall(pattern, text)}
-        opened = re.findall(_OPENED, calls)
+        opened = re.findall(_OPENED, re.sub(_COMMENT, b"", calls))
         yield Preload(
             file=member.name,
             pathfinder=pathfinder,

@@ -830,6 +830,26 @@ def test_a_library_that_one_release_of_a_carrier_has(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        b'# if `ctypes.CDLL("foo")` fails\ntorch.ops.load_library(path)\n',  # a comment opens nothing
+        b'ctypes.CDLL("other.so")\ntorch.ops.load_library(path)\n',
+    ],
+)
+def test_a_library_that_a_variable_says_may_be_any(tmp_path: Path, code: bytes) -> None:
+    files = {
+        "demo/lib/libx.so": elf(soname="libx.so"),
+        "demo/lib/_x.so": elf(needed=["libx.so"], strings=["PyInit__x"]),
+        "demo/a.py": code,
+    }
+    (found,) = said(audit([wheel(tmp_path, files)]), "GF202")
+    assert found.severity == "warning"
+    files["demo/a.py"] = b'ctypes.CDLL("other.so")\n'
+    (found,) = said(audit([wheel(tmp_path, files)]), "GF202")
+    assert found.severity == "error"
+
+
 def test_a_program_finds_the_libraries_of_packages_by_their_folders(tmp_path: Path) -> None:
     needed = ["libcuopt_mathopt.so", "libcudss.so.0", "libcudss.so.7"]  # no table has the last one
     requires = ["libcuopt-mathopt-cu12==26.10.*", "nvidia-cudss-cu12"]
