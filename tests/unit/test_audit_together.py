@@ -940,6 +940,26 @@ def test_a_wheels_own_libraries_have_a_major_too(tmp_path: Path) -> None:
     assert not said(audit([wheel(tmp_path, files, requires=["torch>=2.2"])]), "GF104")
 
 
+@pytest.mark.parametrize(
+    ("requires", "unmet"),
+    [
+        (["torch==2.9.1"], "'torch==2.9.1', where torch 2.4.1 is given"),
+        (["torch>=2.4", "numpy"], ""),
+        (["torch==2.9.1; extra == 'gpu'"], ""),
+        (["torch==2.9.1; platform_system == 'Windows'"], ""),
+    ],
+)
+def test_wheels_that_are_given_fit_one_another(requires: list[str], unmet: str, tmp_path: Path) -> None:
+    own = wheel(tmp_path, {"demo/ext.so": elf()}, requires=requires)
+    found = said(audit([own, torch(tmp_path)]), "GF710")
+    assert [(f.wheel, f.severity, f.subject) for f in found] == (
+        [(own.name, "warning", (unmet,))] if unmet else []
+    )
+    newer = wheel(tmp_path, {}, name=f"torch-2.9.1-{TAGS}.whl")
+    assert not said(audit([own, torch(tmp_path), newer]), "GF710")
+    assert not said(audit([own]), "GF710")
+
+
 def test_what_a_wheel_that_is_given_requires_is_read_there(tmp_path: Path) -> None:
     own = wheel(tmp_path, {"demo/a.so": elf()}, requires=["nvidia-cublas-cu12", "other", "torch>=2.11"])
     other = wheel(tmp_path, {"other/b.py": b""}, name="other-1.0-py3-none-any.whl", requires=["nvidia-cufft"])

@@ -42,6 +42,7 @@ from gpuforge.audit.rules import (
     record,
     relocatable_left,
     relro,
+    requirement_unmet,
     rpath_absolute,
     rpath_escaping,
     rpath_inherited,
@@ -117,4 +118,5 @@ RULES: tuple[Rule, ...] = (
     stored_twice,
     large,
     overwritten,
+    requirement_unmet,
 )

@@ -30,7 +30,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     held = [wheel for wheel in graph.wheels if wheel.project and wheel.form not in ("folder", "file")]
     for (first, second), names in _shared(held).items():
         one, other = held[first], held[second]
-        if one.project != other.project and _together(one, other):
+        if one.project != other.project and together(one, other):
             differing = [its for its, others in names if _differ(one, its, other, others)]
             if differing:
                 yield _finding(one, other, differing)
@@ -51,7 +51,7 @@ def _shared(held: Sequence[WheelFacts]) -> dict[tuple[int, int], list[tuple[str,
     return found
 
 
-def _together(one: WheelFacts, other: WheelFacts) -> bool:
+def together(one: WheelFacts, other: WheelFacts) -> bool:
     """Say whether one environment can have both: by the processors and the Pythons of their tags."""
     for parts in ((_machines(one), _machines(other)), (_pythons(one), _pythons(other))):
         if all(parts) and not parts[0] & parts[1]:
