@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit import names, releases
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
 from gpuforge.audit.rules.overwritten import together
@@ -28,13 +29,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 def _meets(other: WheelFacts, line: str) -> bool:
     """Say whether a wheel is what a Requires-Dist line asks for; what another package brings is no line of its own."""
-    from packaging.requirements import Requirement  # noqa: PLC0415  few calls are of several wheels
-    from packaging.utils import canonicalize_name  # noqa: PLC0415
+    wanted = names.requirement(line)
+    if wanted is None:
+        from packaging.requirements import Requirement  # noqa: PLC0415  see `names`
 
-    wanted = Requirement(line)
-    if canonicalize_name(wanted.name) != other.project or not other.version:
-        return True
-    return wanted.specifier.contains(other.version, prereleases=True)
+        parsed = Requirement(line)
+        wanted = names.Requirement(names.normalized(parsed.name), versions=str(parsed.specifier))
+    return (
+        wanted.name != other.project or not other.version or releases.allows(wanted.versions, other.version)
+    )
 
 
 def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
