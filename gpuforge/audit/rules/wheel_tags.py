@@ -10,13 +10,6 @@ from gpuforge.audit.model import Finding, Severity
 
 CODE = "GF502"
 SEVERITY: Severity = "warning"
-
-# PEP 600, "Legacy manylinux tags": two names of one tag
-_LEGACY = {
-    "manylinux1": "manylinux_2_5",
-    "manylinux2010": "manylinux_2_12",
-    "manylinux2014": "manylinux_2_17",
-}
 TITLE = "the tags in WHEEL are not those of the file name"
 
 # PEP 600, "Legacy manylinux tags": two names of one tag
