@@ -121,7 +121,7 @@ def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[str, list[st
         clash = any(declared.files(one.package) & declared.files(d.package) for d in known if d is not one)
         if cuda is not None and not clash:
             found.setdefault(cuda, {}).setdefault(one.line, []).append(one.package)
-    own = _own(wheel)
+    own = _own(wheel) if found else {}
     if len(own) == 1:
         found.setdefault(next(iter(own)), {})[""] = [name for names in own.values() for name in names]
     return found

@@ -24,10 +24,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """
     given = {wheel.project for wheel in graph.wheels}
     for wheel in (w for w in graph.wheels if w.form != "file"):
-        for found in (o for o in wheel.objects if o.links and not is_toolkit(wheel)):
+        for found in (o for o in wheel.objects if o.links):
             own = libraries.plain_name(found.name)
             opener = libraries.opener(own)
-            if not opener or not opener.always:
+            if not opener or not opener.always or is_toolkit(wheel):
                 continue
             packages = {library.package for library in declared.candidates(own)}
             composed = (f"{part}.{version}" for part in opener.opens for version in _versions(own))
