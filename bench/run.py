@@ -74,7 +74,8 @@ def main() -> None:
         "",
         "`auditwheel show` answers one question of the many that the audit does (which platform tag is true), and",
         "`pydistcheck` looks at names and sizes; both are what maintainers run today, and are run once. MiB: the",
-        "audit's peak memory with two jobs. Wheels under 20 MB are audited without any option in the columns of two jobs.",
+        "audit's peak memory with two jobs. Wheels under 20 MB are audited without any option in the columns of two",
+        "jobs.",
     ]
     REPORT.write_text("\n".join(lines) + "\n")
     print(REPORT.read_text())
