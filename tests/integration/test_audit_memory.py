@@ -24,8 +24,8 @@ sys.exit(status)
 
 
 def cubin(number: int) -> bytes:
-    """A cubin of two kernels with half a dozen sections each, as ptxas writes them; 30 KB."""
-    sections = [".strtab", ".symtab", ".debug_frame", ".nv.info", ".note.nv.tkinfo"]
+    """A cubin of two kernels with half a dozen sections each, as ptxas writes them with -lineinfo; 30 KB."""
+    sections = [".strtab", ".symtab", ".debug_line", ".nv.info", ".note.nv.tkinfo"]
     for kernel in (f"kernel_of_a_rather_long_name_{number}_sm100f", f"size_of_shared_memory_{number}"):
         parts = (".text", ".nv.info", ".nv.constant0", ".nv.capmerc.text", ".rela.text", ".nv.merc.nv.info")
         sections += [f"{part}.{kernel}" for part in parts]
