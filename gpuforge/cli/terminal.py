@@ -15,9 +15,12 @@ _PLAIN = "\x1b[0m"
 
 
 def say(message: str) -> None:
-    """Write one line to stderr."""
+    """Write one line to stderr, if anybody reads it."""
     if sys.stderr is not None:  # as it is after `2>&-`
-        sys.stderr.write(f"{message}\n")
+        try:
+            sys.stderr.write(f"{message}\n")
+        except BrokenPipeError:
+            drop_output(2)
 
 
 def complain(diagnostics: Sequence[Diagnostic]) -> None:

@@ -102,6 +102,17 @@ def test_when_nobody_reads_the_output_the_audit_ends_as_it_would_and_others_as_b
     assert (done.returncode, done.stderr) == (status, b"")
 
 
+@pytest.mark.parametrize("options", [[], ["--fail-on", "error"]])
+def test_when_nobody_reads_the_messages_the_status_is_the_same(options: list[str], tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    program = "from gpuforge.cli.start import main; main()"
+    command = [sys.executable, "-c", program, "audit", "missing.whl", *options]
+    done = subprocess.run(command, check=False, cwd=tmp_path, stdout=subprocess.PIPE, stderr=writer)
+    os.close(writer)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
 def test_who_has_closed_the_output_gets_the_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     assert main.run(["audit", str(wheel(tmp_path, {"demo/a.so": elf()}))]) == 0
