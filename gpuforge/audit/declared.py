@@ -187,14 +187,12 @@ def _evaluated(line: str, facts: WheelFacts) -> Requirement | None:
 
 def _condition(marker: "Marker", facts: WheelFacts) -> str | None:
     """Return the extra that a marker hangs on, "" for none; None when it is not for this platform."""
-    from packaging.markers import UndefinedEnvironmentName  # noqa: PLC0415
-
     environment = _environment(facts)
     for extra in ("", *re.findall(_EXTRA, str(marker))):
         try:
             if marker.evaluate({**environment, "extra": extra}):
                 return str(extra)
-        except UndefinedEnvironmentName:
+        except ValueError:  # what packaging has for names and comparisons that are none: nobody knows
             return ""
     return None
 
