@@ -123,6 +123,8 @@ class _Keeper:
         """Keep a range that does not begin before the chunks in hand; return whether all of it is there."""
         if (start, stop) in self._known or start < self._recent[0][0] or len(self._known) > _RANGES:
             return False
+        if self.window.has(start, stop):  # from an earlier pass
+            return False
         self._known.add((start, stop))
         for at, chunk in self._recent:
             self.window.keep(at, chunk, start, stop)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from gpuforge.audit import elf as elf_reader
 from gpuforge.audit import fatbin as reader
 from gpuforge.audit import libc, search
+from gpuforge.audit import scan as scanner
 from gpuforge.audit.cubin import toolkit, unpacked
 from gpuforge.audit.fatbin import STATIC_CUDART, Scanner
 from gpuforge.audit.inflate import Archive
@@ -128,11 +129,12 @@ class Counting(Archive):
     """An archive of one file that counts how often it is read, in chunks of a given size."""
 
     def __init__(self, data: bytes, chunk: int) -> None:
-        self.data_, self.chunk, self.passes = data, chunk, 0
+        self.data_, self.chunk, self.passes, self.taken = data, chunk, 0, 0
 
     def chunks(self, member: Member) -> Iterator[bytes]:
         self.passes += 1
         for start in range(0, len(self.data_), self.chunk):
+            self.taken += self.chunk
             yield self.data_[start : start + self.chunk]
 
 
@@ -158,6 +160,19 @@ def test_one_pass_suffices_wherever_the_linker_puts_names(
     assert found.object.soname == "libx.so.1"
     assert found.object.containers[0].section == ".nv_fatbin"
     assert archive.passes == 1
+
+
+def test_a_second_pass_ends_with_what_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuforge.audit.scan._HEAD", 8192)
+    data = elf(soname="libx.so.1", sections={".symtab": bytes(9_000_000), ".comment": b"LLD 19\0"})
+    archive, member = Counting(data, 50_000), Member("libx.so", len(data), len(data), 0, 0, 0)
+    window, _ = scanner._first_pass(archive, member)
+    archive.taken = 0
+    missed = (1_000_000, 1_065_536)  # names, for example, that lie before what says where they are
+    assert not window.has(*missed)
+    scanner._fetch(archive, member, window, missed)
+    assert window.has(*missed)
+    assert archive.taken == 1_100_000
 
 
 @pytest.mark.parametrize("chunk", [50_000, 1 << 20])
