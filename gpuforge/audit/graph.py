@@ -2,7 +2,7 @@
 
 import posixpath
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from gpuforge.audit import declared, layout, names, policy
@@ -61,6 +61,7 @@ class LinkGraph:
         self._users: dict[Key, list[Edge]] = {}
         self._needs: dict[Key, list[Edge]] = {}
         self._given = {wheel.project: wheel.name for wheel in wheels if wheel.project}
+        self._chosen: dict[Callable[[Edge], bool], dict[Key, list[Edge]]] = {}
         for edge in edges:
             self._needs.setdefault(_key(edge.loader), []).append(edge)
             if edge.provider.object is not None:
@@ -73,6 +74,17 @@ class LinkGraph:
     def from_object(self, found: ElfObject) -> tuple[Edge, ...]:
         """Return the edges that begin at an object: one for each of its NEEDED entries."""
         return tuple(self._needs.get(_key(found), ()))
+
+    def those(self, question: Callable[[Edge], bool]) -> Mapping[Key, Sequence[Edge]]:
+        """Return the edges of which something is true, by the wheels and files that they begin at.
+
+        Each function is asked once: the same few edges are looked for in hundreds of load sets.
+        """
+        if question not in self._chosen:
+            found = self._chosen[question] = {}
+            for edge in filter(question, self.edges):
+                found.setdefault(_key(edge.loader), []).append(edge)
+        return self._chosen[question]
 
     def always(self, name: str) -> Iterator[Declared]:
         """Yield what is installed with a wheel without an extra, each package by the shortest way to it.
@@ -199,6 +211,7 @@ class _Resolver:
         for wheel in wheels:
             for link in wheel.links:
                 self._link(wheel, link)
+        self._there = {posixpath.basename(place) for place in self._installed}
 
     def _link(self, wheel: WheelFacts, link: str) -> None:
         """Install what a symbolic link leads to, also through others, under the link's own name."""
@@ -248,9 +261,10 @@ class _Resolver:
             why = f"import {self._projects[found.wheel]}" if imported else f"loaded before it by {found.name}"
             return Edge(loader, name, self._of_object(loader, found), why)
         packages = declared.candidates(name)
+        searched = layout.search(loader, ancestors) if packages or name in self._there else ()
         # of a package that pip does not install with it: found if it is there anyway
         uninstalled: Edge | None = None
-        for entry in layout.search(loader, ancestors):
+        for entry in searched:
             if there := self._installed.get(f"{entry.folder}/{name}"):
                 installed = self._owned(loader.wheel, there)
                 return Edge(loader, name, self._of_object(loader, installed), entry.why)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from gpuforge.audit.graph import Edge, LinkGraph
@@ -44,12 +44,17 @@ class Image(NamedTuple):
     opened: bool = False  # Python code of that wheel speaks of opening it
 
 
-def processes(graph: LinkGraph) -> Iterator[Process]:
-    """Yield every process that the wheels can be in, the surest first.
+@lru_cache(maxsize=1)  # half a dozen rules ask of one graph
+def processes(graph: LinkGraph) -> tuple[Process, ...]:
+    """Return every process that the wheels can be in, the surest first.
 
     Variants for several CUDA versions (libx_cuda118.so, libx_cuda126.so) are chosen from, programs start their own
     process, and the imports of a wheel may all be made by one user.
     """
+    return tuple(_processes(graph))
+
+
+def _processes(graph: LinkGraph) -> Iterator[Process]:
     joined: dict[str, dict[tuple[str, str], ElfObject]] = {}
     for held in graph.load_sets:
         yield Process("import", held.root.wheel, held.root.file, held.objects)
@@ -63,19 +68,25 @@ def processes(graph: LinkGraph) -> Iterator[Process]:
 
 
 def images(graph: LinkGraph, objects: Iterable[ElfObject], wanted: Callable[[str], bool]) -> list[Image]:
-    """List the images of the libraries whose plain SONAME is `wanted` that these objects load.
+    """List the images of the libraries whose plain SONAME is `wanted`, a function of a module, that these objects load.
 
     Those of one plain name in several places may become one image: `one_of_them` says so.
     """
     found: dict[str, Image] = {}
-    for held in objects:
-        for edge in graph.from_object(held):
+    edges = graph.those(_needs(wanted))
+    for held in objects if edges else ():
+        for edge in edges.get((held.wheel, held.file), ()):
             name = _plain(edge.needed)
-            if wanted(name) and (image := _image(graph, edge, name)):
+            if image := _image(graph, edge, name):
                 key = image.name if name == edge.needed else edge.needed
                 first = found.setdefault(key, image)
                 found[key] = first._replace(opened=first.opened or image.opened)
     return list(_files(found.values()))
+
+
+@cache
+def _needs(wanted: Callable[[str], bool]) -> Callable[[Edge], bool]:
+    return lambda edge: wanted(_plain(edge.needed))
 
 
 def _files(found: Iterable[Image]) -> Iterator[Image]:

@@ -55,9 +55,13 @@ def major_of(soname: str) -> int | None:
     return majors.pop() if len(majors) == 1 and declared.other_majors(plain) else None
 
 
+def _has_major(soname: str) -> bool:
+    return major_of(soname) is not None
+
+
 def _majors(graph: LinkGraph, process: Process) -> _Held:
     found: _Held = {}
-    every = images(graph, process.objects, lambda name: major_of(name) is not None)
+    every = images(graph, process.objects, _has_major)
     for image in (*every, *cudarts(graph, process.objects)):
         major = major_of(image.soname)
         if major is not None:

@@ -43,8 +43,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 def cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Image]:
     """List the images of libcudart that these objects bring, `soname` being cut to "libcudart.so.12"."""
     held = list(objects)
-    found = images(graph, held, lambda name: name.startswith("libcudart.so."))
-    found += [i for o in held for edge in graph.from_object(o) for i in _carried(graph, edge)]
+    found = images(graph, held, _is_cudart)
+    imported = graph.those(_is_imported)
+    found += [i for o in held for edge in imported.get((o.wheel, o.file), ()) for i in _carried(graph, edge)]
     unique: dict[str, Image] = {}
     for image in found:
         major = ".".join(image.soname.split(".")[:3])
@@ -52,16 +53,20 @@ def cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Image]:
     return list(unique.values())
 
 
+def _is_cudart(soname: str) -> bool:
+    return soname.startswith("libcudart.so.")
+
+
+def _is_imported(edge: Edge) -> bool:
+    return edge.route.startswith("import ") and edge.provider.object is None
+
+
 def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
     """Yield the libcudart that importing a package (torch) has loaded, if it is not given or brings its own.
 
     One of several variants for different CUDA versions is chosen by the version that has been loaded.
     """
-    if (
-        not edge.route.startswith("import ")
-        or edge.provider.object is not None
-        or variant_family(edge.loader)
-    ):
+    if variant_family(edge.loader):
         return
     loader = edge.route.removeprefix("import ")
     importing = graph.declared[edge.loader.wheel].get(loader)

@@ -24,13 +24,21 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     yield from _of_c(graph)
 
 
+def _is_c(soname: str) -> bool:
+    return re.fullmatch(_C, soname) is not None
+
+
+def _is_cxx(soname: str) -> bool:
+    return soname.startswith("libstdc++.so")
+
+
 def _of_c(graph: LinkGraph) -> Iterator[Finding]:
     """Find parts of the C library in wheels: a process has all of them before it loads anything."""
     names = {libraries.plain_name(o.name) for w in graph.wheels for o in w.objects if o.links}
-    if not any(re.fullmatch(_C, name) for name in names):
+    if not any(map(_is_c, names)):
         return  # as in nearly all wheels
     for process in processes(graph):
-        found = images(graph, process.objects, lambda name: re.fullmatch(_C, name) is not None)
+        found = images(graph, process.objects, _is_c)
         for image in (i for i in found if not i.name.endswith(OF_SYSTEM)):
             if process.scope == "import" and image.wheel == process.wheel:
                 yield Finding(
@@ -49,7 +57,7 @@ def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
     """Count the images of libstdc++ that one import loads; libc++ beside it shares no symbol with it."""
     said: list[set[str]] = []
     for process in processes(graph):
-        found = images(graph, process.objects, lambda name: name.startswith("libstdc++.so"))
+        found = images(graph, process.objects, _is_cxx)
         names = {i.name for i in found}
         if process.scope == "environment" or len(names) < 2 or any(names <= known for known in said):
             continue
