@@ -73,9 +73,33 @@ class Code:
             return b""
 
 
-def loaders(code: Code) -> tuple[Preload, ...]:
-    """List the Python files of a wheel that load libraries, with the names they speak of."""
-    found = tuple(_loaders(code))
+class Loaders:
+    """The Python files of a wheel that load libraries, with the names they speak of; looked for file by file."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._found: list[Preload] = []
+        self._steps = _loaders(code)
+
+    def step(self) -> bool:
+        """Look into the next file; False when there is none."""
+        try:
+            found = next(self._steps)
+        except StopIteration:
+            return False
+        if found:
+            self._found.append(found)
+        return True
+
+    def all(self) -> tuple[Preload, ...]:
+        """Look into the rest, and return all of them."""
+        while self.step():
+            pass
+        return _beside(self._code, tuple(self._found))
+
+
+def _beside(code: Code, found: tuple[Preload, ...]) -> tuple[Preload, ...]:
+    """Add what starts programs, and to each that opens whole lists of libraries what lies beside it."""
     found += tuple(_launchers(code, {_package(p.file) for p in found if p.starts}))
     lists = [p for p in found if (p.everything or p.pathfinder) and not p.fixed and not p.ops]
     if not lists:
@@ -86,15 +110,16 @@ def loaders(code: Code) -> tuple[Preload, ...]:
     return tuple(p._replace(listed=told if p.pathfinder else near) for p in found)
 
 
-def _loaders(code: Code) -> Iterator[Preload]:
+def _loaders(code: Code) -> Iterator[Preload | None]:
+    """Yield for each Python file what it loads, or None."""
     for member in _modules(code):
         text = code.text(member)
         starts = find(text, b"LD_LIBRARY_PATH") >= 0 and re.search(_STARTS, text) is not None
         calls = _calls(text)
         hands_over = find(text, b"environ[") >= 0 and re.search(_HANDS_OVER, text) is not None
         if not hands_over and not (calls and re.search(_LOADS, calls)):
-            if starts:
-                yield Preload(member.name, False, False, frozenset(), bare=True, ops=True, starts=True)
+            starter = Preload(member.name, False, False, frozenset(), bare=True, ops=True, starts=True)
+            yield starter if starts else None
             continue
         pathfinder = b"load_nvidia_dynamic_lib(" in text
         names = {name for pattern in _NAMES for name in re.findall(pattern, text)}

@@ -51,11 +51,13 @@ def read(
         project, version, tags = metadata.identity(source, texts)
         toolchains = pins.pins(archive)
         kernel_sets, source_sets = tuple(kernels.kernel_sets(archive)), tuple(kernels.source_sets(archive))
-        # most wheels do without, but of a large one there is time for it now
         code = preload.Code(archive)
+        searched = preload.Loaders(code)
         if scanning.busy():
             declared.prepare(texts.requires)
-        early = preload.loaders(code) if source.size >= _LONG and scanning.busy() else None
+        # most wheels do without, but of a large one there is time for some of it now
+        while source.size >= _LONG and scanning.busy() and searched.step():
+            pass
         scanned = scanning.results()
         objects = tuple(s.object for s in scanned if s.object)
         others = not alone and any(o.links for o in objects)
@@ -64,7 +66,7 @@ def read(
             or policy.outside(objects, {tag.rpartition("-")[2] for tag in tags})
             or layout.unreached(objects)
         )
-        loaders = (preload.loaders(code) if early is None else early) if asked else ()
+        loaders = searched.all() if asked else ()
         unread = code.damaged if asked else {}  # whether there was time for it tells nothing
         return WheelFacts(
             name=source.label,
