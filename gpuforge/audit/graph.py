@@ -235,9 +235,12 @@ class _Resolver:
         while queue:
             loader, ancestors = queue.popleft()
             for name in loader.needed:
-                edge = self._edge(loader, name, ancestors, loaded)
                 key = (loader.wheel, loader.file, name)
-                if key not in self.edges or (edge.route and not self.edges[key].route):
+                known = self.edges.get(key)
+                if known and known.route and (name in loaded or self._is_apart(known)):
+                    continue  # it is answered, and nothing comes in by it that is not there
+                edge = self._edge(loader, name, ancestors, loaded)
+                if known is None or (edge.route and not known.route):
                     self.edges[key] = edge
                 found = edge.provider.object
                 if found is None or (not edge.route and not edge.preload):
@@ -246,9 +249,13 @@ class _Resolver:
                     ordered.add(_key(found))
                     order.append(found)
                     queue.append((found, (loader, *ancestors)))
-                for known in (name, found.soname):
-                    loaded.setdefault(known, found)
+                for called in (name, found.soname):
+                    loaded.setdefault(called, found)
         return LoadSet(root, tuple(order))
+
+    def _is_apart(self, edge: Edge) -> bool:
+        """Say whether an edge leads to the system's library whatever the search paths of others: nobody else has it."""
+        return edge.provider.source == "system" and edge.needed not in self._there
 
     def _edge(
         self, loader: ElfObject, name: str, ancestors: tuple[ElfObject, ...], loaded: Mapping[str, ElfObject]
