@@ -21,6 +21,8 @@ _SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake", ".c", ".cc", 
 _RANGES = 256  # that are kept of one file; sound files need a dozen
 _NAMES = b"\0.shstrtab\0"
 _AROUND = 1 << 14  # bytes kept on each side of it
+_NEEDED = b"\0libc.so.6\0"  # in the names that the dynamic section speaks of
+_BESIDE_IT = 1 << 16
 
 
 class Scanned(NamedTuple):
@@ -85,6 +87,7 @@ class _Keeper:
         self._known = set(self._open)
         self._recent: tuple[tuple[int, bytes], ...] = ()  # the last two chunks, by offset
         self._header: elf.Header | None = None
+        self._seen_needed = False
 
     @property
     def stop(self) -> int:
@@ -106,6 +109,8 @@ class _Keeper:
             closed = self._learn()
         if self._header and end > elf.loaded(self._header):
             self._find_names()
+        elif not self._seen_needed:
+            self._find_needed()
 
     def _learn(self) -> bool:
         """Ask for what is known to be wanted by now; return whether some of it was in hand."""
@@ -132,6 +137,15 @@ class _Keeper:
             return True
         self._open.add((start, stop))
         return False
+
+    def _find_needed(self) -> None:
+        """Keep the names of what is NEEDED: LLD and Go put them far behind the front, and before what says where."""
+        offset, chunk = self._recent[-1]
+        if (hit := find(chunk, _NEEDED)) >= 0:
+            self._seen_needed = True
+            if offset + hit > self._front - _BESIDE_IT:
+                start = max(self._recent[0][0], offset + hit - _BESIDE_IT)
+                self._want(start, min(self.window.size, offset + hit + _BESIDE_IT))
 
     def _find_names(self) -> None:
         """Keep the sections' names, which LLD puts between the symbols and their names: no header says where."""
