@@ -38,7 +38,9 @@ def of_nvidia(graph: LinkGraph, found: ElfObject) -> bool:
     """Say whether an object is a library of NVIDIA's: one by its name, or of one of NVIDIA's wheels."""
     if libraries.is_driver(found.name):  # it speaks with the runtime, and has its words
         return True
-    plain = (libraries.plain_name(name) for name in (found.name, found.soname))
+    plain = [libraries.plain_name(name) for name in (found.name, found.soname)]
+    if any(declared.of_toolkit(name) for name in plain):  # libnvjpeg.so.10, too, which is in no package
+        return True
     if any(library.package in declared.nvidias() for name in plain for library in declared.candidates(name)):
         return True
     wheel = next(w for w in graph.wheels if w.name == found.wheel)
