@@ -736,6 +736,7 @@ def test_a_library_that_a_package_has_loaded_is_no_unknown_one(
     [
         ("torch==1.8.1", ["libc10.so", "libtorch_cpu.so", "libcudart.so.10.2"], []),
         ("torch==1.4.0", ["libc10.so", "libtorch.so", "libcudart.so.10.1"], []),
+        ("torch==1.1.0", ["libc10.so", "libcaffe2.so", "libcudart.so.9.0"], []),
         ("torch==1.8.1", ["libc10.so", "libcudart.so.10.1"], ["GF201"]),  # of another release
         ("tensorflow==1.15.5", ["libtensorflow_framework.so.1"], []),
         ("tensorflow>=1.15", ["libtensorflow_framework.so.1"], ["GF201"]),

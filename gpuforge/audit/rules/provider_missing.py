@@ -104,8 +104,8 @@ def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
         )
         remedy = "declare one of these packages in Requires-Dist, always or in an extra"
     elif declared.of_toolkit(edge.needed):
-        message = "libraries of CUDA are neither in the wheel nor, of this version, in any package on PyPI: they are "
-        message += "found only where the machine has such a toolkit, in a folder that the linker searches"
+        message = "libraries of CUDA are neither in the wheel nor, of this version, in any package of NVIDIA's: they "
+        message += "are found only where the machine has such a toolkit, in a folder that the linker searches"
         remedy = "build with a toolkit whose libraries are on PyPI (11, 12 or 13), or graft or link them statically"
         if not (optional_part(graph, edge.loader) or _unknown_carriers(graph, edge)):
             severity = SEVERITY
