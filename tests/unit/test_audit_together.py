@@ -731,6 +731,12 @@ def test_a_library_that_a_package_has_loaded_is_no_unknown_one(
     assert said_so in found.message
 
 
+def test_a_package_with_another_name_than_its_folder_has_its_library_there(tmp_path: Path) -> None:
+    files = {"demo/lib/libdemo.so": elf(needed=["libz3.so"], runpath="$ORIGIN/../../z3/lib")}
+    assert audit([wheel(tmp_path, files, requires=["z3-solver<4.15.5,>=4.13.0"])]).worst() is None
+    assert said(audit([wheel(tmp_path, files)]), "GF203")
+
+
 @pytest.mark.parametrize(
     ("requires", "needed", "found"),
     [
