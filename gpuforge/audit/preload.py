@@ -37,8 +37,9 @@ _ENTRY_POINTS = r"[^/]+\.dist-info/entry_points\.txt"
 _CONSOLE = rb"(?m)^\[(\S+?)\]|^[ \t]*([\w.-]+)[ \t]*=[ \t]*(\w+)"
 # Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
 _HANDS_OVER = rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]"
-# one by one, as below: each is searched for by its first letters
-_NAMES = (rb"lib(?<!\wlib)(\w+)\.so", rb"[\"'](?:lib)?([A-Za-z]\w+)[\"']")
+# One by one, as below: each is searched for by its first letters. A package of a library may have a function that loads
+# it: `nvidia.libnvcomp.load_library()`.
+_NAMES = (rb"lib(?<!\wlib)(\w+)\.(?:so|load_library\()", rb"[\"'](?:lib)?([A-Za-z]\w+)[\"']")
 # A bare name is looked for where the linker looks, too, so opening it changes nothing: a path has to be made of it.
 _BARE = rb"[\"']lib\w+\.so"
 _PATHS = (

@@ -731,6 +731,18 @@ def test_a_library_that_a_package_has_loaded_is_no_unknown_one(
     assert said_so in found.message
 
 
+def test_a_package_of_a_library_is_asked_to_load_it(tmp_path: Path) -> None:
+    files = {
+        "demo/__init__.py": b"import nvidia.libnvcomp\n\nnvidia.libnvcomp.load_library()\nfrom demo.ext import *\n",
+        "demo/ext.so": elf(needed=["libnvcomp.so.5"]),
+    }
+    report = audit([wheel(tmp_path, files, requires=["nvidia-libnvcomp-cu12==5.1.0.21"])])
+    assert [(f.code, f.severity) for f in report.findings] == [("GF205", "info")]
+    other = files | {"demo/__init__.py": b"import nvidia.libcufile\n\nnvidia.libcufile.load_library()\n"}
+    report = audit([wheel(tmp_path, other, requires=["nvidia-libnvcomp-cu12==5.1.0.21"])])
+    assert [(f.code, f.severity) for f in report.findings] == [("GF202", "error")]
+
+
 def test_a_package_with_another_name_than_its_folder_has_its_library_there(tmp_path: Path) -> None:
     files = {"demo/lib/libdemo.so": elf(needed=["libz3.so"], runpath="$ORIGIN/../../z3/lib")}
     assert audit([wheel(tmp_path, files, requires=["z3-solver<4.15.5,>=4.13.0"])]).worst() is None
@@ -745,6 +757,8 @@ def test_a_package_with_another_name_than_its_folder_has_its_library_there(tmp_p
         ("torch==1.1.0", ["libc10.so", "libcaffe2.so", "libcudart.so.9.0"], []),
         ("torch==1.8.1", ["libc10.so", "libcudart.so.10.1"], ["GF201"]),  # of another release
         ("tensorflow==1.15.5", ["libtensorflow_framework.so.1"], []),
+        ("tensorflow (<1.14.0,>=1.13.0)", ["libtensorflow_framework.so"], []),
+        ("tensorflow>=1.13", ["libtensorflow_framework.so"], ["GF201"]),
         ("tensorflow>=1.15", ["libtensorflow_framework.so.1"], ["GF201"]),
     ],
 )
