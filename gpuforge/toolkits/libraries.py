@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple
 
 from gpuforge.toolkits.tables import load
 
-_MANGLED = r"((?:lib|ld-).+?)[-.][0-9a-f]{8}(\.so(?:\..+)?)"
+# auditwheel puts its hash before the first dot: libmvec-2-0a1b2c3d.28.so
+_MANGLED = r"((?:lib|ld-).+?)(?:[-.][0-9a-f]{8}(?=\.so)|-[0-9a-f]{8}(?=\.))((?:\..+?)?\.so(?:\..+)?)"
 
 
 class Library(NamedTuple):

@@ -96,6 +96,14 @@ CASES = {
         },
         name="demo-1.0-cp311-cp311-manylinux_2_17_aarch64.whl",
     ),
+    "another part of the C library grafted": Case(
+        "GF107", "warning", ("demo.libs/libmvec-2-583a17db.28.so, loaded by demo/ext.so",),
+        {
+            "demo/ext.so": elf(needed=["libmvec-2-583a17db.28.so"], runpath="$ORIGIN/../demo.libs"),
+            "demo.libs/libmvec-2-583a17db.28.so": elf(soname="libmvec-2-583a17db.28.so", needed=["libm.so.6"]),
+        },
+        {"demo/ext.so": elf(needed=["libm.so.6"]), "demo.libs/libmvec-2-583a17db.28.so": None},
+    ),
     "two C++ libraries": Case(
         "GF107", "warning",
         ("demo/libstdc++-0a1b2c3d.so.6, loaded by demo/ext.so", "libstdc++.so.6 of the system, loaded by demo/ext.so"),

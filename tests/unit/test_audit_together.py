@@ -731,6 +731,30 @@ def test_a_library_that_a_package_has_loaded_is_no_unknown_one(
     assert said_so in found.message
 
 
+@pytest.mark.parametrize(
+    ("requires", "found"),
+    [("torchvision (>=0.4)", []), ("torchvision==0.15.2", ["GF201"])],  # of which nobody here knows the torch
+)
+def test_torchvision_brings_torch(tmp_path: Path, requires: str, found: list[str]) -> None:
+    files = {"demo/ext.so": elf(needed=["libc10.so", "libtorch_cuda.so", "libcudart.so.13"])}
+    report = audit([wheel(tmp_path, files, requires=[requires])])
+    assert [f.code for f in report.findings if f.severity == "error"] == found
+
+
+def test_a_grafted_cudart_of_another_major_is_told_once(tmp_path: Path) -> None:
+    grafted = "libcudart-987eca32.so.11.7.99"
+    files = {
+        "ext.so": elf(needed=[grafted, "libc10.so"], runpath="$ORIGIN/demo.libs", strings=["PyInit_ext"]),
+        f"demo.libs/{grafted}": elf(soname=grafted),
+    }
+    (found,) = said(audit([wheel(tmp_path, files, requires=["torch>=2.11"])]), "GF104")
+    assert found.severity == "error"
+    assert found.subject == (
+        f"CUDA 11: {grafted}, loaded by ext.so",
+        "CUDA 13: libcudart.so.13, loaded by import torch",
+    )
+
+
 def test_a_package_of_a_library_is_asked_to_load_it(tmp_path: Path) -> None:
     files = {
         "demo/__init__.py": b"import nvidia.libnvcomp\n\nnvidia.libnvcomp.load_library()\nfrom demo.ext import *\n",

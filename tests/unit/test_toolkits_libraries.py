@@ -68,6 +68,9 @@ def test_all_of_one_major() -> None:
         ("libnvcpumath-avx2-91375214.so", "libnvcpumath-avx2.so"),
         ("libgomp-e985bcbb.so.1.0.0", "libgomp.so.1.0.0"),
         ("libcudart.3eda8113.so.13", "libcudart.so.13"),
+        ("libmvec-2-583a17db.28.so", "libmvec-2.28.so"),  # the hash goes before the first dot
+        ("libglib-2-0a1b2c3d.0.so.0.5600.4", "libglib-2.0.so.0.5600.4"),
+        ("libx.20240722.0.so", "libx.20240722.0.so"),
         ("libnvrtc-builtins.so.12.4", "libnvrtc-builtins.so.12.4"),
         ("libz.so.1", "libz.so.1"),
         ("core.cpython-311-x86_64-linux-gnu.so", "core.cpython-311-x86_64-linux-gnu.so"),

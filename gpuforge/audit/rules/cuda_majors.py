@@ -64,8 +64,10 @@ def _majors(graph: LinkGraph, process: Process) -> _Held:
     every = images(graph, process.objects, _has_major)
     for image in (*every, *cudarts(graph, process.objects)):
         major = major_of(image.soname)
-        if major is not None:
-            found.setdefault(major, {}).setdefault(image.soname, image)
+        held = found.setdefault(major, {}) if major is not None else {}
+        # libcudarts come twice, once by their major alone
+        if all((image.name, image.asked) != (other.name, other.asked) for other in held.values()):
+            held.setdefault(image.soname, image)
     return found
 
 
@@ -150,9 +152,9 @@ def _finding(process: Process, found: _Held) -> Finding:
         process.blamed([i.wheel for names in found.values() for i in names.values()]),
         files=(process.root,) if process.root else (),
         subject=tuple(
-            f"CUDA {major}: {name}, loaded by {image.loader}"
+            f"CUDA {major}: {image.asked}, loaded by {image.loader}"
             for major, names in sorted(found.items())
-            for name, image in names.items()
+            for image in names.values()
         ),
         message="libraries of two CUDA majors can come into one process, if all of this is imported there: each has "
         "its own runtime, and memory pools, handles and kernels of one are unknown to the other"

@@ -15,7 +15,7 @@ SEVERITY: Severity = "warning"
 TITLE = "two C or C++ standard libraries would be loaded into one process"
 
 # the parts of glibc, and musl, that are in every process
-_C = r"ld-[\w-]+\.so(\.\d+)?|lib(c|m|dl|rt|pthread)\.so\.\d|libc\.musl-\w+\.so(\.\d+)?"
+_C = r"ld-[\w-]+\.so(\.\d+)?|lib(c|m|dl|rt|pthread|mvec)(\.so\.\d|-2\.\d+\.so)|libc\.musl-\w+\.so(\.\d+)?"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
