@@ -69,7 +69,9 @@ def test_a_grafted_driver_is_no_cuda_runtime(tmp_path: Path) -> None:
 def test_a_library_of_an_old_toolkit_has_its_static_runtime_by_design(tmp_path: Path) -> None:
     library = "libnvjpeg-0a1b2c3d.so.10"  # of CUDA 10, which no package on PyPI brings
     files = {
-        "demo/a.so": elf(needed=[library, "libcudart.so.12"], runpath=f"$ORIGIN:{RUNTIME.replace('../..', '..')}"),
+        "demo/a.so": elf(
+            needed=[library, "libcudart.so.12"], runpath=f"$ORIGIN:{RUNTIME.replace('../..', '..')}"
+        ),
         f"demo/{library}": elf(soname=library, sections={".rodata": STATIC_CUDART}),
     }
     assert not said(audit([wheel(tmp_path, files, requires=["nvidia-cuda-runtime-cu12"])]), "GF103")
