@@ -844,6 +844,20 @@ def test_a_library_that_is_loaded_before_brings_what_it_needs(tmp_path: Path) ->
     ]  # fmt: skip
 
 
+def test_cuquantum_for_python_brings_its_libraries(tmp_path: Path) -> None:
+    text = b"from pathlib import Path\nos.environ['DEMO_DYNLIBS'] = str(Path(found) / 'libcustatevec.so.1')\n"
+    files = {"demo/sim.so": elf(needed=["libcustatevec.so.1", "libcublas.so.12"]), "demo/a.py": text}
+    requires = ["cuquantum-python-cu12>=24.11", "nvidia-cublas-cu12~=12.0"]
+    assert audit([wheel(tmp_path, files, requires=requires)]).worst() == "warning"
+    assert audit([wheel(tmp_path, files, requires=requires[1:])]).worst() == "error"
+
+
+def test_debug_information_in_a_file_of_its_own_is_not_damaged(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf(), "demo/ext.so.debug": elf()[:-16]}
+    assert not said(audit([wheel(tmp_path, files)]), "GF705")
+    assert said(audit([wheel(tmp_path, {"demo/ext.so": elf()[:-16]})]), "GF705")
+
+
 def test_who_lists_a_folder_loads_all_of_a_package(tmp_path: Path) -> None:
     text = b"for path in glob.glob(folder + '/nvidia/' + 'cublas' + '/lib/*'):\n    ctypes.CDLL(path)\n"
     files = {"demo/libx.so": elf(needed=["libcublas.so.12", "libcublasLt.so.12"]), "demo/a.py": text}
