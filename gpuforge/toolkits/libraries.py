@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from gpuforge.toolkits.tables import load
 
+_LONGEST = 255  # characters; no file system has longer names
 # auditwheel puts its hash before the first dot: libmvec-2-0a1b2c3d.28.so
 _MANGLED = r"((?:lib|ld-).+?)(?:[-.][0-9a-f]{8}(?=\.so)|-[0-9a-f]{8}(?=\.))((?:\..+?)?\.so(?:\..+)?)"
 
@@ -75,7 +76,7 @@ def opener(soname: str) -> Opener | None:
 
 def plain_name(filename: str) -> str:
     """Undo the mangling of grafted libraries: auditwheel's `libx-0a1b2c3d.so.1`, delocate's `libx.0a1b2c3d.so.1`."""
-    match = re.fullmatch(_MANGLED, filename)
+    match = re.fullmatch(_MANGLED, filename) if len(filename) <= _LONGEST else None
     return match[1] + match[2] if match else filename
 
 

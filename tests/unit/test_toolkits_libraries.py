@@ -112,3 +112,7 @@ def test_libraries_that_open_others_by_name() -> None:
     assert (nvrtc.opens, nvrtc.always) == (("libnvrtc-builtins.so",), True)
     assert not cufft.always
     assert opener("libcudart.so.13") is None
+
+
+def test_a_name_that_no_file_can_have_is_nobodys() -> None:
+    assert plain_name(name := "lib" + "-0a1b2c3d.a" * 100_000 + ".so") == name
