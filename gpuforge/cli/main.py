@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from gpuforge.cli.terminal import complain, drop_output, say
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError
 
+_COUNT = re.compile(r"[1-9][0-9]{0,3}")
 INTERRUPTED = 130
 UNREAD = 141  # as the shell says of what SIGPIPE has ended
 INTERNAL = 70  # EX_SOFTWARE of sysexits.h: gpuforge's own fault
@@ -49,11 +51,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _call(arguments: list[str]) -> int:
-    if arguments[:1] == ["audit"] and len(arguments) > 1 and not any(a.startswith("-") for a in arguments):
+    jobs: int | None = None
+    match arguments:
+        case ["audit", "--jobs", count, *wheels] if _COUNT.fullmatch(count):
+            jobs = int(count)
+        case ["audit", *wheels]:
+            pass
+        case _:
+            wheels = []
+    if wheels and not any(wheel.startswith("-") for wheel in wheels):
         from gpuforge.cli import audit_run
 
-        # there is nothing to parse, and loading click takes as long as reading a small wheel
-        return audit_run.run(audit_run.Options(tuple(map(Path, arguments[1:]))))
+        # there is nothing more to parse, and loading click takes as long as reading a small wheel
+        return audit_run.run(audit_run.Options(tuple(map(Path, wheels)), jobs=jobs))
     from gpuforge.cli import commands
 
     return commands.call(arguments)

@@ -163,11 +163,28 @@ def test_an_audit_without_options_is_the_one_that_the_options_defaults_make(
 ) -> None:
     asked: list[audit_run.Options] = []
     monkeypatch.setattr(audit_run, "run", lambda options: asked.append(options) or 0)
-    assert [main.run(["audit", *rest]) for rest in (["a.whl", "b.whl"], ["--", "a.whl", "b.whl"])] == [0, 0]
+    wheels = ["a.whl", "b.whl"]
+    assert [main.run(["audit", *rest]) for rest in (wheels, ["--", *wheels])] == [0, 0]
     assert asked == [audit_run.Options((Path("a.whl"), Path("b.whl")))] * 2
+    assert [main.run(["audit", *rest]) for rest in (["--jobs", "3", *wheels], [*wheels, "--jobs", "3"])] == [
+        0,
+        0,
+    ]
+    assert asked[2:] == [audit_run.Options((Path("a.whl"), Path("b.whl")), jobs=3)] * 2
 
 
-def test_an_audit_without_options_loads_no_parser_of_options(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options", [["--jobs"], ["--jobs", "0", "a.whl"], ["--jobs", "1"], ["--jobs", "x", "a.whl"]]
+)
+def test_jobs_that_are_none_are_told(capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+    assert main.run(["audit", *options]) == 2
+    assert "Error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--jobs", "1"]])
+def test_a_plain_audit_loads_no_parser_of_options(tmp_path: Path, options: list[str]) -> None:
     given = wheel(tmp_path, {"demo/a.so": elf()}, name=CLEAN)
     program = "import sys; from gpuforge.cli.main import run; run(); sys.exit('click' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program, "audit", given], check=False).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", program, "audit", *options, given], check=False).returncode == 0
+    )
