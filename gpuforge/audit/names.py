@@ -60,6 +60,7 @@ def of_file(name: str) -> tuple[str, str, tuple[str, ...]] | None:
     return promised[0], str(promised[1]), tuple(sorted(map(str, promised[3])))
 
 
+@cache  # asked by who resolves it, by who judges it, and by who prepares for both
 def requirement(line: str) -> Requirement | None:
     """Read a requirement that hangs on an extra or on nothing; None for one with another marker, or none (PEP 508)."""
     match = re.fullmatch(_REQUIREMENT, line)

@@ -119,8 +119,7 @@ def _loaders(code: Code) -> Iterator[Preload | None]:
         calls = _calls(text)
         hands_over = find(text, b"environ[") >= 0 and re.search(_HANDS_OVER, text) is not None
         if not hands_over and not (calls and re.search(_LOADS, calls)):
-            starter = Preload(member.name, False, False, frozenset(), bare=True, ops=True, starts=True)
-            yield starter if starts else None
+            yield _starter(member.name, frozenset()) if starts else None
             continue
         pathfinder = b"load_nvidia_dynamic_lib(" in text
         names = {name for pattern in _NAMES for name in re.findall(pattern, text)}
@@ -182,7 +181,12 @@ def _launchers(code: Code, starting: Collection[str]) -> Iterator[Preload]:
         else:
             continue
         if names:
-            yield Preload(member.name, False, False, frozenset(names), bare=True, ops=True, starts=True)
+            yield _starter(member.name, frozenset(names))
+
+
+def _starter(file: str, names: frozenset[str]) -> Preload:
+    """Return what a file is that loads nothing itself, and starts programs."""
+    return Preload(file, False, False, names, bare=True, ops=True, starts=True)
 
 
 def _package(member: str) -> str:
