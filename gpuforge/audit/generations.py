@@ -1,10 +1,9 @@
 """On which GPUs the device code of a file runs: natively, by JIT from PTX with which driver, or not at all.
 
-Rules of compatibility: CUDA C++ programming guide, "Binary Compatibility", "PTX Compatibility" and
-"Architecture-Specific and Family-Specific Features"; nvcc manual, "Using Separate Compilation in CUDA".
+Which image runs on which GPU is decided in `gpuforge.cuda.runs_on`, here and on the user's machine. Containers of
+one link: nvcc manual, "Using Separate Compilation in CUDA".
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
@@ -12,13 +11,14 @@ from typing import Literal, NamedTuple
 
 from gpuforge.audit.model import Container, DeviceCode, Entry
 from gpuforge.audit.tables import load
+from gpuforge.cuda import runs_on
+from gpuforge.cuda.arch import Arch
 from gpuforge.toolkits import tables
 
 Way = Literal["native", "jit", "none"]
 EMPTY_PTX = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
-_ARCH = re.compile(r"(?:sm|compute)_(\d+)(\d)([af]?)")
+_UNKNOWN = Arch(0, 0)  # of no GPU; PTX that names it is compiled for any
 _COMPATIBLE = 11  # the first CUDA major of whose minors any driver runs the cubins of all
-_RENAMED = {(10, 1): (11, 0)}  # sm_101 of CUDA 12 is sm_110 of CUDA 13
 
 
 class Generation(NamedTuple):
@@ -188,25 +188,20 @@ def _newest(isas: Iterable[str]) -> str:
     return max((d for isa in isas if (d := driver_of_ptx(isa))), key=tables.parsed, default="")
 
 
-def _fits(arch: str, gpu: tuple[int, int]) -> bool:
-    """Say whether machine code runs on a GPU: of the same major and no newer minor; `a` on this one GPU alone."""
-    number, suffix = split(arch)
-    if suffix == "a":
-        return number == gpu
-    return number[0] == gpu[0] and number[1] <= gpu[1]
+def _fits(arch: str, gpu: runs_on.Version) -> bool:
+    """Say whether machine code runs on a GPU."""
+    return runs_on.binary_mismatch(arch_of(arch), gpu) is None
 
 
-def _reaches(arch: str, gpu: tuple[int, int]) -> bool:
-    """Say whether PTX can be compiled for a GPU: any that is not older; `a` and `f` as for machine code."""
-    number, suffix = split(arch)
-    return _fits(arch, gpu) if suffix else number <= gpu
+def _reaches(arch: str, gpu: runs_on.Version) -> bool:
+    """Say whether a driver can compile PTX for a GPU."""
+    return runs_on.ptx_mismatch(arch_of(arch), gpu) is None
 
 
 @cache
-def split(arch: str) -> tuple[tuple[int, int], str]:
-    """Return "sm_90a" as ((9, 0), "a"); ((0, 0), "") for what is no architecture."""
-    match = _ARCH.fullmatch(arch)
-    if match is None:
-        return (0, 0), ""
-    number = int(match[1]), int(match[2])
-    return _RENAMED.get(number, number), match[3]
+def arch_of(arch: str) -> Arch:
+    """Return "sm_90a" as an `Arch`; Arch(0, 0) for what is no architecture."""
+    try:
+        return Arch.parse(arch)
+    except ValueError:
+        return _UNKNOWN

@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuforge.cuda.arch import Target, targets
 from gpuforge.errors import UsageError
 
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
@@ -46,9 +47,9 @@ def of(source: "ManifestFile", cuda: str | None = None) -> Intent:
     ptx: list[str] = []
     if key is not None:
         table = versions[key]
-        cubins = [f"sm_{arch.removesuffix('+ptx')}" for arch in table.archs]
-        ptx = [f"compute_{a.removesuffix('+ptx')}" for a in table.archs if a.endswith("+ptx")]
-        ptx += [f"compute_{table.ptx}"] if table.ptx else []
+        wanted = targets(table.archs, table.ptx)
+        cubins = [target.arch.sm for target in wanted if target.real]
+        ptx = [target.arch.compute for target in wanted if target.ptx]
     return Intent(
         cubins=tuple(cubins),
         ptx=tuple(dict.fromkeys(ptx)),
@@ -67,14 +68,15 @@ def expecting(text: str) -> Intent:
     cubins: list[str] = []
     ptx: list[str] = []
     for word in filter(None, (part.strip() for part in text.split(","))):
-        match = re.fullmatch(r"(ptx:)?(?:sm_)?(\d{2,3}[af]?)(\+ptx)?", word)
-        if match is None or (match[1] and match[3]):
+        try:
+            target = Target.parse(word)
+        except ValueError:
             raise UsageError.of(
                 f"no architecture: {word!r}",
                 hint="write them as in '80,90a,120+ptx', and PTX alone as 'ptx:90'",
-            )
-        cubins += [] if match[1] else [f"sm_{match[2]}"]
-        ptx += [f"compute_{match[2]}"] if match[1] or match[3] else []
+            ) from None
+        cubins += [target.arch.sm] if target.real else []
+        ptx += [target.arch.compute] if target.ptx else []
     if not cubins and not ptx:
         raise UsageError.of("no architecture is expected", hint="write them as in '80,90a,120+ptx'")
     return Intent(cubins=tuple(cubins), ptx=tuple(ptx), host_only=(), kernel_sets=(), source_sets=())

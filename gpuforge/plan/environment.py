@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpuforge import digest
+from gpuforge.cuda.arch import targets
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.model import Compiler
@@ -166,8 +167,7 @@ def compilers(host: Compiler) -> dict[str, str]:
 
 def cmake_architectures(archs: Sequence[str], ptx: str | None) -> str:
     """Return CMAKE_CUDA_ARCHITECTURES: `80-real` for a cubin, `90-virtual` for PTX."""
-    cubins = [f"{arch}-real" for arch in real(archs)]
-    return ";".join([*cubins, *(f"{arch}-virtual" for arch in virtual(archs, ptx))])
+    return ";".join(item for target in targets(archs, ptx) for item in target.cmake)
 
 
 def with_names(values: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
@@ -184,21 +184,14 @@ def fill(value: str, names: Mapping[str, str]) -> str:
 
 def real(archs: Sequence[str]) -> tuple[str, ...]:
     """Return the architectures that get a cubin: "90" of "90+ptx"."""
-    return tuple(arch.removesuffix("+ptx") for arch in archs)
+    return tuple(target.arch.number for target in targets(archs) if target.real)
 
 
 def virtual(archs: Sequence[str], ptx: str | None) -> tuple[str, ...]:
     """Return the architectures that get PTX: those that say so, then the manifest's `ptx`."""
-    marked = [arch.removesuffix("+ptx") for arch in archs if arch.endswith("+ptx")]
-    return tuple(dict.fromkeys([*marked, *([ptx] if ptx else [])]))
+    return tuple(target.arch.number for target in targets(archs, ptx) if target.ptx)
 
 
 def torch_architectures(archs: Sequence[str], ptx: str | None) -> str:
     """Return TORCH_CUDA_ARCH_LIST: `8.0;9.0a;9.0+PTX`."""
-    cubins = [_dotted(arch) for arch in real(archs)]
-    return ";".join([*cubins, *(f"{_dotted(arch)}+PTX" for arch in virtual(archs, ptx))])
-
-
-def _dotted(arch: str) -> str:
-    digits = arch.rstrip("af")
-    return f"{digits[:-1]}.{digits[-1]}{arch[len(digits) :]}"
+    return ";".join(target.torch for target in targets(archs, ptx))

@@ -14,13 +14,13 @@ from gpuforge.plan.action import FileInput, ImageInput
 from gpuforge.toolchains.cpython import Interpreter
 
 _ROOT = Path(__file__).resolve().parent.parent
-_JUDGING = ("audit", "manifest", "toolkits")  # what reads GPU code and judges wheels
+_JUDGING = ("audit", "cuda", "manifest", "toolkits")  # what reads GPU code and judges wheels
 _PACKING = (
     *(f"steps/{name}.py" for name in ("package_wheel", "specification", "wheel_sizes", "wheelhouse")),
     "package",
     *_JUDGING,
 )
-_TOOLKIT = tuple(f"toolkits/{name}.py" for name in ("tree", "provision", "pypi", "tables"))
+_TOOLKIT = ("cuda/arch.py", *(f"toolkits/{name}.py" for name in ("tree", "provision", "pypi", "tables")))
 # Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
 # holds that the files cover all that a step imports.
 CODE = {

@@ -86,7 +86,7 @@ def _image(entry: Mapping[str, Any], toolkit: str) -> Image:
     isa = _version(entry["isa"]) if kind == "ptx" else None
     image = Image(kind, str(entry["arch"]), _version(toolkit), isa)
     if image.loadable:
-        image.capability  # noqa: B018  its check comes with reading, not when the image is first judged
+        image.parsed  # noqa: B018  its check comes with reading, not when the image is first judged
     return image
 
 

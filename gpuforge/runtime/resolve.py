@@ -1,39 +1,17 @@
-"""Which image of a module can run on a machine, and why the others cannot: one pure function.
-
-Compatibility of binaries and PTX:
-https://docs.nvidia.com/cuda/cuda-c-programming-guide/#binary-compatibility
-https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/compute-capabilities.html
-"""
+"""Which image of a module can run on a machine, and why the others cannot: one pure function."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from . import runs_on
+from .arch import Arch
 from .probe import Probe
 
 DISABLE_GPU = "GPUFORGE_DISABLE_GPU"
 
 Version = tuple[int, int]
-
-# PTX ISA -> the CUDA release that brought it, and so the least that a driver must support to compile it.
-# https://docs.nvidia.com/cuda/parallel-thread-execution/#release-notes
-_ISA_TO_CUDA: dict[Version, Version] = {
-    **{(6, minor): (9, minor) for minor in range(3)},
-    **{(6, minor + 3): (10, minor) for minor in range(3)},
-    **{(7, minor): (11, minor) for minor in range(9)},
-    **{(8, minor): (12, minor) for minor in range(6)},
-    (8, 6): (12, 7),
-    (8, 7): (12, 8),
-    (8, 8): (12, 9),
-    **{(9, minor): (13, minor) for minor in range(3)},
-}
-# Jetson and Drive: no binary compatibility among these, nor between them and others of their major.
-# https://docs.nvidia.com/cuda/cuda-c-programming-guide/#binary-compatibility
-_TEGRA: frozenset[Version] = frozenset({(5, 3), (6, 2), (7, 2), (8, 7)})
-
-_ARCH = re.compile(r"(?:sm|compute)_([0-9]+)([0-9])([af]?)")
 
 
 @dataclass(frozen=True)
@@ -56,25 +34,14 @@ class Image:
         return self.kind in {"cubin", "ptx"}
 
     @property
-    def capability(self) -> Version:
-        """The compute capability it was built for; raises ValueError when `arch` is not of the known form."""
-        return self._parsed()[0]
-
-    @property
-    def variant(self) -> str:
-        """The letter of `arch`: "a" (this architecture alone), "f" (its family) or "" (what follows it)."""
-        return self._parsed()[1]
+    def parsed(self) -> Arch:
+        """`arch` as a value; raises ValueError when it is not of a known form."""
+        return Arch.parse(self.arch)
 
     @property
     def label(self) -> str:
         """Its name for people: "cubin sm_80", "PTX compute_120"."""
         return f"{'PTX' if self.kind == 'ptx' else self.kind} {self.arch}"
-
-    def _parsed(self) -> tuple[Version, str]:
-        match = _ARCH.fullmatch(self.arch)
-        if match is None:
-            raise ValueError(f"{self.arch!r} is not a GPU architecture")
-        return (int(match[1]), int(match[2])), match[3]
 
 
 @dataclass(frozen=True)
@@ -135,51 +102,51 @@ def _judge(image: Image, machine: Probe, capability: Version) -> Candidate:
     return Candidate(image, not refusal, refusal or _merit(image, capability))
 
 
+_LIMITS = {
+    runs_on.ALONE: "runs on {built} alone",
+    runs_on.FAMILY: "runs on the family of {built} alone",
+    runs_on.EMBEDDED_ALONE: "runs on {built} alone, as embedded GPUs share no binaries",
+    runs_on.SAME_MAJOR: "runs on {major}.x from {built}",
+    runs_on.NEWER: "is for {built} and newer",
+}
+
+
 def _architecture_refusal(image: Image, capability: Version) -> str:
-    built, variant = image.capability, image.variant
-    here = f"this device is {_dotted(capability)}"
-    if variant == "a":
-        return "" if built == capability else f"runs on {_dotted(built)} alone; {here}"
-    one_line = built[0] == capability[0] and built[1] <= capability[1]
-    if variant == "f":
-        return "" if one_line else f"runs on the family of {_dotted(built)} alone; {here}"
-    if image.kind == "ptx":
-        return "" if built <= capability else f"is for {_dotted(built)} and newer; {here}"
-    if built == capability:
+    runs = runs_on.ptx_mismatch if image.kind == "ptx" else runs_on.binary_mismatch
+    mismatch = runs(image.parsed, capability)
+    if mismatch is None:
         return ""
-    if built in _TEGRA or capability in _TEGRA:
-        return f"runs on {_dotted(built)} alone, as embedded GPUs share no binaries; {here}"
-    return "" if one_line else f"runs on {built[0]}.x from {_dotted(built)}; {here}"
+    built = _dotted(mismatch.built.capability)
+    limit = _LIMITS[mismatch.limit].format(built=built, major=mismatch.built.major)
+    return f"{limit}; this device is {_dotted(capability)}"
 
 
 def _driver_refusal(image: Image, driver: Version) -> str:
     if image.kind == "ptx":
         isa = image.isa or (0, 0)
-        # A newer ISA than the table knows: at least as much as its last row; the driver has the last word.
-        needed = _ISA_TO_CUDA.get(isa, max(_ISA_TO_CUDA.values()) if isa > max(_ISA_TO_CUDA) else (0, 0))
+        needed = runs_on.driver_for_ptx(isa)
         what = f"PTX {_dotted(isa)} needs a driver for CUDA {_dotted(needed)}"
     else:
-        # Binaries run on every driver of their toolkit's major ("minor version compatibility"):
-        # https://docs.nvidia.com/deploy/cuda-compatibility/
-        needed = (image.toolkit[0], 0)
-        what = f"code of CUDA {_dotted(image.toolkit)} needs a driver for CUDA {image.toolkit[0]}"
+        needed = runs_on.driver_for_binary(image.toolkit)
+        release = str(needed[0]) if needed[1] == 0 else _dotted(needed)
+        what = f"code of CUDA {_dotted(image.toolkit)} needs a driver for CUDA {release}"
     return f"{what} or newer; this one is for {_dotted(driver)}" if driver < needed else ""
 
 
 def _merit(image: Image, capability: Version) -> str:
     if image.kind == "ptx":
         return f"the driver compiles it for {_dotted(capability)} when it is first loaded"
-    if image.capability == capability:
+    if runs_on.is_exact(image.parsed, capability):
         return "built for this very architecture"
-    return f"built for {_dotted(image.capability)}, whose code {_dotted(capability)} runs too"
+    return f"built for {_dotted(image.parsed.capability)}, whose code {_dotted(capability)} runs too"
 
 
 def _preference(candidate: Candidate) -> tuple[bool, int, int, int]:
     image = candidate.image
     if image is None:
         return True, 0, 0, 0
-    major, minor = image.capability
-    return image.kind == "ptx", -major, -minor, ("a", "f", "").index(image.variant)
+    arch = image.parsed
+    return image.kind == "ptx", -arch.major, -arch.minor, ("a", "f", "").index(arch.variant)
 
 
 def _dotted(version: Version) -> str:

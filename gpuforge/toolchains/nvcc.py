@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from packaging.version import Version
 
+from gpuforge.cuda.arch import Arch, Target
 from gpuforge.toolchains.model import Family
 
 
@@ -32,10 +33,9 @@ NVCC = Family(
 
 def gencode(archs: Iterable[str], ptx: Iterable[str]) -> list[str]:
     """Return the `-gencode` arguments for real architectures (`80`, `90a`, `100f`) and, after them, PTX images."""
-    return [
-        *(f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs),
-        *(f"-gencode=arch=compute_{arch},code=compute_{arch}" for arch in ptx),
-    ]
+    wanted = [Target(Arch.parse(arch)) for arch in archs]
+    wanted += [Target(Arch.parse(arch), real=False, ptx=True) for arch in ptx]
+    return [argument for target in wanted for argument in target.gencode]
 
 
 def module_argv(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import tomli
 
+from gpuforge.cuda.arch import Arch
 from gpuforge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -162,14 +163,14 @@ def _no_such_arch(known: Release, arch: str, kind: str) -> tuple[str, str]:
 def _nearest(arch: str, archs: Iterable[str]) -> str:
     """Return the architecture of the closest number, of the same kind (plain, a, f) if there are two."""
 
+    wished = Arch.parse(arch)
+
     def distance(other: str) -> tuple[int, bool]:
-        return abs(_number(other) - _number(arch)), other[-1:] != arch[-1:]
+        known = Arch.parse(other)
+        apart = 10 * (known.major - wished.major) + known.minor - wished.minor
+        return abs(apart), known.variant != wished.variant
 
     return min(archs, key=distance)
-
-
-def _number(arch: str) -> int:
-    return int(re.sub(r"\D", "", arch) or 0)
 
 
 def _host_problems(known: Release, host: Host) -> Iterator[Problem]:

@@ -15,13 +15,14 @@ FOUNDATION = {"errors", "diagnostics", "digest"}
 # folder -> the folders it may import from, beside the foundation and itself
 MAY_IMPORT = {
     "manifest": set(),
-    "toolchains": set(),
-    "toolkits": {"toolchains"},
-    "plan": {"manifest", "toolchains", "toolkits"},
+    "cuda": set(),
+    "toolchains": {"cuda"},
+    "toolkits": {"cuda", "toolchains"},
+    "plan": {"cuda", "manifest", "toolchains", "toolkits"},
     "containers": {"toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
     "package": {"toolkits"},
-    "audit": {"manifest", "toolkits"},
+    "audit": {"cuda", "manifest", "toolkits"},
     "runtime": set(),
     "steps": {"manifest", "toolchains", "toolkits", "plan", "package", "audit"},
     "cli": {"manifest", "toolchains", "toolkits", "plan", "containers", "execute", "package", "audit"},

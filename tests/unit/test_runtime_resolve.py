@@ -84,7 +84,7 @@ def test_the_best_image_that_fits_comes_first(
         (
             ptx("compute_80", (9, 9)),
             (13, 1),
-            "PTX 9.9 needs a driver for CUDA 13.2 or newer; this one is for 13.1",
+            "PTX 9.9 needs a driver for CUDA 13.5 or newer; this one is for 13.1",
         ),
         (ptx("compute_80", (9, 9)), (14, 0), ""),
         (cubin("sm_80", (12, 9)), (12, 0), ""),
@@ -159,7 +159,7 @@ def test_each_device_is_judged_by_itself() -> None:
     assert [resolve(SAXPY_13, both, {}, device=n)[0].label for n in (0, 1)] == ["cubin sm_90", "cubin sm_80"]
 
 
-@pytest.mark.parametrize("arch", ["sm_9", "90", "sm_90x", "sm_", "gfx90a"])
+@pytest.mark.parametrize("arch", ["sm_9", "sm_90x", "sm_", "gfx90a"])
 def test_an_architecture_of_another_form_is_an_error(arch: str) -> None:
     with pytest.raises(ValueError, match=f"^'{arch}' is not a GPU architecture$"):
-        _ = cubin(arch).capability
+        _ = cubin(arch).parsed

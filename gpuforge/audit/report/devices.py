@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from gpuforge.audit.generations import Reach, driver_of_cubin, driver_of_ptx, reach
+from gpuforge.audit.generations import Reach, arch_of, driver_of_cubin, driver_of_ptx, reach
 from gpuforge.audit.generations import generations as all_generations
 from gpuforge.audit.judge import Report
 from gpuforge.audit.model import Container, DeviceCode, Entry, WheelFacts
@@ -57,7 +57,7 @@ def _row(files: tuple[str, ...], containers: list[Container]) -> Code:
         files=files,
         section=containers[0].section,
         count=len(containers),
-        cubins=tuple(sorted({e.arch for e in entries if e.kind == "cubin"}, key=number)),
+        cubins=tuple(sorted({e.arch for e in entries if e.kind == "cubin"}, key=arch_of)),
         ptx=tuple(sorted({_virtual(e) for e in entries if e.kind != "cubin"})),
         toolkit=", ".join(sorted({e.toolkit for e in entries if e.toolkit}, key=_version)),
         packing=", ".join(sorted({e.compression for e in entries})),
@@ -70,12 +70,6 @@ def _virtual(entry: Entry) -> str:
     if entry.kind == "ptx":
         return f"{entry.arch} ({entry.isa})"
     return f"{entry.kind} {entry.arch}"
-
-
-def number(arch: str) -> tuple[int, str]:
-    """Return what sorts architectures by number: sm_90 before sm_100a."""
-    digits = "".join(c for c in arch if c.isdigit())
-    return int(digits or 0), arch
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuforge.audit.generations import Reach, judgeable, plain_ptx, reach
+from gpuforge.audit.generations import Reach, arch_of, judgeable, plain_ptx, reach
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import DeviceCode, Finding, Severity, WheelFacts
 from gpuforge.audit.rules.architectures import own_code
@@ -75,7 +75,7 @@ def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Find
 
 def _archs(code: DeviceCode) -> str:
     judged, _ = judgeable(code.containers)
-    every = sorted({a for c in judged for a in c.cubins}, key=lambda a: (len(a.rstrip("af")), a))
+    every = sorted({a for c in judged for a in c.cubins}, key=arch_of)
     return ", ".join(every)
 
 

@@ -1,0 +1,132 @@
+"""One architecture, every spelling of it; and the one answer to what runs where."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from gpuforge.audit.generations import generations, reach
+from gpuforge.audit.model import Container, DeviceCode, Entry
+from gpuforge.cuda import runs_on
+from gpuforge.cuda.arch import Arch, Target, targets
+from gpuforge.runtime.probe import Device, Probe
+from gpuforge.runtime.resolve import Image, resolve
+from gpuforge.toolkits import tables
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("text", ["90a", "sm_90a", "compute_90a", "lto_90a", "9.0a"])
+def test_every_spelling_is_the_same_architecture(text: str) -> None:
+    assert Arch.parse(text) == Arch(9, 0, "a")
+
+
+def test_an_architecture_is_written_for_each_tool() -> None:
+    arch = Arch.parse("120f")
+    assert (arch.number, arch.dotted, arch.sm, arch.compute) == ("120f", "12.0f", "sm_120f", "compute_120f")
+    both = Target.parse("90+ptx")
+    assert both.gencode == (
+        "-gencode=arch=compute_90,code=sm_90",
+        "-gencode=arch=compute_90,code=compute_90",
+    )
+    assert (both.cmake, both.torch) == (("90-real", "90-virtual"), "9.0+PTX")
+    assert Target.parse("ptx:9.0").cmake == ("90-virtual",)
+
+
+def test_architectures_are_ordered_by_number_then_variant() -> None:
+    texts = ["100", "90a", "9.0", "sm_86", "90f", "120"]
+    assert [arch.number for arch in sorted(map(Arch.parse, texts))] == [
+        "86",
+        "90",
+        "90a",
+        "90f",
+        "100",
+        "120",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "9", "sm_", "sm_9", "sm_9.0", "9.", ".9", "9.00", "90x", "a", "gfx90a", "9²", "+ptx", "-90"]
+)
+def test_anything_else_is_no_architecture(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a GPU architecture$"):
+        Arch.parse(text)
+
+
+@pytest.mark.parametrize("text", ["ptx:90+ptx", "ptx:", "90+PTX+ptx"])
+def test_anything_else_is_no_target(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a GPU architecture$"):
+        Target.parse(text)
+
+
+def test_a_manifest_wants_each_ptx_once_and_after_the_machine_code() -> None:
+    wanted = targets(["80", "90a+ptx"], "90a")
+    assert [item for target in wanted for item in target.cmake] == ["80-real", "90a-real", "90a-virtual"]
+
+
+def test_the_isas_are_those_of_the_toolkits() -> None:
+    first: dict[runs_on.Version, runs_on.Version] = {}
+    for known in (*tables.former(), *tables.releases()):
+        isa, release = (tuple(map(int, text.split("."))) for text in (known.ptx, known.version))
+        first.setdefault(isa, release)  # type: ignore[arg-type]
+    missing = {isa: cuda for isa, cuda in runs_on.PTX_ISA.items() if isa not in first}
+    assert missing == {(8, 6): (12, 7)}, "the one ISA that no toolkit of its own wrote"
+    assert {isa: cuda for isa, cuda in runs_on.PTX_ISA.items() if isa in first} == first
+
+
+ARCHS = ["50", "53", "60", "62", "70", "72", "75", "80", "86", "87", "89", "90", "90a", "100", "100a", "100f",
+         "101", "101f", "103", "103f", "110", "110f", "120", "120a", "120f", "121"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["cubin", "ptx"])
+def test_the_audit_and_the_runtime_agree_on_every_pair(kind: str) -> None:
+    """Both on all architectures and all GPUs that there are, Jetson among them."""
+    wrong = []
+    for number in ARCHS:
+        name = f"{'sm' if kind == 'cubin' else 'compute'}_{number}"
+        entry = Entry(kind, name, "8.0" if kind == "ptx" else "", 1000, 1000)
+        for gpu in reach(DeviceCode("x.so", (Container(0, 0, (entry,)),))):
+            machine = Probe((13, 9), (Device(0, "", gpu.generation.number),))
+            image = Image(kind, name, (12, 0), (8, 0) if kind == "ptx" else None)
+            runs = resolve([image], machine, {})[0].image is image
+            if runs != (gpu.way != "none"):
+                wrong.append((name, gpu.generation.capability, runs, gpu.way))
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("arch", "runs_natively_on"),
+    [
+        ("80", ["8.0", "8.6", "8.9"]),
+        ("87", ["8.7"]),
+        ("72", ["7.2"]),
+        ("75", ["7.5"]),
+        ("90a", ["9.0"]),
+        ("100f", ["10.0", "10.3"]),
+        ("101", ["11.0"]),
+        ("110", ["11.0"]),
+        ("120", ["12.0", "12.1"]),
+    ],
+)
+def test_machine_code_runs_within_its_major_but_not_across_to_jetson(
+    arch: str, runs_natively_on: list[str]
+) -> None:
+    found = [g.capability for g in generations() if not runs_on.binary_mismatch(Arch.parse(arch), g.number)]
+    assert found == runs_natively_on
+
+
+def test_code_from_before_cuda_11_needs_the_driver_of_its_own_release() -> None:
+    assert runs_on.driver_for_binary((10, 2)) == (10, 2)
+    assert runs_on.driver_for_binary((12, 9)) == (12, 0)
+
+
+def test_the_runtime_has_the_same_files() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "copy_to_runtime.py"))
+    stale = [
+        name
+        for name in script["SHARED"]
+        if (ROOT / "gpuforge" / "runtime" / name).read_text(encoding="utf-8") != script["copy_of"](name)
+    ]
+    assert stale == [], "run: python scripts/copy_to_runtime.py"
