@@ -13,6 +13,7 @@ from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog
 from gpuforge.containers.catalog import Image
 from gpuforge.containers.port import Found, Images
+from gpuforge.containers.reference import refuse_pull
 from gpuforge.errors import MissingError, UsageError
 
 
@@ -79,6 +80,8 @@ def check(context: click.Context, name: str) -> None:
     reference = image.reference if image else name
     engine = connected(context.obj)
     if engine.find(reference) is None:
+        if image is None:
+            refuse_pull(reference, [known.name for known in catalog.images()])
         how = f"gpuforge images build {image.name}" if image else f"docker pull {reference}"
         raise MissingError.of(f"the engine has no image {reference}", hint=how)
     found = contents(engine, reference)

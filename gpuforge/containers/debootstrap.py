@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from gpuforge import digest
+from gpuforge.containers import reference as references
 from gpuforge.containers.log import Log
 from gpuforge.containers.port import RELEASE_LABEL, Images
 from gpuforge.containers.stages import Release
@@ -42,7 +43,7 @@ def base(release: Release, images: Images, scratch: Path, log: Log) -> str:
     is an empty folder. Raises MissingError when root, debootstrap, the keyring or the mirror is missing.
     """
     found = _in_release(release.suite, scratch)
-    reference = f"gpuforge/debian-{release.suite}:{found[:12]}"
+    reference = references.local(f"{references.OWN}/debian-{release.suite}:{found[:12]}")
     if images.find(reference):
         return reference
     program, keyring = _needs(release.suite)

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import requests
 
+from gpuforge.containers import reference as references
 from gpuforge.containers.engine import connect
 from gpuforge.containers.leftovers import labels
 from gpuforge.containers.port import IMAGE_LABEL, Found, lines
@@ -84,6 +85,7 @@ class DockerImages:
 
     def pull(self, reference: str) -> Iterator[str]:
         """Fetch an image from its registry and yield what is said; raises ActionError when it cannot be had."""
+        references.refuse_pull(reference)
         with _answers():
             yield from _told(self._client.api.pull(reference, stream=True, decode=True))
 

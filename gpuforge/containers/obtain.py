@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge.containers import catalog, engine
+from gpuforge.containers import reference as references
 from gpuforge.containers.inspect import inventory
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
@@ -24,6 +25,8 @@ def images(
     pulls: Callable[[str], None],
 ) -> list[Image]:
     """Return the images of these names, ready to run; one that a registry has is pulled, after `pulls` was told.
+
+    What gpuforge makes itself is never pulled, nor is any other reference that `refuse_pull` names.
 
     `test` names the image that wheels are tested in: True for the one that gpuforge has beside each, False for none.
     Raises MissingError for those that are not here and cannot be pulled, all of them at once, and UsageError for
@@ -57,8 +60,11 @@ def _image(client: Any, name: str, machine: str, cache: Path, pulls: Callable[[s
         except engine.ImageNotFound:
             image_id = ""
     if not image_id:
-        if known and known.kind == "debian":
-            raise MissingError.of(f"image {name} is not built yet", hint=f"gpuforge images build {name}")
+        if known and known.built:
+            raise MissingError.of(
+                f"image {known.name} is not built yet", hint=f"gpuforge images build {known.name}"
+            )
+        references.refuse_pull(reference, [image.name for image in catalog.images(machine)])
         pulls(reference)
         image_id = _pull(client, name, reference)
     found = inventory(client, image_id, name, cache)

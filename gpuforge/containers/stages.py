@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge import digest
+from gpuforge.containers import reference as references
 from gpuforge.toolkits import debian
 
 SCHEMA = 1
@@ -73,16 +74,21 @@ class Stage:
         return (self.dockerfile, *_FILES[self.dockerfile])
 
     @property
-    def reference(self) -> str:
+    def identity(self) -> str:
         """The name and tag of the image: the tag is the first 12 digits of what it is made of."""
-        return f"gpuforge/{self.name}:{digest.of_data(self._content())[:12]}"
+        return f"{references.OWN}/{self.name}:{digest.of_data(self._content())[:12]}"
+
+    @property
+    def reference(self) -> str:
+        """What an engine calls the image."""
+        return references.local(self.identity)
 
     def _content(self) -> dict[str, Any]:
         return {
             "files": {name: digest.of_file(folder() / name) for name in self.files},
-            "base": self.base.reference if isinstance(self.base, Stage) else str(self.base),
+            "base": self.base.identity if isinstance(self.base, Stage) else str(self.base),
             "arguments": self.arguments,
-            "cpython": self.cpython.reference if self.cpython else "",
+            "cpython": self.cpython.identity if self.cpython else "",
             "sources": [(source.minor, source.sha256) for source in self.sources],
             "also_from": self.also_from,
             "toolkit": toolkit_identity(self.toolkit, self.machine) if self.toolkit else "",

@@ -174,7 +174,7 @@ def dockerfile(command: str) -> io.BytesIO:
 
 
 def test_a_failed_build_leaves_nothing(images: DockerImages) -> None:
-    tag = "gpuforge/failing-test:0"
+    tag = "localhost/gpuforge/failing-test:0"
     said: list[str] = []
     with pytest.raises(ActionError, match="returned a non-zero code: 7"):
         said.extend(images.build(dockerfile("echo why && exit 7"), tag, {}, None))
@@ -183,7 +183,7 @@ def test_a_failed_build_leaves_nothing(images: DockerImages) -> None:
 
 
 def test_an_interrupted_build_leaves_nothing(images: DockerImages) -> None:
-    tag = "gpuforge/stopped-test:0"
+    tag = "localhost/gpuforge/stopped-test:0"
     lines = images.build(dockerfile("echo begun; sleep 300"), tag, {}, None)
     for line in lines:
         if line == "begun":
@@ -196,7 +196,7 @@ def test_an_interrupted_build_leaves_nothing(images: DockerImages) -> None:
 
 
 def test_two_builds_at_once_do_not_disturb_each_other(images: DockerImages) -> None:
-    tags = [f"gpuforge/parallel-test:{n}" for n in range(2)]
+    tags = [f"localhost/gpuforge/parallel-test:{n}" for n in range(2)]
     ends: dict[str, list[str]] = {}
 
     def make(tag: str) -> None:

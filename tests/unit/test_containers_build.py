@@ -169,7 +169,7 @@ def test_a_debian_base_of_the_mirrors_release_is_used_again(
     index = tmp_path / "www" / "dists" / "bookworm" / "InRelease"
     index.parent.mkdir(parents=True)
     index.write_text("Suite: oldstable\n")
-    base = f"gpuforge/debian-bookworm:{digest.of_file(index)[:12]}"
+    base = f"localhost/gpuforge/debian-bookworm:{digest.of_file(index)[:12]}"
     images = MemoryImages({base: Found("sha256:0", 1)})
     with Log(tmp_path / "log", said.append) as log:
         assert debootstrap.base(stages.release("bookworm"), images, tmp_path, log) == base

@@ -50,7 +50,8 @@ def test_every_image_names_what_exists(machine: str) -> None:
     assert len(names) == len(set(names))
     for image in images:
         assert re.fullmatch(
-            r"gpuforge/[a-z0-9_.-]+:[0-9a-f]{12}|quay\.io/pypa/\w+@sha256:[0-9a-f]{64}", image.reference
+            r"localhost/gpuforge/[a-z0-9_.-]+:[0-9a-f]{12}|quay\.io/pypa/\w+@sha256:[0-9a-f]{64}",
+            image.reference,
         )
         assert image.test is None or catalog.find(image.test, machine) is not None
         assert machine in image.policy

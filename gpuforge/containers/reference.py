@@ -1,0 +1,66 @@
+"""Image references: which of them a registry may be asked for, and which name images of this machine only."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from gpuforge.errors import MissingError
+
+LOCAL = "localhost"
+OWN = "gpuforge"
+# What Docker and Podman call Docker Hub; a name without a registry is looked for there.
+# https://github.com/distribution/reference/blob/main/normalize.go
+_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
+_ID = re.compile(r"sha256:[0-9a-f]+|[0-9a-f]{64}")
+
+
+def local(identity: str) -> str:
+    """Return the reference of an image that gpuforge makes ("gpuforge/bookworm:0123456789ab").
+
+    An engine that does not have it would ask a registry on this machine, and none on the network: `localhost` names
+    no other machine. Podman gives the images that it builds the same name.
+    """
+    return f"{LOCAL}/{identity}"
+
+
+def refuse_pull(reference: str, names: Sequence[str] = ()) -> None:
+    """Raise MissingError for a reference that no registry may be asked for; `names` are those of the catalog.
+
+    These are images that gpuforge makes (under their names of today, or as `gpuforge/…`, a name on Docker Hub that
+    gpuforge's authors do not own), image IDs, and single words: a misspelt `bookworm` must not be fetched.
+    """
+    if _ID.fullmatch(reference):
+        raise MissingError.of(
+            f"the engine has no image {reference}",
+            hint="`docker images --no-trunc` lists the IDs that it has",
+        )
+    host, made = _made_here(reference)
+    if made:
+        raise MissingError.of(
+            f"image {reference} is not here. It is never pulled: gpuforge makes its images on each machine",
+            hint=f"name it {made!r}; gpuforge images build {made}"
+            if made in names
+            else "`gpuforge images list` shows those it makes",
+        )
+    if host == LOCAL:
+        raise MissingError.of(
+            f"image {reference} is not here, and no registry has it: its name says that this machine made it",
+            hint="build it, or name a registry's image",
+        )
+    if not re.search(r"[/:@]", reference):
+        near = difflib.get_close_matches(reference, names, n=1)
+        guess = f"did you mean {near[0]}? " if near else ""
+        raise MissingError.of(
+            f"image {reference} is not here, and gpuforge knows none of this name",
+            hint=f"{guess}`gpuforge images list` shows what it knows; "
+            f"for Docker Hub's image write docker.io/library/{reference}",
+        )
+
+
+def _made_here(reference: str) -> tuple[str, str]:
+    """Return a reference's host and, if gpuforge gives such names, the image's own ("bookworm"); "" for neither."""
+    *folders, last = reference.partition("@")[0].split("/")
+    host = folders.pop(0) if folders and folders[0] in {LOCAL, *_HUB} else ""
+    return host, last.partition(":")[0] if folders[:1] == [OWN] else ""

@@ -1,0 +1,204 @@
+"""What gpuforge makes itself is never pulled: held at the engine's own interface, on every path that could."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from recording_engine import Engine, running
+
+from gpuforge.cli.main import run
+from gpuforge.containers import catalog, stages
+from gpuforge.containers.docker_images import DockerImages
+from gpuforge.containers.stages import Release, Stage
+from gpuforge.errors import MissingError
+
+MANIFEST = """\
+schema = 1
+[package]
+name = "demo"
+python = ["3.11"]
+[toolchains.host]
+compiler = "g++"
+[toolchains.device]
+compiler = "nvcc"
+[cuda.13]
+toolkit = "13.0"
+archs = ["90"]
+"""
+MADE = [image.name for image in catalog.images() if image.built]
+PINNED = re.compile(r"quay\.io/pypa/\w+@sha256:[0-9a-f]{64}")
+pytestmark = pytest.mark.skipif(
+    platform.machine() not in {"x86_64", "aarch64"}, reason="no images for this machine type"
+)
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    (tmp_path / "gpuforge.toml").write_text(MANIFEST)
+    monkeypatch.setenv("GPUFORGE_CACHE_DIR", str(tmp_path / "cache"))
+    with running() as found:
+        monkeypatch.setenv("DOCKER_HOST", found.url)
+        yield found
+
+
+def build(folder: Path, *options: str) -> int:
+    return run(["build", str(folder), "--runner", "docker", "--dry-run", *options])
+
+
+def reference(name: str) -> str:
+    image = catalog.find(name)
+    assert image is not None
+    return image.reference
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_build_in_an_image_that_is_not_made_yet_says_how_and_pulls_nothing(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert build(tmp_path, "--image", name) == 3
+    image = catalog.find(name)
+    assert image is not None
+    wanted = [*([image.test] if image.test else []), name]
+    errors = [
+        f"error: image {each} is not built yet\n  hint: gpuforge images build {each}\n" for each in wanted
+    ]
+    assert capsys.readouterr().err == "".join(errors) + ("2 errors\n" if len(errors) == 2 else "")
+    assert engine.pulls == []
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        '[wheel]\nimage = "manylinux_2_28-cuda12.4"\n',
+        '[wheel]\nimage = ["bookworm-cuda11.8", "trixie"]\n',
+        '[test]\nimage = "bookworm-test"\n[wheel]\nimage = "trixie"\n',
+    ],
+)
+def test_nor_is_an_image_of_the_manifest(engine: Engine, tmp_path: Path, manifest: str) -> None:
+    with (tmp_path / "gpuforge.toml").open("a") as file:
+        file.write(manifest)
+    assert build(tmp_path) == 3
+    assert engine.pulls == []
+
+
+def test_of_the_default_only_pypas_image_is_pulled_and_not_the_one_for_its_tests(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.offline = True
+    assert build(tmp_path) == 3
+    assert "error: image bullseye-test is not built yet" in capsys.readouterr().err
+    (pulled,) = engine.pulls
+    assert PINNED.fullmatch(pulled)
+
+
+NEVER = {
+    "gpuforge/bookworm:0123456789ab": """\
+error: image gpuforge/bookworm:0123456789ab is not here. It is never pulled: gpuforge makes its images on each machine
+  hint: name it 'bookworm'; gpuforge images build bookworm
+""",
+    "docker.io/gpuforge/manylinux_2_28-cuda12.4:7abd1cbaf8b2": """\
+error: image docker.io/gpuforge/manylinux_2_28-cuda12.4:7abd1cbaf8b2 is not here. It is never pulled: gpuforge makes \
+its images on each machine
+  hint: name it 'manylinux_2_28-cuda12.4'; gpuforge images build manylinux_2_28-cuda12.4
+""",
+    "localhost/gpuforge/cpython-bookworm:1": """\
+error: image localhost/gpuforge/cpython-bookworm:1 is not here. It is never pulled: gpuforge makes its images on each \
+machine
+  hint: `gpuforge images list` shows those it makes
+""",
+    "localhost/team/builder": """\
+error: image localhost/team/builder is not here, and no registry has it: its name says that this machine made it
+  hint: build it, or name a registry's image
+""",
+    "bokworm": """\
+error: image bokworm is not here, and gpuforge knows none of this name
+  hint: did you mean bookworm? `gpuforge images list` shows what it knows; for Docker Hub's image write \
+docker.io/library/bokworm
+""",
+    "sha256:0123456789ab": """\
+error: the engine has no image sha256:0123456789ab
+  hint: `docker images --no-trunc` lists the IDs that it has
+""",
+}
+
+
+@pytest.mark.parametrize("name", NEVER)
+@pytest.mark.parametrize("path", ["build", "test", "check"])
+def test_names_that_only_this_machine_gives_are_never_pulled(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, path: str
+) -> None:
+    if path == "test":
+        engine.here.add(reference("bookworm"))
+        with (tmp_path / "gpuforge.toml").open("a") as file:
+            file.write(f'[test]\nimage = "{name}"\n[wheel]\nimage = "manylinux_2_28-cuda12.4"\n')
+    status = run(["images", "check", name]) if path == "check" else (
+        build(tmp_path) if path == "test" else build(tmp_path, "--image", name)
+    )  # fmt: skip
+    assert status == 3
+    assert capsys.readouterr().err.startswith(NEVER[name])
+    assert engine.pulls == []
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("registry.example.org/team/builder:7", "registry.example.org/team/builder:7"),
+        ("localhost:5000/builder", "localhost:5000/builder:latest"),
+        ("team/gpuforge:1", "team/gpuforge:1"),
+        ("docker.io/library/debian", "docker.io/library/debian:latest"),
+        ("debian:12", "debian:12"),
+    ],
+)
+def test_a_reference_of_the_users_own_is_pulled_as_it_is_written(
+    engine: Engine, tmp_path: Path, name: str, asked: str
+) -> None:
+    assert build(tmp_path, "--image", name) == 3
+    assert engine.pulls == [asked]
+
+
+def test_an_image_on_pypas_is_built_on_the_digest_and_nothing_else_is_pulled(engine: Engine) -> None:
+    for name in ("manylinux_2_28-cuda12.4", "manylinux_2_28-cuda13.0"):
+        assert run(["images", "build", name]) == 0
+        assert PINNED.fullmatch(engine.builds[reference(name)]["BASE"])
+    assert engine.pulls == [stages.pinned("manylinux_2_28", platform.machine())]
+    assert engine.pulled_bases == []
+
+
+def bases(stage: Stage) -> Iterator[str]:
+    """Yield what a stage and all that it is made of put behind FROM."""
+    for below in (stage.base, stage.cpython):
+        if isinstance(below, Stage):
+            yield below.reference
+            yield from bases(below)
+        elif isinstance(below, str):
+            yield below
+        else:
+            assert below is None or isinstance(below, Release)  # its base is `localhost/…` too: see below
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_a_builder_finds_each_base_here_or_by_its_digest(machine: str) -> None:
+    for row in stages.rows():
+        stage = stages.of(row["name"], machine)
+        for base in bases(stage) if stage else ():
+            assert base.startswith("localhost/gpuforge/") or PINNED.fullmatch(base), row["name"]
+    froms = {
+        line.split()[1]
+        for file in stages.folder().rglob("*.Dockerfile")
+        for line in file.read_text().splitlines()
+        if line.startswith("FROM ")
+    }
+    assert froms == {"${BASE}", "${CPYTHON}", "scratch"}
+
+
+@pytest.mark.parametrize("name", ["gpuforge/bookworm:1", "localhost/gpuforge/bookworm:1", "bookworm"])
+def test_the_engines_client_itself_refuses(engine: Engine, name: str) -> None:
+    images = DockerImages()
+    with pytest.raises(MissingError):
+        list(images.pull(name))
+    images.close()
+    assert engine.pulls == []
