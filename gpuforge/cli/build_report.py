@@ -243,9 +243,27 @@ def words_of_test(test: Mapping[str, Any]) -> Iterator[str]:
         f"test: installed on Python {test['python']}{beside}, `import {test['import']}` works without a GPU "
         f"({short_seconds(test['import_seconds'])})"
     )
+    if "cuda" in test:
+        yield f"test: {_cuda_words(test['cuda'])}"
     if "command" in test:
         passed = test["summary"].rpartition(" in ")[0] or "passed"
         yield f"test: {test['command_line']}: {passed} ({short_seconds(test['seconds'])})"
+
+
+_MACHINE = {
+    "none": "this machine has no other",
+    "hidden": "that of this machine was hidden",
+    "visible": "none of this machine's was used",
+}
+
+
+def _cuda_words(cuda: Mapping[str, Any]) -> str:
+    """Say where the CUDA libraries of a test came from, and what it saw of this machine's."""
+    places: dict[str, list[str]] = {}
+    for each in cuda["loaded"]:
+        places.setdefault(each["from"], []).append(each["library"])
+    said = [f"{', '.join(names)} from the {place}" for place, names in places.items()]
+    return f"CUDA libraries loaded: {'; '.join(said) or 'none'}; {_MACHINE[cuda['machine']]}"
 
 
 def newer_platform(wheel: str, images: Sequence[str]) -> str:

@@ -319,8 +319,10 @@ class Audit(Table):
 class Test(Table):
     """How each built wheel is tested, in an environment of its own.
 
-    The wheel is installed there with what it declares and nothing else, and imported where no GPU is to be seen;
-    then the command is run. A wheel that fails is kept back."""
+    The wheel is installed there with what it declares and nothing else, and imported where no GPU is to be seen, and
+    no CUDA of the machine: toolkits, libraries and variables are hidden where the system allows it, and a CUDA library
+    that was loaded from elsewhere than the environment fails the test everywhere. Then the command is run. A wheel
+    that fails is kept back."""
 
     __test__ = False  # no test class, whatever pytest thinks of its name
 

@@ -81,6 +81,7 @@ def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
             command=json.dumps(list(wanted.command)),
             project="${stage:project}" if with_project else None,
             folder="${stage:tests}" if with_sources else None,
+            toolkit="${in:toolkit}" if "toolkit" in inputs else None,
             scratch="${work}",
             result="${out:result.json}",
         ),

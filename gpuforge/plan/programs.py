@@ -63,7 +63,15 @@ CODE = {
         "steps/wheelhouse.py",
         "package/metadata.py",
     ),
-    "test_wheel": ("steps/test_wheel.py", "steps/environment.py", "steps/wheelhouse.py"),
+    "test_wheel": (
+        *(f"steps/{name}.py" for name in ("test_wheel", "environment", "wheelhouse")),
+        *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
+        "cuda",
+        *(
+            f"toolkits/{name}"
+            for name in ("libraries.py", "tables.py", "data/libraries.toml", "data/runtimes.toml")
+        ),
+    ),
 }
 PACKAGES = {
     "fetch_requirements": ("build", "pip", "uv"),

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge.errors import ActionError
-from gpuforge.steps import entry, wheelhouse
+from gpuforge.steps import entry, loaded_cuda, machine_cuda, wheelhouse
 from gpuforge.steps.environment import check, create, require
+from gpuforge.steps.machine_cuda import NONE, MachineCuda
+from gpuforge.toolkits import libraries
 
 _KEPT = 256 * 1024  # bytes of a command's output, from its end, that are looked at
 _GRACE = 2.0  # seconds
@@ -49,25 +51,48 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--command", default="[]", help="JSON list of words; {project} is filled in")
     parser.add_argument("--project", type=Path, help="the source tree")
     parser.add_argument("--folder", type=Path, help="where the command runs; default: an empty folder")
+    parser.add_argument("--toolkit", type=Path, help="the toolkit of the machine that the wheel is meant for")
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--result", type=Path, required=True)
     options = parser.parse_args(arguments)
     wheel = wheelhouse.one_wheel(options.wheel)
     nowhere = options.scratch / "nowhere"
     nowhere.mkdir()
-    python = create(options.python, options.scratch / "env")
     try:
+        machine = secluded(options)
+        python = create(options.python, options.scratch / "env")
         said = installed(wheel, python, options.wheels, options.extra)
-        said |= imported(options.package, python, nowhere)
+        watch = loaded_cuda.watch(python, options.scratch / "loaded", options.toolkit)
+        said |= imported(options.package, python, nowhere, machine)
+        loaded = watch.judged(f"`import {options.package}`")
+        said["cuda"] = {"machine": machine.state, "loaded": loaded}
         if command := json.loads(options.command):
             if requires := json.loads(options.requires):
                 require(python, requires, options.wheels)
             check(python)
             said |= tested(command, python, options.folder or nowhere, options.project, options.package)
+            watch.judged(f"`{said['command_line']}`")
     except ActionError as error:
         (problem,) = error.diagnostics
         raise ActionError.of(f"{options.cell}: {problem.message}", hint=problem.hint) from error
     options.result.write_text(json.dumps({"schema": 1, "cell": options.cell, **said}, indent=1) + "\n")
+
+
+def secluded(options: argparse.Namespace) -> MachineCuda:
+    """Leave the test nothing of this machine's CUDA, as far as the system allows; return what there is."""
+    machine_cuda.forget(os.environ)
+    needed = [
+        Path(sys.executable),
+        Path(sys.prefix),
+        options.python,
+        options.wheel,
+        options.scratch,
+        *options.wheels,
+    ]
+    machine = machine_cuda.hide(machine_cuda.find(os.environ, options.toolkit, needed), options.scratch)
+    if machine:
+        print(f"this machine's CUDA, {machine.state}: {', '.join(machine.places)}", flush=True)
+    return machine
 
 
 def installed(wheel: Path, python: Path, wheels: Sequence[Path], extras: Sequence[str]) -> dict[str, Any]:
@@ -85,17 +110,19 @@ def installed(wheel: Path, python: Path, wheels: Sequence[Path], extras: Sequenc
     return {"wheel": wheel.name, "python": version, "packages": packages}
 
 
-def imported(package: str, python: Path, folder: Path) -> dict[str, Any]:
+def imported(package: str, python: Path, folder: Path, machine: MachineCuda = NONE) -> dict[str, Any]:
     """Import the package, isolated from the caller's folder and variables; raises ActionError."""
     ran = run([str(python), "-I", "-c", f"import {package}"], folder, os.environ)
     if ran.status:
         line = telling(ran.lines)
-        raise ActionError.of(_failure(f"import {package}", ran.status, line), hint=import_hint(package, line))
+        raise ActionError.of(
+            _failure(f"import {package}", ran.status, line), hint=import_hint(package, line, machine)
+        )
     return {"import": package, "import_seconds": round(ran.seconds, 3)}
 
 
-def import_hint(package: str, line: str) -> str:
-    """Say what to do about an import that ended with this line."""
+def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
+    """Say what to do about an import that ended with this line, on a machine with this CUDA."""
     module = re.search(r"No module named '([\w.]+)'", line)
     if module and module[1].partition(".")[0] == package.partition(".")[0]:
         return "`[package] import` says what the wheel's import package is called; is it in the wheel?"
@@ -105,7 +132,13 @@ def import_hint(package: str, line: str) -> str:
         )
     if "libcuda.so" in line or "libnvidia-ml.so" in line:
         return "that is the driver's, which many machines do not have: open it at run time (dlopen), do not link it"
-    if "cannot open shared object file" in line:
+    absent = re.search(r"(\S+): cannot open shared object file", line)
+    if absent and libraries.is_toolkit_file(absent[1]):
+        here = machine.has(absent[1])
+        return loaded_cuda.advice(absent[1]) + (
+            f"; the test does not see that of this machine, {here}" if here else ""
+        )
+    if absent:
         return "nothing that the wheel declares puts that library where the wheel looks; see the audit's findings"
     return "an import must work where there is no GPU; the log has all of its output"
 

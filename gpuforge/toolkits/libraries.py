@@ -59,6 +59,11 @@ def is_toolkit(soname: str) -> bool:
     return any(entry.kind == "toolkit" for entry in by_soname(soname))
 
 
+def is_toolkit_file(name: str) -> bool:
+    """Say whether a file name (mangled or not, of any version or none) is that of a library of CUDA's packages."""
+    return plain_name(name).partition(".so")[0] in _toolkit_stems() and ".so" in name
+
+
 def is_driver(name: str) -> bool:
     """Say whether a file name or SONAME (mangled or not) is one of the driver's own libraries."""
     return _unversioned(plain_name(name)) in _drivers()
@@ -120,6 +125,11 @@ def _packaged() -> Mapping[str, tuple[Library, ...]]:
                 )
             )
     return {soname: tuple(sorted(entries, key=lambda e: e.cuda or 0)) for soname, entries in found.items()}
+
+
+@cache
+def _toolkit_stems() -> frozenset[str]:
+    return frozenset(soname.partition(".so")[0] for soname in _packaged())
 
 
 @cache

@@ -108,6 +108,7 @@ def test_a_wheel_is_installed_with_what_it_declares_and_its_command_run(bench: B
         "packages": ["demo 1.0", "needed 1.0", "plotting 1.0"],
         "import": "demo",
         "import_seconds": 0,
+        "cuda": {"machine": result["cuda"]["machine"], "loaded": []},
         "command": command,
         "seconds": 0,
         "summary": "",
@@ -238,7 +239,7 @@ def test_a_process_left_running_does_not_hold_the_test(tmp_path: Path) -> None:
         ("ImportError: libcuda.so.1: cannot open shared object file", "that is the driver's"),
         (
             "ImportError: libcufft.so.12: cannot open shared object file",
-            "nothing that the wheel declares puts",
+            "nothing that the wheel declares puts libcufft.so.12 where the wheel looks: link it, ",
         ),
         ("ImportError: undefined symbol: x", "an import must work where there is no GPU"),
     ],

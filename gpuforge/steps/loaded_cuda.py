@@ -1,0 +1,89 @@
+"""Which CUDA libraries the processes of a test had in memory, by their own account: /proc/self/maps as they end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge.errors import ActionError
+from gpuforge.toolkits import libraries
+
+# Run by every Python of the environment as it starts: https://docs.python.org/3/library/site.html
+_HOOK = """\
+import atexit, os
+
+
+def _record(folder={folder!r}, os=os, open=open):
+    try:
+        with open("/proc/self/maps", errors="surrogateescape") as maps:
+            files = sorted({{line.split(None, 5)[5] for line in maps if ".so" in line}})
+        with open(os.path.join(folder, str(os.getpid())), "a", errors="surrogateescape") as record:
+            record.writelines(files)
+    except OSError:
+        pass
+
+
+atexit.register(_record)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What the Pythons of one environment loaded, each in a file in `folder`; a wheel may be meant for a `toolkit`."""
+
+    environment: Path
+    toolkit: Path | None
+    folder: Path
+
+    def judged(self, what: str) -> list[dict[str, str]]:
+        """Return the CUDA libraries that were loaded so far: `library`, `from` which place, and its `path` there.
+
+        Raises ActionError for one from elsewhere; `what` names the program that loaded them.
+        """
+        places = {"environment": self.environment, **({"toolkit": self.toolkit} if self.toolkit else {})}
+        found: list[dict[str, str]] = []
+        strange: list[Path] = []
+        for path in self._loaded():
+            for name, place in places.items():
+                if path.is_relative_to(place.resolve()):
+                    inside = str(path.relative_to(place.resolve()))
+                    found.append({"library": path.name, "from": name, "path": inside})
+                    break
+            else:
+                strange.append(path)
+        if strange:
+            names = ", ".join(f"{path.name} from {path.parent}" for path in strange[:3])
+            more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
+            raise ActionError.of(
+                f"{what} loaded {names}{more}: CUDA of this machine, which users may not have",
+                hint=advice(strange[0].name),
+            )
+        return found
+
+    def _loaded(self) -> tuple[Path, ...]:
+        records = [file.read_text(errors="surrogateescape") for file in self.folder.iterdir()]
+        lines = {line.removesuffix(" (deleted)") for record in records for line in record.splitlines()}
+        paths = [Path(line.strip()) for line in lines]
+        return tuple(sorted(path for path in paths if libraries.is_toolkit_file(path.name)))
+
+
+def watch(python: Path, folder: Path, toolkit: Path | None = None) -> Watch:
+    """Have every Python of an environment write what it has loaded into `folder`, as it ends.
+
+    Libraries may come from the environment, and from the `toolkit` of a wheel that takes the machine's.
+    """
+    folder.mkdir()
+    environment = python.parent.parent
+    (packages,) = environment.glob("lib/python3*/site-packages")
+    (packages / "_gpuforge_loaded.py").write_text(_HOOK.format(folder=str(folder)))
+    (packages / "_gpuforge_loaded.pth").write_text("import _gpuforge_loaded\n")
+    return Watch(environment, toolkit, folder)
+
+
+def advice(name: str) -> str:
+    """Say how a wheel gets a CUDA library, by its SONAME or file name."""
+    packages = " or ".join(dict.fromkeys(library.package for library in libraries.by_soname(name)))
+    return (
+        f"nothing that the wheel declares puts {name} where the wheel looks: link it, or declare "
+        f"{packages or 'the package that has it'} and load it through cuda-pathfinder"
+    )
