@@ -1,4 +1,4 @@
-"""What Debian's packages hold of a CUDA toolkit: which file, of which bytes of it what is needed, with sha256."""
+"""What Debian's packages hold of a CUDA toolkit or a compiler: which file, which of its bytes are needed, sha256."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ MACHINES = {
     "aarch64": "arm64",
 }  # Debian's names: https://wiki.debian.org/SupportedArchitectures
 SUITES = {"11.8": "bookworm", "12.4": "trixie"}  # toolkit -> the suite whose non-free has it
+COMPILERS = {"11": "bookworm"}  # major of GCC -> the suite whose g++ of it is fetched where it is needed
+OF_COMPILER = ("g++-{}", "gcc-{}", "cpp-{}", "libstdc++-{}-dev", "libgcc-{}-dev", "gcc-{}-base")
 WHOLE = "nvidia-cuda-toolkit"  # the compiler
 PIECES = "nvidia-cuda-dev"  # 0.8 to 0.9 GB, of which these files, which no wheel of PyPI has, are needed
+_GLIBC = re.compile(r"\blibc6 \(>= ([\d.]+)\)")
 WANTED = re.compile(
     r"\./usr/lib/[^/]+/(?P<name>libcudadevrt\.a|libcudart_static\.a|stubs/libcuda\.so|stubs/libnvidia-ml\.so)"
 )
@@ -38,12 +41,13 @@ class Package(NamedTuple):
     path: str
     size: int
     sha256: str
+    depends: str
 
 
 @cache
-def index(suite: str, machine: str) -> Mapping[str, Package]:
-    """Return non-free's packages by name: https://wiki.debian.org/DebianRepository/Format#A.22Packages.22_Indices."""
-    url = f"{MIRROR}/dists/{suite}/non-free/binary-{MACHINES[machine]}/Packages.xz"
+def index(suite: str, machine: str, area: str = "non-free") -> Mapping[str, Package]:
+    """Return an area's packages by name: https://wiki.debian.org/DebianRepository/Format#A.22Packages.22_Indices."""
+    url = f"{MIRROR}/dists/{suite}/{area}/binary-{MACHINES[machine]}/Packages.xz"
     answer = requests.get(url, timeout=120)
     answer.raise_for_status()
     found = {}
@@ -52,7 +56,12 @@ def index(suite: str, machine: str) -> Mapping[str, Package]:
         if fields:
             name = fields["Package"]
             found[name] = Package(
-                name, fields["Version"], fields["Filename"], int(fields["Size"]), fields["SHA256"]
+                name,
+                fields["Version"],
+                fields["Filename"],
+                int(fields["Size"]),
+                fields["SHA256"],
+                fields.get("Depends", ""),
             )
     return found
 
@@ -175,6 +184,28 @@ def rows(toolkit: str, machine: str, open_url: Callable[[str, int], Any]) -> Ite
     for block, members in wanted.items():
         sha256 = hashlib.sha256(data.packed(block)).hexdigest()
         yield _row(machine, pieces, block.start, block.packed, sha256, members)
+
+
+def compiler_rows(major: str) -> Iterator[str]:
+    """Yield the TOML lines of one major of g++: its version, the glibc that it runs on, and its packages."""
+    suite = COMPILERS[major]
+    machines = {machine: index(suite, machine, "main") for machine in MACHINES}
+    wanted = {m: [packages[name.format(major)] for name in OF_COMPILER] for m, packages in machines.items()}
+    (version,) = {each[0].version for each in wanted.values()}
+    needed = {text for each in wanted.values() for p in each for text in _GLIBC.findall(p.depends)}
+    yield from (
+        "[[compiler]]",
+        'family = "g++"',
+        f'suite = "{suite}"',
+        f'package = "g++-{major}"',
+        f'package-version = "{version}"',
+        f'glibc = "{max(needed, key=lambda text: tuple(map(int, text.split("."))))}"',
+        f'source = "https://packages.debian.org/{suite}/g++-{major}"',
+        "packages = [",
+    )
+    for machine, packages in wanted.items():
+        yield from (_row(machine, p, 0, p.size, p.sha256, []) for p in packages)
+    yield "]"
 
 
 def _row(

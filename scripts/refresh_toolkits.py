@@ -1,8 +1,8 @@
-"""Write `gpuforge/toolkits/data/{pypi,debian,libraries}.toml` anew from what PyPI and Debian offer today.
+"""Write `gpuforge/toolkits/data/{pypi,debian,compilers,libraries}.toml` anew from what PyPI and Debian offer today.
 
-Run by a maintainer, never by a build: `python scripts/refresh_toolkits.py [pypi|debian|libraries]`. Reads PyPI's JSON
-API (https://docs.pypi.org/api/json/) and Debian's indices and, of the wheels and packages, only the parts that say
-what is in them, by HTTP range requests.
+Run by a maintainer, never by a build: `python scripts/refresh_toolkits.py [pypi|debian|compilers|libraries]`. Reads
+PyPI's JSON API (https://docs.pypi.org/api/json/) and Debian's indices and, of the wheels and packages, only the parts
+that say what is in them, by HTTP range requests.
 """
 
 from __future__ import annotations
@@ -260,6 +260,14 @@ def write_debian(found: Sequence[Release], day: str) -> None:
     (DATA / "debian.toml").write_text("\n".join(lines))
 
 
+def write_compilers(day: str) -> None:
+    """Write `compilers.toml`: the host compilers that are fetched for toolkits that refuse the machine's own."""
+    lines = [HEADER.format(day=day, origin=debian_packages.MIRROR)]
+    for major in debian_packages.COMPILERS:
+        lines += [*debian_packages.compiler_rows(major), ""]
+    (DATA / "compilers.toml").write_text("\n".join(lines))
+
+
 @dataclass
 class Shipped:
     """The libraries that one package puts into one folder, each with the oldest and newest version seen to have it."""
@@ -335,6 +343,10 @@ def quoted(names: set[str]) -> str:
 def main(what: Sequence[str]) -> None:
     """Write the files named in `what` (all if empty)."""
     day = datetime.now().astimezone().date().isoformat()
+    if not what or "compilers" in what:
+        write_compilers(day)
+    if [*what] == ["compilers"]:
+        return
     found = list(releases())
     if not what or "pypi" in what:
         write_pypi(found, day)

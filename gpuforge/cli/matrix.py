@@ -17,6 +17,7 @@ from gpuforge.containers import catalog
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.cell import Cell, LeftOut, Selection, select
 from gpuforge.plan.machine import impossible, machine_type
+from gpuforge.plan.site import ThisMachine
 
 # https://docs.github.com/actions/reference/runners/github-hosted-runners
 # https://docs.gitlab.com/ci/runners/hosted_runners/linux
@@ -67,7 +68,7 @@ def possible(file: ManifestFile, chosen: Selection) -> Selection:
     """Leave out the cells whose toolkit cannot compile for what the manifest asks, with the reason."""
     reasons: dict[str, str] = {}
     for name in {item.cuda for item in chosen.cells}:
-        for problem in impossible(file, name, None):
+        for problem in impossible(file, name, None, ThisMachine()):
             reasons.setdefault(name, problem.message)
     left_out = [LeftOut(item, reasons[item.cuda]) for item in chosen.cells if item.cuda in reasons]
     cells = tuple(item for item in chosen.cells if item.cuda not in reasons)

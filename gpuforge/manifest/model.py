@@ -174,7 +174,8 @@ class Toolchain(Table):
     """The compiler's family."""
     version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
     """Versions that may be used. Left out, any version that fits the CUDA toolkit. Where the usual host compiler does
-    not fit a toolkit, another installed one in this range that does is used: `g++-11` for CUDA 11.8."""
+    not fit a toolkit, another installed one in this range that does is used, or one that is fetched (on Debian and
+    Ubuntu): `g++-11` for CUDA 11.8."""
     path: forms.Text | None = Field(default=None, examples=["/usr/bin/g++-12"])
     """The compiler's executable. Left out, it is looked for on PATH and in the usual places."""
     flags: tuple[str, ...] = Field(default=(), examples=[["-O3"]])

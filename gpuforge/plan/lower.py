@@ -12,12 +12,13 @@ from typing import Any
 from gpuforge import digest
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
-from gpuforge.plan import environment, lower_test, programs, recipe, record, sources
+from gpuforge.plan import environment, lower_compiler, lower_test, programs, recipe, record, sources
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location, Machine
 from gpuforge.plan.supported import notes, refuse, refuse_same_modules
 from gpuforge.toolchains import nvcc
+from gpuforge.toolchains.model import Compiler
 from gpuforge.toolkits import redist
 from gpuforge.toolkits.debian import Part
 from gpuforge.toolkits.pypi import Pin
@@ -125,6 +126,15 @@ class _Lowering:
             wanted = tuple(c.id for c in self.cells if cuda in {None, c.cuda} and python in {None, c.python})
             self._users[cuda, python] = wanted
         return self._users[cuda, python]
+
+    def users_of(self, host: Compiler) -> tuple[str, ...]:
+        """Return the ids of the cells whose host build or kernels a compiler is used for."""
+        found = []
+        for cell in self.cells:
+            of_kernels = self.machine.kernels_at(cell.cuda).hosts[cell.cuda]
+            if host in (of_kernels, self.machine.host_at(cell)[1]):
+                found.append(cell.id)
+        return tuple(found)
 
     def toolkit(self, cell: Cell, at: Location) -> Input:
         """Return the toolkit of a cell: a folder of this machine or of the image, or the output of a fetch."""
@@ -238,7 +248,7 @@ class _Lowering:
     def python(self, cell: Cell, at: Location) -> Input:
         """Return a cell's interpreter as an input."""
         found = at.interpreters[cell.python]
-        return _program(found.path, found.identity, at)
+        return lower_compiler.program(found.path, found.identity, at)
 
     def settings(self, names: Mapping[str, str]) -> dict[str, str | list[str]]:
         """Return the config settings with the manifest's names filled in."""
@@ -255,7 +265,7 @@ class _Lowering:
         at, host = self.machine.host_at(cell)
         overlays = {f"overlay{n}": _content(self.file.folder / name) for n, name in enumerate(build.overlay)}
         names = environment.compilers(host)
-        paths = {"cxx": host.path, "cc": host.c_path or host.path}
+        compiler = lower_compiler.use(self, host, at, lay=True)
         env = environment.host_build(host, f"${{in:toolkit}}/bin:{at.path}" if cuda else at.path)
         if cuda:
             wanted = self.manifest.cuda.versions[cell.cuda]
@@ -271,7 +281,7 @@ class _Lowering:
                 source="${stage:source}",
                 environment="${lay:env}",
                 python="${in:python}",
-                compiler=[f"{program}=${{in:{name}}}" for name, program in names.items()],
+                compiler=[f"{program}={compiler.programs[name]}" for name, program in names.items()],
                 nvcc="${in:toolkit}/bin/nvcc" if cuda else None,
                 overlay=[f"${{in:{name}}}" for name in overlays],
                 config_settings=json.dumps(self.settings(_NAMES)),
@@ -287,7 +297,7 @@ class _Lowering:
                 "env": self.requirements(cell, at),
                 **({"toolkit": self.toolkit(cell, at)} if cuda else {}),
                 "python": self.python(cell, at),
-                **{name: _program(paths[name], host.identity, at) for name in names},
+                **compiler.inputs,
                 **overlays,
             },
             outputs=("wheel",),
@@ -351,7 +361,7 @@ class _Lowering:
         wanted = self.manifest.cuda.versions[cell.cuda]
         toolchain = self.manifest.toolchains[item.toolchain or ""]
         at = self.machine.kernels_at(cell.cuda)
-        host = at.hosts[cell.cuda]
+        host = lower_compiler.use(self, at.hosts[cell.cuda], at, lay=False)
         place = self.file.place("objects", self.manifest.objects.index(item))
         images = [f"sm_{arch}" for arch in wanted.archs] + ([f"PTX {wanted.ptx}"] if wanted.ptx else [])
         action = Action(
@@ -365,14 +375,14 @@ class _Lowering:
                 output="${out:fatbin}",
                 archs=environment.real(wanted.archs),
                 ptx=environment.virtual(wanted.archs, wanted.ptx),
-                host="${in:cxx}",
+                host=host.programs["cxx"],
                 includes=("${stage:sources}",),
                 flags=(*toolchain.flags, *item.flags),
             ),
             inputs={
                 "sources": sources.one_source(self.file, item, source),
                 "toolkit": self.toolkit(cell, at),
-                "cxx": _program(host.path, host.identity, at),
+                **host.inputs,
             },
             outputs=("fatbin",),
             env=environment.plain() | {"PATH": at.path},
@@ -385,6 +395,7 @@ class _Lowering:
         """Make the wheel: kernels and runtime in, repaired, named, with its requirements, in fixed bytes."""
         at = self.machine.at(cell)
         host_at, host_compiler = self.machine.host_at(cell)
+        of_nvcc = self.machine.kernels_at(cell.cuda).hosts[cell.cuda]
         toolkit = at.toolkits[cell.cuda]
         wheel = self.manifest.wheel
         spec = {
@@ -402,7 +413,7 @@ class _Lowering:
             "pins_file": f"${{in:toolkit}}/{redist.VERSIONS}" if toolkit.archives else None,
             "size_limit": wheel.size_limit_bytes,
             "search_path": ["${in:toolkit}/lib64", "${in:toolkit}/lib"],
-            "record": record.of(self.file, at, cell, host_at, host_compiler),
+            "record": record.of(self.file, at, cell, host_at, host_compiler, of_nvcc),
             "requirements": "${in:requirements}",
             "work": "${work}",
         }
@@ -495,11 +506,6 @@ def _python_name(cell: Cell, at: Location) -> str:
 def _as_json(items: Sequence[Pin] | Sequence[Part]) -> str | None:
     """Return what identifies the items as a JSON list; None when there are none."""
     return json.dumps([item.as_data() for item in items], sort_keys=True) if items else None
-
-
-def _program(path: Path, identity: str, at: Location) -> Input:
-    """Return a program of a place as an input."""
-    return ImageInput(PurePosixPath(path), identity) if at.image else FileInput(path, identity)
 
 
 def _content(path: Path) -> FileInput:

@@ -17,6 +17,7 @@ from gpuforge.plan.site import Location, Machine, Site, ThisMachine
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.model import Compiler
 from gpuforge.toolkits import tables
+from gpuforge.toolkits.compilers import Offer
 from gpuforge.toolkits.select import Toolkit
 from gpuforge.toolkits.select import select as select_toolkit
 
@@ -95,7 +96,7 @@ class _Survey:
             self._missing |= {("cuda", name): error for name in cudas}
             return {}
         hosts = host_compilers(file, cudas, site, self._usual)
-        found = {name: list(impossible(file, name, host)) for name, host in hosts.items()}
+        found = {name: list(impossible(file, name, host, site)) for name, host in hosts.items()}
         ours = "cuda" in asked and site.image is None  # another image may have another compiler
         problems = [p for each in found.values() for p in each if ours or p.place != _host_place(file)]
         if problems:
@@ -136,13 +137,20 @@ def _names(selection: Selection, field: str) -> list[str]:
 
 
 def host_compiler(file: ManifestFile, site: Site) -> Compiler:
-    """Return the compiler of the host build: the toolchain named "host", else the only C++ one, else g++."""
+    """Return the compiler of the host build: the toolchain named "host", else the only C++ one, else g++.
+
+    One that is not installed is fetched, where it can be.
+    """
     name, toolchain = host_toolchain(file)
     try:
         return site.detect(toolchain.compiler, path=toolchain.path, specifier=toolchain.version)
     except MissingError as error:
+        offer = None if toolchain.path else site.offered(toolchain.compiler, toolchain.version or "")
+        if offer and not offer.lacking:
+            return offer.compiler
         place = file.place("toolchains", name) if name in file.manifest.toolchains else None
         hint = "name an image that has one (gpuforge images list)" if site.image else ""
+        hint = hint or (_to_install(offer) if offer and toolchain.version else "")
         raise MissingError.all_of(
             [Diagnostic(d.message, place, hint or d.hint) for d in error.diagnostics]
         ) from error
@@ -153,32 +161,57 @@ def host_compilers(
 ) -> dict[str, Compiler]:
     """Return the compiler of host code for each `[cuda.<name>]`: the usual one unless its toolkit refuses it.
 
-    Then another installed one that the toolkit and the manifest's version range take: g++-11 where g++ is too new.
-    When there is none it stays the usual one, of which `impossible` says what is wrong.
+    Then another installed one that the toolkit and the manifest's version range take (g++-11 where g++ is too new), or
+    one to fetch. When there is none it stays the usual one, of which `impossible` says what is wrong.
     """
     return {name: _fitting(file, name, usual, site) or usual for name in cudas}
 
 
 def _fitting(file: ManifestFile, cuda: str, usual: Compiler, site: Site) -> Compiler | None:
-    """Return the first installed compiler that the toolkit takes, of the families that the manifest allows."""
-    toolkit = file.manifest.cuda.versions[cuda].toolkit
-    accepted = next((r.hosts for r in tables.releases() if r.version == toolkit), {})
-    name, toolchain = host_toolchain(file)
-    declared = name in file.manifest.toolchains
-    for family in [usual.family] if declared else [usual.family, *accepted]:
-        if family not in accepted:
-            continue
-        low, high = accepted[family]
-        if family == usual.family and low <= usual.version.major <= high:
-            return usual
-        if toolchain.path is not None:
-            continue
-        ranges = [*([toolchain.version] if toolchain.version else []), f">={low}", f"<{high + 1}"]
+    """Return the first compiler that the toolkit takes, of the families that the manifest allows."""
+    wanted = _accepted(file, cuda, usual.family)
+    low, high = _majors(file, cuda).get(usual.family, (1, 0))
+    if low <= usual.version.major <= high:
+        return usual
+    for family, versions in wanted.items():
         try:
-            return site.detect(family, path=None, specifier=",".join(ranges))
+            return site.detect(family, path=None, specifier=versions)
         except MissingError:
             continue
-    return None
+    offers = (site.offered(family, versions) for family, versions in wanted.items())
+    return next((offer.compiler for offer in offers if offer and not offer.lacking), None)
+
+
+def _accepted(file: ManifestFile, cuda: str, usual: str) -> dict[str, str]:
+    """Return the version range of each compiler family that a toolkit and the manifest take, the usual one first.
+
+    A compiler that the manifest names by its path is the only one: then there is none.
+    """
+    name, toolchain = host_toolchain(file)
+    if toolchain.path is not None:
+        return {}
+    majors = _majors(file, cuda)
+    families = [usual] if name in file.manifest.toolchains else [usual, *majors]
+    of_manifest = [toolchain.version] if toolchain.version else []
+    ranges = {family: [*of_manifest, f">={low}", f"<{high + 1}"] for family, (low, high) in majors.items()}
+    return {family: ",".join(ranges[family]) for family in dict.fromkeys(families) if family in ranges}
+
+
+def _majors(file: ManifestFile, cuda: str) -> Mapping[str, tuple[int, int]]:
+    """Return the first and last major of each compiler family that the toolkit of `[cuda.<cuda>]` takes."""
+    toolkit = file.manifest.cuda.versions[cuda].toolkit
+    return next((r.hosts for r in tables.releases() if r.version == toolkit), {})
+
+
+def _to_install(offer: Offer) -> str:
+    """Say why a compiler is not fetched, and the command that installs it."""
+    compiler = offer.compiler
+    major = compiler.version.major
+    return (
+        f"gpuforge fetches {compiler.family} {compiler.version} for Debian and Ubuntu with a g++ of their own; "
+        f"this machine lacks {', '.join(offer.lacking)}. Install one: "
+        f"apt-get install {compiler.path.name}, or dnf install gcc-toolset-{major}-gcc-c++"
+    )
 
 
 def host_toolchain(file: ManifestFile) -> tuple[str, Toolchain]:
@@ -222,18 +255,21 @@ def toolkit_of(file: ManifestFile, cuda: str, machine: str, site: Site) -> Toolk
         ) from error
 
 
-def impossible(file: ManifestFile, cuda: str, host: Compiler | None) -> Iterable[Diagnostic]:
+def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site) -> Iterable[Diagnostic]:
     """Yield what cannot work in `[cuda.<cuda>]` with this host compiler (None: whatever it is), and the nearest."""
     wanted = file.manifest.cuda.versions[cuda]
     for problem in tables.problems(
         toolkit=wanted.toolkit, host=host, archs=real(wanted.archs), ptx=wanted.ptx
     ):
         keys: tuple[str | int, ...] = ("cuda", cuda, problem.subject)
-        if problem.subject == "host":
+        hint = problem.hint
+        if problem.subject == "host" and host is not None:
             keys = _host_keys(file)
+            offers = (site.offered(*each) for each in _accepted(file, cuda, host.family).items())
+            hint = next((_to_install(offer) for offer in offers if offer), hint)
         elif problem.item is not None:
             keys = (*keys, problem.item)
-        yield Diagnostic(problem.message, file.place(*keys), problem.hint)
+        yield Diagnostic(problem.message, file.place(*keys), hint)
 
 
 def unfit_compilers(file: ManifestFile, cuda: str, toolkit: Toolkit) -> Iterator[Diagnostic]:

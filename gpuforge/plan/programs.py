@@ -39,6 +39,14 @@ CODE = {
             for name in ("provision_redist.py", "redist.py", "download.py", "data/redist.toml")
         ),
     ),
+    "fetch_compiler": (
+        "steps/fetch_compiler.py",
+        *_TOOLKIT,
+        *(
+            f"toolkits/{name}.py"
+            for name in ("provision_compiler", "provision_debian", "debian", "download", "unpack")
+        ),
+    ),
     "fetch_requirements": (
         "steps/fetch_requirements.py",
         "steps/environment.py",

@@ -10,12 +10,16 @@ from gpuforge.plan import environment
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location
 from gpuforge.toolchains.model import Compiler
+from gpuforge.toolkits.compilers import FetchedCompiler
 
 
-def of(file: ManifestFile, at: Location, cell: Cell, host_at: Location, host: Compiler) -> dict[str, Any]:
+def of(
+    file: ManifestFile, at: Location, cell: Cell, host_at: Location, host: Compiler, of_nvcc: Compiler
+) -> dict[str, Any]:
     """Return the record of one cell as plain data; its host build ran in `host_at`, with the compiler `host`.
 
-    `image` is that of the host build, None outside of containers.
+    `of_nvcc` is the host compiler that nvcc used for the kernels. `image` is that of the host build, None outside of
+    containers.
     """
     toolkit = at.toolkits[cell.cuda]
     wanted = file.manifest.cuda.versions[cell.cuda]
@@ -26,11 +30,8 @@ def of(file: ManifestFile, at: Location, cell: Cell, host_at: Location, host: Co
         "linkage": file.manifest.cuda.linkage,
         "naming": cell.naming,
         "toolchains": {
-            "host": {
-                "family": host.family,
-                "version": str(host.version),
-            },
-            "device": {"family": "nvcc", "version": toolkit.nvcc},
+            "host": _compiler(host),
+            "device": {"family": "nvcc", "version": toolkit.nvcc, "host": _compiler(of_nvcc)},
         },
         "toolkit": {
             "version": toolkit.version,
@@ -42,3 +43,11 @@ def of(file: ManifestFile, at: Location, cell: Cell, host_at: Location, host: Co
         "image": {"name": host_at.image.name, "id": host_at.image.id} if host_at.image else None,
         "manifest": {"sha256": file.digest},
     }
+
+
+def _compiler(compiler: Compiler) -> dict[str, str]:
+    """Return a host compiler's family and version and, if it was fetched, its package in Debian."""
+    found = {"family": compiler.family, "version": str(compiler.version)}
+    if isinstance(compiler, FetchedCompiler):
+        found["package"] = f"{compiler.package} (Debian {compiler.suite})"
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,6 +13,8 @@ from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.inventory import Inventory
 from gpuforge.toolchains.model import Compiler
+from gpuforge.toolkits import compilers
+from gpuforge.toolkits.compilers import Offer
 from gpuforge.toolkits.select import Toolkit
 
 
@@ -24,6 +27,9 @@ class Site(Protocol):
 
     def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
         """Find a compiler; see `toolchains.detect.detect`."""
+
+    def offered(self, family: str, specifier: str) -> Offer | None:
+        """Return a compiler to fetch, and what it would lack there; None when none is known."""
 
     def find(self, minor: str, *, or_newer: bool = False) -> Interpreter:
         """Find an interpreter; see `toolchains.cpython.find`."""
@@ -50,6 +56,10 @@ class Image:
         """Find a compiler in the image."""
         return self.inventory.detect(family, path=path, specifier=specifier)
 
+    def offered(self, family: str, specifier: str) -> Offer | None:
+        """Offer no compiler: an image holds those that it was made with."""
+        return None
+
     def find(self, minor: str, *, or_newer: bool = False) -> Interpreter:
         """Find an interpreter in the image."""
         return self.inventory.find(minor, or_newer=or_newer)
@@ -63,6 +73,10 @@ class ThisMachine:
     def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
         """Find a compiler on this machine."""
         return detect(family, path=path, specifier=specifier)
+
+    def offered(self, family: str, specifier: str) -> Offer | None:
+        """Return the newest compiler of Debian's packages in a version range."""
+        return compilers.offered(family, specifier, platform.machine())
 
     def find(self, minor: str, *, or_newer: bool = False) -> Interpreter:
         """Find an interpreter on this machine."""

@@ -46,16 +46,15 @@ def provision_debian(
 
     The mirror is GPUFORGE_DEBIAN_MIRROR's, else deb.debian.org. Everything else as in `provision.provision`.
     """
-    mirror = os.environ.get("GPUFORGE_DEBIAN_MIRROR") or MIRROR
     with tree.staged(destination) as partial:
         made = partial / "tree"
         made.mkdir()
         provision.fetch_wheels(pins, partial, say)
         lay_out_wheels(partial / "site", made)
         for part in parts:
-            say(f"fetching {part.package} {part.version} ({part.size / 1e6:.0f} MB) from {mirror}")
+            say(f"fetching {part.package} {part.version} ({part.size / 1e6:.0f} MB) from {mirror()}")
             file = partial / "part"
-            _download(mirror, part, file)
+            fetch_part(part, file)
             unpack_part(part, file, made)
             file.unlink()
         (made / "bin" / "nvcc.profile").write_text(_PROFILE)
@@ -100,13 +99,19 @@ def place(path: PurePosixPath, *, package: str) -> PurePosixPath | None:
     return None
 
 
-def _download(mirror: str, part: Part, file: Path) -> None:
+def mirror() -> str:
+    """Return the address of the Debian mirror to download from."""
+    return os.environ.get("GPUFORGE_DEBIAN_MIRROR") or MIRROR
+
+
+def fetch_part(part: Part, file: Path) -> None:
+    """Download a part of Debian's packages, checked; raises what `download` does, and MissingError when it is gone."""
     try:
-        download(f"{mirror.rstrip('/')}/{part.path}", file, sha256=part.sha256, start=part.start,
+        download(f"{mirror().rstrip('/')}/{part.path}", file, sha256=part.sha256, start=part.start,
                  size=part.size if part.members else None)  # fmt: skip
     except GoneError:
         raise MissingError.of(
-            f"{mirror} has no {part.package} {part.version} (any more)",
+            f"{mirror()} has no {part.package} {part.version} (any more)",
             hint="set GPUFORGE_DEBIAN_MIRROR to one that has it: a day of https://snapshot.debian.org/archive/debian/ "
             "on which it was there; or upgrade gpuforge",
         ) from None

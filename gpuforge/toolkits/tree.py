@@ -75,10 +75,10 @@ def complete(tree: Path, machine: str) -> None:
     for name in ("include", "lib"):
         if not (target / name).exists():
             (target / name).symlink_to(f"../../{name}")
-    _settle_times(tree)
+    settle_times(tree)
 
 
-def _settle_times(tree: Path) -> None:
+def settle_times(tree: Path) -> None:
     """Give every file a time of its own, the same in every copy of the tree.
 
     Under `#pragma once`, GCC takes headers for one whose time, size and content are the same (libcpp/files.cc), and
@@ -102,8 +102,8 @@ def merge(source: Path, tree: Path) -> None:
 def disk_full(where: Path) -> ActionError:
     """Return the error for a full disk at `where`."""
     return ActionError.of(
-        f"no space left in {where.parent.resolve()} for the CUDA toolkit",
-        hint="free some space (a toolkit with its libraries takes one to several GB), or choose another folder",
+        f"no space left in {where.parent.resolve()} for what is being fetched",
+        hint="free some space (a CUDA toolkit with its libraries takes one to several GB), or choose another folder",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lzma
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -16,17 +16,24 @@ _AR_MAGIC = b"!<arch>\n"  # https://manpages.debian.org/deb.5: an ar archive of 
 _COMPRESSIONS = {"": "r|", ".xz": "r|xz", ".gz": "r|gz", ".bz2": "r|bz2"}
 
 
-def unpack_deb(deb: Path, tree: Path, place: Callable[[PurePosixPath], PurePosixPath | None]) -> int:
+def unpack_deb(
+    deb: Path,
+    tree: Path,
+    place: Callable[[PurePosixPath], PurePosixPath | None],
+    *,
+    links: MutableMapping[PurePosixPath, str] | None = None,
+) -> int:
     """Unpack regular files of a .deb into `tree`; `place` says where (relative) each goes, or None to leave it out.
 
-    Names are given without the leading "./". Returns how many files were written; executable bits stay. Raises
-    ActionError when it is no .deb, is compressed in an unknown way, or breaks off.
+    Names are given without the leading "./". Returns how many files were written; executable bits stay. Symbolic
+    links are not made, but `links` gets each with its target. Raises ActionError when it is no .deb, is compressed in
+    an unknown way, or breaks off.
     """
     with deb.open("rb") as stream:
         mode = _seek_data(stream, deb)
         try:
             with tarfile.open(fileobj=stream, mode=mode) as archive:  # type: ignore[call-overload]
-                return _extract(archive, tree, place)
+                return _extract(archive, tree, place, {} if links is None else links)
         except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
             raise ActionError.of(f"{deb.name} cannot be unpacked: {error}", hint="try again") from error
 
@@ -55,10 +62,15 @@ def _seek_data(stream: IO[bytes], deb: Path) -> str:
 
 
 def _extract(
-    archive: tarfile.TarFile, tree: Path, place: Callable[[PurePosixPath], PurePosixPath | None]
+    archive: tarfile.TarFile,
+    tree: Path,
+    place: Callable[[PurePosixPath], PurePosixPath | None],
+    links: MutableMapping[PurePosixPath, str],
 ) -> int:
     count = 0
     for member in archive:
+        if member.issym():
+            links[PurePosixPath(member.name)] = member.linkname
         target = place(PurePosixPath(member.name)) if member.isfile() else None
         if target is None:
             continue

@@ -16,13 +16,14 @@ from gpuforge.errors import UsageError
 from gpuforge.execute.placeholders import Places, fill
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import environment, programs
-from gpuforge.plan.action import Action, FileInput
+from gpuforge.plan.action import Action, ActionInput, FileInput
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower import Plan, lower
 from gpuforge.plan.machine import unfit_compilers
 from gpuforge.plan.site import Machine
 from gpuforge.toolchains.model import Compiler
+from gpuforge.toolkits import compilers
 from gpuforge.toolkits.select import select as select_toolkit
 
 Recipe = Callable[..., ManifestFile]
@@ -198,7 +199,11 @@ def test_the_linkage_decides_on_cudart_and_is_in_the_record(recipe: Recipe, mach
     assert record["linkage"] == "bundle"
     assert record["image"] is None
     assert record["toolchains"] == {
-        "device": {"family": "nvcc", "version": "13.0.88"},
+        "device": {
+            "family": "nvcc",
+            "version": "13.0.88",
+            "host": {"family": "g++", "version": "12.2.0"},
+        },
         "host": {"family": "g++", "version": "12.2.0"},
     }
     assert record["toolkit"]["packages"]["nvidia-cuda-runtime"] == "13.0.96"
@@ -414,6 +419,40 @@ def imported(root: Path, name: str) -> list[str]:
             path = "/".join(module.split(".")[1:])
             found += [p for p in (f"{path}.py", f"{path}/__init__.py") if path and (root / p).is_file()]
     return found
+
+
+def test_a_compiler_that_is_fetched_is_one_action_and_in_the_keys_of_what_it_compiles(
+    recipe: Recipe, machine: Machine
+) -> None:
+    offer = compilers.offered("g++", ">=11,<12", "x86_64")
+    assert offer is not None
+    gxx = offer.compiler
+    (here,) = machine.locations
+    file = recipe()
+    cells = select(file, "x86_64", python=["3.11"]).cells
+
+    def planned(host: Compiler) -> dict[str, Action]:
+        at = replace(here, hosts=dict(here.hosts) | {"12": host})
+        return {a.id: a for a in lower(file, cells, Machine((at,))).actions}
+
+    actions = planned(gxx)
+    fetch = actions["g++-11/compiler"]
+    assert (fetch.title, fetch.cells) == (
+        f"fetch g++ 11.3.0 from Debian bookworm ({gxx.size / 1e6:.0f} MB)",
+        ("cp311-cu12.4-x86_64",),
+    )
+    host, other = actions["cp311-cu12.4-x86_64/host-build"], actions["cp311-cu13.0-x86_64/host-build"]
+    assert host.inputs["host"] == ActionInput(fetch.id, "compiler")
+    assert {"g++=${lay:host}/usr/bin/g++-11", "gcc=${lay:host}/usr/bin/gcc-11"} < set(host.argv)
+    assert "host" not in other.inputs
+    kernel = next(a for a in actions.values() if a.kind == "compile" and a.id.startswith("cu12.4/"))
+    assert "-ccbin=${in:host}/usr/bin/g++-11" in kernel.argv
+
+    part = replace(gxx.parts[0], sha256="0" * 64)
+    before, after = keys(actions.values()), keys(planned(replace(gxx, parts=(part, *gxx.parts[1:]))).values())
+    changed = {name for name in before if before[name].digest != after[name].digest}
+    assert {fetch.id, host.id, kernel.id} < changed
+    assert other.id not in changed
 
 
 def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compiler(

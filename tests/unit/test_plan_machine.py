@@ -9,14 +9,17 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from gpuforge.errors import MissingError, UsageError
+from gpuforge.errors import GpuforgeError, MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import machine, site
 from gpuforge.plan.cell import select
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.model import Compiler
+from gpuforge.toolkits import compilers
+from gpuforge.toolkits.compilers import FetchedCompiler
 
 Recipe = Callable[..., ManifestFile]
+OFFERED = compilers.offered
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *compilers: Compiler) -> None:
@@ -35,6 +38,16 @@ def compiler(family: str, version: str, path: str) -> Compiler:
     return Compiler(family, Path(path), Version(version), f"{family} {version}", None)
 
 
+def offers(monkeypatch: pytest.MonkeyPatch, *, lacking: tuple[str, ...] = ()) -> None:
+    """Let compilers be fetched to a machine that lacks these things."""
+
+    def offered(family: str, specifier: str, machine: str) -> compilers.Offer | None:
+        offer = OFFERED(family, specifier, "x86_64")
+        return offer and compilers.Offer(offer.compiler, lacking)
+
+    monkeypatch.setattr(compilers, "offered", offered)
+
+
 @pytest.fixture(autouse=True)
 def _a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with g++ 12, and no other, Python 3.11 and no CUDA installation."""
@@ -47,6 +60,7 @@ def _a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     gxx = Compiler("g++", Path("/g++"), Version("12.2"), "g++ 12.2", None)
     install(monkeypatch, gxx)
     monkeypatch.setattr(site.cpython, "find", find)
+    offers(monkeypatch, lacking=("/usr/lib/x86_64-linux-gnu/crt1.o",))
     monkeypatch.setattr("gpuforge.toolkits.system.installed", lambda search=None: [])
     monkeypatch.setenv("PATH", "/nowhere")
 
@@ -117,6 +131,58 @@ def test_each_toolkit_gets_a_host_compiler_that_it_takes(
         "11": "/g++-11",
         "13": "/g++",
     }
+
+
+def test_a_compiler_that_no_toolkit_takes_is_fetched_beside_it(
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offers(monkeypatch)
+    file = recipe(CUDA_11)
+    found, chosen = machine.resolve(file, select(file, "x86_64", python=["3.11"]), asked=["cuda"])
+    assert [cell.cuda for cell in chosen.cells] == ["11", "13"]
+    (here,) = found.locations
+    fetched = here.hosts["11"]
+    assert isinstance(fetched, FetchedCompiler)
+    assert (fetched.package, str(fetched.version)) == ("g++-11 11.3.0-12", "11.3.0")
+    assert (str(here.hosts["13"].path), here.usual) == ("/g++", here.hosts["13"])
+
+
+def test_a_compiler_that_the_manifest_asks_for_is_fetched_for_the_host_build(
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offers(monkeypatch)
+    file = recipe((HOST, HOST + '\nversion = ">=11,<12"'))
+    found, _ = machine.resolve(file, select(file, "x86_64", python=["3.11"]), asked=())
+    (here,) = found.locations
+    assert isinstance(here.usual, FetchedCompiler)
+    assert here.hosts == {"12": here.usual, "13": here.usual}
+
+
+def test_an_installed_compiler_and_one_named_by_its_path_are_never_replaced(
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offers(monkeypatch)
+    file = recipe(CUDA_11, (HOST, HOST + '\npath = "/g++"'))
+    with pytest.raises(UsageError, match=r"CUDA 11\.8 takes g\+\+ 6 to 11 as host compiler, not 12\.2"):
+        machine.resolve(file, select(file, "x86_64", cuda=["11"]), asked=["cuda"])
+    install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("g++", "10.2", "/g++-10"))
+    file = recipe(CUDA_11)
+    found, _ = machine.resolve(file, select(file, "x86_64", cuda=["11"], python=["3.11"]), asked=["cuda"])
+    assert str(found.locations[0].hosts["11"].path) == "/g++-10"
+
+
+@pytest.mark.parametrize("version", ["", '\nversion = ">=11,<12"'])
+def test_a_machine_that_a_compiler_cannot_be_fetched_to_is_told_how_to_install_it(
+    recipe: Recipe, version: str
+) -> None:
+    file = recipe(CUDA_11, (HOST, HOST + version))
+    with pytest.raises(GpuforgeError) as caught:
+        machine.resolve(file, select(file, "x86_64", cuda=["11"]), asked=["cuda"])
+    (problem,) = caught.value.diagnostics
+    assert problem.hint == (
+        "gpuforge fetches g++ 11.3.0 for Debian and Ubuntu with a g++ of their own; this machine lacks "
+        "/usr/lib/x86_64-linux-gnu/crt1.o. Install one: apt-get install g++-11, or dnf install gcc-toolset-11-gcc-c++"
+    )
 
 
 @pytest.mark.parametrize("allowed", [">=12", ">=9,!=11.3"])

@@ -1,0 +1,111 @@
+"""Host compilers of Debian's packages, for toolkits that refuse the machine's own; data/compilers.toml.
+
+Only the compiler is fetched: the C library's headers and start files, the assembler and the linker are the machine's,
+and so is the libstdc++ that programs are linked with, since the machine runs and tests them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from gpuforge.toolchains.detect import FAMILIES
+from gpuforge.toolchains.model import Compiler
+from gpuforge.toolkits.debian import Part
+from gpuforge.toolkits.tables import load
+
+# What each program of GCC needs beside libc, and what it compiles and links with; MULTIARCH is "x86_64-linux-gnu"
+# (https://wiki.debian.org/Multiarch/Tuples). A Debian or Ubuntu with any g++ has them all.
+_OF_THE_MACHINE = (
+    "usr/include/stdio.h",
+    "usr/lib/MULTIARCH/crt1.o",
+    "usr/lib/MULTIARCH/libstdc++.so.6",
+    *(f"usr/lib/MULTIARCH/lib{name}" for name in ("isl.so.23", "mpc.so.3", "mpfr.so.6", "gmp.so.10")),
+    "usr/bin/as",
+    "usr/bin/ld",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedCompiler(Compiler):
+    """A compiler that is yet to be fetched; `path` and `c_path` are relative to the folder that it is unpacked to."""
+
+    suite: str = ""  # of Debian: "bookworm"
+    glibc: str = ""  # the oldest that it runs on: "2.34"
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def package(self) -> str:
+        """The package with the compiler, and its version: "g++-11 11.3.0-12"."""
+        return f"{self.parts[0].package} {self.parts[0].version}"
+
+    @property
+    def size(self) -> int:
+        """Bytes to download."""
+        return sum(part.size for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A compiler that can be fetched, and what the machine lacks for it to work: paths, or a newer glibc."""
+
+    compiler: FetchedCompiler
+    lacking: tuple[str, ...]
+
+
+def multiarch(machine: str) -> str:
+    """Return the name of Debian's folders for a machine type: "x86_64-linux-gnu"."""
+    return f"{machine}-linux-gnu"
+
+
+def offered(family: str, specifier: str, machine: str, root: Path = Path("/")) -> Offer | None:
+    """Return the newest compiler of `family` that is known for a machine type and in a version range."""
+    fitting = [c for c in _known(machine) if c.family == family and c.version in SpecifierSet(specifier)]
+    found = max(fitting, key=lambda compiler: compiler.version, default=None)
+    return Offer(found, tuple(_lacking(found, machine, root))) if found else None
+
+
+def _lacking(compiler: FetchedCompiler, machine: str, root: Path) -> Iterator[str]:
+    for name in _OF_THE_MACHINE:
+        path = root / name.replace("MULTIARCH", multiarch(machine))
+        if not path.exists():
+            yield str(path)
+    if (glibc := _glibc()) is None or Version(glibc) < Version(compiler.glibc):
+        yield f"glibc {compiler.glibc} or newer"
+
+
+def _glibc() -> str | None:
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except (OSError, ValueError):
+        return None
+    return version if name == "glibc" else None
+
+
+@cache
+def _known(machine: str) -> tuple[FetchedCompiler, ...]:
+    return tuple(_compiler(row, machine) for row in load("compilers.toml")["compiler"])
+
+
+def _compiler(row: dict[str, Any], machine: str) -> FetchedCompiler:
+    debian: str = row["package-version"]
+    version = debian.rpartition("-")[0]
+    path = Path("usr/bin", row["package"])
+    names = FAMILIES[row["family"]].c_program
+    return FetchedCompiler(
+        row["family"],
+        path,
+        Version(version),
+        f"{row['family']} (Debian {debian}) {version}",  # as it answers to --version itself
+        path.with_name(path.name.replace(*names)) if names else None,
+        row["suite"],
+        row["glibc"],
+        tuple(Part.from_data(part) for part in row["packages"] if part["machine"] == machine),
+    )
