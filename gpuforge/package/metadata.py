@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from email.parser import BytesHeaderParser
 from pathlib import Path
 
@@ -63,11 +64,16 @@ def requirement_for(package: str, linked: str) -> Requirement:
 
 
 def require(
-    text: bytes, linked: Mapping[str, str | None], *, extra: str | None = None
+    text: bytes,
+    linked: Mapping[str, str | None],
+    *,
+    extra: str | None = None,
+    proved: Mapping[str, Bounds] | None = None,
 ) -> tuple[bytes, list[str]]:
     """Add a Requires-Dist for each package of `linked` (name → version it was linked with, None if unknown).
 
-    With `extra` the lines hold only where that extra is asked for. Returns the new METADATA and the lines
+    With `extra` the lines hold only where that extra is asked for. `proved` are bounds that were found out in the
+    packages themselves; the others follow from the linked version. Returns the new METADATA and the lines
     added. Nothing is added where the project's own requirement says as much already. Raises ActionError when
     its own requirement shuts the linked version out, or when the version is unknown and the project requires
     nothing itself.
@@ -77,7 +83,8 @@ def require(
     added: list[str] = []
     for package, version in sorted(linked.items()):
         own = [r for r in present if canonicalize_name(r.name) == canonicalize_name(package)]
-        if version is None:
+        bounds = (proved or {}).get(package)
+        if version is None and bounds is None:
             if not any(_holds(r, extra) for r in own):
                 raise ActionError.of(
                     f"the wheel needs {package}, and the toolkit does not say at which version it was linked",
@@ -85,13 +92,53 @@ def require(
                     "or use a toolkit that gpuforge fetches",
                 )
             continue
-        wanted = requirement_for(package, version)
-        for requirement in own:
-            _check(requirement, package, version)
-        if not any(_says_as_much(r, wanted, extra) for r in own):
-            bounds = ",".join(sorted((str(s) for s in wanted.specifier), reverse=True))
-            added.append(f"{wanted.name}{bounds}{condition}")
+        for requirement in own if version else ():
+            _check(requirement, package, version or "")
+        bounds = bounds or Bounds.after(requirement_for(package, version or ""))
+        if not any(_holds(r, extra) and bounds.hold_in(r) for r in [*own, *_of_name(present, bounds.line)]):
+            added.append(f"{bounds.line}{condition}")
+    added = list(dict.fromkeys(added))
     return _insert(text, [f"Requires-Dist: {line}" for line in added]), added
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a package is required with: the line, and versions of the package that it must not let in."""
+
+    line: str  # "nvidia-cufft>=12.0,<13"
+    outside: tuple[str, ...]
+
+    @classmethod
+    def after(cls, wanted: Requirement) -> Bounds:
+        """Make it of a requirement's own two bounds, probed at both ends."""
+        bounds = {s.operator: Version(s.version) for s in wanted.specifier}
+        low, high = bounds[">="], bounds["<"]
+        below = f"{low.major}.{low.minor - 1}.99999" if low.minor else f"{low.major - 1}.99999"
+        line = wanted.name + ",".join(sorted((str(s) for s in wanted.specifier), reverse=True))
+        return cls(line, (below, str(high), f"{high}.99999"))
+
+    def hold_in(self, own: Requirement) -> bool:
+        """Tell if a requirement of the same project lets in nothing beyond the bounds."""
+        line = Requirement(self.line)
+        if canonicalize_name(own.name) == canonicalize_name(line.name) and line.extras:
+            probes = [s.version for s in line.specifier if s.operator == "<"]
+            floors = [Version(s.version) for s in line.specifier if s.operator == ">="]
+            probes += [f"{floor.major - 1}.99999" for floor in floors if not floor.minor]
+            probes += [f"{floor.major}.{floor.minor - 1}.99999" for floor in floors if floor.minor]
+            return line.extras <= own.extras and not _lets_in(own, probes)
+        return not _lets_in(own, self.outside)
+
+
+def _lets_in(own: Requirement, versions: Sequence[str]) -> bool:
+    return any(own.specifier.contains(version, prereleases=True) for version in versions)
+
+
+def _of_name(present: Sequence[Requirement], line: str) -> list[Requirement]:
+    """Return the requirements of the project that a line with extras is of: of the toolkits' metapackage."""
+    wanted = Requirement(line)
+    return [
+        r for r in present if wanted.extras and canonicalize_name(r.name) == canonicalize_name(wanted.name)
+    ]
 
 
 def provide_extras(text: bytes, names: Sequence[str]) -> bytes:
@@ -137,18 +184,6 @@ def _holds(own: Requirement, extra: str | None) -> bool:
         return True
     said = re.fullmatch(r"extra == [\"']([^\"']+)[\"']", str(own.marker))
     return bool(said and extra and canonicalize_name(said[1]) == canonicalize_name(extra))
-
-
-def _says_as_much(own: Requirement, wanted: Requirement, extra: str | None) -> bool:
-    """Tell if `own` holds where `wanted` must and lets in nothing beyond its bounds, probed at both ends."""
-    if not _holds(own, extra):
-        return False
-    bounds = {s.operator: Version(s.version) for s in wanted.specifier}
-    low, high = bounds[">="], bounds["<"]
-    below = f"{low.major}.{low.minor - 1}.99999" if low.minor else f"{low.major - 1}.99999"
-    return not any(
-        own.specifier.contains(probe, prereleases=True) for probe in (below, str(high), f"{high}.99999")
-    )
 
 
 def _split(text: bytes) -> tuple[bytes, bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from gpuforge.errors import ActionError
-from gpuforge.package import archive, dynamic, runpath
+from gpuforge.package import archive, dynamic, links, runpath
 from gpuforge.package.dynamic import Dynamic
 from gpuforge.package.graft import Log, graft
 from gpuforge.package.naming import WheelName
@@ -109,30 +109,12 @@ def _linked(
     present = {member.name for member in files}
     return {
         member: [
-            _provider(member, soname, found, cuda, pins)
+            links.provider(member, soname, found, cuda, pins)
             for soname in elf.needed
-            if soname not in present and (found := _toolkit(soname))
+            if soname not in present and (found := links.of_toolkit(soname))
         ]
         for member, elf in sorted(files.items())
     }
-
-
-def _toolkit(soname: str) -> list[Library]:
-    return [library for library in libraries.by_soname(soname) if library.kind == "toolkit"]
-
-
-def _provider(
-    member: PurePosixPath, soname: str, found: list[Library], cuda: str, pins: Mapping[str, str]
-) -> Library:
-    fitting = [library for library in found if library.cuda == _major(cuda)]
-    if not fitting:
-        others = " or ".join(sorted({str(library.cuda) for library in found}))
-        raise ActionError.of(
-            f"{member} needs {soname}, which is of CUDA {others}, and the wheel is for CUDA {cuda}",
-            hint="the build found another toolkit than it was given: look for its path in the build's log",
-        )
-    chosen = next((library for library in fitting if library.package in pins), fitting[0])
-    return chosen._replace(soname=soname)
 
 
 def _major(cuda: str) -> int:

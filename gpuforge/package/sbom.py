@@ -23,6 +23,7 @@ from packaging.utils import canonicalize_name
 from gpuforge import digest
 from gpuforge.package import archive, metadata
 from gpuforge.toolkits import libraries
+from gpuforge.toolkits.provided import METAPACKAGE
 
 FOLDER = "sboms"
 NAME = "gpuforge.cdx.json"
@@ -131,6 +132,7 @@ def _declared(material: Material, text: bytes) -> Component:
         requirement
         for requirement in metadata.requirements(text)
         if canonicalize_name(requirement.name) == canonicalize_name(material.package)
+        or (requirement.name == METAPACKAGE and any(material.package.endswith(e) for e in requirement.extras))
     ]
     said = " · ".join(sorted(map(str, own)))
     purl = _pypi(material.package, None)

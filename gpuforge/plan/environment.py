@@ -60,6 +60,12 @@ def requirement_passes() -> tuple[str, ...]:
     return tuple(name for name in fetch_passes() if name not in {"PATH", "SSH_AUTH_SOCK"})
 
 
+def index_passes() -> tuple[str, ...]:
+    """Return those that a look at the index sees, which keeps what it read in gpuforge's own cache."""
+    kept = [name for name in ("GPUFORGE_CACHE_DIR",) if name in os.environ]
+    return tuple(sorted({*requirement_passes(), *kept}))
+
+
 def build_passes() -> tuple[str, ...]:
     """Return the names of the variables that set up a host build's compiler cache, which changes no result."""
     asked = {name for name in os.environ if sccache.is_setting(name)}

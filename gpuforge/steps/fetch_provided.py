@@ -1,0 +1,274 @@
+"""Find out what the packages of a wheel's CUDA libraries have and need, from the oldest that fits to the newest."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from gpuforge.binary.linkage import Linkage
+from gpuforge.errors import ActionError
+from gpuforge.steps import entry
+from gpuforge.steps.remote_wheel import Index, Wheel
+from gpuforge.toolkits import libraries
+from gpuforge.toolkits.provided import METAPACKAGE, Floor, Provided, Release, Shared, says, shortest
+
+_EXTRA = r"extra == [\"'](\w+)[\"']"
+_FOLDER = "linkage"  # in the cache: what was read of wheels, by their sha256
+
+
+def main(arguments: list[str]) -> None:
+    """Write `--output`, a `Provided` as JSON, for what `--links` (as wheel_links writes it) wants of CUDA `--cuda`."""
+    parser = argparse.ArgumentParser(prog="fetch_provided")
+    parser.add_argument("--links", type=Path, required=True)
+    parser.add_argument("--cuda", required=True, help='the toolkit: "13.0"')
+    parser.add_argument("--machine", required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    links = json.loads(options.links.read_text())
+    found = Provided()
+    if links["wanted"]:
+        index = Index(cache_folder() / _FOLDER, options.machine)
+        own = [Requirement(line) for line in links["requires"]]
+        found = Search(index, int(options.cuda.partition(".")[0]), own).run(links["wanted"])
+    else:
+        print("the wheel needs no library of a CUDA package")
+    for floor in found.floors:
+        print(says(floor))
+    options.output.write_text(json.dumps(found.as_data(), indent=1, sort_keys=True) + "\n")
+
+
+def cache_folder() -> Path:
+    """Return gpuforge's folder for what is kept between runs."""
+    set_by_user = os.environ.get("GPUFORGE_CACHE_DIR")
+    return Path(set_by_user) if set_by_user else Path(platformdirs.user_cache_dir("gpuforge"))
+
+
+@dataclass
+class _Package:
+    """One package whose libraries are used: the symbols of each, and by which releases it is forgotten."""
+
+    symbols: dict[str, set[str]] = field(default_factory=dict)
+    forgotten_by: dict[str, None] = field(default_factory=dict)
+    direct: bool = False
+    floor: Floor | None = None
+    newest: Wheel | None = None
+
+    def wants(self, soname: str, symbols: Iterable[str]) -> bool:
+        """Add symbols of a library; say whether there is anything new in that."""
+        before = self.symbols.setdefault(soname, set()) if soname in self.symbols else None
+        if before is not None and before >= set(symbols):
+            return False
+        self.symbols.setdefault(soname, set()).update(symbols)
+        return True
+
+
+class Search:
+    """Walks from what a wheel needs to what that needs in turn, in the oldest and in the newest releases allowed."""
+
+    def __init__(self, index: Index, cuda: int, own: Iterable[Requirement]) -> None:
+        self._index = index
+        self._cuda = cuda
+        self._own = list(own)
+        self._packages: dict[str, _Package] = {}
+        self._releases: dict[tuple[str, str], Release] = {}
+        self._missing: dict[tuple[str, str], None] = {}
+        self._toolkits = self._metapackages()
+
+    def run(self, wanted: Mapping[str, Mapping[str, Iterable[str]]]) -> Provided:
+        """Return everything that was found; raises ActionError for a package or symbol that no release has."""
+        for package, symbols in wanted.items():
+            here = self._packages.setdefault(package, _Package(direct=True))
+            for soname, names in symbols.items():
+                here.wants(soname, names)
+        queue = list(wanted)
+        while queue:
+            package = queue.pop(0)
+            queue += [each for each in self._look_at(package) if each not in queue]
+        floors = tuple(p.floor for _, p in sorted(self._packages.items()) if p.floor)
+        return Provided(
+            floors, tuple(self._releases[k] for k in sorted(self._releases)), tuple(self._missing)
+        )
+
+    def _look_at(self, package: str) -> Iterator[str]:
+        """Find a package's floor and newest release; yield the packages that they turn out to need."""
+        here = self._packages[package]
+        wheels = self._allowed(package)
+        here.newest = wheels[-1]
+        here.floor = self._floor(package, here, wheels)
+        oldest = next(wheel for wheel in wheels if wheel.version == here.floor.version)
+        for wheel, role in ((oldest, "oldest"), (here.newest, "newest")):
+            yield from self._follow(wheel, role, list(here.symbols))
+
+    def _allowed(self, package: str) -> list[Wheel]:
+        """Return the releases of a package that the project's own requirements and the CUDA major allow."""
+        wheels = self._index.wheels(package)
+        pinned = [
+            version for major in (self._cuda, self._cuda + 1) for version in self._pins(package, major)[:1]
+        ]
+        if not re.search(r"-cu\d+$", package):
+            if pinned and self._pins(package, self._cuda):
+                wheels = [w for w in wheels if Version(w.version) >= pinned[0]]
+            if len(pinned) > 1:
+                wheels = [w for w in wheels if Version(w.version) < pinned[1]]
+        own = SpecifierSet()
+        for requirement in self._own:
+            if canonicalize_name(requirement.name) == package:
+                own &= requirement.specifier
+        allowed = [wheel for wheel in wheels if own.contains(wheel.version)]
+        if not allowed:
+            raise ActionError.of(
+                f"the package index has no {package}{own} for this machine, and the wheel needs its libraries",
+                hint="correct the project's dependencies, or PIP_INDEX_URL",
+            )
+        return allowed
+
+    def _floor(self, package: str, here: _Package, wheels: list[Wheel]) -> Floor:
+        """Return the oldest release that has all symbols which the newest release has of those wanted."""
+        used = {
+            soname: sorted(names & self._linkage(wheels[-1], soname).defines)
+            for soname, names in here.symbols.items()
+        }
+        low, high = 0, len(wheels) - 1
+        while low < high:
+            middle = (low + high) // 2 if low else 0  # mostly the oldest has them all
+            if self._has(wheels[middle], used):
+                high = middle
+            else:
+                low = middle + 1
+        chosen = wheels[low].version
+        since, cuda = self._toolkit_of(package, chosen)
+        return Floor(
+            package,
+            chosen,
+            shortest(chosen, [w.version for w in wheels]),
+            cuda,
+            since,
+            self._toolkits[-1][1].get(package, ("", ""))[0] if self._toolkits else "",
+            {soname: len(names) for soname, names in used.items()},
+            tuple(wheel.version for wheel in wheels[:low]),
+            tuple(here.forgotten_by),
+            here.direct,
+        )
+
+    def _has(self, wheel: Wheel, used: Mapping[str, list[str]]) -> bool:
+        present = self._index.contents(wheel).libraries
+        return all(
+            soname in present and set(names) <= self._linkage(wheel, soname).defines
+            for soname, names in used.items()
+        )
+
+    def _linkage(self, wheel: Wheel, soname: str) -> Linkage:
+        if soname not in self._index.contents(wheel).libraries:
+            raise ActionError.of(
+                f"the wheel needs {soname}, which {wheel.package} {wheel.version}, the newest that it may be "
+                "installed with, does not have",
+                hint=f"require an older {wheel.package} in the project's dependencies, or build with a newer toolkit",
+            )
+        return self._index.library(wheel, soname)[1]
+
+    def _follow(self, wheel: Wheel, role: str, sonames: list[str]) -> Iterator[str]:
+        """Record a release with all of its libraries that come to be loaded; yield further packages to look at."""
+        contents = self._index.contents(wheel)
+        requires = _projects(contents.requires)
+        name = f"{wheel.package} {wheel.version}"
+        loaded: dict[str, Shared] = {}
+        queue = list(sonames)
+        while queue:
+            soname = queue.pop(0)
+            if soname in loaded:
+                continue
+            folder, found = self._index.library(wheel, soname)
+            loaded[soname] = Shared(soname, folder, found.needed, found.runpath)
+            for needed in found.needed:
+                if needed in contents.libraries:
+                    queue.append(needed)
+                elif libraries.is_toolkit(needed):
+                    yield from self._further(name, needed, requires, found.wants)
+        known = self._releases.get((wheel.package, wheel.version))
+        role = "oldest and newest" if known and known.role != role else role
+        self._releases[wheel.package, wheel.version] = Release(
+            wheel.package, wheel.version, role, wheel.file, wheel.sha256, tuple(sorted(requires)),
+            tuple(loaded.values()),
+        )  # fmt: skip
+
+    def _further(self, by: str, soname: str, requires: set[str], wants: frozenset[str]) -> Iterator[str]:
+        """Yield the package of a library that another package's library needs."""
+        fitting = [entry.package for entry in libraries.by_soname(soname) if entry.cuda == self._cuda]
+        package = next((p for p in fitting if p in requires), fitting[0] if fitting else "")
+        if not package:
+            self._missing[soname, by] = None
+            return
+        is_new = package not in self._packages
+        here = self._packages.setdefault(package, _Package())
+        forgotten = package not in requires
+        if forgotten and not here.direct:
+            here.forgotten_by[by] = None
+        # symbols of this one's that are not the other's are left out when its exports are read
+        if here.wants(soname, wants) or is_new:
+            yield package
+
+    def _metapackages(self) -> list[tuple[str, dict[str, tuple[str, str]]]]:
+        """Return the releases of the toolkits' metapackage, oldest first, each: package -> its extra and version."""
+        majors = {self._cuda, self._cuda + 1}
+        wheels = [w for w in self._index.wheels(METAPACKAGE) if Version(w.version).major in majors]
+        with ThreadPoolExecutor(8) as pool:
+            texts = list(pool.map(self._index.contents, wheels))
+        return [(w.version, dict(_pinned(c.requires))) for w, c in zip(wheels, texts, strict=True)]
+
+    def _pins(self, package: str, major: int) -> list[Version]:
+        return sorted(
+            Version(pins[package][1])
+            for version, pins in self._toolkits
+            if Version(version).major == major and package in pins
+        )
+
+    def _toolkit_of(self, package: str, chosen: str) -> tuple[str, str]:
+        """Return from which release of the metapackage on a package is at least `chosen`, and that toolkit's minor."""
+        having = [(v, Version(pins[package][1])) for v, pins in self._toolkits if package in pins]
+        older = [index for index, (_, pin) in enumerate(having) if pin < Version(chosen)]
+        after = having[older[-1] + 1 :] if older else having
+        if not after:
+            return "", ""
+        since = Version(after[0][0])
+        minor = f"{since.major}.{since.minor}"
+        whole = any(
+            Version(v).release[:2] == since.release[:2] for v, _ in having[: len(having) - len(after)]
+        )
+        return (str(since) if whole else minor), minor
+
+
+def _pinned(requires: Iterable[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the packages that a metapackage pins, each with its own extra; what another part needs besides is not."""
+    found: dict[str, tuple[str, str]] = {}
+    for line in requires:
+        requirement = Requirement(line)
+        extra = re.search(_EXTRA, line)
+        pins = [s.version.removesuffix(".*") for s in requirement.specifier if s.operator == "=="]
+        package = canonicalize_name(requirement.name)
+        if extra and extra[1] != "all" and pins and ("linux" in line or "sys_platform" not in line):
+            plain = re.sub(r"-cu\d+$", "", package).replace("-", "")
+            if package not in found or plain.endswith(extra[1]):
+                found[package] = (extra[1], pins[0])
+    yield from found.items()
+
+
+def _projects(requires: Iterable[str]) -> set[str]:
+    """Return the projects that are always required."""
+    found = (Requirement(line) for line in requires)
+    return {canonicalize_name(r.name) for r in found if "extra" not in str(r.marker)}
+
+
+if __name__ == "__main__":
+    entry.run(main)

@@ -1,0 +1,237 @@
+"""Wheels that lie on a package index, read in parts: their metadata, and single libraries, which are kept by hash."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.parser import BytesHeaderParser
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import requests
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
+from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
+
+from gpuforge.binary import linkage
+from gpuforge.binary.linkage import Linkage
+from gpuforge.errors import ActionError, MissingError
+from gpuforge.steps.fetch_source import index_url, public, session
+
+_BLOCK = 1 << 16  # bytes; the directory of most wheels fits into one
+_CHUNK = 1 << 20
+_TIMEOUT = 60  # seconds without an answer
+
+
+class Wheel(NamedTuple):
+    """One wheel on the index."""
+
+    package: str
+    version: str
+    file: str
+    url: str
+    sha256: str  # "" where the index does not say
+
+
+class Contents(NamedTuple):
+    """What a wheel requires, and its shared libraries: file name -> member."""
+
+    requires: tuple[str, ...]
+    libraries: dict[str, str]
+
+
+class Index:
+    """The package index that pip is set to use, and what is kept of it in the folder `cache`."""
+
+    def __init__(self, cache: Path, machine: str) -> None:
+        self._cache = cache
+        self._machine = machine
+        self._session = session()
+        self.url = index_url()
+        self._client = PyPISimple(endpoint=self.url, session=self._session)
+        self._pages: dict[str, list[Wheel]] = {}
+
+    def wheels(self, package: str) -> list[Wheel]:
+        """Return one wheel for this machine of each final release that was not withdrawn, oldest first.
+
+        Raises MissingError when the index cannot be reached; a package that it does not have gives an empty list.
+        """
+        if package not in self._pages:
+            with self._answering():
+                try:
+                    page = self._client.get_project_page(canonicalize_name(package), timeout=_TIMEOUT)
+                    found = page.packages
+                except NoSuchProjectError:
+                    found = []
+            wheels = {w.version: w for f in found if not f.is_yanked and (w := self._wheel(package, f))}
+            self._pages[package] = [wheels[v] for v in sorted(wheels, key=Version)]
+        return self._pages[package]
+
+    def contents(self, wheel: Wheel) -> Contents:
+        """Return a wheel's requirements and libraries, of which its directory and its METADATA are read alone."""
+        kept = self._kept(wheel, "contents")
+        if kept is None:
+            with self._open(wheel) as archive:
+                names = archive.namelist()
+                (info,) = (n for n in names if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
+                headers = BytesHeaderParser().parsebytes(archive.read(info))
+            libraries = {
+                PurePosixPath(n).name: n for n in names if ".so" in n and "/stubs/" not in n and n[-1] != "/"
+            }
+            kept = {"requires": list(map(str, headers.get_all("Requires-Dist", []))), "libraries": libraries}
+            self._keep(wheel, "contents", kept)
+        return Contents(tuple(kept["requires"]), kept["libraries"])
+
+    def library(self, wheel: Wheel, soname: str) -> tuple[str, Linkage]:
+        """Return a library's folder in a wheel that has it, and what it needs, defines and wants."""
+        member = self.contents(wheel).libraries[soname]
+        kept = self._kept(wheel, soname)
+        if kept is None:
+            print(f"reading {soname} of {wheel.file}", flush=True)
+            with tempfile.NamedTemporaryFile(prefix="library-") as file:
+                with self._open(wheel) as archive:
+                    self._unpack(wheel, archive, member, file)
+                found = _linkage(Path(file.name), wheel, soname)
+            kept = {name: sorted(v) if isinstance(v, frozenset) else v for name, v in found._asdict().items()}
+            self._keep(wheel, soname, kept)
+        found = Linkage(
+            kept["soname"],
+            tuple(kept["needed"]),
+            tuple(kept["runpath"]),
+            frozenset(kept["defines"]),
+            frozenset(kept["wants"]),
+        )
+        return str(PurePosixPath(member).parent), found
+
+    def _wheel(self, package: str, file: DistributionPackage) -> Wheel | None:
+        if file.package_type != "wheel":
+            return None
+        try:
+            _, version, _, tags = parse_wheel_filename(file.filename)
+        except InvalidWheelFilename:
+            return None
+        fits = any(
+            tag.platform == "any"
+            or (tag.platform.startswith("manylinux") and tag.platform.endswith(self._machine))
+            for tag in tags
+        )
+        if version.is_prerelease or not fits:
+            return None
+        return Wheel(package, str(version), file.filename, file.url, (file.digests or {}).get("sha256", ""))
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except (requests.RequestException, zipfile.BadZipFile, zlib.error) as error:
+            raise MissingError.of(
+                f"cannot read the package index {public(self.url)}: {type(error).__name__}",
+                hint="check the network, the proxy and the CA bundle (REQUESTS_CA_BUNDLE, PIP_INDEX_URL)",
+            ) from error
+
+    @contextmanager
+    def _open(self, wheel: Wheel) -> Iterator[zipfile.ZipFile]:
+        with (
+            self._answering(),
+            zipfile.ZipFile(io.BufferedReader(_Remote(self._session, wheel.url), _BLOCK)) as opened,
+        ):
+            yield opened
+
+    def _unpack(self, wheel: Wheel, archive: zipfile.ZipFile, member: str, file: Any) -> None:
+        """Inflate one member in a single request for its bytes; its CRC-32 must be that of the directory."""
+        info = archive.getinfo(member)
+        remote = _Remote(self._session, wheel.url)
+        remote.seek(info.header_offset)
+        name, extra = struct.unpack_from("<HH", remote.read(30), 26)
+        start = info.header_offset + 30 + name + extra
+        inflater = zlib.decompressobj(-15) if info.compress_type == zipfile.ZIP_DEFLATED else None
+        crc = 0
+        for chunk in remote.stream(start, info.compress_size):
+            data = inflater.decompress(chunk) if inflater else chunk
+            crc = zlib.crc32(data, crc)
+            file.write(data)
+        file.flush()
+        if crc != info.CRC:
+            raise zipfile.BadZipFile(f"{member} of {wheel.file} arrived broken")
+
+    def _file(self, wheel: Wheel, what: str) -> Path:
+        return self._cache / wheel.sha256[:2] / wheel.sha256 / f"{what}.json"
+
+    def _kept(self, wheel: Wheel, what: str) -> Any:
+        try:
+            return json.loads(self._file(wheel, what).read_bytes()) if wheel.sha256 else None
+        except (OSError, ValueError):  # not there, or half a file of a machine that crashed
+            return None
+
+    def _keep(self, wheel: Wheel, what: str, data: Any) -> None:
+        if not wheel.sha256:
+            return
+        target = self._file(wheel, what)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, prefix=".") as file:
+            json.dump(data, file)
+        Path(file.name).replace(target)
+
+
+class _Remote(io.RawIOBase):
+    """A file of a web server, read by ranges; where the server knows none, each read begins with its first byte."""
+
+    def __init__(self, client: requests.Session, url: str) -> None:
+        super().__init__()
+        self._client, self._url = client, url
+        answer = client.head(url, allow_redirects=True, timeout=_TIMEOUT)
+        answer.raise_for_status()
+        self._size = int(answer.headers["Content-Length"])
+        self._at = 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = (0, self._at, self._size)[whence] + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        count = max(0, min(len(buffer), self._size - self._at))
+        done = 0
+        for chunk in self.stream(self._at, count) if count else ():
+            buffer[done : done + len(chunk)] = chunk
+            done += len(chunk)
+        self._at += done
+        return done
+
+    def stream(self, start: int, count: int) -> Iterator[bytes]:
+        """Yield `count` bytes from `start` on, as they come."""
+        span = {"Range": f"bytes={start}-{start + count - 1}"}
+        with self._client.get(self._url, headers=span, stream=True, timeout=_TIMEOUT) as answer:
+            answer.raise_for_status()
+            skip = 0 if answer.status_code == requests.codes.partial_content else start
+            for chunk in answer.iter_content(_CHUNK):
+                part = chunk[skip : skip + count]
+                skip -= min(skip, len(chunk))
+                count -= len(part)
+                if part:
+                    yield part
+                if not count:
+                    return
+        raise requests.ConnectionError("the file ended early")
+
+
+def _linkage(path: Path, wheel: Wheel, soname: str) -> Linkage:
+    try:
+        found = linkage.read(path)
+    except ValueError as error:
+        raise ActionError.of(f"{soname} of {wheel.file} is a damaged ELF file: {error}") from error
+    if found is None:
+        raise ActionError.of(f"{soname} of {wheel.file} is no shared library")
+    return found

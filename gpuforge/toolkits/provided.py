@@ -1,0 +1,153 @@
+"""What the packages that a wheel requires have and need: the oldest that fit, and what they forget to declare."""
+
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from gpuforge.toolkits import libraries
+from gpuforge.toolkits.tables import parsed
+
+METAPACKAGE = "cuda-toolkit"
+
+
+class Shared(NamedTuple):
+    """One shared library of a release, and what it needs of others."""
+
+    soname: str
+    folder: str  # below site-packages: "nvidia/cu13/lib"
+    needed: tuple[str, ...]
+    runpath: tuple[str, ...] = ()
+
+
+class Release(NamedTuple):
+    """One release of a package that was looked at."""
+
+    package: str
+    version: str
+    role: str  # "oldest" or "newest" of those that the wheel's requirements allow
+    file: str  # the wheel's name
+    sha256: str
+    requires: tuple[str, ...] = ()  # the projects that it requires itself
+    libraries: tuple[Shared, ...] = ()
+
+
+class Floor(NamedTuple):
+    """The oldest release of a package that has every symbol which the wheel uses of it."""
+
+    package: str
+    version: str
+    bound: str  # as short as it may be written and allow no release that lacks a symbol: "12.0"
+    cuda: str = ""  # the toolkit that the release is of: "13.0"; "" for a package outside the toolkits
+    since: str = ""  # the oldest release of the toolkits' metapackage that brings this one or a newer one
+    extra: str = ""  # the metapackage's extra for it
+    symbols: Mapping[str, int] = MappingProxyType({})  # SONAME -> how many symbols of it are used
+    refused: tuple[str, ...] = ()  # older releases, which lack a symbol
+    forgotten_by: tuple[str, ...] = ()  # "nvidia-curand 10.4.5.25": what needs it and does not declare it
+    direct: bool = True  # the wheel itself links with it
+
+
+class Provided(NamedTuple):
+    """Everything that was found out; `missing` are libraries that a release needs and no package brings."""
+
+    floors: tuple[Floor, ...] = ()
+    releases: tuple[Release, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()  # SONAME, "nvidia-curand 10.4.5.25"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as plain data, for JSON."""
+        return {
+            "schema": 1,
+            "floors": [{**f._asdict(), "symbols": dict(f.symbols)} for f in self.floors],
+            "releases": [
+                {**r._asdict(), "libraries": [each._asdict() for each in r.libraries]} for r in self.releases
+            ],
+            "missing": [list(pair) for pair in self.missing],
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> "Provided":
+        """Make it of what `as_data` gave."""
+        floors = (
+            Floor(**{**row, "refused": tuple(row["refused"]), "forgotten_by": tuple(row["forgotten_by"])})
+            for row in data["floors"]
+        )
+        releases = (
+            Release(
+                **{
+                    **row,
+                    "requires": tuple(row["requires"]),
+                    "libraries": tuple(
+                        Shared(one["soname"], one["folder"], tuple(one["needed"]), tuple(one["runpath"]))
+                        for one in row["libraries"]
+                    ),
+                }
+            )
+            for row in data["releases"]
+        )
+        return cls(tuple(floors), tuple(releases), tuple((s, b) for s, b in data["missing"]))
+
+
+def requirement(floor: Floor, cuda: int) -> str:
+    """Return the Requires-Dist line for a package: from its floor on, and never of another CUDA major.
+
+    Where the package's own number does not change with CUDA's major (curand is 10.x in 11, 12 and 13), the toolkits'
+    metapackage, which pins every part of a toolkit, says it: "cuda-toolkit[curand]>=13.0,<14".
+    """
+    if floor.extra and not tells_major(floor.package, cuda):
+        return f"{METAPACKAGE}[{floor.extra}]>={floor.since},<{cuda + 1}"
+    return f"{floor.package}>={floor.bound},<{parsed(floor.version).major + 1}"
+
+
+def tells_major(package: str, cuda: int) -> bool:
+    """Say whether a package's name or its own major version is that of one CUDA major alone.
+
+    cufft is 11.x in CUDA 12 and 12.x in 13; cusparse is 12.x in both.
+    """
+    if re.search(r"-cu\d+$", package):
+        return True
+    own = _own_majors(package, cuda)
+    return not any(own & _own_majors(f"{package}-cu{other}", other) for other in (cuda - 1, cuda - 2))
+
+
+def _own_majors(package: str, cuda: int) -> set[int]:
+    known = (entry for entry in libraries.toolkit_libraries(cuda) if entry.package == package)
+    return {parsed(version).major for entry in known for version in (entry.first, entry.last)}
+
+
+def outside(floor: Floor, cuda: int) -> tuple[str, ...]:
+    """Return versions of a package that a requirement of its must shut out: the next major's, and those too old."""
+    chosen = parsed(floor.version)
+    below = f"{chosen.major}.{chosen.minor - 1}.99999" if chosen.minor else f"{chosen.major - 1}.99999"
+    above: tuple[str, ...] = (str(chosen.major + 1), f"{chosen.major + 1}.99999")
+    if floor.extra and not tells_major(floor.package, cuda):
+        above = (f"{chosen.major}.99999", *above)
+    return (*floor.refused, below, *above)
+
+
+def shortest(version: str, releases: Iterable[str]) -> str:
+    """Write a floor as "major.minor" where no older one of `releases` has these two numbers, else whole."""
+    chosen = parsed(version)
+    alike = [r for r in map(parsed, releases) if r.release[:2] == chosen.release[:2]]
+    short = f"{chosen.major}.{chosen.minor}"
+    return short if all(r >= chosen for r in alike) else version
+
+
+def says(floor: Floor) -> str:
+    """Say in one line what a floor rests on."""
+    symbols = ", ".join(f"{n} symbols of {name.partition('.so')[0]}" for name, n in floor.symbols.items())
+    newer = f", and not in {floor.refused[-1]}" if floor.refused else ""
+    return (
+        f"{floor.package}: floor {floor.cuda or floor.version}: "
+        f"all {symbols} are in {floor.package} {floor.version}{newer}"
+    )
+
+
+def as_record(floor: Floor) -> dict[str, Any]:
+    """Return what a wheel's build record says of a floor: nothing that a newer release of the package changes."""
+    return {
+        "version": floor.version,
+        "cuda": floor.cuda,
+        "symbols": dict(floor.symbols) if floor.direct else {},
+        "for": sorted({name.partition(" ")[0] for name in floor.forgotten_by}),
+    }

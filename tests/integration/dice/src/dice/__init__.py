@@ -1,0 +1,3 @@
+from dice._core import status
+
+__all__ = ["status"]
