@@ -1,6 +1,7 @@
 """Variant wheels: a finished wheel with a label in its name and `variant.json`, and the index of all of a release.
 
-PEP 825 (a draft), format 0.1.1: https://peps.python.org/pep-0825/. The properties are those of NVIDIA's provider:
+The wheel by PEP 825, `providers` by PEP 850, both drafts: https://peps.python.org/pep-0825/ and
+https://peps.python.org/pep-0850/. The properties are those of NVIDIA's provider:
 https://github.com/wheelnext/nvidia-variant-provider.
 """
 
@@ -22,9 +23,15 @@ from gpuforge.errors import ActionError
 from gpuforge.package import archive
 from gpuforge.package.naming import WheelName
 
-SCHEMA = "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json"
+SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
 NAME = "variant.json"
 NAMESPACE = "nvidia"
+# Who tells an installer what a machine has. uv has its own copy, which it knows by these names, and fetches nothing.
+# Any version will do: a bound that excludes the copy's version makes uv pass the variant over.
+PROVIDER = {
+    "plugin-api": "nvidia_variant_provider.plugin:NvidiaVariantPlugin",
+    "requires": ["nvidia-variant-provider"],
+}
 _NAME = re.compile(r"(?P<wheel>.+)-(?P<label>[0-9a-z_.]+)\.whl")
 
 
@@ -33,13 +40,13 @@ def label(cuda: str) -> str:
     return f"cu{cuda}"
 
 
-def describe(cuda: str, real: Sequence[str], virtual: Sequence[str]) -> dict[str, Any]:
-    """Return the content of `variant.json` for the toolkit `cuda`, machine code for `real` and PTX for `virtual`.
+def describe(cuda: str, gpus: Sequence[str]) -> dict[str, Any]:
+    """Return the content of `variant.json` for the toolkit `cuda` and the `gpus` ("90_real") that the wheel is for.
 
-    The driver must be as new as the toolkit: then everything in the wheel runs, PTX included.
+    The driver must be as new as the toolkit: then everything in the wheel runs, PTX included. Without `gpus`, as of a
+    package without GPU code of its own, any GPU will do.
     """
-    archs = [*(f"{arch}_real" for arch in real), *(f"{arch}_virtual" for arch in virtual)]
-    properties = {"cuda_version_lower_bound": [cuda], "sm_arch": list(dict.fromkeys(archs))}
+    properties = {"cuda_version_lower_bound": [cuda]} | ({"sm_arch": list(gpus)} if gpus else {})
     return _content({label(cuda): {NAMESPACE: properties}})
 
 
@@ -105,6 +112,7 @@ def _content(variants: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "$schema": SCHEMA,
         "default-priorities": {"namespace": [NAMESPACE]},
+        "providers": {NAMESPACE: PROVIDER},
         "variants": dict(variants),
     }
 

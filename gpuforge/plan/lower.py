@@ -21,6 +21,7 @@ from gpuforge.plan import (
     recipe,
     record,
     sources,
+    variant,
 )
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput, Input
 from gpuforge.plan.cell import Cell
@@ -461,8 +462,7 @@ class _Lowering:
                 "variant_wheel",
                 wheel="${in:wheel}",
                 cuda=cell.toolkit,
-                real=list(environment.real(wanted.archs)),
-                virtual=list(environment.virtual(wanted.archs, wanted.ptx)),
+                gpu=list(variant.gpus(wanted.archs, wanted.ptx)),
                 output="${out:wheel}",
             ),
             inputs={"gpuforge": self.itself("variant_wheel", at), "wheel": wheel, "report": report},

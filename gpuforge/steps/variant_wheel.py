@@ -18,11 +18,10 @@ def main(arguments: list[str]) -> None:
         "--wheel", type=Path, required=True, help="the wheel, or the folder that holds it alone"
     )
     parser.add_argument("--cuda", required=True, help="the toolkit's version")
-    parser.add_argument("--real", action="append", default=[], help="an architecture it has machine code for")
-    parser.add_argument("--virtual", action="append", default=[], help="an architecture it has PTX for")
+    parser.add_argument("--gpu", action="append", default=[], help='GPUs it is for: "90_real", "90_virtual"')
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args(arguments)
-    content = variants.describe(options.cuda, options.real, options.virtual)
+    content = variants.describe(options.cuda, options.gpu)
     made = variants.make(one_wheel(options.wheel), options.output, content, epoch=epoch())
     for name, values in content["variants"][variants.label(options.cuda)][variants.NAMESPACE].items():
         print(f"{variants.NAMESPACE} :: {name} :: {' or '.join(values)}")

@@ -150,12 +150,28 @@ def test_extras(tmp_path: Path, cache: Path) -> None:
     assert built.run()[1] == [f"{site(tmp_path)}/nvidia/cu13/lib/libcudart.so.13"]
 
 
+def by_uv(folder: Path, driver: str, gpu: str) -> Path:
+    """Let uv install from `dist` for a made-up machine; return where the package then lies."""
+    forced = {"CUDA_DRIVER_VERSION": driver, "SM_ARCH": gpu}
+    env = os.environ | {f"NV_VARIANT_PROVIDER_FORCE_{name}": value for name, value in forced.items()}
+    target = folder / f"uv-{driver}"
+    uv = Path(sys.executable).with_name("uv")
+    argv = [uv, "pip", "install", "--preview-features=wheel-variants"]
+    argv += ["--no-deps", "--no-index", f"--find-links={folder / 'dist'}", f"--target={target}"]
+    subprocess.run([*argv, f"--python={sys.executable}", "devices"], env=env, check=False)
+    return target / "devices"
+
+
 def test_variant(tmp_path: Path, cache: Path) -> None:
     built = Built(tmp_path, cache, add='\n[wheel]\nnaming = ["variant"]\n')
     assert built.wheel.name.endswith("_x86_64-cu13.0.whl")
     index = json.loads((tmp_path / "dist" / "devices-0.1.0-variants.json").read_text())
     assert index == json.loads(built.texts["variant.json"])
-    assert index["variants"]["cu13.0"]["nvidia"]["sm_arch"] == ["80_real", "90_real", "90_virtual"]
+    assert index["variants"]["cu13.0"]["nvidia"]["sm_arch"] == ["80_real", "90_real"] + [
+        f"{arch}_virtual" for arch in (90, 100, 110, 120)
+    ]
+    assert by_uv(tmp_path, "13.0", "8.6").is_dir()
+    assert not by_uv(tmp_path, "12.9", "8.6").exists()
     assert "devices/_gpuforge_guard/__init__.py" not in built.members  # the name is the same: pip replaces it
     plain = built.wheel.with_name(built.wheel.name.replace("-cu13.0.whl", ".whl"))
     built.wheel = built.wheel.rename(plain)  # as today's pip wants it

@@ -1,4 +1,4 @@
-"""Variant wheels: names, variant.json by the rules of PEP 825's format 0.1.1, and the index of a release."""
+"""Variant wheels: names, variant.json by the rules of PEP 825 and PEP 850, and the index of a release."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 from variantlib.constants import VALIDATION_WHEEL_NAME_REGEX
-from variantlib.models.variant import VariantDescription
+from variantlib.errors import ValidationError
+from variantlib.variant_dist_info import VariantDistInfo
+from variantlib.variants_json import VariantsJson
 
 from gpuforge.cli.build import put_index
 from gpuforge.errors import ActionError
@@ -19,19 +21,38 @@ from gpuforge.steps import variant_wheel
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_28_x86_64"
 WORD, VALUE = {"pattern": "^[a-z0-9_]+$"}, {"pattern": "^[a-z0-9_.]+$"}
-# What PEP 825 demands of variant.json and of the index, in JSON Schema.
+# What PEP 825 demands of variant.json and of the index, and PEP 850 of their `providers`, in JSON Schema.
 RULES: dict[str, Any] = {
     "type": "object",
-    "required": ["$schema", "default-priorities", "variants"],
+    "required": ["$schema", "default-priorities", "providers", "variants"],
     "additionalProperties": False,
     "properties": {
-        "$schema": {"const": "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json"},
+        "$schema": {"const": "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"},
         "default-priorities": {
             "type": "object",
             "required": ["namespace"],
             "additionalProperties": False,
             "properties": {
                 "namespace": {"type": "array", "items": WORD, "minItems": 1, "uniqueItems": True},
+            },
+        },
+        "providers": {
+            "type": "object",
+            "propertyNames": WORD,
+            "additionalProperties": {
+                "type": "object",
+                "required": ["requires"],
+                "additionalProperties": False,
+                "properties": {
+                    "plugin-api": {"type": "string", "pattern": r"^[\w.]+( *: *[\w.]+)?$"},
+                    "optional": {"type": "boolean"},
+                    "requires": {
+                        "type": "array",
+                        "items": {"type": "string", "minLength": 1},
+                        "minItems": 1,
+                        "uniqueItems": True,
+                    },
+                },
             },
         },
         "variants": {
@@ -67,12 +88,10 @@ def finished(folder: Path) -> Path:
     return folder / f"{NAME}.whl"
 
 
-def made(folder: Path, cuda: str = "13.0", *archs: str) -> Path:
-    argv = [word for arch in archs or ("80", "90a") for word in ("--real", arch)]
+def made(folder: Path, cuda: str = "13.0", *gpus: str) -> Path:
+    argv = [word for gpu in gpus or ("80_real", "90a_real", "90_virtual") for word in ("--gpu", gpu)]
     output = folder / f"out-{cuda}"
-    variant_wheel.main(
-        ["--wheel", str(finished(folder)), "--cuda", cuda, *argv, "--virtual", "90", "--output", str(output)]
-    )
+    variant_wheel.main(["--wheel", str(finished(folder)), "--cuda", cuda, *argv, "--output", str(output)])
     (wheel,) = output.iterdir()
     return wheel
 
@@ -100,13 +119,31 @@ def test_variantlib_reads_the_name_and_the_properties(tmp_path: Path) -> None:
     match = VALIDATION_WHEEL_NAME_REGEX.fullmatch(wheel.name)
     assert match
     assert (match["base_wheel_name"], match["variant_label"]) == (NAME, "cu13.0")
-    described = VariantDescription.from_dict(content(wheel)["variants"]["cu13.0"], label="cu13.0")
-    assert [p.to_str() for p in described.properties] == [
+    found = VariantDistInfo(json.dumps(content(wheel)), expected_label="cu13.0")
+    assert [p.to_str() for p in found.variant_desc.properties] == [
         "nvidia :: cuda_version_lower_bound :: 13.0",
         "nvidia :: sm_arch :: 80_real",
         "nvidia :: sm_arch :: 90_virtual",
         "nvidia :: sm_arch :: 90a_real",
     ]
+    (provider,) = found.providers.items()
+    assert provider[0] == "nvidia"
+    assert provider[1].requires == ["nvidia-variant-provider"]
+    assert provider[1].object_reference == "nvidia_variant_provider.plugin:NvidiaVariantPlugin"
+
+
+def test_a_wheel_without_gpu_code_asks_for_a_driver_alone() -> None:
+    found = variants.describe("13.0", [])
+    jsonschema.validate(found, RULES)
+    assert found["variants"]["cu13.0"] == {"nvidia": {"cuda_version_lower_bound": ["13.0"]}}
+
+
+@pytest.mark.parametrize("change", [{}, {"requires": []}, {"plugin-api": "x"}])
+def test_variantlib_refuses_what_names_no_provider(tmp_path: Path, change: dict[str, Any]) -> None:
+    found = content(made(tmp_path))
+    found["providers"] = {"nvidia": change} if change else {}
+    with pytest.raises(ValidationError):
+        VariantDistInfo(json.dumps(found))
 
 
 def test_all_else_of_the_wheel_stays_and_the_record_is_new(tmp_path: Path) -> None:
@@ -122,7 +159,7 @@ def test_all_else_of_the_wheel_stays_and_the_record_is_new(tmp_path: Path) -> No
 def test_the_index_lists_every_variant_of_the_release(tmp_path: Path) -> None:
     dist = tmp_path / "dist"
     dist.mkdir()
-    for wheel in (made(tmp_path), made(tmp_path, "12.4", "70"), finished(tmp_path)):
+    for wheel in (made(tmp_path), made(tmp_path, "12.4", "70_real"), finished(tmp_path)):
         wheel.rename(dist / wheel.name)
     (dist / "other-2.0-py3-none-any-cu13.0.whl").write_bytes(b"no release that is asked for")
     put_index(dist, [f"{NAME}-cu13.0.whl", f"{NAME}.whl"])
@@ -131,12 +168,13 @@ def test_the_index_lists_every_variant_of_the_release(tmp_path: Path) -> None:
     found = json.loads(index.read_text())
     jsonschema.validate(found, RULES)
     assert list(found["variants"]) == ["cu12.4", "cu13.0"]
-    assert found["variants"]["cu12.4"]["nvidia"]["sm_arch"] == ["70_real", "90_virtual"]
+    assert found["variants"]["cu12.4"]["nvidia"]["sm_arch"] == ["70_real"]
+    assert set(VariantsJson(found).variants) == {"cu12.4", "cu13.0"}
 
 
 def test_one_label_for_two_sets_of_properties_is_refused(tmp_path: Path) -> None:
     made(tmp_path)
-    other = made(tmp_path / "other", "13.0", "120")
+    other = made(tmp_path / "other", "13.0", "120_real")
     other.rename(tmp_path / "out-13.0" / other.name.replace("cp311", "cp312"))
     with pytest.raises(
         ActionError, match=r"the label cu13\.0 stands for other properties in another wheel of demo"

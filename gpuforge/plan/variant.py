@@ -1,0 +1,48 @@
+"""Which GPUs a variant wheel is for, as NVIDIA's variant provider names them.
+
+The provider of uv 0.13.9 reports, of a GPU 8.6, `80_real` to `86_real` and `80_virtual`: of machine code everything of
+its major up to itself, of PTX the first of its major and nothing older. It reports no `90a` and no `100f`.
+https://github.com/wheelnext/nvidia-variant-provider
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from gpuforge.cuda.arch import Arch, targets
+from gpuforge.cuda.runs_on import RENAMED, Version, binary_mismatch
+from gpuforge.toolkits import tables
+
+
+def gpus(archs: Sequence[str], ptx: str | None) -> tuple[str, ...]:
+    """Return the values of `sm_arch` for a manifest's `archs` and `ptx`: "90_real", "90_virtual"."""
+    wanted = targets(archs, ptx)
+    real = [f"{name}_real" for target in wanted if target.real for name in _of_machine_code(target.arch)]
+    virtual = [f"{name}_virtual" for target in wanted if target.ptx for name in _of_ptx(target.arch)]
+    return tuple(dict.fromkeys([*real, *virtual]))
+
+
+def _of_machine_code(arch: Arch) -> Iterator[str]:
+    """Yield "90a", and "90" too if it runs on every GPU that would take that for its own."""
+    yield arch.number
+    if arch.variant and all(
+        binary_mismatch(arch, gpu) is None
+        for gpu in _capabilities()
+        if gpu[0] == arch.major and gpu[1] >= arch.minor
+    ):
+        yield f"{arch.major}{arch.minor}"
+
+
+def _of_ptx(arch: Arch) -> Iterator[str]:
+    """Yield "90", then the first architecture of each later major, whose GPUs its PTX serves as well."""
+    yield arch.number
+    if not arch.variant:
+        yield from (f"{major}0" for major in sorted({c[0] for c in _capabilities()}) if major > arch.major)
+
+
+@cache
+def _capabilities() -> frozenset[Version]:
+    """Return the compute capabilities that any known toolkit compiles for, by their names of today."""
+    known = {Arch.parse(text).capability for release in tables.releases() for text in release.archs}
+    return frozenset(known - RENAMED.keys())

@@ -1,0 +1,172 @@
+"""Variant wheels and the real uv: each machine gets the wheel that runs on it, or the plain one.
+
+A machine is made up by the variables with which NVIDIA's provider, of which uv has a copy, is told what there is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.version import Version
+
+from gpuforge.cli.build import put_index
+from gpuforge.package import archive
+from gpuforge.plan.variant import gpus
+from gpuforge.steps import variant_wheel
+
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.skipif(
+        Version(version("uv")) < Version("0.13.9"), reason="uv installs variants from 0.13.9 on"
+    ),
+]
+NAME = "demo-1.0-py3-none-any"
+UV = Path(sys.executable).with_name("uv")
+INDEX = "demo-1.0-variants.json"
+CELLS = {"12.4": (["70", "80", "90a"], "90"), "13.0": (["75", "80", "90", "100f", "120"], "120")}
+# driver, GPU -> the label of the wheel that is to be installed
+MACHINES = {
+    ("13.0", "9.0"): "cu13.0",
+    ("13.0", "8.6"): "cu13.0",  # machine code of 8.0
+    ("13.0", "10.3"): "cu13.0",  # machine code of the family of 10.0
+    ("13.0", "12.0"): "cu13.0",
+    ("13.0", "12.1"): "cu13.0",
+    ("13.0", "11.0"): "cu12.4",  # nothing of CUDA 13.0 runs there; the PTX of 9.0 does
+    ("13.0", "7.0"): "cu12.4",  # which CUDA 13 no longer compiles for
+    ("13.1", "8.0"): "cu13.0",
+    ("12.9", "9.0"): "cu12.4",
+    ("12.4", "9.0"): "cu12.4",  # the bound is inclusive
+    ("12.4", "8.6"): "cu12.4",
+    ("12.4", "12.0"): "cu12.4",  # by PTX
+    ("12.3", "9.0"): "plain",
+    ("13.0", "6.1"): "plain",
+    ("", ""): "plain",  # no GPU at all
+}
+
+
+class Index(ThreadingHTTPServer):
+    """A package index on this machine that remembers what it was asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.requests: list[str] = []
+        super().__init__(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+
+
+class Handler(SimpleHTTPRequestHandler):
+    def log_message(self, form: str, *args: Any) -> None:
+        """Remember the request, instead of printing it."""
+        self.server.requests.append(self.path)  # type: ignore[attr-defined]
+
+
+def plain(folder: Path, label: str) -> Path:
+    tree = folder / "tree"
+    info = tree / "demo-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n")
+    (info / "WHEEL").write_text(
+        "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: py3-none-any\n"
+    )
+    (tree / "demo.py").write_text(label)
+    archive.write(tree, folder / f"{NAME}.whl")
+    return folder / f"{NAME}.whl"
+
+
+def release(folder: Path) -> Path:
+    """Make the release: two variants, the plain wheel, and the index of the variants."""
+    dist = folder / "simple" / "demo"
+    dist.mkdir(parents=True)
+    for cuda, (archs, ptx) in CELLS.items():
+        wheel = plain(folder / cuda, f"cu{cuda}")
+        argv = [word for gpu in gpus(archs, ptx) for word in ("--gpu", gpu)]
+        variant_wheel.main(["--wheel", str(wheel), "--cuda", cuda, *argv, "--output", str(dist)])
+    plain(folder / "plain", "plain").rename(dist / f"{NAME}.whl")
+    put_index(dist, [path.name for path in dist.iterdir()])
+    links = "".join(f'<a href="{path.name}">{path.name}</a>\n' for path in sorted(dist.iterdir()))
+    (dist / "index.html").write_text(links)
+    return dist
+
+
+@pytest.fixture
+def dist(tmp_path: Path) -> Path:
+    return release(tmp_path)
+
+
+@pytest.fixture
+def index(dist: Path) -> Iterator[Index]:
+    with Index(dist.parents[1]) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    def run(machine: tuple[str, str], *source: str) -> subprocess.CompletedProcess[str]:
+        driver, gpu = machine
+        forced = {"CUDA_DRIVER_VERSION": driver, "SM_ARCH": gpu}
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PIP_"))}
+        env |= {f"NV_VARIANT_PROVIDER_FORCE_{name}": value for name, value in forced.items() if value}
+        argv = [UV, "pip", "install", "--preview-features=wheel-variants", "--no-cache", "--no-config"]
+        argv += [f"--python={sys.executable}", f"--target={tmp_path / 'site'}", "--reinstall"]
+        argv += [*source, "demo"]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_each_machine_gets_its_wheel_from_an_index_and_no_provider_is_fetched(
+    index: Index, install: Callable[..., Any], tmp_path: Path
+) -> None:
+    got = {}
+    for machine in MACHINES:
+        done = install(machine, f"--default-index=http://127.0.0.1:{index.server_port}/simple")
+        assert done.returncode == 0, done.stderr
+        got[machine] = (tmp_path / "site" / "demo.py").read_text()
+    assert got == MACHINES
+    assert {path.split("/")[2] for path in index.requests} == {"demo"}
+
+
+@pytest.mark.parametrize("machine", [("13.0", "9.0"), ("12.4", "8.6"), ("12.3", "9.0")])
+def test_or_from_the_folder_that_a_build_has_filled(
+    dist: Path, install: Callable[..., Any], tmp_path: Path, machine: tuple[str, str]
+) -> None:
+    done = install(machine, "--no-index", f"--find-links={dist}")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "demo.py").read_text() == MACHINES[machine]
+
+
+def test_without_a_plain_wheel_a_machine_that_none_fits_gets_nothing(
+    dist: Path, install: Callable[..., Any]
+) -> None:
+    (dist / f"{NAME}.whl").unlink()
+    done = install(("12.3", "9.0"), "--no-index", f"--find-links={dist}")
+    assert done.returncode != 0
+    assert "has only unsupported wheel variants" in done.stderr
+
+
+@pytest.mark.parametrize("change", ["no index", "no providers"])
+def test_without_the_index_or_its_providers_no_variant_is_chosen(
+    dist: Path, install: Callable[..., Any], tmp_path: Path, change: str
+) -> None:
+    file = dist / INDEX
+    content = json.loads(file.read_text())
+    del content["providers"]
+    file.unlink()
+    if change == "no providers":
+        file.write_text(json.dumps(content))
+    done = install(("13.0", "9.0"), "--no-index", f"--find-links={dist}")
+    site = tmp_path / "site" / "demo.py"
+    assert not site.is_file() or site.read_text() == "plain"
+    if change == "no providers":
+        assert "Variant providers must match the namespaces" in done.stderr
