@@ -10,6 +10,7 @@ from gpuforge.audit.declared import Declared
 from gpuforge.audit.intent import Intent
 from gpuforge.audit.model import ElfObject, Preload, WheelFacts
 from gpuforge.toolkits import libraries
+from gpuforge.toolkits.provided import Provided
 
 Source = Literal["wheel", "sibling", "package", "system", "driver", "nobody"]
 Key = tuple[str, str]  # wheel, file
@@ -51,6 +52,7 @@ class LinkGraph:
         load_sets: tuple[LoadSet, ...],
         declared: Mapping[str, Mapping[str, Declared]],
         intent: Intent | None = None,
+        brought: Provided | None = None,
     ) -> None:
         """Take `declared` as: wheel, package, how it is declared."""
         self.wheels = wheels
@@ -58,6 +60,7 @@ class LinkGraph:
         self.load_sets = load_sets
         self.declared = declared
         self.intent = intent
+        self.brought = brought  # what a build found out of the packages that the wheel requires
         self._users: dict[Key, list[Edge]] = {}
         self._needs: dict[Key, list[Edge]] = {}
         self._given = {wheel.project: wheel.name for wheel in wheels if wheel.project}
@@ -122,7 +125,9 @@ class LinkGraph:
         return tuple(self._users.get(_key(found), ()))
 
 
-def build(wheels: Iterable[WheelFacts], intent: Intent | None = None) -> LinkGraph:
+def build(
+    wheels: Iterable[WheelFacts], intent: Intent | None = None, brought: Provided | None = None
+) -> LinkGraph:
     """Resolve every NEEDED entry of every object in the wheels, load set by load set."""
     held = tuple(wheels)
     resolver = _Resolver(held)
@@ -138,7 +143,7 @@ def build(wheels: Iterable[WheelFacts], intent: Intent | None = None) -> LinkGra
         for name in copy.needed:
             edge = resolver.edges[(*_key(copies[_key(copy)]), name)]
             resolver.edges[(*_key(copy), name)] = edge._replace(loader=copy)
-    return LinkGraph(held, tuple(resolver.edges.values()), tuple(sets), resolver.declared, intent)
+    return LinkGraph(held, tuple(resolver.edges.values()), tuple(sets), resolver.declared, intent, brought)
 
 
 def _key(found: ElfObject) -> Key:

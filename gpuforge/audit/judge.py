@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.audit import graph as link
     from gpuforge.audit.baseline import Acceptance
     from gpuforge.manifest.load import ManifestFile
+    from gpuforge.toolkits.provided import Provided
 
 
 class Ignore(NamedTuple):
@@ -81,12 +82,14 @@ def audit(
     expect: str | None = None,
     ignore: "Iterable[Acceptance]" = (),
     jobs: int = 1,
+    brought: "Provided | None" = None,
 ) -> Report:
     """Audit wheels, and what is taken for such (see `inputs`), together: one may provide what another needs.
 
     With a manifest, what it promises is judged too: for the toolkit `cuda`, the key of its table, or for its
     only one. Without one, `expect` says which architectures should be there ("80,90a,120+ptx"). `jobs` threads
-    read members at the same time. What cannot be read becomes a problem of the report, and the rest goes on.
+    read members at the same time. `brought` is what a build found out of the packages that the wheel requires. What
+    cannot be read becomes a problem of the report, and the rest goes on.
     Raises UsageError for a `cuda` that the manifest does not have, and for an `expect` that is not understood.
     """
     promised = None
@@ -116,7 +119,7 @@ def audit(
                     problems.append(Diagnostic(outcome.strerror or str(outcome), place, "check the path"))
                 case _:
                     facts.append(outcome)
-    graph = link.build(facts, promised)
+    graph = link.build(facts, promised, brought)
     forms = {held.name: held.form for held in facts}
     raw = [f for rule in RULES for f in rule.check(graph) if inputs.judged(f.code, forms[f.wheel])]
     return Report(tuple(_report(graph, held, raw, accepted) for held in facts), tuple(problems), graph)

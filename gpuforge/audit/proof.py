@@ -10,6 +10,7 @@ from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import Finding, Proof, WheelFacts
 from gpuforge.audit.rules import host_only
 from gpuforge.audit.rules.architectures import own_code
+from gpuforge.toolkits.provided import says
 
 _SOURCES = {
     "wheel": "in the wheel",
@@ -25,6 +26,7 @@ def proofs(graph: LinkGraph, wheel: WheelFacts, findings: tuple[Finding, ...]) -
     """List what holds of a wheel, given all its findings: those that are accepted count too."""
     codes = {f.code for f in findings if f.severity != "info" or f.code == "GF205"}
     found = [*_providers(graph, wheel, codes), *_device(wheel, graph, codes), *_platform(wheel, codes)]
+    found += _requirements(graph, wheel, codes)
     found += _roles(graph, wheel, codes)
     found += _kernels(wheel, codes)
     return tuple(found)
@@ -53,6 +55,23 @@ def _provided(edge: Edge) -> str:
     known = edge.provider.declared
     extra = f" (extra {known.extra})" if known and known.extra else ""
     return f"{edge.provider.package}{extra}, by {edge.route}"
+
+
+def _requirements(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
+    """Say what the bounds of the requirements rest on, of the packages that the wheel declares."""
+    if graph.brought is None or "GF214" in codes:
+        return
+    declared = graph.declared[wheel.name]
+    for floor in (f for f in graph.brought.floors if f.package in declared):
+        if floor.direct:
+            yield Proof("requirements", says(floor))
+        for other in floor.forgotten_by:
+            yield Proof(
+                "requirements", f"{floor.package} is for {other}, which needs it and does not declare it"
+            )
+    seen = [f"{r.package} {r.version}" for r in graph.brought.releases]
+    if seen:
+        yield Proof("requirements", f"all that their libraries need is declared, in {', '.join(seen)}")
 
 
 def _device(wheel: WheelFacts, graph: LinkGraph, codes: set[str]) -> Iterator[Proof]:

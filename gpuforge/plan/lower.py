@@ -14,6 +14,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
 from gpuforge.plan import (
     environment,
+    lower_audit,
     lower_compiler,
     lower_provided,
     lower_test,
@@ -58,7 +59,7 @@ def lower(
     With `test`, each wheel is installed, imported and tested besides; with `gpu`, where the machine's GPUs are seen.
     """
     refuse(file, cells)
-    lowering = _Lowering(file, tuple(cells), machine, gpu=gpu)
+    lowering = _Lowering(file, tuple(cells), machine, gpu=gpu, test=test)
     tests = {}
     for cell in cells:
         wheel = lowering.add_cell(cell)
@@ -77,12 +78,15 @@ def _last_step(cell: Cell) -> str:
 class _Lowering:
     """Builds the actions of one manifest; an action that several cells need is made once and lists them."""
 
-    def __init__(self, file: ManifestFile, cells: tuple[Cell, ...], machine: Machine, *, gpu: bool) -> None:
+    def __init__(
+        self, file: ManifestFile, cells: tuple[Cell, ...], machine: Machine, *, gpu: bool, test: bool
+    ) -> None:
         self.file = file
         self.manifest = file.manifest
         self.cells = cells
         self.machine = machine
         self.gpu = gpu
+        self.test = test
         self._steps: dict[tuple[str, str | None], Input] = {}  # by program and image
         self._users: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
         self._kernels: dict[str, list[ActionInput]] = {}  # by Cell.cuda
@@ -96,7 +100,7 @@ class _Lowering:
         kernels = self._kernels[cell.cuda]
         host = self.host_build(cell)
         wheel = self.package(cell, host, kernels)
-        report = self.audit(cell, wheel)
+        report = lower_audit.audit(self, cell, wheel, host, test=self.test)
         if cell.naming == "variant":
             self.variant(cell, wheel, report)
         return wheel
@@ -473,33 +477,6 @@ class _Lowering:
             cells=(cell.id,),
         )
         return ActionInput(self.add(action), "wheel")
-
-    def audit(self, cell: Cell, wheel: ActionInput) -> ActionInput:
-        """Prove the finished wheel against the manifest; an error finding fails the cell."""
-        at = self.machine.at(cell)
-        action = Action(
-            id=f"{cell.id}/audit",
-            kind="audit",
-            title=f"audit the wheel of {cell.id}",
-            argv=self.step(
-                "audit_wheel",
-                wheel="${in:wheel}",
-                manifest="${in:manifest}",
-                cuda=cell.cuda,
-                report="${out:report.json}",
-            ),
-            inputs={
-                "gpuforge": self.itself("audit_wheel", at),
-                "wheel": wheel,
-                "manifest": FileInput(self.file.path, self.file.digest),
-            },
-            outputs=("report.json",),
-            by_content=True,
-            env=environment.plain() | {"PATH": at.path},
-            image=at.image_id,
-            cells=(cell.id,),
-        )
-        return ActionInput(self.add(action), "report.json")
 
 
 _NAMES = {

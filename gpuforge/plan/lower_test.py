@@ -53,9 +53,7 @@ def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
     """
     manifest, wanted = lowering.file.manifest, lowering.file.manifest.test
     at = lowering.machine.tested_at(cell)
-    wheels: dict[str, Input] = {"needed": _declared(lowering, cell, wheel)}
-    if shared := _shared(lowering, cell):
-        wheels["shared"] = shared
+    wheels = installed(lowering, cell, wheel)
     inputs: dict[str, Input] = {"python": lowering.python(cell, at), "wheel": wheel, **wheels}
     with_project = any("{project}" in word for word in wanted.command)
     with_sources = bool(wanted.command and wanted.sources)
@@ -94,6 +92,14 @@ def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
         cells=(cell.id,),
     )
     return ActionInput(lowering.add(action), "result.json")
+
+
+def installed(lowering: Lowering, cell: Cell, wheel: ActionInput) -> dict[str, Input]:
+    """Return the folders of wheels that the test installs beside the wheel itself."""
+    wheels: dict[str, Input] = {"needed": _declared(lowering, cell, wheel)}
+    if shared := _shared(lowering, cell):
+        wheels["shared"] = shared
+    return wheels
 
 
 def _shared(lowering: Lowering, cell: Cell) -> ActionInput | None:

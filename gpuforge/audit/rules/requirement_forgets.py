@@ -1,0 +1,53 @@
+"""GF214: a library of a package that the wheel requires needs another, which nothing installs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import policy
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.toolkits import libraries
+from gpuforge.toolkits.provided import Release, Shared
+
+CODE = "GF214"
+SEVERITY: Severity = "error"
+TITLE = "a required package needs a library that nothing installs"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find NEEDED libraries of the releases that were looked at which no package brings that is installed with them."""
+    for wheel in graph.wheels if graph.brought else ():
+        for release in graph.brought.releases if graph.brought else ():
+            for library in release.libraries:
+                yield from _missing(graph, wheel, release, library)
+
+
+def _missing(graph: LinkGraph, wheel: WheelFacts, release: Release, library: Shared) -> Iterator[Finding]:
+    present = {each.soname for each in release.libraries}
+    installed = {*graph.declared[wheel.name], *release.requires}
+    for needed in library.needed:
+        if needed in present or policy.is_system(needed) or not libraries.is_toolkit(needed):
+            continue
+        packages = [entry.package for entry in libraries.by_soname(needed)]
+        if installed.isdisjoint(packages):
+            yield _finding(wheel, release, library, needed, packages)
+
+
+def _finding(
+    wheel: WheelFacts, release: Release, library: Shared, needed: str, packages: list[str]
+) -> Finding:
+    users = sorted({o.file for o in wheel.objects if library.soname in o.needed})
+    return Finding(
+        CODE,
+        SEVERITY,
+        wheel.name,
+        files=tuple(users),
+        subject=(
+            f"{needed}: {library.soname} of {release.package} {release.version} ({release.role}) needs it",
+        ),
+        message="packages that the wheel requires have libraries which need others, and declare nothing that brings "
+        "them: the import fails with some of the releases that pip may install",
+        remedy=f"declare one of these in Requires-Dist: {', '.join(packages)} "
+        '(gpuforge build with linkage = "pip" does), or require only releases that do not need it',
+    )

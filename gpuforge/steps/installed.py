@@ -1,0 +1,67 @@
+"""What the test of a wheel installs, as releases that the audit follows: those that were not looked at before."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from email.parser import BytesHeaderParser
+from pathlib import Path, PurePosixPath
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from gpuforge.binary import linkage
+from gpuforge.errors import ActionError
+from gpuforge.toolkits.provided import Provided, Release, Shared
+
+ROLE = "installed by the test"
+
+
+def with_tested(provided: Provided, folders: Iterable[Path]) -> Provided:
+    """Add what of the same packages lies in folders of wheels, in versions that were not looked at on the index."""
+    seen: dict[str, set[str]] = {}
+    for release in provided.releases:
+        seen.setdefault(release.package, set()).update(library.soname for library in release.libraries)
+    known = {(release.package, release.version) for release in provided.releases}
+    found = []
+    for path in sorted(path for folder in folders for path in folder.glob("*.whl")):
+        name, version, _, _ = parse_wheel_filename(path.name)
+        if name in seen and (name, str(version)) not in known:
+            found.append(_release(path, name, str(version), seen))
+    return provided._replace(releases=(*provided.releases, *found))
+
+
+def _release(path: Path, package: str, version: str, seen: Mapping[str, set[str]]) -> Release:
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        (info,) = (n for n in names if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
+        lines = BytesHeaderParser().parsebytes(archive.read(info)).get_all("Requires-Dist", [])
+        requires = {
+            canonicalize_name(r.name) for r in map(Requirement, lines) if "extra" not in str(r.marker)
+        }
+        libraries = tuple(_loaded(archive, names, seen[package]))
+    return Release(package, version, ROLE, path.name, "", tuple(sorted(requires)), libraries)
+
+
+def _loaded(archive: zipfile.ZipFile, names: list[str], sonames: Iterable[str]) -> Iterator[Shared]:
+    """Yield libraries of a wheel, and those of its own that they need."""
+    present = {PurePosixPath(n).name: n for n in names if ".so" in n and "/stubs/" not in n}
+    queue, done = [name for name in sonames if name in present], set[str]()
+    while queue:
+        soname = queue.pop(0)
+        if soname in done:
+            continue
+        done.add(soname)
+        with tempfile.NamedTemporaryFile(prefix="library-") as file:
+            with archive.open(present[soname]) as stream:
+                shutil.copyfileobj(stream, file, 1 << 20)
+            file.flush()
+            try:
+                found = linkage.read(Path(file.name))
+            except ValueError as error:
+                raise ActionError.of(f"{present[soname]} is a damaged ELF file: {error}") from error
+        if found:
+            yield Shared(soname, str(PurePosixPath(present[soname]).parent), found.needed, found.runpath)
+            queue += [needed for needed in found.needed if needed in present]
