@@ -5,9 +5,9 @@
     from ._gpuforge import KernelSet, KernelUnavailable
 
     kernels = KernelSet.shipped("default-kernels")      # reads nothing yet, never raises
-    print(kernels.explain())                            # each image: used, fits or refused, and why
+    print(kernels.explain())                            # each place looked in: used, fits or refused, and why
     try:
-        kernel = kernels.function("saxpy", module="saxpy")
+        kernel = kernels.function("saxpy")
     except KernelUnavailable as error:                  # error.reasons
         ...                                             # compute on the CPU
 
@@ -15,13 +15,20 @@ Importing it touches no driver; the first `explain` or `function` does. `GPUFORG
 environment refuses every GPU image, without opening the driver.
 """
 
-from .context import Memory
 from .errors import DriverError, KernelUnavailable
-from .kernelset import Kernel, KernelSet
-from .probe import Device, Probe, probe
-from .resolve import Candidate, Image, resolve
+from .kernelset import KernelSet
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .kernel import BoundLaunch, Kernel
+    from .machine import Device, Probe, probe
+    from .memory import Memory
+    from .reason import Reason
+    from .resolve import Build, Candidate, Image, Origin
 
 __all__ = [
+    "BoundLaunch",
+    "Build",
     "Candidate",
     "Device",
     "DriverError",
@@ -30,7 +37,27 @@ __all__ = [
     "KernelSet",
     "KernelUnavailable",
     "Memory",
+    "Origin",
     "Probe",
+    "Reason",
     "probe",
-    "resolve",
 ]
+_HOMES = {
+    "kernel": ("BoundLaunch", "Kernel"),
+    "memory": ("Memory",),
+    "machine": ("Device", "Probe", "probe"),
+    "reason": ("Reason",),
+    "resolve": ("Build", "Candidate", "Image", "Origin"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is seldom needed at once when it is first used: ctypes alone takes longer than all the rest."""
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = found
+    return found

@@ -8,91 +8,78 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from dataclasses import dataclass
-from typing import Any
+from ctypes import c_char_p, c_int, c_size_t, c_uint64, c_void_p
+from typing import Any, NamedTuple
 
+from .codes import ADVICE
 from .errors import DriverError
+from .library import Attempt, bind, open_library, patience
+from .reason import Reason, dotted
+from .tables import DRIVER, DRIVER_NEEDED
 
-LIBRARY = "libcuda.so.1"
-
-_OUT = POINTER(c_void_p)
-_FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "cuInit": (c_uint,),
-    "cuDriverGetVersion": (POINTER(c_int),),
-    "cuDeviceGetCount": (POINTER(c_int),),
-    "cuDeviceGet": (POINTER(c_int), c_int),
-    "cuDeviceGetName": (c_char_p, c_int, c_int),
-    "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
-    "cuDevicePrimaryCtxRetain": (_OUT, c_int),
-    "cuCtxPushCurrent_v2": (c_void_p,),
-    "cuCtxPopCurrent_v2": (_OUT,),
-    "cuModuleLoadDataEx": (_OUT, c_void_p, c_uint, POINTER(c_int), _OUT),
-    "cuModuleGetFunction": (_OUT, c_void_p, c_char_p),
-    "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t),
-    "cuMemFree_v2": (c_uint64,),
-    "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t),
-    "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
-    "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, _OUT, _OUT),
-    "cuGetErrorName": (c_int, POINTER(c_char_p)),
-    "cuGetErrorString": (c_int, POINTER(c_char_p)),
-}
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
 _LOG_BUFFER, _LOG_BUFFER_SIZE = 5, 6  # CUjit_option: CU_JIT_ERROR_LOG_BUFFER and its size in bytes
 _LOG_BYTES = 8192
 
 
-@dataclass(frozen=True)
-class NoDriver:
+class NoDriver(NamedTuple):
     """The driver cannot be used; `reason` says why."""
 
-    reason: str
+    reason: Reason
+
+
+class Device(NamedTuple):
+    """One GPU as the driver numbers it; `capability` is its compute capability, (9, 0) for an H200."""
+
+    ordinal: int
+    name: str
+    capability: tuple[int, int]
+
+
+class Image:
+    """A module as the driver holds it: a CUlibrary, of no context, or a CUmodule, of the context it was loaded in."""
+
+    __slots__ = ("_kept", "handle", "log")
+
+    def __init__(self, handle: int, log: Any, kept: Any) -> None:
+        self.handle = handle
+        self.log = log
+        self._kept = kept  # the driver writes into the log, and reads options, when it compiles later
+
+    def words(self) -> str:
+        """Return what the driver's compiler wrote about errors."""
+        return str(self.log.value.decode(errors="replace").strip())
 
 
 class Driver:
-    """An initialised driver of this process."""
+    """An initialised driver of this process: its version, its devices, and its functions as attributes of `c`."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self._library = library
+    def __init__(self, library: ctypes.CDLL, version: tuple[int, int]) -> None:
+        self.c: Any = library
+        self.version = version
         self.pid = os.getpid()
-        for name, argtypes in _FUNCTIONS.items():
-            function = getattr(library, name)
-            function.argtypes = argtypes
-            function.restype = c_int
+        self.devices = tuple(self._device(ordinal) for ordinal in range(self._count()))
+
+    @property
+    def has_libraries(self) -> bool:
+        """Whether modules can be loaded without a context (CUlibrary, from CUDA 12.0 on)."""
+        return bool(self.c.cuLibraryLoadData and self.c.cuLibraryGetKernel and self.c.cuKernelGetFunction)
 
     def call(self, name: str, *args: Any) -> None:
         """Call one driver function; raises DriverError, with the driver's own words, unless it returns 0."""
-        code = getattr(self._library, name)(*args)
+        code = getattr(self.c, name)(*args)
         if code:
-            raise self._error(name, code)
+            raise self.error(name, code)
 
-    def version(self) -> tuple[int, int]:
-        """Return the newest CUDA version that the driver supports, as (major, minor)."""
-        value = c_int()
-        self.call("cuDriverGetVersion", ctypes.byref(value))
-        return value.value // 1000, value.value % 1000 // 10
+    def quick(self, name: str, *, holds_gil: bool = False) -> Any:
+        """Return a function that takes what is ready to be passed (`byref`, `from_param`), None if it is absent.
 
-    def device_count(self) -> int:
-        """Return how many devices this process may see (CUDA_VISIBLE_DEVICES counts)."""
-        value = c_int()
-        self.call("cuDeviceGetCount", ctypes.byref(value))
-        return value.value
-
-    def device_name(self, ordinal: int) -> str:
-        """Return the name that the driver gives a device: "NVIDIA H200"."""
-        buffer = ctypes.create_string_buffer(256)
-        self.call("cuDeviceGetName", buffer, len(buffer), self.device(ordinal))
-        return buffer.value.decode(errors="replace")
-
-    def device_capability(self, ordinal: int) -> tuple[int, int]:
-        """Return a device's compute capability as (major, minor)."""
-        device = self.device(ordinal)
-        pair = []
-        for attribute in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR):
-            value = c_int()
-            self.call("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
-            pair.append(value.value)
-        return pair[0], pair[1]
+        Without argument types a call takes half the time. With `holds_gil` other threads wait for it: for what
+        returns at once.
+        """
+        if getattr(self.c, name) is None:
+            return None
+        return ctypes.PyDLL(None, handle=self.c._handle)[name] if holds_gil else self.c[name]
 
     def device(self, ordinal: int) -> int:
         """Return the CUdevice handle of a device number."""
@@ -100,60 +87,155 @@ class Driver:
         self.call("cuDeviceGet", ctypes.byref(handle), ordinal)
         return handle.value
 
-    def load_module(self, data: bytes) -> int:
-        """Load a fatbin, cubin or PTX into the current context; the error carries the compiler's log."""
+    def current_context(self) -> int:
+        """Return the handle of the context that is current in the calling thread, 0 for none."""
+        handle = c_void_p()
+        self.call("cuCtxGetCurrent", ctypes.byref(handle))
+        return handle.value or 0
+
+    def context_id(self, context: int) -> int:
+        """Return a number that no other context of this process ever has; the handle itself before CUDA 12.0."""
+        number = c_uint64()
+        if self.c.cuCtxGetId is None or self.c.cuCtxGetId(context, ctypes.byref(number)):
+            return context
+        return -1 - number.value
+
+    def load(self, data: bytes) -> Image:
+        """Load a fatbin, cubin or PTX: as a CUlibrary, or into the current context where the driver is older.
+
+        Raises DriverError, which has the log of the driver's compiler.
+        """
         log = ctypes.create_string_buffer(_LOG_BYTES)
         options = (c_int * 2)(_LOG_BUFFER, _LOG_BUFFER_SIZE)
         values = (c_void_p * 2)(ctypes.addressof(log), len(log))
         handle = c_void_p()
-        image = ctypes.create_string_buffer(data)  # adds the NUL that PTX text must end with
-        code = self._library.cuModuleLoadDataEx(ctypes.byref(handle), image, len(options), options, values)
-        if code:
-            raise self._error("cuModuleLoadDataEx", code, log.value.decode(errors="replace").strip())
-        return handle.value or 0
+        code = ctypes.create_string_buffer(data)  # adds the NUL that PTX text must end with
+        if self.has_libraries:
+            name = "cuLibraryLoadData"
+            failed = self.c.cuLibraryLoadData(ctypes.byref(handle), code, options, values, 2, None, None, 0)
+        else:
+            name = "cuModuleLoadDataEx"
+            failed = self.c.cuModuleLoadDataEx(ctypes.byref(handle), code, 2, options, values)
+        image = Image(handle.value or 0, log, (options, values))
+        if failed:
+            raise self.error(name, failed, image.words())
+        return image
 
-    def _error(self, call: str, code: int, log: str = "") -> DriverError:
-        words = []
-        for function, unknown in (
-            ("cuGetErrorName", "unknown error"),
-            ("cuGetErrorString", "no description"),
+    def function(self, image: Image, name: str) -> int:
+        """Return the CUfunction of a kernel in the current context, compiled and loaded; raises DriverError."""
+        found = c_void_p()
+        if not self.has_libraries:
+            self.call("cuModuleGetFunction", ctypes.byref(found), image.handle, name.encode())
+            return found.value or 0
+        kernel = c_void_p()
+        for step, args in (
+            ("cuLibraryGetKernel", (ctypes.byref(kernel), image.handle, name.encode())),
+            ("cuKernelGetFunction", (ctypes.byref(found), kernel)),
         ):
-            text = c_char_p()
-            failed = getattr(self._library, function)(code, ctypes.byref(text))
-            words.append(unknown if failed or not text.value else text.value.decode(errors="replace"))
-        return DriverError(call, code, words[0], words[1], log)
+            failed = getattr(self.c, step)(*args)
+            if failed:
+                raise self.error(step, failed, image.words())
+        return found.value or 0
+
+    def parameter_sizes(self, function: int) -> tuple[int, ...] | None:
+        """Return the size of each parameter of a kernel in bytes; None where the driver cannot say (before 12.4)."""
+        if self.c.cuFuncGetParamInfo is None:
+            return None
+        offset, size = c_size_t(), c_size_t()
+        sizes: list[int] = []
+        while not self.c.cuFuncGetParamInfo(function, len(sizes), ctypes.byref(offset), ctypes.byref(size)):
+            sizes.append(size.value)
+        return tuple(sizes)
+
+    def error(self, call: str, code: int, log: str = "") -> DriverError:
+        """Return the exception for a driver function's result that is not 0."""
+        return _error(self.c, call, code, log)
+
+    def _count(self) -> int:
+        value = c_int()
+        self.call("cuDeviceGetCount", ctypes.byref(value))
+        return value.value
+
+    def _device(self, ordinal: int) -> Device:
+        device = self.device(ordinal)
+        name = ctypes.create_string_buffer(256)
+        self.call("cuDeviceGetName", name, len(name), device)
+        major, minor = c_int(), c_int()
+        for value, attribute in ((major, _CAPABILITY_MAJOR), (minor, _CAPABILITY_MINOR)):
+            self.call("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
+        return Device(ordinal, name.value.decode(errors="replace"), (major.value, minor.value))
 
 
 _lock = threading.Lock()
-_drivers: dict[str, Driver] = {}
+_attempts: dict[tuple[str, ...], Attempt] = {}
+_drivers: dict[tuple[str, ...], Driver] = {}
 
 
-def open_driver(library: str = LIBRARY) -> Driver | NoDriver:
-    """Open and initialise the driver; raises nothing.
+def open_driver(files: tuple[str, ...] = DRIVER.files) -> Driver | NoDriver:
+    """Open and initialise the driver, and ask it for its devices; raises nothing and does not hang.
 
-    A driver that opened is kept for the life of the process. A failure is not: the next call tries again.
+    A driver that opened is kept for the life of the process. A failure is not: the next call tries again. One that
+    does not answer in time is not asked again, but taken when it has answered after all.
     """
-    with _lock:
-        driver = _drivers.get(library)
-        if driver is None:
-            opened = _open(library)
-            if isinstance(opened, NoDriver):
-                return opened
-            driver = _drivers[library] = opened
+    driver = _drivers.get(files)
+    if driver is None:
+        with _lock:
+            driver = _drivers.get(files)
+            opened = driver or _attempt(files)
+        if not isinstance(opened, Driver):
+            return NoDriver(opened)
+        driver = opened
     if driver.pid != os.getpid():
-        return NoDriver("this process was forked after its parent used the GPU; start workers with 'spawn'")
+        return NoDriver(Reason("forked"))
     return driver
 
 
-def _open(library: str) -> Driver | NoDriver:
+def _attempt(files: tuple[str, ...]) -> Driver | Reason:
+    attempt = _attempts.get(files) or Attempt(DRIVER, lambda: _open(files))
+    _attempts[files] = attempt
+    opened: Driver | Reason = attempt.wait(patience(os.environ))
+    if not attempt.pending:
+        del _attempts[files]
+    if isinstance(opened, Driver):
+        _drivers[files] = opened
+    return opened
+
+
+def _open(files: tuple[str, ...]) -> Driver | Reason:
+    opened = open_library(DRIVER, files)
+    if isinstance(opened, Reason):
+        return opened
+    library, file = opened
+    version = _version(library)
+    if version is not None and version < DRIVER_NEEDED:
+        facts = {"library": file, "what": "CUDA", "found": dotted(version), "needed": dotted(DRIVER_NEEDED)}
+        return Reason("library-too-old", facts)
+    problem = bind(library, file, DRIVER)
+    if problem is not None:
+        return problem
+    failed = library.cuInit(0)
     try:
-        driver = Driver(ctypes.CDLL(library))
-    except OSError as error:
-        return NoDriver(f"no NVIDIA driver ({error})")
-    except AttributeError as error:
-        return NoDriver(f"{library} is not a driver this runtime can use ({error})")
-    try:
-        driver.call("cuInit", 0)
+        if failed:
+            raise _error(library, "cuInit", failed)
+        return Driver(library, version or (0, 0))
     except DriverError as error:
-        return NoDriver(str(error))
-    return driver
+        return Reason("driver-error", {"message": str(error), "call": error.call, "code": error.code})
+
+
+def _error(library: Any, call: str, code: int, log: str = "") -> DriverError:
+    known, advice = ADVICE.get(code, ("unknown error", ""))
+    words = []
+    for function, unknown in (("cuGetErrorName", known), ("cuGetErrorString", "no description")):
+        text = c_char_p()
+        failed = getattr(library, function)(code, ctypes.byref(text))
+        words.append(unknown if failed or not text.value else text.value.decode(errors="replace"))
+    return DriverError(call, code, words[0], words[1], log, advice)
+
+
+def _version(library: ctypes.CDLL) -> tuple[int, int] | None:
+    """Return the newest CUDA version that the driver supports, before anything else of it is used."""
+    function = getattr(library, "cuDriverGetVersion", None)
+    value = c_int()
+    if function is None or function(ctypes.byref(value)) or not value.value:
+        return None
+    return value.value // 1000, value.value % 1000 // 10

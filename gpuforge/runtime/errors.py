@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class KernelUnavailable(RuntimeError):  # noqa: N818  a state of the machine to fall back from, not a mistake
-    """No GPU kernel can be had here; `reasons` says why, one sentence each. The caller uses the CPU."""
+    """No GPU kernel can be had here; `reasons` has one line for each place tried. The caller uses the CPU."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         super().__init__("\n".join(reasons))
@@ -14,13 +16,17 @@ class KernelUnavailable(RuntimeError):  # noqa: N818  a state of the machine to 
 
 
 class DriverError(RuntimeError):
-    """A call into the NVIDIA driver failed: which one (`call`), and `code` with its `name` and `text`."""
+    """A call into the NVIDIA driver failed: which one (`call`), its `code` with `name` and `text`, and what to do.
 
-    def __init__(self, call: str, code: int, name: str, text: str, log: str = "") -> None:
-        message = f"{call} failed: {name} ({code}): {text}"
-        super().__init__(f"{message}\n{log}" if log else message)
+    `advice` is "" where nothing general can be said; `log` is what the driver's compiler wrote.
+    """
+
+    def __init__(self, call: str, code: int, name: str, text: str, log: str = "", advice: str = "") -> None:
+        lines = [f"{call} failed: {name} ({code}): {text}", log, advice and f"What to do: {advice}"]
+        super().__init__("\n".join(line for line in lines if line))
         self.call = call
         self.code = code
         self.name = name
         self.text = text
         self.log = log
+        self.advice = advice

@@ -1,15 +1,129 @@
-"""Puts what was found on a machine, and what was decided for it, into lines for people."""
+"""What `explain` shows: the machine, and every place that was looked in, as data and as lines for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from .probe import Device, Probe
-from .resolve import Image, resolve
+from .errors import KernelUnavailable
+from .kernelset import KernelSet
+from .loading import named
+from .machine import Device, Probe
+from .resolve import Candidate, Origin, resolve
+
+SCHEMA = 1
 
 
-def describe_machine(machine: Probe) -> Iterator[str]:
-    """Yield the driver's version and each device, or the one reason why there is nothing to use."""
+class Verdict(NamedTuple):
+    """What was decided for a module on devices that are alike; `devices` is empty without a GPU."""
+
+    devices: tuple[int, ...]
+    candidates: tuple[Candidate, ...]
+
+
+class ModuleFacts(NamedTuple):
+    """One module of a set; `source` is the file that it was compiled from."""
+
+    name: str
+    source: str
+    verdicts: tuple[Verdict, ...]
+
+
+class SetFacts(NamedTuple):
+    """One kernel set on this machine; `problem` says why no place of it can be read."""
+
+    name: str
+    made_by: str  # "nvcc 13.0.88 with CUDA 13.0"
+    machine: Probe
+    modules: tuple[ModuleFacts, ...]
+    problem: str = ""
+
+
+def facts_of(kernels: KernelSet) -> SetFacts:
+    """Look a kernel set up on this machine; raises nothing."""
+    machine = kernels.probe()
+    indexes = [place.contents for place in kernels.places() if place.contents]
+    if not indexes:
+        try:
+            kernels.module_named(None)
+        except KernelUnavailable as error:
+            return SetFacts(kernels.name, "", machine, (), str(error))
+    shipped = next(
+        (p.contents for p in kernels.places() if p.origin is Origin.SHIPPED and p.contents), indexes[0]
+    )
+    names = {name: module.source for index in reversed(indexes) for name, module in index.modules.items()}
+    modules = tuple(
+        ModuleFacts(name, source, _verdicts(kernels, name, machine)) for name, source in names.items()
+    )
+    return SetFacts(kernels.name, f"{shipped.compiler} with CUDA {shipped.toolkit}", machine, modules)
+
+
+def _verdicts(kernels: KernelSet, module: str, machine: Probe) -> tuple[Verdict, ...]:
+    builds = []
+    for place in kernels.places():
+        build = place.build(module)
+        problem = build.problem or place.trouble(module)
+        builds.append(build._replace(problem=problem, failure=kernels.failure(module, build.place)))
+    groups: dict[tuple[int, int], list[Device]] = {}
+    for device in machine.devices:
+        groups.setdefault(device.capability, []).append(device)
+    return tuple(
+        Verdict(
+            tuple(device.ordinal for device in devices),
+            resolve(builds, machine, kernels.env, device=devices[0].ordinal if devices else 0),
+        )
+        for devices in list(groups.values()) or [[]]
+    )
+
+
+def as_text(facts: SetFacts) -> str:
+    """Return the facts as lines for people."""
+    if facts.problem:
+        return f"kernel set {facts.name}: cannot be used\n  {facts.problem}"
+    lines = [f"kernel set {facts.name}: made by {facts.made_by}"]
+    lines += [f"  {line}" for line in _machine(facts.machine)]
+    for module in facts.modules:
+        lines.append(f"  module {module.name}" + (f", from {module.source}" if module.source else ""))
+        for verdict in module.verdicts:
+            if len(module.verdicts) > 1:
+                lines.append(f"    on GPU {', '.join(map(str, verdict.devices))}:")
+            lines += [f"    {line}" for line in _table(verdict.candidates)]
+    return "\n".join(lines)
+
+
+def as_data(facts: SetFacts) -> dict[str, Any]:
+    """Return the facts as `explain --json` prints them."""
+    return {
+        "name": facts.name,
+        "made_by": facts.made_by,
+        "problem": facts.problem,
+        "modules": [
+            {
+                "name": module.name,
+                "source": module.source,
+                "verdicts": [
+                    {"devices": list(v.devices), "candidates": [*_candidates(v.candidates)]}
+                    for v in module.verdicts
+                ],
+            }
+            for module in facts.modules
+        ],
+    }
+
+
+def machine_data(machine: Probe) -> dict[str, Any]:
+    """Return what the machine has, as `explain --json` prints it."""
+    return {
+        "cuda": f"{machine.driver[0]}.{machine.driver[1]}" if machine.driver else None,
+        "problem": machine.problem.as_data() if machine.problem else None,
+        "devices": [
+            {"ordinal": d.ordinal, "name": d.name, "capability": f"{d.capability[0]}.{d.capability[1]}"}
+            for d in machine.devices
+        ],
+    }
+
+
+def _machine(machine: Probe) -> Iterator[str]:
     if machine.driver is not None:
         yield f"driver: supports CUDA up to {machine.driver[0]}.{machine.driver[1]}"
     if machine.problem:
@@ -19,22 +133,26 @@ def describe_machine(machine: Probe) -> Iterator[str]:
         yield f"GPU {device.ordinal}: {device.name}, compute capability {major}.{minor}"
 
 
-def describe_module(images: Sequence[Image], machine: Probe, env: Mapping[str, str]) -> Iterator[str]:
-    """Yield one line for each image and the CPU: used, fits (but a better one is used), refused; and why."""
-    groups = _alike(machine.devices)
-    for devices in groups or [[]]:
-        if len(groups) > 1:
-            yield f"on GPU {', '.join(str(device.ordinal) for device in devices)}:"
-        candidates = resolve(images, machine, env, device=devices[0].ordinal if devices else 0)
-        width = max(len(candidate.label) for candidate in candidates)
-        for rank, candidate in enumerate(candidates):
-            verdict = ("fits" if rank else "used") if candidate.accepted else "refused"
-            yield f"{verdict:<7}  {candidate.label:<{width}}  {candidate.reason}"
+def _word(rank: int, candidate: Candidate) -> str:
+    return ("fits" if rank else "used") if candidate.accepted else "refused"
 
 
-def _alike(devices: Sequence[Device]) -> list[list[Device]]:
-    """Group devices of the same compute capability: the same image serves them."""
-    groups: dict[tuple[int, int], list[Device]] = {}
-    for device in devices:
-        groups.setdefault(device.capability, []).append(device)
-    return list(groups.values())
+def _table(candidates: Sequence[Candidate]) -> Iterator[str]:
+    labels = [named(candidate) for candidate in candidates]
+    width = max(map(len, labels))
+    for rank, (candidate, label) in enumerate(zip(candidates, labels)):
+        first, *rest = str(candidate.reason).splitlines()
+        yield f"{_word(rank, candidate):<7}  {label:<{width}}  {first}"
+        yield from (f"{'':<7}  {'':<{width}}  {line}" for line in rest)
+
+
+def _candidates(candidates: Sequence[Candidate]) -> Iterator[dict[str, Any]]:
+    for rank, candidate in enumerate(candidates):
+        image = candidate.image
+        yield {
+            "verdict": _word(rank, candidate),
+            "origin": candidate.origin.label,
+            "place": candidate.build.place,
+            "image": image.label if image else None,
+            "reason": candidate.reason.as_data(),
+        }

@@ -1,97 +1,109 @@
-"""Reads the index of a shipped kernel set: which modules it has, from which source, with which images."""
+"""Reads the index of a kernel set: which modules it has, from which source, with which images."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from .errors import KernelUnavailable
+from .reason import Reason
 from .resolve import Image
 
 SCHEMA = 1
+FILE = "index.json"
 
 
-@dataclass(frozen=True)
-class Module:
-    """One fatbin of a kernel set and the images in it; `source` is the path it was compiled from."""
+class Refused(Exception):  # noqa: N818  a reason on its way to a candidate
+    """Something of a kernel set cannot be used; `reason` says why."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class Module(NamedTuple):
+    """One fatbin of a kernel set and the images in it; `source` is the path it was compiled from.
+
+    `sha256` is "" for a file that was named without an index.
+    """
 
     name: str
     source: str
-    file: Path
+    file: str
     sha256: str
     images: tuple[Image, ...]
 
     def read(self) -> bytes:
-        """Return the fatbin's bytes; raises KernelUnavailable when they are missing or not those indexed."""
+        """Return the fatbin's bytes; raises Refused when they are missing or not those indexed."""
         try:
-            data = self.file.read_bytes()
+            with open(self.file, "rb") as stream:
+                data = stream.read()
         except OSError as error:
-            raise KernelUnavailable([f"{self.file}: {error.strerror or error}"]) from error
+            raise Refused(_unreadable(self.file, error)) from error
         found = hashlib.sha256(data).hexdigest()
-        if found != self.sha256:
-            raise KernelUnavailable(
-                [
-                    f"{self.file}: its sha256 is {found}, and the index says {self.sha256}: "
-                    "the file is damaged, install the wheel again"
-                ]
-            )
+        if self.sha256 and found != self.sha256:
+            raise Refused(Reason("changed", {"file": self.file, "found": found, "expected": self.sha256}))
         return data
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """What a kernel set holds and what made it: `compiler` is "nvcc 13.0.88", `toolkit` "13.0"."""
 
     name: str
+    kind: str
     compiler: str
     toolkit: str
     modules: Mapping[str, Module]
 
 
-def read_index(path: Path) -> Index:
-    """Read an index.json; raises KernelUnavailable that names the file and what is wrong in it."""
+def read_index(path: str) -> Index:
+    """Read an index.json; raises Refused with a reason that names the file and what is wrong in it."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as stream:
+            data = json.load(stream)
         if data["schema"] != SCHEMA:
-            raise KernelUnavailable(
-                [f"{path}: has schema {data['schema']!r}; the runtime beside it reads {SCHEMA}"]
-            )
+            facts = {"file": path, "found": repr(data["schema"]), "expected": SCHEMA}
+            raise Refused(Reason("other-schema", facts))
         toolkit = str(data["toolkit"])
-        modules = [_module(path.parent, entry, toolkit) for entry in data["modules"]]
+        modules = [_module(os.path.dirname(path), entry, toolkit) for entry in data["modules"]]
         compiler = f"{data['toolchain']['family']} {data['toolchain']['version']}"
-        return Index(str(data["name"]), compiler, toolkit, {module.name: module for module in modules})
+        named = {module.name: module for module in modules}
+        return Index(str(data["name"]), str(data.get("kind", "module")), compiler, toolkit, named)
     except OSError as error:
-        raise KernelUnavailable([f"{path}: {error.strerror or error}"]) from error
+        raise Refused(_unreadable(path, error)) from error
     except KeyError as error:
-        raise KernelUnavailable([f"{path}: is damaged: {error} is missing in it"]) from error
-    except (TypeError, ValueError) as error:
-        raise KernelUnavailable([f"{path}: is damaged: {error}"]) from error
+        raise Refused(Reason("damaged", {"file": path, "problem": f"{error} is missing in it"})) from error
+    except (AttributeError, TypeError, ValueError) as error:
+        raise Refused(Reason("damaged", {"file": path, "problem": str(error)})) from error
 
 
-def _module(folder: Path, entry: Mapping[str, Any], toolkit: str) -> Module:
+def _unreadable(path: str, error: OSError) -> Reason:
+    return Reason("unreadable", {"file": path, "problem": error.strerror or str(error)})
+
+
+def _module(folder: str, entry: Mapping[str, Any], toolkit: str) -> Module:
     file = str(entry["file"])
-    if Path(file).name != file:
+    if os.path.basename(file) != file or file in {"", ".", ".."}:
         raise ValueError(f"{file!r} is not the name of a file beside it")
     images = tuple(_image(image, toolkit) for image in entry["images"])
-    return Module(str(entry["name"]), str(entry["source"]), folder / file, str(entry["sha256"]), images)
+    place = os.path.join(folder, file)
+    return Module(str(entry["name"]), str(entry["source"]), place, str(entry["sha256"]), images)
 
 
 def _image(entry: Mapping[str, Any], toolkit: str) -> Image:
     kind = str(entry["kind"])
     isa = _version(entry["isa"]) if kind == "ptx" else None
     image = Image(kind, str(entry["arch"]), _version(toolkit), isa)
-    if image.loadable:
+    if kind in {"cubin", "ptx"}:
         image.parsed  # noqa: B018  its check comes with reading, not when the image is first judged
     return image
 
 
 def _version(text: Any) -> tuple[int, int]:
-    match = re.match(r"([0-9]+)\.([0-9]+)(?![0-9])", str(text))
-    if match is None:
+    major, _, rest = str(text).partition(".")
+    minor = rest.partition(".")[0]
+    if not (major.isdecimal() and minor.isdecimal()):
         raise ValueError(f"{text!r} is not a version like 13.0")
-    return int(match[1]), int(match[2])
+    return int(major), int(minor)

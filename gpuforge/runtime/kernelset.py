@@ -1,140 +1,167 @@
-"""A wheel's kernel set: says which of its kernels can run here and why, loads and launches them."""
+"""A wheel's kernel set: explains which of its kernels can run here, loads them, and remembers what it loaded.
+
+Importing this takes a few milliseconds: what needs ctypes or reads files is imported when it is first used.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
-from .context import Context, Dim, Memory, primary_context
-from .driver import LIBRARY, NoDriver, open_driver
-from .errors import DriverError, KernelUnavailable
-from .explain import describe_machine, describe_module
-from .index import Index, Module, read_index
-from .probe import Probe, probe
-from .resolve import DISABLE_GPU, Candidate, gpu_disabled, resolve
+from .errors import KernelUnavailable
 
-_SHIPPED = Path(__file__).parent / "kernels"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .kernel import Kernel
+    from .look import Place
+    from .machine import Probe
+    from .reason import Reason
+    from .resolve import Candidate
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_DISABLE = "GPUFORGE_DISABLE_GPU"
+_DRIVER = ("libcuda.so.1", "libcuda.so")
+_process = [0]  # counts the forks that led here: kernels of the parent are of no use in a child
+
+
+def _forked() -> None:
+    _process[0] += 1
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 class KernelSet:
     """The kernels of one object of the manifest. Safe to use from several threads.
 
-    `function` loads into the primary context of a device, once for the process; a failure is not
-    remembered, so the next call tries again. A failed launch or copy is a DriverError for the caller to see:
-    nothing falls back to the CPU after work was begun on the GPU.
+    `function` loads into a context once for the process; a failure is not remembered, so the next call tries
+    again. A failed launch or copy is a DriverError for the caller to see: nothing falls back to the CPU after work
+    was begun on the GPU.
     """
 
-    def __init__(self, folder: Path, *, env: Mapping[str, str] | None = None, driver: str = LIBRARY) -> None:
-        self._folder = folder
-        self._env = os.environ if env is None else env
-        self._driver = driver
-        self._index: Index | None = None
-        self._failures: dict[str, str] = {}  # module: why its last load failed; for `explain` alone
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        package: str = "",
+        env: Mapping[str, str] | None = None,
+        driver: Sequence[str] | str = _DRIVER,
+    ) -> None:
+        self._folder = os.fspath(folder)
+        self.name = os.path.basename(self._folder)
+        self.package = package
+        self.env: Mapping[str, str] = os.environ if env is None else env
+        self._driver = (driver,) if isinstance(driver, str) else tuple(driver)
+        self._places: tuple[Place, ...] | None = None
+        self._failures: dict[tuple[str, str], Reason] = {}  # (module, file): why its last load failed
+        self._kernels: dict[tuple[str, str | None, int], Kernel] = {}
+        self._forks = _process[0]
 
     @classmethod
     def shipped(cls, name: str) -> KernelSet:
         """Return the kernel set of that name beside this runtime. It reads nothing yet and never raises."""
-        return cls(_SHIPPED / name)
+        package = (__package__ or "").rpartition(".")[0]
+        return cls(os.path.join(_HERE, "kernels", name), package=package)
 
     def explain(self) -> str:
-        """Say what this machine has, and for each image whether it is used, fits or is refused, and why."""
-        try:
-            index = self._read()
-        except KernelUnavailable as error:
-            return f"kernel set {self._folder.name}: cannot be used\n  {error}"
-        machine = self._probe()
-        lines = [f"kernel set {index.name}: made by {index.compiler} with CUDA {index.toolkit}"]
-        lines += [f"  {line}" for line in describe_machine(machine)]
-        for module in index.modules.values():
-            lines.append(f"  module {module.name}, from {module.source}")
-            lines += [f"    {line}" for line in describe_module(module.images, machine, self._env)]
-            lines += [f"    {line}" for line in self._troubles(module)]
-        return "\n".join(lines)
+        """Say what this machine has, and for each build whether it is used, fits or is refused, and why."""
+        from .explain import as_text, facts_of
 
-    def function(self, name: str, *, module: str, device: int = 0) -> Kernel:
-        """Load a module on a device and return its kernel `name`, ready to launch.
+        return as_text(facts_of(self))
 
-        Raises KernelUnavailable, with each image's reason, when none fits or the driver will not take it.
+    def function(
+        self, name: str, *, module: str | None = None, device: int = 0, context: Any = None
+    ) -> Kernel:
+        """Load a module and return its kernel `name`, ready to launch; later calls return the same one.
+
+        `module` may be left out where the set has one. `context` is None for the primary context of `device`, which
+        CUDA's runtime API, CuPy and torch use, "current" for the one that is current in this thread, or a CUcontext.
+
+        Raises KernelUnavailable, with the reason of each place tried, when none fits or the driver refuses it;
+        ValueError when no context is current.
         """
-        found = self._module(module)
-        machine = self._probe()
-        candidates = resolve(found.images, machine, self._env, device=device)
-        chosen = candidates[0]
-        if chosen.image is None:
-            raise KernelUnavailable([machine.problem] if machine.problem else _reasons(candidates[1:]))
-        driver = open_driver(self._driver)
-        if isinstance(driver, NoDriver):
-            raise KernelUnavailable([driver.reason])
-        try:
-            context = primary_context(driver, device)
-            handle = context.function(name, found.sha256, found.read)
-        except DriverError as error:
-            self._failures[module] = f"kernel {name}: {error}"
-            raise KernelUnavailable([f"{module} ({chosen.label}), kernel {name}: {error}"]) from error
-        self._failures.pop(module, None)
-        return Kernel(name, context, handle)
+        if context is None and self._forks == _process[0]:
+            kernel = self._kernels.get((name, module, device))
+            if kernel is not None and self.env.get(_DISABLE, "") in ("", "0"):
+                return kernel
+        return self._load(name, module, device, context)
 
-    def _troubles(self, module: Module) -> list[str]:
-        """Return what keeps a module from being used although an image may fit."""
-        troubles = []
-        try:
-            module.read()
-        except KernelUnavailable as error:
-            troubles += [f"cannot be loaded: {reason}" for reason in error.reasons]
-        if module.name in self._failures:
-            troubles.append(f"the last attempt to load it failed: {self._failures[module.name]}")
-        return troubles
+    def candidates(self, module: str | None = None, device: int = 0) -> tuple[Candidate, ...]:
+        """Return every way to run a module's kernels on a device, the one that is used first, then why not the others.
 
-    def _module(self, name: str) -> Module:
-        index = self._read()
-        if name not in index.modules:
-            known = ", ".join(sorted(index.modules)) or "none"
-            raise KernelUnavailable([f"kernel set {index.name} has no module {name!r}; it has: {known}"])
-        return index.modules[name]
+        Raises KernelUnavailable when the set cannot be read or has no such module.
+        """
+        from .resolve import resolve
 
-    def _read(self) -> Index:
-        if self._index is None:
-            if not self._folder.is_dir():
-                raise KernelUnavailable([f"this wheel has no kernel set {self._folder.name!r}"])
-            self._index = read_index(self._folder / "index.json")
-        return self._index
+        named = self.module_named(module)
+        builds = [place.build(named) for place in self.places()]
+        return resolve(builds, self.probe(), self.env, device=device)
 
-    def _probe(self) -> Probe:
-        if gpu_disabled(self._env):
-            return Probe(None, problem=f"switched off ({DISABLE_GPU}={self._env[DISABLE_GPU]})")
+    def module_named(self, module: str | None) -> str:
+        """Return the module's name, of None that of the only one; raises KernelUnavailable."""
+        from .reason import Reason
+
+        indexed = [place for place in self.places() if place.contents]
+        names = sorted(
+            {name for place in indexed for name in (place.contents.modules if place.contents else ())}
+        )
+        if not indexed:
+            raise KernelUnavailable([str(place.problem) for place in self.places() if place.problem])
+        if module is None and len(names) == 1:
+            return names[0]
+        if module not in names:
+            kind = "several-modules" if module is None else "no-module"
+            facts = {"set": self.name, "name": module or "", "known": ", ".join(names) or "none"}
+            raise KernelUnavailable([str(Reason(kind, facts))])
+        return module
+
+    def places(self) -> tuple[Place, ...]:
+        """Return where builds of this set were found; looked up once."""
+        if self._places is None:
+            from .look import look
+
+            self._places = look(self.package, self.name, self._folder, self.env)
+        return self._places
+
+    def failure(self, module: str, file: str) -> Reason | None:
+        """Return why the last attempt to load a module's file failed, None when there was none."""
+        return self._failures.get((module, file))
+
+    def probe(self) -> Probe:
+        """Return what this machine has; without opening the driver where the environment switches the GPU off."""
+        from .machine import Probe, probe
+        from .resolve import gpu_disabled, switched_off
+
+        if gpu_disabled(self.env):
+            return Probe(None, problem=switched_off(self.env))
         return probe(self._driver)
 
+    def _load(self, name: str, module: str | None, device: int, context: Any) -> Kernel:
+        from .loading import home_of, load, reasons
 
-class Kernel:
-    """A kernel loaded on a device."""
-
-    def __init__(self, name: str, context: Context, handle: int) -> None:
-        self.name = name
-        self._context = context
-        self._handle = handle
-
-    def memory(self, size: int) -> Memory:
-        """Allocate `size` bytes on the kernel's device, freed by a `with` statement; raises DriverError."""
-        return self._context.allocate(size)
-
-    def launch(self, grid: int | Dim, block: int | Dim, *arguments: Any, shared: int = 0) -> None:
-        """Queue the kernel on the default stream over `grid` blocks of `block` threads.
-
-        An argument is a `Memory` (its address is passed) or a ctypes value of the C type that the kernel
-        declares. `shared` is dynamic shared memory in bytes. Raises TypeError, DriverError. A fault inside
-        the kernel shows in the next `Memory.read`.
-        """
-        self._context.launch(self._handle, _dim(grid), _dim(block), arguments, shared)
+        if self._forks != _process[0]:
+            self._kernels, self._forks = {}, _process[0]
+        named = self.module_named(module)
+        home = home_of(self.probe(), self._driver, device, context)
+        candidates = self.candidates(named, home.ordinal if home else device)
+        kernel, failures = load(name, named, home, candidates, self.places())
+        for candidate in candidates:
+            self._failures.pop((named, candidate.build.place), None)
+        self._failures.update({(named, file): reason for file, reason in failures.items()})
+        if kernel is None:
+            raise KernelUnavailable(reasons(candidates, failures, self.probe()))
+        if context is None:
+            self._kernels[name, module, device] = kernel
+        return kernel
 
 
-def _dim(value: int | Dim) -> Dim:
-    return (value, 1, 1) if isinstance(value, int) else value
-
-
-def _reasons(refused: Sequence[Candidate]) -> list[str]:
-    """Return "image: reason" lines, or the reason alone when all images share it."""
-    if len({candidate.reason for candidate in refused}) == 1:
-        return [refused[0].reason]
-    return [f"{candidate.label}: {candidate.reason}" for candidate in refused] or ["the module has no images"]
+def shipped_names() -> list[str]:
+    """Return the names of the kernel sets beside this runtime, sorted."""
+    folder = os.path.join(_HERE, "kernels")
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return sorted(name for name in names if os.path.isdir(os.path.join(folder, name)))

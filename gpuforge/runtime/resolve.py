@@ -1,37 +1,57 @@
-"""Which image of a module can run on a machine, and why the others cannot: one pure function."""
+"""Which build of a module, and which image in it, can run on a machine, and why the others cannot: one pure function.
 
-from __future__ import annotations
+What a set has is looked up before (`look.py`), what the machine has too (`machine.py`); nothing is opened here.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple, Optional
 
 from . import runs_on
 from .arch import Arch
-from .probe import Probe
+from .machine import Probe
+from .reason import Reason, dotted
 
 DISABLE_GPU = "GPUFORGE_DISABLE_GPU"
 
 Version = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Image:
+class Origin(IntEnum):
+    """Where a build comes from, in the order in which builds are tried."""
+
+    EXPLICIT = 0  # named by a variable of the environment
+    USER_BUILD = 1  # compiled by `python -m PACKAGE._gpuforge compile`
+    CACHED_BUILD = 2  # compiled at first use, kept in the kernel cache
+    SHIPPED = 3  # in the wheel
+    OPENCL = 4
+    CPU = 5
+
+    @property
+    def label(self) -> str:
+        """Its name for people and for JSON: "user build"."""
+        return _LABELS[self]
+
+
+_LABELS = ("environment", "user build", "cached build", "shipped", "OpenCL", "CPU")
+
+
+class Image(NamedTuple):
     """One image in a fatbin: a "cubin", "ptx", or another kind, which the driver does not load by itself.
 
-    `arch` is "sm_90a" or "compute_120"; `isa` is the PTX ISA, None but for PTX.
-
-    `toolkit` is the CUDA version of the compiler that wrote it.
+    `arch` is "sm_90a" or "compute_120", "" when the file was not read; `toolkit` is the CUDA version of the compiler
+    that wrote it; `isa` is the PTX ISA, None but for PTX.
     """
 
     kind: str
     arch: str
     toolkit: Version
-    isa: Version | None = None
+    isa: Optional[Version] = None
 
     @property
     def loadable(self) -> bool:
         """Whether the driver can run it as it is; it cannot for "lto-ir", which a linker has to finish."""
-        return self.kind in {"cubin", "ptx"}
+        return self.kind in {"cubin", "ptx", "unread"}
 
     @property
     def parsed(self) -> Arch:
@@ -41,113 +61,157 @@ class Image:
     @property
     def label(self) -> str:
         """Its name for people: "cubin sm_80", "PTX compute_120"."""
+        if self.kind == "unread":
+            return "file"
         return f"{'PTX' if self.kind == 'ptx' else self.kind} {self.arch}"
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """One way to run a kernel, accepted or refused, with the reason. Without an image it is the CPU."""
+class Build(NamedTuple):
+    """One build of a module: where it comes from, the file (or its folder), and its images.
 
-    image: Image | None
+    `problem` says why it cannot be used at all: a damaged index, a missing file. `failure` says why the driver refused
+    it when it was last tried.
+    """
+
+    origin: Origin
+    place: str
+    images: "tuple[Image, ...]" = ()
+    problem: Optional[Reason] = None
+    failure: Optional[Reason] = None
+
+
+CPU = Build(Origin.CPU, "")
+
+
+class Candidate(NamedTuple):
+    """One way to run a kernel: an image of a build, accepted or refused, with the reason.
+
+    `image` is None for the CPU, and for a build of which no image could be read.
+    """
+
+    build: Build
+    image: Optional[Image]
     accepted: bool
-    reason: str
+    reason: Reason
+
+    @property
+    def origin(self) -> Origin:
+        """Where the build comes from."""
+        return self.build.origin
 
     @property
     def label(self) -> str:
-        """Its name for people: "cubin sm_80", "CPU"."""
-        return self.image.label if self.image else "CPU"
+        """Its name for people: "cubin sm_80", "CPU", "user build cubin sm_80"."""
+        image = self.image.label if self.image else ""
+        if self.origin is Origin.SHIPPED:
+            return image or self.origin.label
+        return f"{self.origin.label} {image}".rstrip()
 
 
 def resolve(
-    images: Sequence[Image], machine: Probe, env: Mapping[str, str], *, device: int = 0
-) -> tuple[Candidate, ...]:
-    """Judge every image for device number `device`, and the CPU.
+    builds: Sequence[Build], machine: Probe, env: Mapping[str, str], *, device: int = 0
+) -> "tuple[Candidate, ...]":
+    """Judge every image of every build for device number `device`, and the CPU, which is added last.
 
-    The accepted ones come first, the one that will run at their head: the cubin of this very architecture,
-    then the nearest lower one of the same major, then PTX, then the CPU. The refused follow as given.
+    The accepted ones come first, the one that will run at their head: by origin, and of one origin the image of this
+    very architecture, the nearest lower one of the same major, then PTX. The refused follow in the same order of
+    origins, as given.
     """
     obstacle = _obstacle(machine, env, device)
-    if obstacle:
-        judged = [Candidate(image, False, obstacle) for image in images]
-    else:
-        judged = [_judge(image, machine, machine.devices[device].capability) for image in images]
+    gpu = machine.devices[device].capability if obstacle is None else (0, 0)
+    ordered = sorted([*builds, CPU], key=lambda build: build.origin)
+    judged = [candidate for build in ordered for candidate in _candidates(build, machine, gpu, obstacle)]
     accepted = sorted((c for c in judged if c.accepted), key=_preference)
-    cpu = Candidate(None, True, "needs no GPU")
-    return (*accepted, cpu, *(c for c in judged if not c.accepted))
-
-
-def _obstacle(machine: Probe, env: Mapping[str, str], device: int) -> str:
-    """Return why no image at all can run, or nothing."""
-    if gpu_disabled(env):
-        return "the GPU is switched off"
-    if machine.driver is None:
-        return "no usable NVIDIA GPU"
-    if not machine.devices:
-        return "the driver sees no GPU"
-    if not 0 <= device < len(machine.devices):
-        return f"there is no device {device}: the driver sees {len(machine.devices)}"
-    return ""
+    return (*accepted, *(c for c in judged if not c.accepted))
 
 
 def gpu_disabled(env: Mapping[str, str]) -> bool:
-    """Tell whether the environment switches the GPU off: GPUFORGE_DISABLE_GPU set, and not to "0"."""
+    """Say whether the environment switches the GPU off: GPUFORGE_DISABLE_GPU set, and not to "0"."""
     return env.get(DISABLE_GPU, "") not in {"", "0"}
 
 
-def _judge(image: Image, machine: Probe, capability: Version) -> Candidate:
+def switched_off(env: Mapping[str, str]) -> Reason:
+    """Return the reason for `gpu_disabled`."""
+    return Reason("switched-off", {"variable": DISABLE_GPU, "value": env.get(DISABLE_GPU, "")})
+
+
+def _obstacle(machine: Probe, env: Mapping[str, str], device: int) -> Optional[Reason]:
+    """Return why no image at all can run, or None."""
+    if gpu_disabled(env):
+        return switched_off(env)
+    if machine.driver is None:
+        return Reason("no-usable-gpu")
+    if not machine.devices:
+        return Reason("no-devices")
+    if not 0 <= device < len(machine.devices):
+        return Reason("no-such-device", {"device": device, "count": len(machine.devices)})
+    return None
+
+
+def _candidates(build: Build, machine: Probe, gpu: Version, obstacle: Optional[Reason]) -> "list[Candidate]":
+    if build.origin is Origin.CPU:
+        return [Candidate(build, None, True, Reason("no-gpu-needed"))]
+    if build.problem is not None:
+        return [Candidate(build, image, False, build.problem) for image in build.images or (None,)]
+    if obstacle is not None:
+        return [Candidate(build, image, False, obstacle) for image in build.images]
+    return [_judge(build, image, machine, gpu) for image in build.images]
+
+
+def _judge(build: Build, image: Image, machine: Probe, gpu: Version) -> Candidate:
     if not image.loadable:
-        return Candidate(image, False, "only a cubin or PTX can be loaded")
-    driver = machine.driver or (0, 0)
-    refusal = _architecture_refusal(image, capability) or _driver_refusal(image, driver)
-    return Candidate(image, not refusal, refusal or _merit(image, capability))
+        return Candidate(build, image, False, Reason("not-loadable"))
+    if image.kind == "unread":
+        merit = Reason("unread", {"variable": image.arch})
+        return Candidate(build, image, build.failure is None, build.failure or merit)
+    refusal = _architecture_refusal(image, gpu) or _driver_refusal(image, machine.driver or (0, 0))
+    refusal = refusal or build.failure
+    return Candidate(build, image, refusal is None, refusal or _merit(image, gpu))
 
 
-_LIMITS = {
-    runs_on.ALONE: "runs on {built} alone",
-    runs_on.FAMILY: "runs on the family of {built} alone",
-    runs_on.EMBEDDED_ALONE: "runs on {built} alone, as embedded GPUs share no binaries",
-    runs_on.SAME_MAJOR: "runs on {major}.x from {built}",
-    runs_on.NEWER: "is for {built} and newer",
+_MISMATCHES = {
+    runs_on.ALONE: "alone",
+    runs_on.FAMILY: "family",
+    runs_on.EMBEDDED_ALONE: "embedded",
+    runs_on.SAME_MAJOR: "same-major-only",
+    runs_on.NEWER: "newer",
 }
 
 
-def _architecture_refusal(image: Image, capability: Version) -> str:
-    runs = runs_on.ptx_mismatch if image.kind == "ptx" else runs_on.binary_mismatch
-    mismatch = runs(image.parsed, capability)
+def _architecture_refusal(image: Image, gpu: Version) -> Optional[Reason]:
+    mismatch = (runs_on.ptx_mismatch if image.kind == "ptx" else runs_on.binary_mismatch)(image.parsed, gpu)
     if mismatch is None:
-        return ""
-    built = _dotted(mismatch.built.capability)
-    limit = _LIMITS[mismatch.limit].format(built=built, major=mismatch.built.major)
-    return f"{limit}; this device is {_dotted(capability)}"
+        return None
+    built = dotted(mismatch.built.capability)
+    facts = {"built": built, "major": mismatch.built.major, "here": dotted(gpu)}
+    return Reason(_MISMATCHES[mismatch.limit], facts)
 
 
-def _driver_refusal(image: Image, driver: Version) -> str:
+def _driver_refusal(image: Image, driver: Version) -> Optional[Reason]:
+    found = dotted(driver)
     if image.kind == "ptx":
         isa = image.isa or (0, 0)
         needed = runs_on.driver_for_ptx(isa)
-        what = f"PTX {_dotted(isa)} needs a driver for CUDA {_dotted(needed)}"
-    else:
-        needed = runs_on.driver_for_binary(image.toolkit)
-        release = str(needed[0]) if needed[1] == 0 else _dotted(needed)
-        what = f"code of CUDA {_dotted(image.toolkit)} needs a driver for CUDA {release}"
-    return f"{what} or newer; this one is for {_dotted(driver)}" if driver < needed else ""
+        facts = {"isa": dotted(isa), "needed": dotted(needed), "found": found}
+        return Reason("driver-older-than-ptx", facts) if driver < needed else None
+    needed = runs_on.driver_for_binary(image.toolkit)
+    release = str(needed[0]) if needed[1] == 0 else dotted(needed)
+    facts = {"toolkit": dotted(image.toolkit), "needed": release, "found": found}
+    return Reason("driver-older-than-code", facts) if driver < needed else None
 
 
-def _merit(image: Image, capability: Version) -> str:
+def _merit(image: Image, gpu: Version) -> Reason:
     if image.kind == "ptx":
-        return f"the driver compiles it for {_dotted(capability)} when it is first loaded"
-    if runs_on.is_exact(image.parsed, capability):
-        return "built for this very architecture"
-    return f"built for {_dotted(image.parsed.capability)}, whose code {_dotted(capability)} runs too"
+        return Reason("jit", {"here": dotted(gpu)})
+    if runs_on.is_exact(image.parsed, gpu):
+        return Reason("exact")
+    return Reason("same-major", {"built": dotted(image.parsed.capability), "here": dotted(gpu)})
 
 
-def _preference(candidate: Candidate) -> tuple[bool, int, int, int]:
+def _preference(candidate: Candidate) -> "tuple[int, bool, int, int, int]":
     image = candidate.image
-    if image is None:
-        return True, 0, 0, 0
+    if image is None or image.kind == "unread":
+        return candidate.origin, False, 0, 0, 0
     arch = image.parsed
-    return image.kind == "ptx", -arch.major, -arch.minor, ("a", "f", "").index(arch.variant)
-
-
-def _dotted(version: Version) -> str:
-    return f"{version[0]}.{version[1]}"
+    variant = ("a", "f", "").index(arch.variant)
+    return candidate.origin, image.kind == "ptx", -arch.major, -arch.minor, variant

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from packaging.version import Version
+from runtime_samples import built_old_stub, built_stub, kernels, old_stub, stub  # noqa: F401  fixtures
 from toolkit_samples import Server, publish, serving
 
 from gpuforge.manifest.load import ManifestFile, load

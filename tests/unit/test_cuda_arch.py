@@ -11,8 +11,8 @@ from gpuforge.audit.generations import generations, reach
 from gpuforge.audit.model import Container, DeviceCode, Entry
 from gpuforge.cuda import runs_on
 from gpuforge.cuda.arch import Arch, Target, targets
-from gpuforge.runtime.probe import Device, Probe
-from gpuforge.runtime.resolve import Image, resolve
+from gpuforge.runtime.machine import Device, Probe
+from gpuforge.runtime.resolve import Build, Image, Origin, resolve
 from gpuforge.toolkits import tables
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +90,7 @@ def test_the_audit_and_the_runtime_agree_on_every_pair(kind: str) -> None:
         for gpu in reach(DeviceCode("x.so", (Container(0, 0, (entry,)),))):
             machine = Probe((13, 9), (Device(0, "", gpu.generation.number),))
             image = Image(kind, name, (12, 0), (8, 0) if kind == "ptx" else None)
-            runs = resolve([image], machine, {})[0].image is image
+            runs = resolve([Build(Origin.SHIPPED, "", (image,))], machine, {})[0].image is image
             if runs != (gpu.way != "none"):
                 wrong.append((name, gpu.generation.capability, runs, gpu.way))
     assert wrong == []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuforge.runtime.probe import Device, Probe
-from gpuforge.runtime.resolve import Image, resolve
+from gpuforge.runtime.machine import Device, Probe
+from gpuforge.runtime.reason import Reason
+from gpuforge.runtime.resolve import Build, Candidate, Image, Origin, resolve
 
 
 def cubin(arch: str, toolkit: tuple[int, int] = (13, 0)) -> Image:
@@ -18,6 +19,13 @@ def ptx(arch: str, isa: tuple[int, int] = (9, 0)) -> Image:
 
 def machine(*capabilities: tuple[int, int], driver: tuple[int, int] = (13, 0)) -> Probe:
     return Probe(driver, tuple(Device(n, f"GPU {n}", pair) for n, pair in enumerate(capabilities)))
+
+
+def judge(
+    images: list[Image], probe: Probe, env: dict[str, str] | None = None, device: int = 0
+) -> tuple[Candidate, ...]:
+    """What becomes of the images of a wheel that has nothing else."""
+    return resolve([Build(Origin.SHIPPED, "saxpy.fatbin", tuple(images))], probe, env or {}, device=device)
 
 
 SAXPY_13 = [cubin("sm_75"), cubin("sm_80"), cubin("sm_90"), cubin("sm_120"), ptx("compute_120")]
@@ -60,7 +68,7 @@ SAXPY_13 = [cubin("sm_75"), cubin("sm_80"), cubin("sm_90"), cubin("sm_120"), ptx
 def test_the_best_image_that_fits_comes_first(
     images: list[Image], capability: tuple[int, int], chosen: str
 ) -> None:
-    assert resolve(images, machine(capability), {})[0].label == chosen
+    assert judge(images, machine(capability), {})[0].label == chosen
 
 
 @pytest.mark.parametrize(
@@ -99,10 +107,10 @@ def test_the_best_image_that_fits_comes_first(
 def test_the_driver_must_be_new_enough(image: Image, driver: tuple[int, int], refusal: str) -> None:
     found = next(
         c
-        for c in resolve([image], machine((9, 0) if image.kind == "ptx" else (8, 0), driver=driver), {})
+        for c in judge([image], machine((9, 0) if image.kind == "ptx" else (8, 0), driver=driver), {})
         if c.image is image
     )
-    assert (found.accepted, found.reason if refusal else "") == (not refusal, refusal)
+    assert (found.accepted, str(found.reason) if refusal else "") == (not refusal, refusal)
 
 
 def test_every_image_has_its_verdict_and_reason() -> None:
@@ -116,7 +124,7 @@ def test_every_image_has_its_verdict_and_reason() -> None:
         ptx("compute_100f"),
         ptx("compute_120"),
     ]
-    verdicts = [(c.label, c.accepted, c.reason) for c in resolve(images, machine((8, 6)), {})]
+    verdicts = [(c.label, c.accepted, str(c.reason)) for c in judge(images, machine((8, 6)), {})]
     assert verdicts == [
         ("cubin sm_86", True, "built for this very architecture"),
         ("cubin sm_80", True, "built for 8.0, whose code 8.6 runs too"),
@@ -133,10 +141,15 @@ def test_every_image_has_its_verdict_and_reason() -> None:
 @pytest.mark.parametrize(
     ("probe", "env", "device", "reason"),
     [
-        (Probe(None, problem="no NVIDIA driver (…)"), {}, 0, "no usable NVIDIA GPU"),
+        (
+            Probe(None, problem=Reason("no-library", {"what": "NVIDIA driver", "problem": "…"})),
+            {},
+            0,
+            "no usable NVIDIA GPU",
+        ),
         (machine(), {}, 0, "the driver sees no GPU"),
-        (machine((9, 0)), {"GPUFORGE_DISABLE_GPU": "1"}, 0, "the GPU is switched off"),
-        (machine((9, 0)), {"GPUFORGE_DISABLE_GPU": "yes"}, 0, "the GPU is switched off"),
+        (machine((9, 0)), {"GPUFORGE_DISABLE_GPU": "1"}, 0, "switched off (GPUFORGE_DISABLE_GPU=1)"),
+        (machine((9, 0)), {"GPUFORGE_DISABLE_GPU": "yes"}, 0, "switched off (GPUFORGE_DISABLE_GPU=yes)"),
         (machine((9, 0), (9, 0)), {}, 2, "there is no device 2: the driver sees 2"),
         (machine((9, 0)), {}, -1, "there is no device -1: the driver sees 1"),
     ],
@@ -144,22 +157,80 @@ def test_every_image_has_its_verdict_and_reason() -> None:
 def test_without_a_device_all_images_are_refused(
     probe: Probe, env: dict[str, str], device: int, reason: str
 ) -> None:
-    cpu, *refused = resolve(SAXPY_13, probe, env, device=device)
+    cpu, *refused = judge(SAXPY_13, probe, env, device=device)
     assert cpu.label == "CPU"
-    assert [(c.image, c.accepted, c.reason) for c in refused] == [(i, False, reason) for i in SAXPY_13]
+    assert [(c.image, c.accepted, str(c.reason)) for c in refused] == [(i, False, reason) for i in SAXPY_13]
 
 
 @pytest.mark.parametrize("value", ["", "0"])
 def test_the_switch_is_off_when_empty_or_zero(value: str) -> None:
-    assert resolve(SAXPY_13, machine((9, 0)), {"GPUFORGE_DISABLE_GPU": value})[0].label == "cubin sm_90"
+    assert judge(SAXPY_13, machine((9, 0)), {"GPUFORGE_DISABLE_GPU": value})[0].label == "cubin sm_90"
 
 
 def test_each_device_is_judged_by_itself() -> None:
     both = machine((9, 0), (8, 9))
-    assert [resolve(SAXPY_13, both, {}, device=n)[0].label for n in (0, 1)] == ["cubin sm_90", "cubin sm_80"]
+    assert [judge(SAXPY_13, both, {}, device=n)[0].label for n in (0, 1)] == ["cubin sm_90", "cubin sm_80"]
 
 
 @pytest.mark.parametrize("arch", ["sm_9", "sm_90x", "sm_", "gfx90a"])
 def test_an_architecture_of_another_form_is_an_error(arch: str) -> None:
     with pytest.raises(ValueError, match=f"^'{arch}' is not a GPU architecture$"):
         _ = cubin(arch).parsed
+
+
+def user(*images: Image, problem: Reason | None = None) -> Build:
+    return Build(Origin.USER_BUILD, "/home/u/saxpy.fatbin", images, problem)
+
+
+def explicit(*images: Image) -> Build:
+    return Build(Origin.EXPLICIT, "/home/u/saxpy.cubin", images)
+
+
+SHIPPED = Build(Origin.SHIPPED, "saxpy.fatbin", tuple(SAXPY_13))
+
+
+def test_the_origins_come_in_their_order_whatever_fits_best_in_each() -> None:
+    cached = Build(Origin.CACHED_BUILD, "/cache/ab/saxpy", (ptx("compute_80"),))
+    opencl = Build(Origin.OPENCL, "saxpy.cl", (), Reason("not-loadable"))
+    builds = [SHIPPED, opencl, cached, user(cubin("sm_80"), ptx("compute_80")), explicit(ptx("compute_75"))]
+    found = [c.label for c in resolve(builds, machine((9, 0)), {}) if c.accepted]
+    assert found == [
+        "environment PTX compute_75",
+        "user build PTX compute_80",
+        "cached build PTX compute_80",
+        "cubin sm_90",
+        "CPU",
+    ]
+    found = [c.label for c in resolve(builds, machine((8, 6)), {}) if c.accepted]
+    assert found[1:3] == ["user build cubin sm_80", "user build PTX compute_80"]
+
+
+def test_a_build_that_cannot_be_used_is_listed_with_its_reason_and_the_next_one_runs() -> None:
+    broken = user(
+        problem=Reason("unreadable", {"file": "/home/u/index.json", "problem": "Permission denied"})
+    )
+    first, *rest = resolve([broken, SHIPPED], machine((9, 0)), {})
+    assert first.label == "cubin sm_90"
+    refused = [(c.label, str(c.reason)) for c in rest if not c.accepted]
+    assert refused[0] == ("user build", "/home/u/index.json: Permission denied")
+
+
+def test_a_file_that_the_environment_names_is_taken_as_it_is() -> None:
+    unread = explicit(Image("unread", "GPUFORGE_KERNELS_SAXPY", (0, 0)))
+    first = resolve([unread, SHIPPED], machine((9, 0)), {})[0]
+    assert (first.label, str(first.reason)) == (
+        "environment file",
+        "what GPUFORGE_KERNELS_SAXPY names, taken as it is",
+    )
+
+
+def test_a_reason_is_data_first() -> None:
+    (candidate,) = [c for c in judge([cubin("sm_87")], machine((8, 6))) if not c.accepted]
+    assert candidate.reason == Reason("embedded", {"built": "8.7", "major": 8, "here": "8.6"})
+    assert candidate.reason.as_data() == {
+        "kind": "embedded",
+        "built": "8.7",
+        "major": 8,
+        "here": "8.6",
+        "text": "runs on 8.7 alone, as embedded GPUs share no binaries; this device is 8.6",
+    }

@@ -1,0 +1,199 @@
+"""Kernel arguments: how a value of each type is laid into memory as the C type that the kernel declares."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from .memory import Memory
+from .stream import LEGACY
+
+# CUlaunchConfig: grid, block, dynamic shared memory, stream; then the attributes, of which there are none
+CONFIG = "@7IP16x"
+_REACHABLE = {
+    2,
+    3,
+    13,
+}  # DLDeviceType: kDLCUDA, kDLCUDAHost, kDLCUDAManaged; https://dmlc.github.io/dlpack/latest/c_api.html
+
+
+class Reader(NamedTuple):
+    """How one type is passed: its `struct` code, its size in bytes, and what gives the value that is packed.
+
+    `waits` says whether the value is an array that other streams may be writing: `value(array, stream, wait)`.
+    """
+
+    code: str
+    size: int
+    value: Callable[..., Any]
+    waits: bool = False
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = (  # the head of DLManagedTensor
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int),
+        ("device_id", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("dtype", ctypes.c_uint32),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_tensor_of = ctypes.pythonapi.PyCapsule_GetPointer
+_tensor_of.restype = ctypes.c_void_p
+_tensor_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
+def reader(position: int, value: Any) -> Reader:
+    """Return how values of this one's type are passed; raises TypeError, which names the argument, when they cannot."""
+    if isinstance(value, Memory):
+        return Reader("P", 8, attrgetter("address"))
+    if isinstance(value, ctypes._SimpleCData):
+        return _of_ctypes(value)
+    if isinstance(value, (ctypes.Structure, ctypes.Union, ctypes.Array)):
+        size = ctypes.sizeof(value)
+        return Reader(f"0Q{size}s", size, bytes)
+    if hasattr(value, "__cuda_array_interface__"):
+        return Reader("P", 8, _array_address, waits=True)
+    if type(value).__module__ == "numpy" and hasattr(value, "dtype") and not hasattr(value, "__setitem__"):
+        return _of_numpy(position, value)
+    if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in _REACHABLE:
+        return Reader("P", 8, _dlpack_address, waits=True)
+    raise TypeError(f"argument {position}: {_refusal(value)}")
+
+
+def _refusal(value: Any) -> str:
+    kind = type(value).__name__
+    if isinstance(value, (bool, int, float, complex)):
+        return f"a Python {kind} has no C type: write ctypes.c_float({value}), numpy.float32({value}) or the like"
+    try:
+        memoryview(value)
+    except TypeError:
+        return f"a kernel takes numbers of ctypes or NumPy and arrays in device memory, not {kind}"
+    return (
+        f"{kind} is host memory, which no kernel can read: copy it with kernel.upload(array), "
+        "and the result back with Memory.read(array)"
+    )
+
+
+def _of_ctypes(value: Any) -> Reader:
+    code = type(value)._type_
+    if code in {"P", "z", "Z"}:
+        return Reader("P", 8, _pointer)
+    code = {"v": "h", "g": ""}.get(code, code)  # VARIANT_BOOL; a long double is nothing on a GPU
+    if not code or code == "O" or ctypes.sizeof(value) != struct.calcsize(code):
+        raise TypeError(f"{type(value).__name__} is no type that a kernel can have")
+    return Reader(code, struct.calcsize(code), attrgetter("value"))
+
+
+def _pointer(value: Any) -> int:
+    return ctypes.cast(value, ctypes.c_void_p).value or 0
+
+
+def _of_numpy(position: int, value: Any) -> Reader:
+    kind, size = value.dtype.kind, value.dtype.itemsize
+    code = {"b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
+            "f2": "e", "f4": "f", "f8": "d", "c8": "0f8s", "c16": "0d16s"}.get(f"{kind}{size}")  # fmt: skip
+    if code is None:
+        raise TypeError(
+            f"argument {position}: {type(value).__name__} is no type that a kernel can have; "
+            "write a ctypes.Structure for a struct"
+        )
+    return Reader(code, size, type(value).tobytes if kind == "c" else type(value).item)
+
+
+def _array_address(array: Any, stream: int, wait: Callable[[int, int], None]) -> int:
+    """Return the address of an array, after having its own stream's work waited for.
+
+    https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html#synchronization
+    """
+    try:
+        interface = array.__cuda_array_interface__
+    except AttributeError:  # of one type some may be in host memory: torch's
+        raise TypeError(_refusal(array)) from None
+    theirs = interface.get("stream")
+    if theirs is not None and theirs != (stream or LEGACY):
+        wait(int(theirs), stream)
+    return int(interface["data"][0])
+
+
+def _dlpack_address(array: Any, stream: int, _: object) -> int:
+    """Return the address of a DLPack array; its own library orders its work before `stream`."""
+    capsule = array.__dlpack__(stream=stream or LEGACY)
+    tensor = _DLTensor.from_address(_tensor_of(capsule, b"dltensor"))
+    if tensor.device_type not in _REACHABLE:
+        raise TypeError(_refusal(array))
+    return int((tensor.data or 0) + tensor.byte_offset)
+
+
+class Frame:
+    """Memory for one launch at a time: the launch's configuration, the values, and pointers to them."""
+
+    __slots__ = ("buffer", "config", "parameters")
+
+    def __init__(self, size: int, offsets: Sequence[int]) -> None:
+        raw = (ctypes.c_uint64 * (size // 8 + 3))()
+        start = -ctypes.addressof(raw) % 16  # a CUDA type is aligned to 16 bytes at most
+        self.buffer = (ctypes.c_char * size).from_buffer(raw, start)
+        base = ctypes.addressof(self.buffer)
+        pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
+        self.config = ctypes.byref(self.buffer)
+        self.parameters = ctypes.byref(pointers)
+
+
+class Layout:
+    """How the arguments of one launch signature are read and packed, with the frames that wait to be used."""
+
+    __slots__ = ("_offsets", "_size", "frames", "pack", "readers", "waits")
+
+    def __init__(self, arguments: Sequence[Any]) -> None:
+        found = [reader(number, value) for number, value in enumerate(arguments)]
+        code, self._offsets = CONFIG, []
+        for one in found:
+            alignment = one.code if one.code[0] == "0" else f"0{one.code}"
+            padded = struct.calcsize(code + alignment[: 2 if alignment[0] == "0" else 1])
+            self._offsets.append(padded)
+            code += one.code
+        packer = struct.Struct(code)
+        self._size = packer.size
+        self.pack = packer.pack_into
+        self.readers = tuple(one.value for one in found)
+        self.waits = tuple(one.waits for one in found) if any(one.waits for one in found) else ()
+        self.frames: list[Frame] = []
+
+    def check(self, sizes: Sequence[int] | None, arguments: Sequence[Any]) -> None:
+        """Compare with the sizes of the kernel's parameters, where the driver knows them; raises TypeError."""
+        if sizes is None:
+            return
+        if len(sizes) != len(arguments):
+            raise TypeError(
+                f"the kernel has {len(sizes)} parameters, and {len(arguments)} arguments are given"
+            )
+        for number, (wanted, value) in enumerate(zip(sizes, arguments)):
+            found = reader(number, value).size
+            if found != wanted:
+                raise TypeError(
+                    f"argument {number}: {type(value).__name__} has {found} bytes, and the kernel's parameter {wanted}"
+                )
+
+    def frame(self) -> Frame:
+        """Return a frame that nobody uses."""
+        try:
+            return self.frames.pop()
+        except IndexError:
+            return Frame(self._size, self._offsets)
+
+    def values(self, arguments: Sequence[Any], stream: int, wait: Callable[[int, int], None]) -> list[Any]:
+        """Return what is packed for these arguments."""
+        if not self.waits:
+            return [read(value) for read, value in zip(self.readers, arguments)]
+        return [
+            read(value, stream, wait) if waits else read(value)
+            for read, value, waits in zip(self.readers, arguments, self.waits)
+        ]

@@ -1,0 +1,90 @@
+"""Opens a shared library by dlopen and calls it without ever hanging; absence is a reason, not an error."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .reason import Reason
+from .tables import Table
+
+Result = TypeVar("Result")
+SECONDS = "GPUFORGE_DRIVER_TIMEOUT"  # how long a driver may take to start
+DEFAULT_SECONDS = 60.0  # eight GPUs without the persistence daemon take some 20
+
+
+def open_library(table: Table, files: tuple[str, ...] = ()) -> tuple[ctypes.CDLL, str] | Reason:
+    """Open the first of a table's files that is there; return it with its name, or why there is none."""
+    problems: dict[str, list[str]] = {}  # the same words of the loader for several names are said once
+    for file in files or table.files:
+        try:
+            return ctypes.CDLL(file), file
+        except OSError as error:
+            problems.setdefault(str(error).replace(f"{file}: ", "", 1), []).append(file)
+    problem = "; ".join(f"{', '.join(names)}: {words}" for words, names in problems.items())
+    return Reason("no-library", {"what": table.what, "problem": problem})
+
+
+def bind(library: ctypes.CDLL, file: str, table: Table) -> Reason | None:
+    """Give every function of the table its types; return why the library cannot be used, or None.
+
+    An optional function that is absent becomes None on `library`.
+    """
+    missing = [name for name in table.required if not hasattr(library, name)]
+    if missing:
+        facts = {"library": file, "what": table.what, "problem": f"it lacks {', '.join(missing)}"}
+        return Reason("not-the-library", facts)
+    for name, types in {**table.required, **table.optional}.items():
+        function = getattr(library, name, None)
+        if function is None:
+            setattr(library, name, None)
+        else:
+            function.argtypes = types
+            function.restype = ctypes.c_int
+    return None
+
+
+class Attempt:
+    """Runs a function in a thread of its own, so that a library that hangs does not hang the program.
+
+    Nothing can end a thread that waits in a dead driver. It is a daemon, and stays behind; its result, should one
+    come, is taken by the next `wait`.
+    """
+
+    def __init__(self, table: Table, function: Callable[[], Any]) -> None:
+        self._table = table
+        self._result: list[Any] = []
+        self._waited = False
+        self._thread = threading.Thread(target=self._run, args=(function,), name="gpuforge", daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float) -> Any:
+        """Return the function's result, or a Reason when it takes longer; the second call does not wait again."""
+        self._thread.join(0 if self._waited else seconds)
+        self._waited = True
+        if self._thread.is_alive():
+            facts = {"what": self._table.what, "seconds": f"{seconds:g}", "advice": self._table.advice}
+            return Reason("no-answer", facts)
+        return self._result[0]
+
+    @property
+    def pending(self) -> bool:
+        """Whether the function has not returned yet."""
+        return self._thread.is_alive()
+
+    def _run(self, function: Callable[[], Any]) -> None:
+        try:
+            self._result.append(function())
+        except Exception as error:  # noqa: BLE001  a thread has nobody to raise to
+            facts = {"library": self._table.files[0], "what": self._table.what, "problem": str(error)}
+            self._result.append(Reason("not-the-library", facts))
+
+
+def patience(env: Any) -> float:
+    """Return how many seconds a library may take to answer: GPUFORGE_DRIVER_TIMEOUT, else 60."""
+    try:
+        return max(float(env.get(SECONDS, "")), 0.0)
+    except ValueError:
+        return DEFAULT_SECONDS

@@ -1,0 +1,88 @@
+"""What this machine has: the driver, its version and its devices. Asking never raises, and never hangs."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from ctypes import c_int, c_uint, c_void_p
+from functools import partial
+from typing import Any, NamedTuple
+
+from .driver import Device, NoDriver, open_driver
+from .library import Attempt, bind, open_library, patience
+from .reason import Reason
+from .tables import DRIVER, NCCL, NVML, OPENCL, Table
+
+__all__ = ["Device", "Probe", "libraries", "probe"]
+_PLATFORM_NAME = 0x0902  # CL_PLATFORM_NAME
+
+
+class Probe(NamedTuple):
+    """The facts that decide which image can run here.
+
+    `driver` is the newest CUDA version that the driver supports, None without a usable one; `problem` then
+    says why.
+    """
+
+    driver: tuple[int, int] | None
+    devices: tuple[Device, ...] = ()
+    problem: Reason | None = None
+
+
+def probe(files: tuple[str, ...] = DRIVER.files) -> Probe:
+    """Look at this machine through its driver; whatever is missing or fails becomes `problem`."""
+    driver = open_driver(files)
+    if isinstance(driver, NoDriver):
+        return Probe(None, problem=driver.reason)
+    return Probe(driver.version, driver.devices, None if driver.devices else Reason("no-devices"))
+
+
+def libraries(env: Mapping[str, str]) -> dict[str, str | Reason]:
+    """Return what there is beside the driver: NVML, NCCL and OpenCL with their versions, or why each is not there."""
+    asked: dict[str, tuple[Table, Callable[[Any], str]]] = {
+        "NVML": (NVML, _nvml),
+        "NCCL": (NCCL, _nccl),
+        "OpenCL": (OPENCL, _opencl),
+    }
+    attempts = {name: Attempt(table, partial(_ask, table, ask)) for name, (table, ask) in asked.items()}
+    return {name: attempt.wait(patience(env)) for name, attempt in attempts.items()}
+
+
+def _ask(table: Table, ask: Callable[[Any], str]) -> str | Reason:
+    opened = open_library(table)
+    if isinstance(opened, Reason):
+        return opened
+    library, file = opened
+    return bind(library, file, table) or ask(library)
+
+
+def _nvml(library: Any) -> str:
+    failed = library.nvmlInit_v2()
+    if failed:
+        return f"does not start (nvmlReturn_t {failed})"
+    release = ctypes.create_string_buffer(80)
+    failed = library.nvmlSystemGetDriverVersion(release, len(release))
+    library.nvmlShutdown()
+    return f"driver release {'unknown' if failed else release.value.decode(errors='replace')}"
+
+
+def _nccl(library: Any) -> str:
+    value = c_int()
+    library.ncclGetVersion(ctypes.byref(value))
+    number = value.value  # 22706 is 2.27.6; before 2.9 it was 2804 for 2.8.4
+    scale = 10000 if number >= 10000 else 1000
+    return f"{number // scale}.{number % scale // 100}.{number % 100}"
+
+
+def _opencl(library: Any) -> str:
+    count = c_uint()
+    platforms = (c_void_p * 16)()
+    failed = library.clGetPlatformIDs(len(platforms), platforms, ctypes.byref(count))
+    if failed or not count.value:
+        return "no platform"
+    names = []
+    for platform in platforms[: min(count.value, len(platforms))]:
+        name = ctypes.create_string_buffer(256)
+        library.clGetPlatformInfo(platform, _PLATFORM_NAME, len(name), name, None)
+        names.append(name.value.decode(errors="replace"))
+    return ", ".join(names)

@@ -1,0 +1,73 @@
+"""Why a candidate is accepted or refused, and what is wrong with a machine: a kind with its facts, as data.
+
+`SENTENCES` is the only place that turns a reason into words. A kind and its facts are kept; words change.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+SENTENCES = {
+    # accepted
+    "exact": "built for this very architecture",
+    "same-major": "built for {built}, whose code {here} runs too",
+    "jit": "the driver compiles it for {here} when it is first loaded",
+    "unread": "what {variable} names, taken as it is",
+    "no-gpu-needed": "needs no GPU",
+    # refused: the image
+    "alone": "runs on {built} alone; this device is {here}",
+    "family": "runs on the family of {built} alone; this device is {here}",
+    "embedded": "runs on {built} alone, as embedded GPUs share no binaries; this device is {here}",
+    "same-major-only": "runs on {major}.x from {built}; this device is {here}",
+    "newer": "is for {built} and newer; this device is {here}",
+    "driver-older-than-ptx": "PTX {isa} needs a driver for CUDA {needed} or newer; this one is for {found}",
+    "driver-older-than-code": (
+        "code of CUDA {toolkit} needs a driver for CUDA {needed} or newer; this one is for {found}"
+    ),
+    "not-loadable": "only a cubin or PTX can be loaded",
+    # refused: the build
+    "unreadable": "{file}: {problem}",
+    "damaged": "{file}: is damaged: {problem}",
+    "changed": (
+        "{file}: its sha256 is {found}, and the index says {expected}: "
+        "the file is damaged, install the wheel again"
+    ),
+    "other-schema": "{file}: has schema {found}; the runtime beside it reads {expected}",
+    "no-set": "this wheel has no kernel set {name!r}",
+    "no-module": "kernel set {set} has no module {name!r}; it has: {known}",
+    "several-modules": "kernel set {set} has several modules: name one of {known}",
+    "not-kernels": (
+        "{variable} names {file}, which is neither a folder with an index.json nor a .fatbin, .cubin or .ptx file"
+    ),
+    "driver-error": "{message}",
+    "not-loaded": "kernel {kernel}: {message}",
+    # refused: the machine
+    "switched-off": "switched off ({variable}={value})",
+    "no-usable-gpu": "no usable NVIDIA GPU",
+    "no-devices": "the driver sees no GPU",
+    "no-such-device": "there is no device {device}: the driver sees {count}",
+    "no-library": "no {what} ({problem})",
+    "not-the-library": "{library} cannot be used as the {what}: {problem}",
+    "library-too-old": "{library} is for {what} {found}; this runtime needs {needed} or newer",
+    "no-answer": "the {what} did not answer within {seconds} seconds: {advice}",
+    "forked": "this process was forked after its parent used the GPU; start workers with 'spawn'",
+}
+
+
+class Reason(NamedTuple):
+    """One reason: its `kind`, a key of SENTENCES, and the facts that its sentence needs."""
+
+    kind: str
+    facts: Mapping[str, object] = {}
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return SENTENCES[self.kind].format(**self.facts)
+
+    def as_data(self) -> "dict[str, object]":
+        """Return the reason as JSON has it: its kind, its facts, and the sentence for people."""
+        return {"kind": self.kind, **self.facts, "text": str(self)}
+
+
+def dotted(version: "tuple[int, int]") -> str:
+    """Return (12, 4) as "12.4"."""
+    return f"{version[0]}.{version[1]}"

@@ -1,0 +1,273 @@
+"""Kernels are launched with the arguments, streams and contexts of other libraries, on a driver that stands in."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from array import array
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runtime_samples import counter, write_set
+
+from gpuforge.runtime import Kernel, KernelSet
+from gpuforge.runtime.arguments import reader
+
+N, A = ctypes.c_ulonglong(3), ctypes.c_float(2.0)
+
+
+class HasInterface:
+    """An array as CuPy and Numba have them."""
+
+    def __init__(self, address: int, stream: int | None = None) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (3,), "typestr": "<f4", "data": (address, False), "version": 3, "stream": stream,
+        }  # fmt: skip
+
+
+class HasStream:
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, 0x55
+
+
+@pytest.fixture
+def kernel(kernels: KernelSet) -> Kernel:
+    return kernels.function("saxpy")
+
+
+def run(kernel: Kernel, wrap: Any = lambda memory: memory, **options: Any) -> list[float]:
+    x, y = array("f", [1, 2, 3]), array("f", [10, 20, 30])
+    with kernel.upload(x) as device_x, kernel.upload(y) as device_y:
+        kernel.launch(1, 32, N, A, wrap(device_x), wrap(device_y), **options)
+        device_y.read(y, **{k: v for k, v in options.items() if k == "stream"})
+    return list(y)
+
+
+def test_arrays_are_passed_by_their_interface(kernel: Kernel) -> None:
+    assert run(kernel, lambda memory: HasInterface(memory.address)) == [12, 24, 36]
+
+
+def test_memory_is_an_array_for_others(kernel: Kernel) -> None:
+    with kernel.memory(8) as memory:
+        assert memory.__cuda_array_interface__["data"] == (memory.address, False)
+
+
+def test_an_array_of_another_stream_is_waited_for(kernel: Kernel, stub: str) -> None:
+    assert run(kernel, lambda memory: HasInterface(memory.address, 0x66)) == [12, 24, 36]
+    assert counter(stub, "stub_waits") == 2
+    assert counter(stub, "stub_events") == 0, "each event was destroyed"
+    run(kernel, lambda memory: HasInterface(memory.address, 1))
+    run(kernel, lambda memory: HasInterface(memory.address, 0x55), stream=HasStream())
+    assert counter(stub, "stub_waits") == 2, "the same stream needs no waiting"
+
+
+class Capsuled:
+    """An array that speaks DLPack alone."""
+
+    def __init__(self, address: int, device: int = 2) -> None:
+        fields = [("data", ctypes.c_void_p), ("type", ctypes.c_int), ("id", ctypes.c_int), ("ndim", ctypes.c_int),
+                  ("dtype", ctypes.c_uint32), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                  ("offset", ctypes.c_uint64)]  # fmt: skip
+        tensor = type("Tensor", (ctypes.Structure,), {"_fields_": fields})
+        self._tensor = tensor(data=address - 16, type=device, offset=16)  # type: ignore[call-arg]
+        self._device = device
+        self.streams: list[int] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device, 0
+
+    def __dlpack__(self, stream: int) -> object:
+        self.streams.append(stream)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        return new(ctypes.addressof(self._tensor), b"dltensor", None)
+
+
+def test_arrays_are_passed_by_dlpack(kernel: Kernel) -> None:
+    made: list[Capsuled] = []
+    assert run(kernel, lambda memory: made.append(Capsuled(memory.address)) or made[-1]) == [12, 24, 36]
+    assert made[0].streams == [1], "its library is told the launch's stream: the default one"
+
+
+@pytest.mark.parametrize(
+    "host", [array("f", [1]), b"1234", bytearray(4)], ids=["array", "bytes", "bytearray"]
+)
+def test_host_memory_is_refused_with_what_to_do(kernel: Kernel, host: Any) -> None:
+    with pytest.raises(TypeError) as error:
+        kernel.launch(1, 1, N, A, host, host)
+    assert str(error.value) == (
+        f"argument 2: {type(host).__name__} is host memory, which no kernel can read: copy it with "
+        "kernel.upload(array), and the result back with Memory.read(array)"
+    )
+
+
+def test_an_array_in_host_memory_that_speaks_dlpack_is_refused_also_after_one_on_the_gpu(
+    kernel: Kernel,
+) -> None:
+    with kernel.memory(12) as memory:
+        kernel.launch(1, 1, N, A, Capsuled(memory.address), memory)
+        with pytest.raises(
+            TypeError,
+            match=r"^a kernel takes numbers of ctypes or NumPy and arrays in device memory, not Capsuled$",
+        ):
+            kernel.launch(1, 1, N, A, Capsuled(memory.address, device=1), memory)
+
+
+def test_numbers_of_numpy_are_passed_as_they_are(kernel: Kernel) -> None:
+    numpy = pytest.importorskip("numpy")
+    x, y = numpy.array([1, 2, 3], "f4"), numpy.array([10, 20, 30], "f4")
+    with kernel.upload(x) as device_x, kernel.upload(y) as device_y:
+        kernel.launch((1,), (32, 1), numpy.uint64(3), numpy.float32(2), device_x, device_y)
+        device_y.read(y)
+    assert list(y) == [12, 24, 36]
+    with pytest.raises(TypeError, match=r"^argument 2: ndarray is host memory"):
+        kernel.launch(1, 32, numpy.uint64(3), numpy.float32(2), x, y)
+    with pytest.raises(TypeError, match=r"^argument 1: float64 has 8 bytes, and the kernel's parameter 4$"):
+        kernel.launch(1, 32, numpy.uint64(3), numpy.float64(2), HasInterface(8), HasInterface(8))
+
+
+def test_the_number_of_arguments_is_checked(kernel: Kernel) -> None:
+    with pytest.raises(TypeError, match=r"^the kernel has 4 parameters, and 1 arguments are given$"):
+        kernel.launch(1, 1, N)
+
+
+@pytest.mark.parametrize(
+    "stream", [0x55, HasStream(), ctypes.c_void_p(0x55)], ids=["number", "protocol", "ctypes"]
+)
+def test_a_stream_of_every_kind(kernel: Kernel, stub: str, stream: Any) -> None:
+    assert run(kernel, stream=stream, shared=96) == [12, 24, 36]
+    assert ctypes.c_ulonglong.in_dll(ctypes.CDLL(stub), "stub_stream").value == 0x55
+    assert ctypes.c_ulonglong.in_dll(ctypes.CDLL(stub), "stub_shared").value == 96
+
+
+def test_what_is_no_stream(kernel: Kernel) -> None:
+    with pytest.raises(TypeError, match=r"^a stream is a number or has __cuda_stream__, and str is neither$"):
+        run(kernel, stream="mine")
+
+
+@pytest.mark.parametrize("grid", [(1, 2, 3, 4), 1.5, "1", None])
+def test_what_is_no_grid(kernel: Kernel, grid: Any) -> None:
+    with pytest.raises(TypeError, match=r"^a grid or block is one to three whole numbers, not "):
+        kernel.launch(grid, 1, N, A, HasInterface(8), HasInterface(8))
+
+
+@pytest.mark.parametrize("grid", [-1, 1 << 40])
+def test_a_grid_out_of_range(kernel: Kernel, grid: int) -> None:
+    with pytest.raises(ValueError, match=f"^grid {grid}, block 1, shared 0, stream 0: "):
+        kernel.launch(grid, 1, N, A, HasInterface(8), HasInterface(8))
+
+
+def test_a_bound_launch_repeats_itself(kernel: Kernel, stub: str) -> None:
+    y = array("f", [1, 1, 1])
+    with kernel.upload(array("f", [1, 2, 3])) as device_x, kernel.upload(y) as device_y:
+        again = kernel.bind(1, 32, N, A, device_x, device_y)
+        assert counter(stub, "stub_launches") == 0
+        again()
+        again()
+        device_y.read(y)
+    assert list(y) == [5, 9, 13]
+
+
+def test_a_kernel_is_found_again_and_not_in_a_forked_child(kernels: KernelSet) -> None:
+    assert kernels.function("saxpy") is kernels.function("saxpy")
+    assert kernels.function("saxpy", module="saxpy").name == "saxpy"
+
+
+def test_switching_the_gpu_off_counts_after_a_kernel_was_found(stub: str, tmp_path: Path) -> None:
+    env: dict[str, str] = {}
+    kernels = KernelSet(write_set(tmp_path / "s"), env=env, driver=stub)
+    kernels.function("saxpy")
+    env["GPUFORGE_DISABLE_GPU"] = "1"
+    with pytest.raises(Exception, match=r"^switched off \(GPUFORGE_DISABLE_GPU=1\)$"):
+        kernels.function("saxpy")
+
+
+def push(stub: str, context: int) -> Any:
+    library = ctypes.CDLL(stub)
+    library.cuCtxPushCurrent_v2(ctypes.c_void_p(context))
+    return library
+
+
+def test_the_callers_context_is_used_and_left_current(kernels: KernelSet, stub: str) -> None:
+    with pytest.raises(ValueError, match=r"^no CUDA context is current in this thread$"):
+        kernels.function("saxpy", context="current")
+    library = push(stub, 0x33)
+    try:
+        current = kernels.function("saxpy", context="current")
+        assert run(current) == [12, 24, 36]
+        assert run(kernels.function("saxpy", context=0x44)) == [12, 24, 36]
+        assert run(kernels.function("saxpy")) == [12, 24, 36]
+        held = ctypes.c_void_p()
+        library.cuCtxGetCurrent(ctypes.byref(held))
+        assert (held.value, library.stub_depth()) == (0x33, 1)
+    finally:
+        library.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+    assert counter(stub, "stub_crossed") == 0
+
+
+@pytest.mark.parametrize("driver", ["stub", "old_stub"])
+def test_contexts_and_threads_do_not_cross(
+    request: pytest.FixtureRequest, driver: str, tmp_path: Path
+) -> None:
+    """Two contexts, eight threads, one set, each thread with its own context current or none."""
+    stub = request.getfixturevalue(driver)
+    kernels = KernelSet(write_set(tmp_path / "s", toolkit="11.4"), env={}, driver=stub)
+    wrong: list[object] = []
+
+    def work(seed: int) -> None:
+        library = push(stub, 0x33 + seed % 2) if seed % 3 else None
+        for _ in range(50):
+            kernel = kernels.function("saxpy", context=0x33 + seed // 4)
+            again = run(kernel)
+            wrong.extend([] if again == [12, 24, 36] else [again])
+        if library is not None:
+            library.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert counter(stub, "stub_crossed") == 0
+    assert counter(stub, "stub_loads") == 2, "a module is loaded once for each context"
+
+
+def test_an_old_driver_has_no_libraries_and_runs_all_the_same(old_stub: str, tmp_path: Path) -> None:
+    kernels = KernelSet(write_set(tmp_path / "s", toolkit="11.4"), env={}, driver=old_stub)
+    assert run(kernels.function("saxpy"), stream=0x55) == [12, 24, 36]
+    y = array("f", [1.0])
+    kernel = kernels.function("saxpy")
+    with kernel.upload(y) as memory:
+        kernel.bind(1, 1, ctypes.c_ulonglong(1), A, memory, memory)()
+        memory.read(y)
+    assert list(y) == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "size"),
+    [
+        (ctypes.c_int8(1), "b", 1),
+        (ctypes.c_double(1), "d", 8),
+        (ctypes.c_bool(True), "?", 1),
+        (ctypes.c_void_p(1), "P", 8),
+        (ctypes.c_size_t(1), "L", 8),
+    ],
+)
+def test_numbers_of_ctypes(value: Any, code: str, size: int) -> None:
+    assert reader(0, value)[:2] == (code, size)
+
+
+def test_a_struct_is_passed_by_value() -> None:
+    class Pair(ctypes.Structure):
+        _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
+
+    found = reader(0, Pair(1, 2.0))
+    assert (found.size, found.value(Pair(1, 2.0))) == (16, bytes(Pair(1, 2.0)))
+
+
+@pytest.mark.parametrize("value", [ctypes.py_object(1), ctypes.c_longdouble(1)])
+def test_numbers_that_no_gpu_has(value: Any) -> None:
+    with pytest.raises(TypeError, match="is no type that a kernel can have"):
+        reader(0, value)
