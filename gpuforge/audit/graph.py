@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from gpuforge.audit import declared, layout, names, policy
 from gpuforge.audit.declared import Declared
+from gpuforge.audit.host.evidence import Evidence
 from gpuforge.audit.intent import Intent
 from gpuforge.audit.model import ElfObject, Preload, WheelFacts
 from gpuforge.toolkits import libraries
@@ -61,6 +62,7 @@ class LinkGraph:
         self.declared = declared
         self.intent = intent
         self.brought = brought  # what a build found out of the packages that the wheel requires
+        self.evidence: Mapping[Key, Evidence] = {}  # of files that were read completely, as the intent asks
         self._users: dict[Key, list[Edge]] = {}
         self._needs: dict[Key, list[Edge]] = {}
         self._given = {wheel.project: wheel.name for wheel in wheels if wheel.project}

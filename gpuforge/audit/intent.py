@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuforge.audit.model import WheelFacts
 from gpuforge.cuda.arch import Target, targets
 from gpuforge.errors import UsageError
 
@@ -15,6 +16,7 @@ class HostOnly(NamedTuple):
 
     name: str
     patterns: tuple[str, ...]
+    needs: tuple[str, ...] = ()  # libraries of a GPU stack that it may NEED: "cufft"
 
 
 class Intent(NamedTuple):
@@ -53,7 +55,9 @@ def of(source: "ManifestFile", cuda: str | None = None) -> Intent:
     return Intent(
         cubins=tuple(cubins),
         ptx=tuple(dict.fromkeys(ptx)),
-        host_only=tuple(HostOnly(o.name, o.files) for o in manifest.objects if o.role == "host-only"),
+        host_only=tuple(
+            HostOnly(o.name, o.files, o.needs) for o in manifest.objects if o.role == "host-only"
+        ),
         kernel_sets=tuple(o.name for o in manifest.objects if o.role == "fallback" and o.kind == "module"),
         source_sets=tuple(o.name for o in manifest.objects if o.role == "user-compiled"),
         linkage=manifest.cuda.linkage,
@@ -100,3 +104,12 @@ def matches(pattern: str, file: str) -> bool:
             case _:
                 regex += re.escape(part)
     return re.fullmatch(regex, file) is not None
+
+
+def files_of(promised: HostOnly, wheel: WheelFacts) -> set[str]:
+    """Return the files of a wheel that a host-only object's patterns name, but for kernel sets."""
+    return {
+        member
+        for member in wheel.members
+        if "/_gpuforge/" not in f"/{member}" and any(matches(p, member) for p in promised.patterns)
+    }

@@ -119,7 +119,11 @@ def audit(
                     problems.append(Diagnostic(outcome.strerror or str(outcome), place, "check the path"))
                 case _:
                     facts.append(outcome)
-    graph = link.build(facts, promised, brought)
+        graph = link.build(facts, promised, brought)
+        if promised and promised.host_only:
+            from gpuforge.audit.host.collect import collect  # noqa: PLC0415  only promises need it
+
+            graph.evidence = collect(given.found, graph)
     forms = {held.name: held.form for held in facts}
     raw = [f for rule in RULES for f in rule.check(graph) if inputs.judged(f.code, forms[f.wheel])]
     return Report(tuple(_report(graph, held, raw, accepted) for held in facts), tuple(problems), graph)

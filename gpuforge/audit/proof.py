@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from gpuforge.audit import policy
 from gpuforge.audit.generations import kernelless
 from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.intent import files_of
 from gpuforge.audit.model import Finding, Proof, WheelFacts
-from gpuforge.audit.rules import host_only
 from gpuforge.audit.rules.architectures import own_code
 from gpuforge.toolkits.provided import says
 
@@ -116,12 +116,22 @@ def _platform(wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
 
 
 def _roles(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
-    if graph.intent is None or codes & {"GF601", "GF602"}:
+    if graph.intent is None or codes & {"GF601", "GF602", "GF604"}:
         return
     for promised in graph.intent.host_only:
-        files = sorted(host_only.files_of(promised, wheel))
-        shown = ", ".join(f.rpartition("/")[2] for f in files[:3]) + (" …" if len(files) > 3 else "")
-        text = f"{promised.name}: no GPU code, no libcudart, no GPU compiler's runtime in {len(files)} files ({shown})"
+        read = [graph.evidence[wheel.name, file] for file in sorted(files_of(promised, wheel))]
+        held = [evidence for evidence in read if evidence.objects]
+        members = sum(evidence.objects for evidence in held if evidence.archive)
+        counts = [(sum(not e.archive for e in held), "object"), (members, "archive member")]
+        count = " and ".join(f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in counts if n)
+        shown = ", ".join(e.file.rpartition("/")[2] for e in held[:3]) + (" …" if len(held) > 3 else "")
+        needs = f" but {', '.join(promised.needs)}" if promised.needs else ""
+        text = (
+            f"{promised.name}: {count} read completely ({shown}): no GPU code, no trace of a GPU compiler, "
+            f"no library of a GPU stack NEEDED{needs}"
+        )
+        if opens := sorted({name for e in held for part in e.parts for name in part.opens}):
+            text += f"; named in strings, so that code may open them: {', '.join(opens)}"
         yield Proof("host-only", text)
 
 

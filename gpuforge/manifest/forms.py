@@ -242,6 +242,14 @@ RelativePath = Annotated[
         r"^[^/\s\u0000][^\u0000]*$",
     ),
 ]
+LibraryName = Annotated[
+    str,
+    Form(
+        "the name of a library",
+        'its file name without "lib" and ".so": "cufft" of libcufft.so.11',
+        r"^(?!lib)(?!.*\.so)[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$",
+    ),
+]
 Pattern = Annotated[
     str,
     Form(

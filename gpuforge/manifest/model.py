@@ -249,7 +249,10 @@ class Object(Table):
     `user-compiled`: sources in the wheel, compiled on the user's machine.
     `fallback`: kernels compiled here, used where the user has compiled nothing."""
     files: tuple[forms.Pattern, ...] = Field(default=(), examples=[["**/*.so"]])
-    """Patterns of files in the built wheel (`host-only`)."""
+    """Patterns of files in the built wheel (`host-only`): programs, libraries, objects and archives of objects."""
+    needs: Annotated[tuple[forms.LibraryName, ...], Distinct] = Field(default=(), examples=[["cufft"]])
+    """Libraries of a GPU stack that the files may NEED all the same, themselves or through other libraries of the
+    wheel (`host-only`): `cufft` of `libcufft.so.11`, `cuda` of the driver's `libcuda.so.1`. Left out, none."""
     sources: tuple[forms.Pattern, ...] = Field(default=(), examples=[["kernels/*.cu"]])
     """Patterns of source files, relative to the manifest's folder (`user-compiled`, `fallback`)."""
     headers: tuple[forms.Pattern, ...] = Field(default=(), examples=[["kernels/*.cuh"]])

@@ -32,7 +32,7 @@ class RoleKeys:
 
 
 ROLE_KEYS: Mapping[str, RoleKeys] = {
-    "host-only": RoleKeys(("files",)),
+    "host-only": RoleKeys(("files",), ("needs",)),
     "user-compiled": RoleKeys(("sources", "toolchains"), ("headers", "flags", "in-host-build")),
     "fallback": RoleKeys(("sources", "toolchain"), ("headers", "kind", "flags", "in-host-build")),
 }

@@ -14,7 +14,7 @@ from gpuforge.plan.action import FileInput, ImageInput
 from gpuforge.toolchains.cpython import Interpreter
 
 _ROOT = Path(__file__).resolve().parent.parent
-_JUDGING = ("audit", "cuda", "manifest", "toolkits")  # what reads GPU code and judges wheels
+_JUDGING = ("audit", "binary", "cuda", "manifest", "toolkits")  # what reads GPU code and judges wheels
 _PACKING = (
     *(f"steps/{name}.py" for name in ("package_wheel", "specification", "wheel_sizes", "wheelhouse")),
     "package",
@@ -74,7 +74,7 @@ CODE = {
     ),
     "package_wheel": (*_PACKING, "runtime"),
     "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
-    "audit_wheel": ("steps/audit_wheel.py", "steps/installed.py", "binary", *_JUDGING),
+    "audit_wheel": ("steps/audit_wheel.py", "steps/installed.py", *_JUDGING),
     "fetch_provided": (
         "cuda",
         *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "fetch_source")),

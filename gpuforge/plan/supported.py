@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
@@ -10,11 +11,12 @@ from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
 from gpuforge.plan.cell import Cell
+from gpuforge.toolkits import stack
 
 
 def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
     """Refuse what this version cannot do yet, and wheels that would overwrite each other, all of it at once."""
-    problems = [*_unsupported(file), *_same_wheels(file, cells)]
+    problems = [*_unsupported(file), *_unknown_needs(file), *_same_wheels(file, cells)]
     if problems:
         raise UsageError.all_of(problems)
 
@@ -36,6 +38,24 @@ def _unsupported(file: ManifestFile) -> Iterator[Diagnostic]:
             message = f"object {item.name!r}: modules are compiled by nvcc only, so far"
             place = file.place("objects", number, "toolchain")
             yield Diagnostic(message, place, "name a toolchain whose compiler is nvcc")
+
+
+def _unknown_needs(file: ManifestFile) -> Iterator[Diagnostic]:
+    """Yield what host-only objects may need and what is no library of any GPU stack."""
+    for number, item in enumerate(file.manifest.objects):
+        for index, name in enumerate(item.needs):
+            if not stack.is_name(name):
+                close = difflib.get_close_matches(name, stack.names(), 1)
+                hint = (
+                    f"did you mean {close[0]!r}?"
+                    if close
+                    else "leave it out: only these libraries are forbidden"
+                )
+                yield Diagnostic(
+                    f"object {item.name!r}: `needs` names {name!r}, which is no known library of a GPU stack",
+                    file.place("objects", number, "needs", index),
+                    hint,
+                )
 
 
 def refuse_same_modules(file: ManifestFile, item: Object, compiled: Sequence[str]) -> None:

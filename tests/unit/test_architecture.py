@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "containers": {"toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
     "package": {"binary", "toolkits"},
-    "audit": {"cuda", "manifest", "toolkits"},
+    "audit": {"binary", "cuda", "manifest", "toolkits"},
     "runtime": set(),
     "steps": {"binary", "manifest", "toolchains", "toolkits", "plan", "package", "audit"},
     "cli": {"manifest", "toolchains", "toolkits", "plan", "containers", "execute", "package", "audit"},

@@ -326,11 +326,16 @@ NV_FATBIN, RELFATBIN = ".nv_fatbin", "__nv_relfatbin"
         ({}, []),
         (
             {"demo/libcore.so": elf(sections={NV_FATBIN: fatbin("sm_80", "compute_90:8.7")})},
-            [("GF601", "error", ("demo/libcore.so: GPU code for compute_90, sm_80",))],
+            [("GF601", "error", (
+                "demo/libcore.so: GPU code for compute_90, sm_80",
+                "demo/libcore.so: made by a CUDA compiler (section .nv_fatbin)",
+            ))],
         ),
         (
             {"demo/libcore.so": elf(strings=["__pgi_bss_section_start"])},
-            [("GF601", "error", ("demo/libcore.so: symbols of the NVIDIA HPC compilers",))],
+            [("GF601", "error", (
+                "demo/libcore.so: made by the NVIDIA HPC compilers (symbol __pgi_bss_section_start)",
+            ))],
         ),
         (
             {"demo/libcore.so": elf(sections={".rodata": STATIC_CUDART})},
@@ -355,7 +360,7 @@ NV_FATBIN, RELFATBIN = ".nv_fatbin", "__nv_relfatbin"
         ),
         (
             {"demo/libcore.so": None},
-            [("GF602", "error", ("'demo/lib*.so' of the object 'core'",))],
+            [("GF602", "error", ("'demo/lib*.so' of the object 'core': no file",))],
         ),
         (
             {"demo/ext.so": elf(sections={NV_FATBIN: KERNEL + fatbin("sm_90", "compute_90:8.7")})},

@@ -1,33 +1,47 @@
-"""GF602: patterns of a host-only object that match no file."""
+"""GF602: patterns of a host-only object that match no binary."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.intent import HostOnly
-from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.host_only import files_of
+from gpuforge.audit.intent import HostOnly, files_of
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.rule import few
 
 CODE = "GF602"
 SEVERITY: Severity = "error"
-TITLE = "a host-only object's pattern matches nothing in the wheel"
+TITLE = "a host-only object's pattern matches no binary in the wheel"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find patterns that prove nothing because no file has such a name."""
+    """Find patterns that prove nothing because no file has such a name, or none of them is a binary."""
     if graph.intent is None:
         return
     for wheel in graph.wheels:
         for promised in graph.intent.host_only:
             for pattern in promised.patterns:
-                if not files_of(HostOnly(promised.name, (pattern,)), wheel):
+                files = sorted(files_of(HostOnly(promised.name, (pattern,)), wheel))
+                if not any(_is_binary(graph, wheel, file) for file in files):
                     yield Finding(
                         CODE,
                         SEVERITY,
                         wheel.name,
                         files=(),
-                        subject=(f"{pattern!r} of the object {promised.name!r}",),
-                        message="patterns of host-only objects match no file of the wheel: nothing is proved by them",
-                        remedy="write the pattern as the files are called in the wheel; ** crosses folders, * does not",
+                        subject=(f"{pattern!r} of the object {promised.name!r}: {_matched(files)}",),
+                        message="patterns of host-only objects match no binary of the wheel: they prove nothing",
+                        remedy="write the pattern as the programs, libraries, objects or archives are called in the "
+                        "wheel; ** crosses folders, * does not",
                     )
+
+
+def _is_binary(graph: LinkGraph, wheel: WheelFacts, file: str) -> bool:
+    """Say whether a file holds objects, or is a binary that cannot be read, which GF604 reports."""
+    evidence = graph.evidence.get((wheel.name, file))
+    return evidence is not None and any(part.counted or part.unproved for part in evidence.parts)
+
+
+def _matched(files: list[str]) -> str:
+    if not files:
+        return "no file"
+    return f"{'only ' if len(files) > 1 else ''}{few(files)}, with no object in {'them' if len(files) > 1 else 'it'}"

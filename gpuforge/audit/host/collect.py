@@ -1,0 +1,68 @@
+"""Read completely what a manifest calls host-only, and what it loads from its wheel; other wheels are not touched."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.host.closure import closure
+from gpuforge.audit.host.evidence import Evidence, Part
+from gpuforge.audit.host.look import Looker
+from gpuforge.audit.inflate import Archive, Member
+from gpuforge.audit.inputs import Input
+from gpuforge.audit.intent import files_of
+from gpuforge.audit.model import MalformedError, WheelFacts
+from gpuforge.toolkits import stack
+
+_LARGEST = 1 << 30  # bytes of a file that is read completely
+
+
+def collect(given: Iterable[Input], graph: LinkGraph) -> dict[tuple[str, str], Evidence]:
+    """Return what was found, by wheel and file; that nothing could be read is found, too."""
+    found: dict[tuple[str, str], Evidence] = {}
+    inputs = {one.label: one for one in given}
+    for wheel in graph.wheels:
+        files = [
+            (file, promised.needs)
+            for promised in (graph.intent.host_only if graph.intent else ())
+            for file in sorted(files_of(promised, wheel))
+        ]
+        if not files:
+            continue
+        try:
+            with inputs[wheel.name].open() as archive:
+                read = _of_wheel(archive, graph, wheel, files)
+        except (MalformedError, OSError) as error:  # it could be read a moment ago
+            read = {file: Evidence(file, (Part(unproved=str(error)),)) for file, _ in files}
+        found |= {(wheel.name, file): evidence for file, evidence in read.items()}
+    return found
+
+
+def _of_wheel(
+    archive: Archive, graph: LinkGraph, wheel: WheelFacts, files: Iterable[tuple[str, tuple[str, ...]]]
+) -> dict[str, Evidence]:
+    looker = Looker(partial(_fetch, archive, {member.name: member for member in archive.members}))
+    found: dict[str, Evidence] = {}
+    for file, needs in files:
+        if file not in found:
+            found[file] = looker.file(file)
+        needed = [name for part in found[file].parts for name in part.needs]
+        for loaded in closure(graph, wheel, file, needed, needs):
+            target = loaded.object
+            if target.file not in found and stack.member(target.name) is None:
+                found[target.file] = looker.file(target.file)
+    return found
+
+
+def _fetch(archive: Archive, members: Mapping[str, Member], name: str) -> bytes:
+    """Return a file of the wheel. Raises MalformedError for what is not there, damaged, or too large."""
+    member = members.get(name)
+    if member is None:
+        raise MalformedError.of(f"{name} is not in the wheel")
+    if member.size > _LARGEST:
+        raise MalformedError.of(f"{name} has {member.size:,} bytes: more than are read of a host-only file")
+    data = bytearray()
+    for chunk in archive.chunks(member):
+        data += chunk
+        if len(data) > member.size:
+            raise MalformedError.of(f"{name}: it has more bytes than the archive's directory says")
+    return bytes(data)

@@ -1,0 +1,148 @@
+"""Read one file completely, whatever its name: an object, an archive of objects, or something else."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gpuforge.audit.host import traces
+from gpuforge.audit.host.evidence import Evidence, Part
+from gpuforge.audit.model import MalformedError
+from gpuforge.binary import ar, objects
+from gpuforge.binary.damaged import DamagedError
+from gpuforge.binary.objects import ObjectFile
+from gpuforge.toolkits import stack
+
+_DEEPEST = 4  # archives in archives
+_MEMBERS = 100_000  # of an archive, with those of archives in it
+_UNREADABLE = {
+    b"BC\xc0\xde": "it is LLVM bitcode: what will be compiled from it is not decided yet",
+    b"\xde\xc0\x17\x0b": "it is LLVM bitcode: what will be compiled from it is not decided yet",
+    b"\xcf\xfa\xed\xfe": "it is a binary of macOS, which is not read",
+    b"\xca\xfe\xba\xbe": "it is a binary of macOS, which is not read",
+    b"!<bi": "it is an archive of AIX, which is not read",
+    b"<big": "it is an archive of AIX, which is not read",
+}
+_PE = 0x3C  # where a Windows binary says where its header is
+
+
+@dataclass
+class Looker:
+    """Reads the files of one wheel; `fetch` returns a file of it by name, and raises MalformedError."""
+
+    fetch: Callable[[str], bytes]
+    _left: int = _MEMBERS
+
+    def file(self, name: str) -> Evidence:
+        """Return what was found in a file; what cannot be read is said there."""
+        try:
+            data = self.fetch(name)
+        except MalformedError as error:
+            return Evidence(name, (Part(unproved=error.diagnostics[0].message),))
+        self._left = _MEMBERS
+        if ar.is_archive(data):
+            return Evidence(name, tuple(self._members(data, name, "", 1)), archive=True)
+        return Evidence(name, (part(data),))
+
+    def _members(self, data: bytes, file: str, above: str, depth: int) -> Iterator[Part]:
+        """Yield what is in each member of an archive, and of the archives in it."""
+        try:
+            for member in ar.members(data):
+                self._left -= 1
+                if self._left < 0:
+                    yield Part(unproved=f"it has more than {_MEMBERS:,} members")
+                    return
+                name = f"{above}{member.name}"
+                yield from self._member(name, self._content(member, file), file, depth)
+        except (DamagedError, MalformedError) as error:
+            yield Part(above.removesuffix("/"), unproved=error.diagnostics[0].message)
+
+    def _member(self, name: str, data: bytes, file: str, depth: int) -> Iterator[Part]:
+        if not ar.is_archive(data):
+            yield part(data, name)
+        elif depth == _DEEPEST:
+            yield Part(name, unproved=f"it is the {_DEEPEST}th archive in another")
+        else:
+            yield from self._members(data, file, f"{name}/", depth + 1)
+
+    def _content(self, member: ar.Member, file: str) -> bytes:
+        """Return a member's bytes: of a thin archive those of a file of the wheel."""
+        if member.data is not None:
+            return member.data
+        path = _beside(file, member.name)
+        if path is None:
+            raise MalformedError.of(f"the thin archive names {member.name}, which is outside of the wheel")
+        return self.fetch(path)
+
+
+def part(data: bytes, name: str = "") -> Part:
+    """Return what was found in one object, or in a file that is none."""
+    if data[:4] != objects.MAGIC:
+        return Part(name, counted=False, code=tuple(traces.code([data])), unproved=_foreign(data))
+    try:
+        return _object(ObjectFile(data), name)
+    except DamagedError as error:
+        reason = f"damaged: {error.diagnostics[0].message}"
+        return Part(name, code=tuple(traces.code([data])), unproved=reason)
+
+
+def _object(found: ObjectFile, name: str) -> Part:
+    code = tuple(dict.fromkeys(traces.code([found.data, *found.unpacked()])))
+    marks = tuple(dict.fromkeys(traces.marks(found)))
+    public = list(traces.interface_symbols(found.symbols))
+    asked = {s.name: (library, s.defined) for s in public if (library := stack.interface(s.name))}
+    opens = stack.opened(found.data) - set(found.needed)
+    return Part(
+        name,
+        code=code,
+        marks=marks,
+        needs=found.needed,
+        wants={symbol: library for symbol, (library, defined) in asked.items() if not defined},
+        gives=frozenset(symbol for symbol, (_, defined) in asked.items() if defined),
+        opens=opens,
+        unproved="" if code or marks else _unproved(found),
+    )
+
+
+def _unproved(found: ObjectFile) -> str:
+    """Return why nothing can be proved of an object without any trace; "" where it can."""
+    if traces.machine(found.machine) is None:
+        return f"its code is for machine {found.machine}, which is no CPU that wheels are made for"
+    if found.type not in (objects.RELOCATABLE, objects.PROGRAM, objects.SHARED):
+        return f"it is neither an object nor a program nor a library, but an ELF file of type {found.type}"
+    if found.type != objects.RELOCATABLE:
+        return ""
+    if not found.sections:
+        return "it is a relocatable object without sections"
+    if _is_gimple(found):
+        return "it is bytecode of GCC alone (-flto): what will be compiled from it is not decided yet"
+    if found.executable and not traces.names_its_compiler(found) and not traces.is_assembly(found):
+        return "neither .comment nor debug info names its compiler, which may be one for GPUs"
+    return ""
+
+
+def _is_gimple(found: ObjectFile) -> bool:
+    """Say whether an object has bytecode and no machine code of it (struct lto_section of GCC's lto-streamer.h)."""
+    slim = (found.content(s)[4:5] for s in found.sections if s.name.startswith(".gnu.lto_.lto."))
+    return any(flag == b"\x01" for flag in slim) or any(s.name == "__gnu_lto_slim" for s in found.symbols)
+
+
+def _foreign(data: bytes) -> str:
+    """Return why a file that is no ELF file proves nothing; "" for what is no binary."""
+    if data[:2] == b"MZ":
+        at = int.from_bytes(data[_PE : _PE + 4], "little")
+        return "it is a binary of Windows, which is not read" if data[at : at + 4] == b"PE\0\0" else ""
+    return _UNREADABLE.get(data[:4], "")
+
+
+def _beside(file: str, name: str) -> str | None:
+    """Return the path in the wheel of what a thin archive names; None for what is not in it."""
+    folders = file.split("/")[:-1]
+    if name.startswith("/"):
+        return None
+    for step in name.split("/"):
+        if step == "..":
+            if not folders:
+                return None
+            folders.pop()
+        elif step not in {"", "."}:
+            folders.append(step)
+    return "/".join(folders)

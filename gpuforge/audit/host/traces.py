@@ -1,0 +1,143 @@
+"""What GPU compilers leave in objects, as `data/gpu_traces.toml` has it, and how to find it."""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+from gpuforge.audit import fatbin
+from gpuforge.audit.host.evidence import Mark, Place
+from gpuforge.audit.tables import load
+from gpuforge.binary.objects import ObjectFile, Symbol
+
+_TABLE = "gpu_traces.toml"
+_LINKERS = ("Linker: ", "mold ", "GNU gold ")  # lines of .comment that name no compiler
+_FATBIN = "a fatbin container"
+_CHUNK = 8 << 20  # bytes of a file that the search for GPU code by kinds of images is fed at once
+
+
+class _Names(NamedTuple):
+    """The patterns of one kind of all compilers, joined, and whose each is."""
+
+    pattern: re.Pattern[str]
+    compilers: tuple[str, ...]
+
+    def compiler(self, name: str) -> str | None:
+        """Return the compiler that leaves this name."""
+        return _whose(self.pattern.fullmatch(name), self.compilers)
+
+    def compiler_in(self, line: str) -> str | None:
+        """Return the compiler that writes this into a line."""
+        return _whose(self.pattern.search(line), self.compilers)
+
+
+def machine(number: int) -> str | None:
+    """Return the name of a CPU by its e_machine; None for what is no CPU."""
+    found: str | None = _loaded()["machines"].get(str(number))
+    return found
+
+
+def code(parts: Iterable[bytes]) -> Iterator[str]:
+    """Yield the kinds of GPU code in a file's bytes, and in those of its sections that were compressed."""
+    for data in parts:
+        for name, patterns in _code():
+            if any(pattern.search(data) for pattern in patterns):
+                yield _architectures(data) if name == _FATBIN else name
+
+
+def marks(found: ObjectFile) -> Iterator[Mark]:
+    """Yield everything that shows that GPU compilers took part in an object."""
+    for section in found.sections:
+        if compiler := _names("sections").compiler(section.name):
+            yield Mark(compiler, "section", section.name)
+    for symbol in found.symbols:
+        yield from _of_symbol(symbol._replace(name=symbol.name.partition("@")[0]))
+    for line in found.comments:
+        if compiler := _names("comments").compiler_in(line):
+            yield Mark(compiler, ".comment", line)
+    for text in found.debug():
+        for match in _producers().finditer(text):
+            if compiler := _whose(match, _names("producers").compilers):
+                yield Mark(compiler, "debug info", match[0].decode("utf-8", "replace"))
+
+
+def _of_symbol(symbol: Symbol) -> Iterator[Mark]:
+    place: Place = "source" if symbol.file else "symbol"
+    kinds = ("sources",) if symbol.file else ("symbols",) if symbol.defined else ("symbols", "wants")
+    for kind in kinds:
+        if compiler := _names(kind).compiler(symbol.name):
+            yield Mark(compiler, place, symbol.name)
+
+
+def names_its_compiler(found: ObjectFile) -> bool:
+    """Say whether an object says by what it was compiled, GPU compiler or not."""
+    if any(not line.startswith(_LINKERS) for line in found.comments):
+        return True
+    if any(symbol.file and _host_sources().fullmatch(symbol.name) for symbol in found.symbols):
+        return True
+    return any(_host_producers().search(text) for text in found.debug())
+
+
+def is_assembly(found: ObjectFile) -> bool:
+    """Say whether an object was assembled by hand: compilers describe frames for unwinding, or say who they are."""
+    unwound = any(s.name in {".eh_frame", ".debug_frame", ".ARM.exidx"} for s in found.sections)
+    return not unwound and bool(found.symbols)
+
+
+def interface_symbols(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
+    """Yield the symbols that other objects define or want, without what is optional, by their plain names."""
+    for symbol in symbols:
+        if not (symbol.local or symbol.weak or symbol.file):
+            yield symbol._replace(name=symbol.name.partition("@")[0])
+
+
+def _architectures(data: bytes) -> str:
+    """Return what a file's fatbin containers have: "GPU code for compute_90, sm_80"."""
+    scanner = fatbin.Scanner(len(data))
+    for offset in range(0, len(data), _CHUNK):
+        scanner.feed(offset, data[offset : offset + _CHUNK])
+    scanner.finish()
+    archs = sorted({entry.arch for container in scanner.containers for entry in container.entries})
+    return f"GPU code for {', '.join(archs)}" if archs else _FATBIN
+
+
+@cache
+def _loaded() -> dict[str, Any]:
+    return load(_TABLE)
+
+
+@cache
+def _names(kind: str) -> _Names:
+    rows = [(row["name"], row[kind]) for row in _loaded()["compiler"] if row.get(kind)]
+    joined = "|".join(f"(?P<i{index}>{'|'.join(patterns)})" for index, (_, patterns) in enumerate(rows))
+    return _Names(re.compile(joined), tuple(name for name, _ in rows))
+
+
+@cache
+def _producers() -> re.Pattern[bytes]:
+    return re.compile(_names("producers").pattern.pattern.encode())
+
+
+@cache
+def _code() -> tuple[tuple[str, tuple[re.Pattern[bytes], ...]], ...]:
+    return tuple(
+        (row["name"], tuple(re.compile(pattern.encode(), re.DOTALL) for pattern in row["patterns"]))
+        for row in _loaded()["code"]
+    )
+
+
+@cache
+def _host_sources() -> re.Pattern[str]:
+    return re.compile("|".join(p for row in _loaded()["host"] for p in row.get("sources", ())))
+
+
+@cache
+def _host_producers() -> re.Pattern[bytes]:
+    return re.compile("|".join(p for row in _loaded()["host"] for p in row["producers"]).encode())
+
+
+def _whose(match: re.Match[str] | re.Match[bytes] | None, names: tuple[str, ...]) -> str | None:
+    """Return the compiler whose named group matched; groups inside of it have no names."""
+    if match is None:
+        return None
+    return next(names[int(group[1:])] for group, text in match.groupdict().items() if text is not None)

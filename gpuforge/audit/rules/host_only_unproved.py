@@ -1,0 +1,65 @@
+"""GF604: host-only files of which nothing can be proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.host.closure import closure
+from gpuforge.audit.host.evidence import Evidence
+from gpuforge.audit.intent import HostOnly, files_of
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.rule import few
+
+CODE = "GF604"
+SEVERITY: Severity = "error"
+TITLE = "a host-only file cannot be proved"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find files that could not be read completely, or that do not show what compiled them."""
+    if graph.intent is None:
+        return
+    for wheel in graph.wheels:
+        for promised in graph.intent.host_only:
+            for file in sorted(files_of(promised, wheel)):
+                if reasons := list(_reasons(graph, wheel, promised, file)):
+                    yield Finding(
+                        CODE,
+                        SEVERITY,
+                        wheel.name,
+                        files=(file,),
+                        subject=tuple(reasons),
+                        message=f"files of the host-only object {promised.name!r} cannot be proved to be so",
+                        remedy="build them again as machine code of a CPU, without -flto or with -ffat-lto-objects, "
+                        "and keep what names the compiler (.comment); [audit] ignore accepts a file that is known",
+                    )
+
+
+def _reasons(graph: LinkGraph, wheel: WheelFacts, promised: HostOnly, file: str) -> Iterator[str]:
+    evidence = graph.evidence.get((wheel.name, file))
+    if evidence is None:
+        yield f"{file}: it was not read"
+        return
+    yield from _of_evidence(evidence, "")
+    needed = {name for part in evidence.parts for name in part.needs}
+    for loaded in closure(graph, wheel, file, needed, promised.needs):
+        held = graph.evidence.get((wheel.name, loaded.object.file))
+        if held is not None:
+            yield from _of_evidence(held, f", which {file} loads")
+            needed.update(loaded.object.needed)
+    for damaged, problem in wheel.damaged.items():  # the graph does not have these
+        if damaged.rpartition("/")[2] in needed:
+            yield f"{damaged}, which {file} loads: {problem}"
+
+
+def _of_evidence(evidence: Evidence, loaded: str) -> Iterator[str]:
+    """Yield each reason once, with the members of an archive that it is true of."""
+    members: dict[str, list[str]] = {}
+    for part in evidence.parts:
+        if part.unproved:
+            members.setdefault(part.unproved, []).append(part.name)
+    for reason, names in members.items():
+        named = [name for name in names if name]
+        where = f", {len(named):,} of {len(evidence.parts):,} members ({few(named)})" if named else ""
+        yield f"{evidence.file}{where}{loaded}: {reason}"

@@ -1,0 +1,84 @@
+"""Which libraries belong to a GPU stack, by file name or SONAME, and which of them a symbol is asked of."""
+
+import re
+from functools import cache
+
+from gpuforge.toolkits import libraries
+from gpuforge.toolkits.tables import load
+
+_GPU_COMPILERS = frozenset({"nvhpc", "pgi", "gcc-offload"})
+_ANYBODYS = frozenset({"checkpoint"})  # CUPTI's library, a name that others choose too
+# patterns that few wheels need: `re` compiles them when they are first used
+_NAME = r"(?:lib)?(.+?)\.so(?:\..*)?"
+_OPENED = rb"lib[A-Za-z][\w.+-]{0,60}?\.so(?:\.\d{1,4}){0,4}(?![\w.%])"
+_BEFORE = rb"[\w.+-]"  # in front of "lib": then this is the end of another word
+
+
+def member(filename: str) -> str | None:
+    """Return the name of a library of a GPU stack, as a manifest writes it in `needs`; None for any other.
+
+    "cudart" of `libcudart.so.12`, "nvomp" of the grafted `libnvomp-fb1a2b9f.so`.
+    """
+    plain = libraries.plain_name(filename)
+    match = re.fullmatch(_NAME, plain)
+    if match is None:
+        return None
+    name = match[1]
+    known = (
+        name in _names()
+        or libraries.is_driver(plain)
+        or libraries.compiler_runtime(plain) in _GPU_COMPILERS
+        or _patterns().fullmatch(name) is not None
+    )
+    return name if known else None
+
+
+def is_name(text: str) -> bool:
+    """Say whether a manifest's `needs` names a library of a GPU stack: "cufft"; upper and lower case are alike."""
+    folded = text.casefold()
+    return folded in {name.casefold() for name in _names()} or member(f"lib{text}.so") is not None
+
+
+def interface(symbol: str) -> str | None:
+    """Return the name of the library that a symbol is asked of: "cublas" of `cublasCreate_v2`."""
+    match = _interfaces().fullmatch(symbol)
+    return _wanted()[match.lastgroup] if match and match.lastgroup else None
+
+
+def opened(data: bytes) -> frozenset[str]:
+    """Return the libraries of GPU stacks whose file names are in some bytes: what code may open by name."""
+    matches = re.finditer(_OPENED, data)
+    found = {m[0].decode() for m in matches if not re.match(_BEFORE, data[m.start() - 1 : m.start()])}
+    return frozenset(name for name in found if member(name))
+
+
+def names() -> tuple[str, ...]:
+    """Return the names that `needs` may have and that are no patterns, sorted."""
+    return tuple(sorted(_names()))
+
+
+@cache
+def _names() -> frozenset[str]:
+    sonames = {soname for row in load("libraries.toml")["package"] for soname in row["sonames"]}
+    sonames |= {soname for row in load("runtimes.toml")["driver"] for soname in row["sonames"]}
+    for row in load("runtimes.toml")["compiler"]:
+        if row["name"] in _GPU_COMPILERS:
+            sonames |= set(row["sonames"])
+    matches = (re.fullmatch(_NAME, soname) for soname in sonames)
+    return frozenset(match[1] for match in matches if match) - _ANYBODYS
+
+
+@cache
+def _patterns() -> re.Pattern[str]:
+    return re.compile("|".join(name for row in load("gpu_stack.toml")["stack"] for name in row["names"]))
+
+
+@cache
+def _wanted() -> dict[str, str]:
+    return {f"i{index}": row["library"] for index, row in enumerate(load("gpu_stack.toml")["interface"])}
+
+
+@cache
+def _interfaces() -> re.Pattern[str]:
+    rows = load("gpu_stack.toml")["interface"]
+    return re.compile("|".join(f"(?P<i{index}>{'|'.join(row['symbols'])})" for index, row in enumerate(rows)))

@@ -1,0 +1,67 @@
+"""Archives of objects: names by three conventions, thin ones, and bytes that are no archive."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from object_samples import archive
+
+from gpuforge.binary import ar
+from gpuforge.binary.damaged import DamagedError
+
+MEMBERS = {"a.o": b"one", "a_name_that_is_longer_than_sixteen.o": b"four", "dir/b.o": b""}
+
+
+@pytest.mark.parametrize("style", ["gnu", "bsd"])
+def test_members_have_their_names_and_bytes(style: str) -> None:
+    assert {m.name: m.data for m in ar.members(archive(MEMBERS, style=style))} == MEMBERS
+
+
+def test_members_of_a_thin_archive_lie_beside_it() -> None:
+    assert [tuple(m) for m in ar.members(archive(MEMBERS, style="thin"))] == [(n, None) for n in MEMBERS]
+
+
+def test_short_names_stand_in_the_header() -> None:
+    data = b"!<arch>\n" + b"x.o/".ljust(48) + b"2".ljust(10) + b"`\nhi"
+    assert list(ar.members(data)) == [ar.Member("x.o", b"hi")]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"!<arch>", "it does not begin like an archive"),
+        (b"!<arch>\nrubbish", "there is no archive member at byte 8"),
+        (archive({"a.o": b"four"})[:-1], "the archive ends in the middle of the member at byte"),
+        (archive(MEMBERS) + b"more", "there is no archive member at byte"),
+        (archive(MEMBERS).replace(b"/0  ", b"/999"), "the archive has no name at byte 999"),
+        (archive(MEMBERS, style="bsd").replace(b"#1/3 ", b"#1/99"), "an archive member's name has 99 bytes"),
+        (archive({"a.o": b"x"}).replace(b"1         `", b"-1        `"), "has no size"),
+        (archive({"a.o": b"x"}, style="thin").replace(b"/0   ", b"/0:64"), "names members of other archives"),
+    ],
+)
+def test_what_is_broken_is_said(data: bytes, message: str) -> None:
+    with pytest.raises(DamagedError, match=message):
+        list(ar.members(data))
+
+
+@given(st.binary(max_size=400))
+def test_rubbish_is_refused_or_read(tail: bytes) -> None:
+    for magic in (ar.MAGIC, ar.THIN):
+        try:
+            found = list(ar.members(magic + tail))
+        except DamagedError:
+            continue
+        assert sum(len(m.data or b"") for m in found) <= len(tail)
+
+
+@given(st.data())
+def test_no_changed_byte_raises_anything_else(data: st.DataObject) -> None:
+    style = data.draw(st.sampled_from(["gnu", "bsd", "thin"]))
+    content = bytearray(archive(MEMBERS, style=style))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(DamagedError):
+        list(ar.members(bytes(content)))

@@ -1,0 +1,141 @@
+"""ELF objects of every kind: sections, symbols, comments, debug info; and bytes made to mislead or to take long."""
+
+from __future__ import annotations
+
+import struct
+import time
+import zlib
+from contextlib import suppress
+
+import pytest
+import zstandard
+from audit_samples import elf
+from hypothesis import given
+from hypothesis import strategies as st
+from object_samples import relocatable
+
+from gpuforge.binary.damaged import DamagedError
+from gpuforge.binary.objects import ObjectFile, Symbol
+
+PRODUCER = b"NVC++ 22.1-0\0"
+SAMPLE = relocatable(
+    {".debug_str": PRODUCER, ".note": b"n"},
+    wants=["cudaMalloc"],
+    gives=["f"],
+    weak=["maybe"],
+    sources=["f.cpp"],
+    compressed=[".debug_str"],
+)
+
+
+def everything(data: bytes) -> ObjectFile:
+    """Read all of a file."""
+    found = ObjectFile(data)
+    list(found.debug())
+    list(found.unpacked())
+    assert found.sections is not None
+    assert found.symbols is not None
+    assert found.comments is not None
+    assert found.needed is not None
+    return found
+
+
+def test_a_relocatable_object() -> None:
+    found = everything(SAMPLE)
+    assert (found.bits, found.type, found.machine, found.executable) == (64, 1, 62, True)
+    assert found.comments == ("GCC: (Debian 12.2.0-14) 12.2.0",)
+    assert [s.name for s in found.sections][:4] == ["", ".text", ".eh_frame", ".comment"]
+    assert set(found.symbols) == {
+        Symbol("cudaMalloc", defined=False),
+        Symbol("f", defined=True),
+        Symbol("maybe", defined=False, weak=True),
+        Symbol("f.cpp", defined=True, local=True, file=True),
+    }
+    assert list(found.debug()) == list(found.unpacked()) == [PRODUCER]
+
+
+def test_a_library() -> None:
+    found = everything(
+        elf(needed=["libc.so.6", "libcudart.so.12"], sections={".x": b"y"}, undefined=["cuInit"])
+    )
+    assert found.needed == ("libc.so.6", "libcudart.so.12")
+
+
+def test_names_of_a_library_without_section_headers() -> None:
+    data = bytearray(elf(strings=["__pgi_uacc_launch"]))
+    data[40:48] = bytes(8)  # e_shoff
+    data[58:64] = bytes(6)  # e_shentsize, e_shnum, e_shstrndx
+    found = everything(bytes(data))
+    assert found.sections == ()
+    assert Symbol("__pgi_uacc_launch", defined=False) in found.symbols
+
+
+@pytest.mark.parametrize("way", ["zlib", "zstd", "zdebug"])
+def test_debug_info_is_unpacked(way: str) -> None:
+    packed = zlib.compress(PRODUCER) if way != "zstd" else zstandard.compress(PRODUCER)
+    name, header = ".debug_str", struct.pack("<I4xQQ", 1 + (way == "zstd"), len(PRODUCER), 1)
+    if way == "zdebug":
+        name, header = ".zdebug_str", b"ZLIB" + len(PRODUCER).to_bytes(8, "big")
+    data = relocatable({name: header + packed})
+    if way != "zdebug":  # the flag of its header, in the row after .comment
+        start = data.index(header) - 0
+        rows = struct.unpack_from("<Q", data, 40)[0]
+        for at in range(rows, len(data) - 63, 64):
+            if struct.unpack_from("<Q", data, at + 24)[0] == start:
+                data = data[: at + 8] + struct.pack("<Q", 0x800) + data[at + 16 :]
+    assert list(ObjectFile(data).debug()) == [PRODUCER]
+
+
+def bomb(size: int, said: int) -> bytes:
+    """An object whose debug info unpacks to more than any real one's."""
+    header = b"ZLIB" + said.to_bytes(8, "big")
+    return relocatable({".zdebug_str": header + zlib.compress(bytes(size))})
+
+
+@pytest.mark.parametrize(("size", "said"), [(1 << 26, 1 << 26), (1 << 22, 100), (100, 1 << 60), (100, 200)])
+def test_what_unpacks_to_too_much_is_refused(size: int, said: int) -> None:
+    data = bomb(size, said)
+    start = time.perf_counter()
+    with pytest.raises(DamagedError):
+        list(ObjectFile(data).debug())
+    assert time.perf_counter() - start < 1
+
+
+def test_names_that_add_up_to_too_much_are_refused() -> None:
+    long = "x" * 60_000
+    data = bytearray(relocatable(gives=[long, *"abc" * 300]))
+    table = data.index(long.encode())
+    for at in range(len(data) - 24):  # every symbol has the long name
+        if data[at : at + 8] == struct.pack("<IBBH", int.from_bytes(data[at : at + 4], "little"), 16, 0, 1):
+            data[at : at + 4] = struct.pack("<I", 1)
+    assert table
+    start = time.perf_counter()
+    with pytest.raises(DamagedError, match="add up"):
+        everything(bytes(data))
+    assert time.perf_counter() - start < 2
+
+
+@pytest.mark.parametrize("cut", [1, 40, 60, 70, 200, 400, len(SAMPLE) - 1])
+def test_what_is_cut_off_is_refused(cut: int) -> None:
+    with pytest.raises(DamagedError):
+        everything(SAMPLE[:cut])
+
+
+@given(st.data())
+def test_no_changed_byte_raises_anything_else(data: st.DataObject) -> None:
+    content = bytearray(
+        data.draw(st.sampled_from([SAMPLE, elf(undefined=["cuInit"], sections={".a": b"b"})]))
+    )
+    for _ in range(data.draw(st.integers(1, 6))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(
+            st.sampled_from([0, 1, 127, 128, 255])
+        )
+    with suppress(DamagedError):
+        everything(bytes(content))
+
+
+@given(st.binary(max_size=600))
+def test_rubbish_is_refused_or_read(tail: bytes) -> None:
+    for kind in (b"\1\1", b"\2\1", b"\1\2", b"\2\2"):
+        with suppress(DamagedError):
+            everything(b"\x7fELF" + kind + tail)
