@@ -1,0 +1,170 @@
+"""The kernel cache of this user: what was compiled once on this machine is compiled no more, for every back end.
+
+It never raises into its caller for a reason of its own: a damaged entry is a miss, a folder that cannot be
+used is one warning and a cache in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from .cache_folder import CacheFolder, FolderUnusable
+from .cache_key import CacheKey
+from .cache_lock import Flights, locked
+
+FOLDER = "GPUFORGE_KERNEL_CACHE_DIR"
+LIMIT = "GPUFORGE_KERNEL_CACHE_SIZE"
+OFF = "GPUFORGE_KERNEL_CACHE"
+_DEFAULT_LIMIT = 1 << 30
+_PATIENCE = 300.0  # seconds; then another process's compilation is taken to hang
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+Compile = Callable[[], bytes]
+
+
+class KernelCache:
+    """Compiled kernels by key, in memory and in a folder. Safe for threads, processes and forked children.
+
+    `hook`, when set, is called in place of each compile step, as `hook(key, compile)`: to count, to log, or to
+    compile elsewhere. `folder` None is a cache in memory alone.
+    """
+
+    def __init__(self, folder: CacheFolder | None, *, limit: int = _DEFAULT_LIMIT) -> None:
+        self.folder = folder
+        self.hook: Callable[[CacheKey, Compile], bytes] | None = None
+        self._limit = limit
+        self._memory: OrderedDict[str, bytes] = OrderedDict()
+        self._warned = False
+        self._start_anew()
+        os.register_at_fork(after_in_child=self._start_anew)
+        if folder is not None:
+            self._prepare(folder)
+
+    @classmethod
+    def of_user(cls, env: Mapping[str, str] = os.environ) -> KernelCache:
+        """Return the cache that the environment describes: its folder, its limit, or none with "0"."""
+        limit = limit_of(env)
+        if env.get(OFF, "") == "0" or limit == 0:
+            return cls(None, limit=limit)
+        return cls(CacheFolder(folder_of(env), limit), limit=limit)
+
+    def obtain(self, key: CacheKey, compile: Compile, *, cache: bool = True) -> bytes:  # noqa: A002
+        """Return the compiled kernel of `key`, calling `compile` unless it is known.
+
+        Threads and processes that ask for one key at the same time compile it once. What `compile` raises is
+        raised, and nothing is remembered of it. With `cache=False` nothing is looked up and nothing is kept.
+        """
+        if not cache:
+            return self._compile(key, compile)
+        return self._flights.result(
+            key.digest,
+            lambda: self._look_up_or_compile(key, compile),
+            nested=lambda: self._compile(key, compile),
+        )
+
+    def discard(self, key: CacheKey) -> None:
+        """Forget one kernel, in memory and on disk: it did not load, or should be compiled again."""
+        with self._lock:
+            self._memory.pop(key.digest, None)
+        if self.folder is not None:
+            self.folder.remove(key.digest)
+
+    def clear(self) -> int:
+        """Forget all kernels; return how many there were on disk."""
+        with self._lock:
+            self._memory.clear()
+        return self.folder.clear() if self.folder is not None else 0
+
+    def _look_up_or_compile(self, key: CacheKey, compile: Compile) -> bytes:  # noqa: A002
+        known = self._known(key.digest)
+        if known is not None:
+            return known
+        if self.folder is None:
+            return self._remember(key.digest, self._compile(key, compile))
+        with locked(self.folder.lock_file, key.digest, patience=_PATIENCE):
+            entry = self.folder.read(key.digest)  # another process may have compiled it meanwhile
+            if entry is not None:
+                return entry.payload
+            payload = self._compile(key, compile)
+            self._store(key, payload)
+        return payload
+
+    def _known(self, digest: str) -> bytes | None:
+        with self._lock:
+            payload = self._memory.get(digest)
+            if payload is not None:
+                self._memory.move_to_end(digest)
+                return payload
+        entry = self.folder.read(digest) if self.folder is not None else None
+        return entry.payload if entry is not None else None
+
+    def _compile(self, key: CacheKey, compile: Compile) -> bytes:  # noqa: A002
+        return compile() if self.hook is None else self.hook(key, compile)
+
+    def _store(self, key: CacheKey, payload: bytes) -> None:
+        folder = self.folder
+        if folder is None:
+            return
+        try:
+            folder.write(key, payload)
+        except OSError as error:
+            self._remember(key.digest, payload)
+            self._warn(f"{folder.path}: {error.strerror or error}")
+
+    def _remember(self, digest: str, payload: bytes) -> bytes:
+        """Keep a kernel in memory, the least recently used giving way beyond the limit."""
+        with self._lock:
+            self._memory[digest] = payload
+            total = sum(map(len, self._memory.values()))
+            while total > self._limit and self._memory:
+                total -= len(self._memory.popitem(last=False)[1])
+        return payload
+
+    def _prepare(self, folder: CacheFolder) -> None:
+        try:
+            folder.prepare()
+        except FolderUnusable as error:
+            self.folder = None
+            self._warn(str(error))
+
+    def _warn(self, why: str) -> None:
+        """Say once for this cache that the folder is not used; not even `-W error` makes it an exception."""
+        if self._warned:
+            return
+        self._warned = True
+        with contextlib.suppress(RuntimeWarning):
+            warnings.warn(
+                f"compiled kernels are kept in memory only: {why}. Set {FOLDER} to a folder that you can write.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def _start_anew(self) -> None:
+        """Make what threads share; in a forked child no thread is left that could give a lock back."""
+        self._lock = threading.Lock()
+        self._flights = Flights()
+
+
+def folder_of(env: Mapping[str, str]) -> Path:
+    """Return the cache's folder: as the environment says, else in the user's cache folder."""
+    if env.get(FOLDER):
+        return Path(env[FOLDER]).expanduser()
+    base = env.get("XDG_CACHE_HOME", "")
+    home = Path(base) if base.startswith("/") else Path(env.get("HOME") or "~").expanduser() / ".cache"
+    return home / "gpuforge-kernels"
+
+
+def limit_of(env: Mapping[str, str]) -> int:
+    """Return the limit in bytes: "500M", "2 GiB" or a number of bytes; what cannot be read is the default."""
+    text = env.get(LIMIT, "").strip().upper()
+    number = text.rstrip("KMGTIB ")
+    unit = text[len(number) :].strip().rstrip("B").rstrip("I")
+    if not number.isdecimal() or unit not in _UNITS:
+        return _DEFAULT_LIMIT
+    return int(number) * _UNITS[unit]

@@ -1,0 +1,466 @@
+"""The kernel cache: what users of other caches complained of, each as a test."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuforge.runtime.cache import KernelCache, folder_of, limit_of
+from gpuforge.runtime.cache_entry import BadEntryError, decode, encode
+from gpuforge.runtime.cache_folder import CacheFolder
+from gpuforge.runtime.cache_key import CacheKey
+
+FORK = multiprocessing.get_context("fork")
+
+
+def key(number: int = 0, **fields: str) -> CacheKey:
+    return CacheKey.of(b"kernel %d" % number, toolchain="nvrtc 13.0.88", arch="sm_90", **fields)
+
+
+def cache_in(folder: Path, limit: int = 1 << 20) -> KernelCache:
+    return KernelCache(CacheFolder(folder, limit), limit=limit)
+
+
+def never() -> bytes:
+    raise AssertionError("compiled although it is cached")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "kernels"
+
+
+class Counter:
+    """A compile step that counts its calls."""
+
+    def __init__(self, payload: bytes = b"cubin") -> None:
+        self.payload = payload
+        self.calls = 0
+
+    def __call__(self) -> bytes:
+        self.calls += 1
+        return self.payload
+
+
+# The key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"content": "another source"},
+        {"headers": (("a.cuh", "another header"),)},
+        {"headers": (("b.cuh", "0" * 64),)},
+        {"options": ("-O3", "-g")},
+        {"options": ("-g -O3",)},
+        {"toolchain": "nvrtc 13.1.1"},
+        {"arch": "sm_90a"},
+        {"driver": "580.159.04"},
+    ],
+    ids=str,
+)
+def test_whatever_decides_the_code_is_in_its_key(change: dict[str, object]) -> None:
+    known = CacheKey("source", (("a.cuh", "0" * 64),), ("-g", "-O3"), "nvrtc 13.0.88", "sm_90")
+    assert replace(known, **change).digest != known.digest  # type: ignore[arg-type]
+
+
+def test_a_key_is_the_same_in_every_process_and_does_not_hold_its_label() -> None:
+    assert key(label="saxpy").digest == key(label="other").digest
+    code = (
+        "from gpuforge.runtime.cache_key import CacheKey;"
+        "print(CacheKey.of(b'kernel 0', toolchain='nvrtc 13.0.88', arch='sm_90').digest)"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == key().digest
+
+
+@pytest.mark.parametrize("field", ["toolchain", "arch"])
+def test_a_key_without_its_compiler_or_architecture_is_a_mistake(field: str) -> None:
+    fields = {"toolchain": "nvrtc 13.0.88", "arch": "sm_90", field: ""}
+    with pytest.raises(ValueError, match=f"a cache key needs its {field}"):
+        CacheKey.of(b"source", **fields)  # type: ignore[arg-type]
+
+
+# Files
+
+
+@given(
+    st.binary(max_size=200), st.binary(max_size=50), st.integers(0, 10_000), st.binary(min_size=1, max_size=4)
+)
+def test_a_changed_entry_is_never_read_as_good(payload: bytes, source: bytes, place: int, new: bytes) -> None:
+    wanted = CacheKey.of(source, toolchain="g++ 12", arch="x86-64")
+    good = encode(wanted, payload)
+    assert decode(good, wanted.digest).payload == payload
+    place %= len(good)
+    for bad in (good[:place] + new + good[place + len(new) :], good[:place], good + new):
+        if bad != good:
+            with pytest.raises(BadEntryError):
+                decode(bad, wanted.digest)
+
+
+def test_an_entry_is_one_file_and_another_process_finds_it(folder: Path) -> None:
+    assert cache_in(folder).obtain(key(), lambda: b"cubin") == b"cubin"
+    assert [path.name for path in folder.rglob("*") if path.is_file() and path.name != "lock"] == [
+        f"{key().digest}.kernel"
+    ]
+    assert cache_in(folder).obtain(key(), never) == b"cubin"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes()[:-1]),
+        lambda path: path.write_bytes(path.read_bytes()[:-1] + b"x"),
+        lambda path: path.write_bytes(b"x" * 300),
+        lambda path: (path.unlink(), path.mkdir()),
+    ],
+    ids=["empty", "truncated", "a bit flipped", "overwritten", "a folder"],
+)
+def test_a_bad_entry_is_a_miss(folder: Path, damage: Callable[[Path], object]) -> None:
+    cache_in(folder).obtain(key(), lambda: b"cubin")
+    damage(next(folder.rglob("*.kernel")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert cache_in(folder).obtain(key(), lambda: b"again") == b"again"
+
+
+def test_a_bad_entry_is_replaced(folder: Path) -> None:
+    cache_in(folder).obtain(key(), lambda: b"cubin")
+    next(folder.rglob("*.kernel")).write_bytes(b"")
+    cache_in(folder).obtain(key(), lambda: b"again")
+    assert cache_in(folder).obtain(key(), never) == b"again"
+
+
+def test_an_entry_under_another_ones_name_is_a_miss(folder: Path) -> None:
+    cache = cache_in(folder)
+    cache.obtain(key(1), lambda: b"one")
+    cache.obtain(key(2), lambda: b"two")
+    one, two = (folder / key(n).digest[:2] / f"{key(n).digest}.kernel" for n in (1, 2))
+    one.replace(two)
+    assert cache_in(folder).obtain(key(2), lambda: b"two") == b"two"
+
+
+def test_a_binary_that_does_not_load_can_be_discarded_and_compiled_once_more(folder: Path) -> None:
+    cache = cache_in(folder)
+    cache.obtain(key(), lambda: b"refused by the driver")
+    cache.discard(key())
+    assert cache.obtain(key(), lambda: b"cubin") == b"cubin"
+    assert cache_in(folder).obtain(key(), never) == b"cubin"
+
+
+# Failures
+
+
+def test_a_failure_is_raised_and_not_remembered(folder: Path) -> None:
+    cache = cache_in(folder)
+    with pytest.raises(AssertionError):
+        cache.obtain(key(), never)
+    assert list(folder.rglob("*.kernel")) == []
+    assert cache.obtain(key(), lambda: b"cubin") == b"cubin"
+
+
+def test_without_a_cache_nothing_is_read_and_nothing_is_kept(folder: Path) -> None:
+    cache = cache_in(folder)
+    cache.obtain(key(), lambda: b"old")
+    assert cache.obtain(key(), lambda: b"new", cache=False) == b"new"
+    assert cache.obtain(key(), never) == b"old"
+    cache.obtain(key(1), lambda: b"other", cache=False)
+    assert len(list(folder.rglob("*.kernel"))) == 1
+
+
+def test_the_compile_step_can_be_replaced(folder: Path) -> None:
+    cache = cache_in(folder)
+    seen = []
+
+    def hook(wanted: CacheKey, compile: Callable[[], bytes]) -> bytes:  # noqa: A002
+        seen.append(wanted.label)
+        return compile() + b", patched"
+
+    cache.hook = hook
+    assert cache.obtain(key(label="saxpy"), lambda: b"cubin") == b"cubin, patched"
+    assert cache.obtain(key(), never) == b"cubin, patched"
+    assert seen == ["saxpy"]
+
+
+def test_a_full_disk_is_one_warning_and_the_kernel_stays_in_memory(folder: Path) -> None:
+    """The file may not grow: the write fails in its middle, as on a full disk."""
+    cache = cache_in(folder)
+    counters = [Counter(b"x" * 5000), Counter(b"y" * 5000)]
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, old[1]))
+    try:
+        with pytest.warns(RuntimeWarning) as caught:
+            payloads = [cache.obtain(key(number), compiled) for number, compiled in enumerate(counters)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert [str(warning.message) for warning in caught] == [
+        f"compiled kernels are kept in memory only: {folder}: {os.strerror(errno.EFBIG)}. "
+        "Set GPUFORGE_KERNEL_CACHE_DIR to a folder that you can write."
+    ]
+    assert payloads == [cache.obtain(key(number), never) for number in range(2)]
+    assert [path for path in folder.rglob("*") if path.is_file() and path.name != "lock"] == []
+
+
+def test_a_folder_that_others_can_write_is_not_trusted(folder: Path) -> None:
+    cache_in(folder).obtain(key(), lambda: b"planted")
+    folder.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="can be written by other users"):
+        cache = cache_in(folder)
+    assert cache.obtain(key(), lambda: b"mine") == b"mine"
+    assert cache.obtain(key(), never) == b"mine"
+
+
+def test_a_folder_of_another_user_is_not_trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.warns(RuntimeWarning, match="belongs to another user"):
+        cache_in(folder)
+
+
+def test_a_warning_made_an_error_does_not_reach_the_caller(folder: Path) -> None:
+    folder.parent.mkdir(exist_ok=True)
+    folder.write_text("a file")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cache_in(folder).obtain(key(), lambda: b"cubin") == b"cubin"
+
+
+def test_a_folder_removed_meanwhile_is_made_again(folder: Path) -> None:
+    cache = cache_in(folder)
+    folder.rmdir()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.obtain(key(), lambda: b"cubin")
+    assert cache_in(folder).obtain(key(), never) == b"cubin"
+
+
+# Size
+
+
+def test_the_least_recently_used_entries_give_way(folder: Path) -> None:
+    cache = cache_in(folder, limit=10_000)
+    for number in range(20):
+        cache.obtain(key(number), lambda: b"x" * 1000)
+        path = folder / key(number).digest[:2] / f"{key(number).digest}.kernel"
+        os.utime(path, (1_000_000 + number,) * 2)
+        cache.obtain(key(0), lambda: b"x" * 1000)  # read before it gives way: its time of use is now
+    kept = {path.stem for path in folder.rglob("*.kernel")}
+    assert sum(path.stat().st_size for path in folder.rglob("*.kernel")) <= 10_000
+    assert {key(0).digest, key(19).digest} <= kept
+    assert key(1).digest not in kept
+
+
+def test_what_is_larger_than_the_limit_is_used_and_not_stored(folder: Path) -> None:
+    cache = cache_in(folder, limit=1000)
+    cache.obtain(key(1), lambda: b"x" * 100)
+    assert cache.obtain(key(2), lambda: b"x" * 2000) == b"x" * 2000
+    assert cache.obtain(key(1), never) == b"x" * 100
+
+
+def test_what_killed_processes_left_is_removed_when_it_is_old(folder: Path) -> None:
+    cache = cache_in(folder)
+    cache.obtain(key(), lambda: b"cubin")
+    home = next(folder.rglob("*.kernel")).parent
+    old, new = home / ".a.1234.part", home / ".b.1234.part"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (time.time() - 7200,) * 2)
+    assert cache.folder is not None
+    cache.folder.prune()
+    assert not old.exists()
+    assert new.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("500M", 500 << 20),
+        ("2 GiB", 2 << 30),
+        ("4096", 4096),
+        ("1gb", 1 << 30),
+        ("", 1 << 30),
+        ("much", 1 << 30),
+    ],
+)
+def test_the_limit_is_read_from_the_environment(text: str, limit: int) -> None:
+    assert limit_of({"GPUFORGE_KERNEL_CACHE_SIZE": text}) == limit
+
+
+def test_the_folder_is_read_from_the_environment(tmp_path: Path) -> None:
+    home = {"HOME": "/home/me"}
+    assert folder_of(home) == Path("/home/me/.cache/gpuforge-kernels")
+    assert folder_of({**home, "XDG_CACHE_HOME": "/x"}) == Path("/x/gpuforge-kernels")
+    assert folder_of({**home, "GPUFORGE_KERNEL_CACHE_DIR": "/y"}) == Path("/y")
+    env = {"GPUFORGE_KERNEL_CACHE_DIR": str(tmp_path / "c"), "GPUFORGE_KERNEL_CACHE": "0"}
+    KernelCache.of_user(env).obtain(key(), lambda: b"cubin")
+    assert not (tmp_path / "c").exists()
+
+
+# Threads and processes
+
+
+def test_threads_that_ask_together_compile_once(folder: Path) -> None:
+    cache = cache_in(folder)
+    slow = Counter()
+    start = threading.Barrier(8)
+    got = []
+
+    def compile_slowly() -> bytes:
+        time.sleep(0.05)
+        return slow()
+
+    def ask() -> None:
+        start.wait()
+        got.append(cache.obtain(key(), compile_slowly))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (slow.calls, got) == (1, [b"cubin"] * 8)
+
+
+def test_an_interrupted_thread_leaves_the_work_to_the_next(folder: Path) -> None:
+    cache = cache_in(folder)
+    begun = threading.Event()
+
+    def interrupted() -> bytes:
+        begun.set()
+        time.sleep(0.05)
+        raise KeyboardInterrupt
+
+    def lead() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            cache.obtain(key(), interrupted)
+
+    leader = threading.Thread(target=lead)
+    leader.start()
+    begun.wait()
+    assert cache.obtain(key(), lambda: b"cubin") == b"cubin"
+    leader.join()
+
+
+def test_a_compile_step_may_ask_for_its_own_key(folder: Path) -> None:
+    cache = cache_in(folder)
+    assert cache.obtain(key(), lambda: cache.obtain(key(), lambda: b"inner") + b", outer") == b"inner, outer"
+
+
+def _ask_for_all(folder: Path, log: Path, order: int) -> None:
+    cache = cache_in(folder, limit=1 << 30)
+    numbers = list(range(50))
+    random.Random(order).shuffle(numbers)  # noqa: S311
+    for number in numbers:
+
+        def compile_one(number: int = number) -> bytes:
+            with log.open("ab", buffering=0) as file:
+                file.write(b"%d\n" % number)
+            time.sleep(0.002)
+            return b"code %d" % number
+
+        assert cache.obtain(key(number), compile_one) == b"code %d" % number
+
+
+def test_a_hundred_processes_compile_fifty_kernels_once_each(folder: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    processes = [FORK.Process(target=_ask_for_all, args=(folder, log, n)) for n in range(100)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert {process.exitcode for process in processes} == {0}
+    assert sorted(map(int, log.read_text().split())) == list(range(50))
+
+
+def _write_for_ever(folder: Path) -> None:
+    cache = cache_in(folder, limit=1 << 30)
+    while True:
+        for number in range(5):
+            cache.obtain(key(number), lambda number=number: b"%d" % number * 50_000)  # type: ignore[misc]
+            cache.discard(key(number))
+
+
+def test_no_entry_of_a_killed_process_is_ever_bad(folder: Path) -> None:
+    chance = random.Random(7)  # noqa: S311
+    for _ in range(100):
+        process = FORK.Process(target=_write_for_ever, args=(folder,))
+        process.start()
+        time.sleep(chance.uniform(0, 0.02))
+        process.kill()
+        process.join()
+        cache = cache_in(folder, limit=1 << 30)
+        assert cache.folder is not None
+        assert [cache.folder.check(file) for file in cache.folder.files() if cache.folder.check(file)] == []
+    for number in range(5):
+        assert (
+            cache.obtain(key(number), lambda number=number: b"%d" % number * 50_000)
+            == b"%d" % number * 50_000
+        )
+
+
+def test_the_lock_of_a_killed_process_is_free(folder: Path) -> None:
+    begun = FORK.Event()
+
+    def hang() -> bytes:
+        begun.set()
+        time.sleep(60)
+        return b""
+
+    process = FORK.Process(target=lambda: cache_in(folder).obtain(key(), hang))
+    process.start()
+    begun.wait()
+    process.kill()
+    process.join()
+    assert cache_in(folder).obtain(key(), lambda: b"cubin") == b"cubin"
+
+
+def test_a_child_forked_while_a_thread_compiles_can_compile(folder: Path) -> None:
+    cache = cache_in(folder)
+    begun, end = threading.Event(), threading.Event()
+
+    def wait() -> bytes:
+        begun.set()
+        end.wait(10)
+        return b"parent"
+
+    thread = threading.Thread(target=lambda: cache.obtain(key(), wait))
+    thread.start()
+    begun.wait()
+    child = FORK.Process(target=lambda: os._exit(cache.obtain(key(1), lambda: b"child") != b"child"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python 3.12 and newer warn of a fork beside threads
+        child.start()
+    child.join(10)
+    end.set()
+    thread.join()
+    assert child.exitcode == 0
+
+
+def test_a_file_system_without_locks_costs_a_second_compilation_and_no_more(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("gpuforge.runtime.cache_lock._request", refuse)
+    assert cache_in(folder).obtain(key(), lambda: b"cubin") == b"cubin"
+    assert cache_in(folder).obtain(key(), never) == b"cubin"
