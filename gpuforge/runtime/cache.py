@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import warnings
 from collections import OrderedDict
@@ -23,7 +24,8 @@ LIMIT = "GPUFORGE_KERNEL_CACHE_SIZE"
 OFF = "GPUFORGE_KERNEL_CACHE"
 _DEFAULT_LIMIT = 1 << 30
 _PATIENCE = 300.0  # seconds; then another process's compilation is taken to hang
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"([0-9]{1,15}) *(?:([KMGT])(?:I?B)?)?")
+_SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 Compile = Callable[[], bytes]
 
@@ -161,10 +163,16 @@ def folder_of(env: Mapping[str, str]) -> Path:
 
 
 def limit_of(env: Mapping[str, str]) -> int:
-    """Return the limit in bytes: "500M", "2 GiB" or a number of bytes; what cannot be read is the default."""
-    text = env.get(LIMIT, "").strip().upper()
-    number = text.rstrip("KMGTIB ")
-    unit = text[len(number) :].strip().rstrip("B").rstrip("I")
-    if not number.isdecimal() or unit not in _UNITS:
+    """Return the limit in bytes; what cannot be read is the default."""
+    try:
+        return bytes_of(env.get(LIMIT, ""))
+    except ValueError:
         return _DEFAULT_LIMIT
-    return int(number) * _UNITS[unit]
+
+
+def bytes_of(text: str) -> int:
+    """Read a size: "500M", "2 GiB", "4096". All units are powers of 1024. Raises ValueError."""
+    found = _SIZE.fullmatch(text.strip().upper())
+    if found is None:
+        raise ValueError(f"{text!r} is not a size such as 500M or 2G")
+    return int(found[1]) << _SHIFTS[found[2] or ""]

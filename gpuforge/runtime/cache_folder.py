@@ -60,8 +60,11 @@ class CacheFolder:
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise FolderUnusable(f"{self.path} can be written by other users (chmod go-w {self.path})")
 
-    def read(self, digest: str) -> Entry | None:
-        """Return the entry stored under `digest`; a missing, damaged or unreadable one is None."""
+    def read(self, digest: str, *, touch: bool = True) -> Entry | None:
+        """Return the entry stored under `digest`; a missing, damaged or unreadable one is None.
+
+        With `touch` it counts as used now.
+        """
         path = self._file(digest)
         try:
             with path.open("rb") as file:
@@ -70,7 +73,7 @@ class CacheFolder:
             entry = decode(data, digest)
         except (OSError, ValueError):
             return None
-        if age > _TOUCH_EVERY:
+        if touch and age > _TOUCH_EVERY:
             with contextlib.suppress(OSError):
                 os.utime(path)
         return entry

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
+import json
 import multiprocessing
 import os
 import random
@@ -21,6 +23,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuforge.runtime import cache_command
 from gpuforge.runtime.cache import KernelCache, folder_of, limit_of
 from gpuforge.runtime.cache_entry import BadEntryError, decode, encode
 from gpuforge.runtime.cache_folder import CacheFolder
@@ -313,6 +316,48 @@ def test_the_folder_is_read_from_the_environment(tmp_path: Path) -> None:
     env = {"GPUFORGE_KERNEL_CACHE_DIR": str(tmp_path / "c"), "GPUFORGE_KERNEL_CACHE": "0"}
     KernelCache.of_user(env).obtain(key(), lambda: b"cubin")
     assert not (tmp_path / "c").exists()
+
+
+# The command
+
+
+def said(tmp_path: Path, *words: str) -> tuple[int, list[str]]:
+    parser = argparse.ArgumentParser()
+    cache_command.add_arguments(parser)
+    lines: list[str] = []
+    env = {"GPUFORGE_KERNEL_CACHE_DIR": str(tmp_path / "kernels")}
+    return cache_command.run(parser.parse_args(words), lines.append, env), lines
+
+
+def test_the_command_lists_checks_and_removes(folder: Path, tmp_path: Path) -> None:
+    where = f"of 1.1 GB in {folder} (GPUFORGE_KERNEL_CACHE_DIR)"
+    assert said(tmp_path, "ls") == (0, [f"0 entries, 0.0 MB {where}"])
+    cache = cache_in(folder, limit=1 << 30)
+    for number, name in enumerate(["saxpy", "daxpy"]):
+        cache.obtain(key(number, label=name), lambda: b"x" * 2_000_000)
+        os.utime(
+            folder / key(number).digest[:2] / f"{key(number).digest}.kernel", (time.time() - 90_000 * 3,) * 2
+        )
+    assert said(tmp_path, "verify") == (0, ["all 2 entries are whole"])
+    status, lines = said(tmp_path, "ls")
+    assert sorted(lines[:2]) == sorted(
+        f"{key(number).digest[:12]}  2.0 MB  3 days ago  sm_90  nvrtc 13.0.88  {name}"
+        for number, name in enumerate(["saxpy", "daxpy"])
+    )
+    assert (status, lines[2]) == (0, f"2 entries, 4.0 MB {where}")
+    bad = folder / key(0).digest[:2] / f"{key(0).digest}.kernel"
+    bad.write_bytes(b"")
+    assert said(tmp_path, "verify") == (
+        1,
+        [
+            f"{bad}: it is not an entry of this cache",
+            "1 of 2 entries cannot be used. They are compiled again when they are needed.",
+        ],
+    )
+    assert said(tmp_path, "prune")[1] == ["removed 1 entries, 0.0 MB", f"1 entries, 2.0 MB {where}"]
+    assert [entry["key"]["label"] for entry in json.loads(said(tmp_path, "ls", "--json")[1][0])] == ["daxpy"]
+    assert said(tmp_path, "prune", "--size", "1M")[1][0] == "removed 1 entries, 2.0 MB"
+    assert said(tmp_path, "clear") == (0, [f"removed 0 entries from {folder}"])
 
 
 # Threads and processes

@@ -1,0 +1,112 @@
+"""`python -m PACKAGE._gpuforge cache ls|verify|prune|clear`: what is in this user's kernel cache, and less of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from .cache import FOLDER, bytes_of, folder_of, limit_of
+from .cache_folder import CacheFolder, File
+
+HELP = "the kernels that were compiled on this machine"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the subcommands."""
+    commands = parser.add_subparsers(dest="action", required=True, metavar="ls|verify|prune|clear")
+    listing = commands.add_parser("ls", help="list the entries, the most recently used first")
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    commands.add_parser("verify", help="read every entry; exit status 1 when one is damaged")
+    prune = commands.add_parser(
+        "prune", help="remove damaged entries, what killed processes left, and old entries"
+    )
+    prune.add_argument("--size", metavar="SIZE", type=bytes_of, help='keep no more than this, such as "200M"')
+    commands.add_parser("clear", help="remove all entries")
+
+
+def run(options: argparse.Namespace, say: Callable[[str], None], env: Mapping[str, str] = os.environ) -> int:
+    """Do what `options` ask; each line goes through `say`. Returns the exit status."""
+    folder = CacheFolder(folder_of(env), limit_of(env))
+    action = {"ls": _list, "verify": _verify, "prune": _prune, "clear": _clear}[options.action]
+    return action(folder, options, say)
+
+
+def _list(folder: CacheFolder, options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    files = list(folder.files())[::-1]
+    if options.json:
+        say(json.dumps([_as_data(folder, file) for file in files], indent=2))
+        return 0
+    for line in _table([_row(folder, file) for file in files]):
+        say(line)
+    say(_total(folder, files))
+    return 0
+
+
+def _verify(folder: CacheFolder, _: argparse.Namespace, say: Callable[[str], None]) -> int:
+    files = list(folder.files())
+    bad = [(file, problem) for file in files for problem in [folder.check(file)] if problem]
+    for file, problem in bad:
+        say(f"{file.path}: {problem}")
+    if bad:
+        say(
+            f"{len(bad)} of {len(files)} entries cannot be used. They are compiled again when they are needed."
+        )
+        return 1
+    say(f"all {len(files)} entries are whole")
+    return 0
+
+
+def _prune(folder: CacheFolder, options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    bad = [file for file in folder.files() if folder.check(file)]
+    for file in bad:
+        folder.remove(file.digest)
+    removed = bad + folder.prune(options.size)
+    say(f"removed {len(removed)} entries, {_megabytes(sum(file.size for file in removed))}")
+    say(_total(folder, list(folder.files())))
+    return 0
+
+
+def _clear(folder: CacheFolder, _: argparse.Namespace, say: Callable[[str], None]) -> int:
+    say(f"removed {folder.clear()} entries from {folder.path}")
+    return 0
+
+
+def _row(folder: CacheFolder, file: File) -> tuple[str, ...]:
+    fields = _fields(folder, file)
+    days = max(0.0, time.time() - file.used) / 86400
+    return (
+        file.digest[:12],
+        _megabytes(file.size),
+        "today" if days < 1 else f"{days:.0f} days ago",
+        str(fields.get("arch", "?")),
+        str(fields.get("toolchain", "damaged")),
+        str(fields.get("label", "")),
+    )
+
+
+def _as_data(folder: CacheFolder, file: File) -> dict[str, object]:
+    place = {"digest": file.digest, "file": str(file.path), "size": file.size, "used": file.used}
+    return {**place, "key": _fields(folder, file)}
+
+
+def _fields(folder: CacheFolder, file: File) -> dict[str, object]:
+    entry = folder.read(file.digest, touch=False)
+    return {} if entry is None else entry.fields
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    if rows:
+        widths = [max(map(len, column)) for column in zip(*rows)]  # noqa: B905  Python 3.9 has no strict
+        yield from ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _total(folder: CacheFolder, files: list[File]) -> str:
+    size = _megabytes(sum(file.size for file in files))
+    return f"{len(files)} entries, {size} of {_megabytes(folder.limit)} in {folder.path} ({FOLDER})"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
