@@ -22,12 +22,19 @@ class HostOnly(NamedTuple):
 class Intent(NamedTuple):
     """What a wheel should be, by its manifest."""
 
-    cubins: tuple[str, ...]  # "sm_80"; empty when it cannot be known which toolkit built it
+    cubins: tuple[
+        str, ...
+    ]  # "sm_80"; empty when it cannot be known which toolkit built it, or with `no_code`
     ptx: tuple[str, ...]  # "compute_120"
     host_only: tuple[HostOnly, ...]
     kernel_sets: tuple[str, ...]  # the fallback objects of kind "module", by name
     source_sets: tuple[str, ...]  # the user-compiled objects, by name
     linkage: str = "pip"
+    no_code: bool = False  # the manifest says that the package has no GPU code of its own
+    exact: bool = False  # GPU code beyond `cubins` and `ptx` is a finding: a manifest lists all of it
+    python: tuple[
+        str, ...
+    ] = ()  # the Pythons that each get a wheel of their own; empty where one wheel serves many
 
 
 def of(source: "ManifestFile", cuda: str | None = None) -> Intent:
@@ -61,6 +68,9 @@ def of(source: "ManifestFile", cuda: str | None = None) -> Intent:
         kernel_sets=tuple(o.name for o in manifest.objects if o.role == "fallback" and o.kind == "module"),
         source_sets=tuple(o.name for o in manifest.objects if o.role == "user-compiled"),
         linkage=manifest.cuda.linkage,
+        no_code=key is not None and not versions[key].archs,
+        exact=key is not None and manifest.cuda.linkage != "static",
+        python=() if manifest.package.abi else manifest.package.python,
     )
 
 

@@ -9,7 +9,7 @@ from gpuforge.audit.generations import kernelless
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.intent import files_of
 from gpuforge.audit.model import Finding, Proof, WheelFacts
-from gpuforge.audit.rules.architectures import own_code
+from gpuforge.audit.rules.architectures import as_declared, own_code
 from gpuforge.toolkits.provided import says
 
 _SOURCES = {
@@ -25,7 +25,7 @@ _SOURCES = {
 def proofs(graph: LinkGraph, wheel: WheelFacts, findings: tuple[Finding, ...]) -> tuple[Proof, ...]:
     """List what holds of a wheel, given all its findings: those that are accepted count too."""
     codes = {f.code for f in findings if f.severity != "info" or f.code == "GF205"}
-    found = [*_providers(graph, wheel, codes), *_device(wheel, graph, codes), *_platform(wheel, codes)]
+    found = [*_providers(graph, wheel, codes), *_device(wheel, graph), *_platform(wheel, codes)]
     found += _requirements(graph, wheel, codes)
     found += _roles(graph, wheel, codes)
     found += _kernels(wheel, codes)
@@ -74,7 +74,7 @@ def _requirements(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Itera
         yield Proof("requirements", f"all that their libraries need is declared, in {', '.join(seen)}")
 
 
-def _device(wheel: WheelFacts, graph: LinkGraph, codes: set[str]) -> Iterator[Proof]:
+def _device(wheel: WheelFacts, graph: LinkGraph) -> Iterator[Proof]:
     by_images: dict[str, tuple[int, int]] = {}
     for code in own_code(wheel):
         for container in (c for c in code.containers if not kernelless(c)):
@@ -85,9 +85,7 @@ def _device(wheel: WheelFacts, graph: LinkGraph, codes: set[str]) -> Iterator[Pr
             files, containers = by_images.get(text, (0, 0))
             by_images[text] = (files, containers + 1)
     if by_images:
-        promised = (
-            " as declared" if graph.intent and graph.intent.cubins and not codes & {"GF401", "GF402"} else ""
-        )
+        promised = " as declared" if graph.intent and as_declared(graph.intent, wheel) else ""
         lines = [f"{count} of {text}" for text, (_, count) in by_images.items()]
         yield Proof("GPU code", f"fatbin containers{promised}: " + "; ".join(lines))
 

@@ -197,9 +197,10 @@ class CudaVersion(Table):
     installation of exactly this version; `debian`, its compiler with NVIDIA's wheels (11.8 and 12.4, on any Linux);
     NVIDIA's `redist` archives (11.4 on). Left out, the first in this order that has it; `gpuforge build --dry-run`
     says which. GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL name other servers."""
-    archs: Annotated[tuple[forms.Architecture, ...], Distinct] = Field(min_length=1, examples=[["80", "90"]])
+    archs: Annotated[tuple[forms.Architecture, ...], Distinct] = Field(examples=[["80", "90"]])
     """Compute capabilities to compile for. `90a` and `100f` are architecture- and family-specific; `+ptx`
-    adds an image that newer GPUs can compile for themselves."""
+    adds an image that newer GPUs can compile for themselves. The wheel must have code for exactly these, or the audit
+    says so. `[]`: the package has no GPU code of its own, it only calls CUDA's libraries or compiles at run time."""
     ptx: forms.VirtualArchitecture | None = Field(default=None, examples=["90"])
     """Compute capability of the PTX to embed, for GPUs newer than any in `archs`."""
 

@@ -45,7 +45,10 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
 
     In `folder` are the files and folders that the manifest names; None: nobody asks for them.
     """
-    for check in (_python, _import_name, _host_build, _toolkits, _linkage, _objects, _object_names):
+    for check in (
+        *(_python, _import_name, _host_build, _toolkits, _architectures),
+        *(_linkage, _objects, _object_names),
+    ):
         yield from check(data)
     if folder is not None:
         yield from _files(data, folder)
@@ -135,6 +138,30 @@ def _toolkits(data: Raw) -> Iterator[Problem]:
                 "keep one of the two tables",
             )
         owners.setdefault(toolkit, key)
+
+
+def _architectures(data: Raw) -> Iterator[Problem]:
+    """Yield what of a manifest has GPU code, where a toolkit's `archs = []` says that there is none."""
+    cuda = _table(data, "cuda")
+    for key, table in cuda.items():
+        if not (
+            re.search(forms.VERSION_KEY, key) and isinstance(table, Mapping) and table.get("archs") == []
+        ):
+            continue
+        if "ptx" in table:
+            yield Problem(
+                ("cuda", key, "ptx"),
+                f"{_version_table(key)} has `ptx`, and archs = [] says that the package has no GPU code",
+                "list the architectures to compile for, or remove `ptx`",
+                at_key=True,
+            )
+        for _, thing in _numbered(data.get("objects")):
+            if thing.get("role") in {"fallback", "user-compiled"}:
+                yield Problem(
+                    ("cuda", key, "archs"),
+                    f"{_version_table(key)} has archs = [], no GPU code, and {object_title(thing)} is GPU code",
+                    'list the architectures to compile for, e.g. archs = ["80", "90"]',
+                )
 
 
 def _linkage(data: Raw) -> Iterator[Problem]:

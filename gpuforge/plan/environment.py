@@ -145,7 +145,7 @@ def host_cuda(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: st
         "CUDAToolkit_ROOT": "${in:toolkit}",
         "CUDAARCHS": cuda,
         "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cuda} -DCMAKE_CUDA_RUNTIME_LIBRARY={cudart.title()}",
-        "TORCH_CUDA_ARCH_LIST": torch_architectures(archs, ptx),
+        **({"TORCH_CUDA_ARCH_LIST": torch_architectures(archs, ptx)} if archs else {}),
         "NVCC_PREPEND_FLAGS": f"-Xcompiler={_PREFIX_MAP} -cudart={cudart}",
     }
 
@@ -172,8 +172,12 @@ def compilers(host: Compiler) -> dict[str, str]:
 
 
 def cmake_architectures(archs: Sequence[str], ptx: str | None) -> str:
-    """Return CMAKE_CUDA_ARCHITECTURES: `80-real` for a cubin, `90-virtual` for PTX."""
-    return ";".join(item for target in targets(archs, ptx) for item in target.cmake)
+    """Return CMAKE_CUDA_ARCHITECTURES: `80-real` for a cubin, `90-virtual` for PTX; `OFF` for a package without either.
+
+    Unset or empty it would be what the project's CMake invents:
+    https://cmake.org/cmake/help/latest/prop_tgt/CUDA_ARCHITECTURES.html
+    """
+    return ";".join(item for target in targets(archs, ptx) for item in target.cmake) or "OFF"
 
 
 def with_names(values: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from gpuforge.audit import declared
-from gpuforge.audit.generations import kernelless
+from gpuforge.audit.generations import EMPTY_PTX, judgeable
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Container, DeviceCode, Finding, Severity, WheelFacts
+from gpuforge.audit.intent import Intent
+from gpuforge.audit.model import Container, DeviceCode, Entry, Finding, Severity, WheelFacts
 from gpuforge.toolkits import libraries
 
 CODE = "GF401"
@@ -18,16 +19,19 @@ TITLE = "a declared GPU architecture is not in every fatbin container"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Compare each container with the manifest's architectures; a union over containers proves nothing."""
+    """Compare each container with the manifest's architectures; a union over containers proves nothing.
+
+    One of PTX alone lacks them all.
+    """
     intent = graph.intent
     if intent is None or not intent.cubins:
         return
     for wheel in graph.wheels:
         own = list(own_code(wheel))
-        if not own and (intent.kernel_sets or not intent.source_sets):  # sources are compiled elsewhere
-            yield _nothing(wheel)
+        if not any(map(_has_kernels, own)) and (intent.kernel_sets or not intent.source_sets):
+            yield _nothing(wheel)  # sources are compiled elsewhere
         for code in own:
-            judged = [c for c in code.containers if c.cubins and not kernelless(c)]
+            judged, _ = judgeable(code.containers)
             for arch in intent.cubins:
                 lacking = sum(arch not in c.cubins for c in judged)
                 if lacking:
@@ -63,6 +67,35 @@ def is_toolkit(wheel: WheelFacts) -> bool:
     return wheel.project in declared.nvidias()
 
 
+def as_declared(intent: Intent, wheel: WheelFacts) -> bool:
+    """Say whether every container has machine code and PTX for what is declared, and for nothing else.
+
+    The PTX of relocatable code is that of the inputs of its device link.
+    """
+    if not (intent.cubins or intent.ptx):
+        return False
+    for code in own_code(wheel):
+        judged, inputs = judgeable(code.containers)
+        if any(container.cubins != set(intent.cubins) for container in judged):
+            return False
+        if any(container.ptx - set(intent.ptx) for container in code.containers):
+            return False
+        if any({e.arch for e in ptx_of(container)} != set(intent.ptx) for container in inputs or judged):
+            return False
+    return True
+
+
+def _has_kernels(code: DeviceCode) -> bool:
+    """Say whether there is anything to run: nvcc leaves images without a kernel in libraries of host code, too."""
+    judged, _ = judgeable(code.containers)
+    return bool(judged) or any(e.kind == "lto-ir" for c in code.containers for e in c.entries)
+
+
+def ptx_of(container: Container) -> list[Entry]:
+    """Return the PTX of a container that has a function in it."""
+    return [entry for entry in container.entries if entry.kind == "ptx" and entry.size >= EMPTY_PTX]
+
+
 def relocatable(container: Container) -> bool:
     """Say whether a container is the input of a device link, which is kept beside its result."""
     return container.section == "__nv_relfatbin"
@@ -86,10 +119,12 @@ def _lacking(wheel: WheelFacts, code: DeviceCode, arch: str, lacking: int, total
 def _nothing(wheel: WheelFacts) -> Finding:
     return Finding(
         CODE,
-        "warning",
+        SEVERITY,
         wheel.name,
         files=(),
         subject=("the whole wheel",),
-        message="GPU architectures are declared and the wheel has no GPU code of its own",
-        remedy="see that the build compiles its kernels, and that the wheel packs them",
+        message="GPU architectures are declared and the wheel has no GPU code of its own: some builds leave it "
+        "out without an error when they find no compiler",
+        remedy="see in the log of the host build that it compiles its kernels; for a package that has none, write "
+        "archs = [] in its [cuda.*] tables",
     )

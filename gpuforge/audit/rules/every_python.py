@@ -1,0 +1,34 @@
+"""GF509: a wheel for every Python, where the manifest has each Python get its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+
+CODE = "GF509"
+SEVERITY: Severity = "error"
+TITLE = "a wheel without extension modules, where the manifest builds one for each Python"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare the tags with `[package] python` and `abi`: a pure wheel has lost what made one per Python necessary."""
+    intent = graph.intent
+    if intent is None or not intent.python:
+        return
+    for wheel in graph.wheels:
+        if wheel.file_tags and all(tag.endswith("-none-any") for tag in wheel.file_tags):
+            yield Finding(
+                CODE,
+                SEVERITY,
+                wheel.name,
+                files=(),
+                subject=(
+                    f"{', '.join(wheel.file_tags)}, and [package] python lists {', '.join(intent.python)}",
+                ),
+                message="the wheel has no extension module, and the manifest builds a wheel for each Python: some "
+                "builds leave their extensions out without an error when they find no compiler",
+                remedy="see in the log of the host build what became of the extension modules; where one wheel serves "
+                'every Python, write abi = "none" in [package]',
+            )
