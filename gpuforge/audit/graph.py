@@ -3,7 +3,7 @@
 import posixpath
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuforge.audit import declared, layout, names, policy
 from gpuforge.audit.declared import Declared
@@ -12,6 +12,9 @@ from gpuforge.audit.intent import Intent
 from gpuforge.audit.model import ElfObject, Preload, WheelFacts
 from gpuforge.toolkits import libraries
 from gpuforge.toolkits.provided import Provided
+
+if TYPE_CHECKING:
+    from gpuforge.audit.against import Against
 
 Source = Literal["wheel", "sibling", "package", "system", "driver", "nobody"]
 Key = tuple[str, str]  # wheel, file
@@ -54,14 +57,16 @@ class LinkGraph:
         declared: Mapping[str, Mapping[str, Declared]],
         intent: Intent | None = None,
         brought: Provided | None = None,
+        against: "Against | None" = None,
     ) -> None:
-        """Take `declared` as: wheel, package, how it is declared."""
+        """Take `declared` as: wheel, package, how it is declared; `against` is what a user's own build brings."""
         self.wheels = wheels
         self.edges = edges
         self.load_sets = load_sets
         self.declared = declared
         self.intent = intent
         self.brought = brought  # what a build found out of the packages that the wheel requires
+        self.against = against
         self.evidence: Mapping[Key, Evidence] = {}  # of files that were read completely, as the intent asks
         self._users: dict[Key, list[Edge]] = {}
         self._needs: dict[Key, list[Edge]] = {}
@@ -128,7 +133,10 @@ class LinkGraph:
 
 
 def build(
-    wheels: Iterable[WheelFacts], intent: Intent | None = None, brought: Provided | None = None
+    wheels: Iterable[WheelFacts],
+    intent: Intent | None = None,
+    brought: Provided | None = None,
+    against: "Against | None" = None,
 ) -> LinkGraph:
     """Resolve every NEEDED entry of every object in the wheels, load set by load set."""
     held = tuple(wheels)
@@ -145,7 +153,9 @@ def build(
         for name in copy.needed:
             edge = resolver.edges[(*_key(copies[_key(copy)]), name)]
             resolver.edges[(*_key(copy), name)] = edge._replace(loader=copy)
-    return LinkGraph(held, tuple(resolver.edges.values()), tuple(sets), resolver.declared, intent, brought)
+    return LinkGraph(
+        held, tuple(resolver.edges.values()), tuple(sets), resolver.declared, intent, brought, against
+    )
 
 
 def _key(found: ElfObject) -> Key:

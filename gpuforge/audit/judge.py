@@ -21,6 +21,7 @@ from gpuforge.diagnostics import Diagnostic, Place
 
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.audit import graph as link
+    from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Acceptance
     from gpuforge.manifest.load import ManifestFile
     from gpuforge.toolkits.provided import Provided
@@ -80,6 +81,7 @@ def audit(
     manifest: "ManifestFile | None" = None,
     cuda: str | None = None,
     expect: str | None = None,
+    against: "Against | None" = None,
     ignore: "Iterable[Acceptance]" = (),
     jobs: int = 1,
     brought: "Provided | None" = None,
@@ -87,9 +89,10 @@ def audit(
     """Audit wheels, and what is taken for such (see `inputs`), together: one may provide what another needs.
 
     With a manifest, what it promises is judged too: for the toolkit `cuda`, the key of its table, or for its
-    only one. Without one, `expect` says which architectures should be there ("80,90a,120+ptx"). `jobs` threads
-    read members at the same time. `brought` is what a build found out of the packages that the wheel requires. What
-    cannot be read becomes a problem of the report, and the rest goes on.
+    only one. Without one, `expect` says which architectures should be there ("80,90a,120+ptx"). `brought` is what a
+    build found out of the packages that the wheel requires, `against` what a user's own build brings into the process.
+    `jobs` threads read members at the same time. What cannot be read becomes a problem of the report, and the rest
+    goes on.
     Raises UsageError for a `cuda` that the manifest does not have, and for an `expect` that is not understood.
     """
     promised = None
@@ -119,7 +122,7 @@ def audit(
                     problems.append(Diagnostic(outcome.strerror or str(outcome), place, "check the path"))
                 case _:
                     facts.append(outcome)
-        graph = link.build(facts, promised, brought)
+        graph = link.build(facts, promised, brought, against)
         if promised and promised.host_only:
             from gpuforge.audit.host.collect import collect  # noqa: PLC0415  only promises need it
 

@@ -29,6 +29,10 @@ def proofs(graph: LinkGraph, wheel: WheelFacts, findings: tuple[Finding, ...]) -
     found += _requirements(graph, wheel, codes)
     found += _roles(graph, wheel, codes)
     found += _kernels(wheel, codes)
+    if graph.against and "GF110" not in codes:
+        count = len(graph.against.libraries)
+        text = f"{graph.against.label}: none of its {count} libraries is loaded by the wheel as another file"
+        found.append(Proof("against", text))
     return tuple(found)
 
 

@@ -48,6 +48,12 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     help="Which GPU architectures should be in the wheels, where no manifest says it.",
 )
 @click.option(
+    "--against",
+    metavar="WHAT",
+    help="Which libraries a user's own build would load a second time: a compiler (nvhpc@24.9), toolkit:FOLDER, a "
+    "folder of libraries, or a compiler's path.",
+)
+@click.option(
     "--fail-on",
     type=click.Choice(["error", "warning"]),
     default="error",
@@ -89,6 +95,7 @@ def command(
     manifest: Path | None,
     cuda: str | None,
     expect: str | None,
+    against: str | None,
     fail_on: Literal["error", "warning"],
     ignore: tuple[str, ...],
     known: Path | None,
@@ -114,7 +121,19 @@ def command(
 
     return audit_run.run(
         audit_run.Options(
-            wheels, form, show_tree, show_gpus, manifest, cuda, expect, fail_on, accepted, known, write, jobs
+            wheels,
+            form,
+            show_tree,
+            show_gpus,
+            manifest,
+            cuda,
+            expect,
+            fail_on,
+            accepted,
+            known,
+            write,
+            jobs,
+            against,
         )
     )
 

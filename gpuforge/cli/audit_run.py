@@ -14,6 +14,7 @@ from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
 
 if TYPE_CHECKING:
     from gpuforge.audit import Ignore, Report
+    from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Baseline
     from gpuforge.manifest.load import ManifestFile
 
@@ -36,6 +37,7 @@ class Options(NamedTuple):
     known: Path | None = None
     write: Path | None = None
     jobs: int | None = None  # None is one for each processor of this machine
+    against: str | None = None
 
 
 def run(options: Options) -> int:
@@ -48,6 +50,7 @@ def run(options: Options) -> int:
         manifest=source,
         cuda=options.cuda or (_cuda_of(source, options.wheels) if source else None),
         expect=options.expect,
+        against=_against(options.against) if options.against else None,
         ignore=[*options.accepted, *([base] if base else [])],
         jobs=options.jobs or len(os.sched_getaffinity(0)),
     )
@@ -111,6 +114,12 @@ def _base(known: Path) -> "Baseline":
     from gpuforge.audit import baseline
 
     return baseline.read(known)
+
+
+def _against(text: str) -> "Against":
+    from gpuforge.audit import against
+
+    return against.of(text)
 
 
 def _load(manifest: Path) -> "ManifestFile":

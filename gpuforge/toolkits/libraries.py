@@ -74,6 +74,17 @@ def compiler_runtime(name: str) -> str | None:
     return _compilers().get(_unversioned(plain_name(name)))
 
 
+def compiler_names() -> tuple[str, ...]:
+    """Return the compilers whose runtimes are known, by the names that `runtimes_of` takes."""
+    return tuple(sorted({name for row in load("runtimes.toml")["compiler"] for name in row["called"]}))
+
+
+def runtimes_of(compiler: str) -> frozenset[str]:
+    """Return the libraries that a build with a compiler may bring, without versions; none for an unknown one."""
+    rows = [row for row in load("runtimes.toml")["compiler"] if compiler in row["called"]]
+    return frozenset(name for row in rows for name in (*row["sonames"], *row.get("beside", ())))
+
+
 def opener(soname: str) -> Opener | None:
     """Return what a toolkit library opens by name (dlopen) while it runs; None when nothing of the toolkit."""
     return _openers().get(_unversioned(soname))

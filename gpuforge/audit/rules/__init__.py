@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuforge.audit.rules import (
+    against_twice,
     architectures,
     cpu_level,
     cuda_libraries,
@@ -76,6 +77,7 @@ RULES: tuple[Rule, ...] = (
     cxx_libraries,
     library_twice,
     cuda_libraries,
+    against_twice,
     provider_missing,
     provider_unreachable,
     provider_undeclared,

@@ -1,0 +1,112 @@
+"""What a compiler, a toolkit or a folder of a user's machine brings into the process beside a wheel."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuforge.errors import UsageError
+from gpuforge.toolkits import libraries
+
+_LARGEST = 20_000  # files of a folder that are looked at
+_SYSTEM = {Path("/lib"), Path("/usr/lib"), Path("/lib64"), Path("/usr/lib64"), Path("/usr/local/lib")}
+# https://docs.nvidia.com/hpc-sdk/hpc-sdk-install-guide/ : /opt/nvidia/hpc_sdk/Linux_x86_64/24.9/compilers/bin
+_HPC_SDK = re.compile(r"/Linux_\w+/(\d+\.\d+)/compilers(?:/|$)")
+
+
+class Against(NamedTuple):
+    """The libraries that come with a user's own build: `label` is what was asked for, in words.
+
+    `libraries` are file names or SONAMEs; a name that ends in ".so" stands for every version of it. `release` is the
+    compiler's version, "" where it is not known.
+    """
+
+    label: str
+    libraries: frozenset[str]
+    release: str = ""
+
+    def brings(self, plain: str) -> tuple[str, ...]:
+        """Return the libraries of the same name as `plain`, whatever the versions: those that are one library."""
+        stem = plain.partition(".so")[0]
+        return tuple(sorted(name for name in self.libraries if name.partition(".so")[0] == stem))
+
+
+def of(text: str) -> Against:
+    """Read what `--against` names: "nvhpc@24.9", "toolkit:/usr/local/cuda", a folder, a compiler's path.
+
+    Nothing is executed. Raises UsageError for a name that is not known, and for a place without libraries.
+    """
+    if text.startswith("toolkit:"):
+        return _toolkit(Path(text.removeprefix("toolkit:")))
+    if "/" in text or Path(text).exists():
+        path = Path(text)
+        if path.is_dir():
+            return _folder(path)
+        if path.is_file():
+            return _compiler(path)
+        raise _unusable(text, "there is no such file or folder")
+    return _named(text)
+
+
+def _named(text: str) -> Against:
+    name, _, release = text.partition("@")
+    names = libraries.runtimes_of(name)
+    if not names:
+        known = ", ".join(libraries.compiler_names())
+        raise _unusable(text, f"{name!r} is not a compiler that gpuforge knows ({known})")
+    if release and not re.fullmatch(r"\d+(\.\d+)*", release):
+        raise _unusable(text, f"{release!r} is not a version such as 24.9")
+    return Against(f"{name} {release}".rstrip(), names, release)
+
+
+def _toolkit(root: Path) -> Against:
+    folders = [root / name for name in ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")]
+    found = {name for folder in folders for name in _shared(folder) if libraries.is_toolkit_file(name)}
+    return _checked(f"the toolkit {root}", found, f"toolkit:{root}", "no CUDA library in its lib64 or lib")
+
+
+def _folder(folder: Path) -> Against:
+    return _checked(f"the folder {folder}", set(_below(folder)), str(folder), "no shared library in it")
+
+
+def _compiler(program: Path) -> Against:
+    real = program.resolve()
+    prefix = real.parent.parent
+    release = match[1] if (match := _HPC_SDK.search(str(real))) else ""
+    folders = [folder for folder in (prefix / "lib", prefix / "lib64") if folder.resolve() not in _SYSTEM]
+    folders += sorted(prefix.glob("lib/gcc/*/*")) if "clang" not in real.name else []
+    found = {name for folder in folders for name in _shared(folder)}
+    return _checked(f"the compiler {program}", found, str(program), "no library beside it", release)
+
+
+def _checked(label: str, found: set[str], text: str, problem: str, release: str = "") -> Against:
+    if not found:
+        raise _unusable(text, problem)
+    return Against(label, frozenset(found), release)
+
+
+def _shared(folder: Path) -> Iterator[str]:
+    if folder.is_dir():
+        yield from (path.name for path in sorted(folder.iterdir()) if _is_shared(path.name))
+
+
+def _below(folder: Path) -> Iterator[str]:
+    count = 0
+    for _, _, files in os.walk(folder):
+        count += len(files)
+        if count > _LARGEST:
+            raise _unusable(str(folder), f"there are more than {_LARGEST:,} files in it")
+        yield from filter(_is_shared, files)
+
+
+def _is_shared(name: str) -> bool:
+    return re.fullmatch(r"lib.+\.so(\.\d+)*", name) is not None
+
+
+def _unusable(text: str, problem: str) -> UsageError:
+    return UsageError.of(
+        f"--against {text}: {problem}",
+        hint="write a compiler with its version (nvhpc@24.9), toolkit:/usr/local/cuda, a folder of libraries, "
+        "or the path of a compiler",
+    )
