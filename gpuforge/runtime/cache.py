@@ -18,8 +18,8 @@ from pathlib import Path
 from .cache_folder import CacheFolder, FolderUnusable
 from .cache_key import CacheKey
 from .cache_lock import Flights, locked
+from .look import HOME, kernel_home
 
-FOLDER = "GPUFORGE_KERNEL_CACHE_DIR"
 LIMIT = "GPUFORGE_KERNEL_CACHE_SIZE"
 OFF = "GPUFORGE_KERNEL_CACHE"
 _DEFAULT_LIMIT = 1 << 30
@@ -142,7 +142,7 @@ class KernelCache:
         self._warned = True
         with contextlib.suppress(RuntimeWarning):
             warnings.warn(
-                f"compiled kernels are kept in memory only: {why}. Set {FOLDER} to a folder that you can write.",
+                f"compiled kernels are kept in memory only: {why}. Set {HOME} to a folder that you can write.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -154,12 +154,8 @@ class KernelCache:
 
 
 def folder_of(env: Mapping[str, str]) -> Path:
-    """Return the cache's folder: as the environment says, else in the user's cache folder."""
-    if env.get(FOLDER):
-        return Path(env[FOLDER]).expanduser()
-    base = env.get("XDG_CACHE_HOME", "")
-    home = Path(base) if base.startswith("/") else Path(env.get("HOME") or "~").expanduser() / ".cache"
-    return home / "gpuforge-kernels"
+    """Return the cache's folder, beside the builds that the user made."""
+    return Path(kernel_home(env)) / "cache"
 
 
 def limit_of(env: Mapping[str, str]) -> int:

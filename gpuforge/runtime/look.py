@@ -61,12 +61,16 @@ def variable(package: str, name: str) -> str:
     return "GPUFORGE_KERNELS_" + "".join(c if c.isalnum() else "_" for c in words).upper()
 
 
-def user_folder(package: str, name: str, env: Mapping[str, str]) -> str:
-    """Return where `compile` puts the user's build of a set: below $GPUFORGE_KERNEL_HOME, else the user's cache."""
-    home = env.get(HOME) or os.path.join(
+def kernel_home(env: Mapping[str, str]) -> str:
+    """Return where this user's kernels are kept: $GPUFORGE_KERNEL_HOME, else below the user's cache folder."""
+    return env.get(HOME) or os.path.join(
         env.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "gpuforge", "kernels"
     )
-    return os.path.join(home, "user", package or "-", name)
+
+
+def user_folder(package: str, name: str, env: Mapping[str, str]) -> str:
+    """Return where `compile` puts the user's build of a set."""
+    return os.path.join(kernel_home(env), "user", package or "-", name)
 
 
 def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple[Place, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import json
 import multiprocessing
@@ -20,10 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuforge.runtime import cache_command
+from gpuforge.runtime.__main__ import main
 from gpuforge.runtime.cache import KernelCache, folder_of, limit_of
 from gpuforge.runtime.cache_entry import BadEntryError, decode, encode
 from gpuforge.runtime.cache_folder import CacheFolder
@@ -217,7 +216,7 @@ def test_a_full_disk_is_one_warning_and_the_kernel_stays_in_memory(folder: Path)
         signal.signal(signal.SIGXFSZ, handler)
     assert [str(warning.message) for warning in caught] == [
         f"compiled kernels are kept in memory only: {folder}: {os.strerror(errno.EFBIG)}. "
-        "Set GPUFORGE_KERNEL_CACHE_DIR to a folder that you can write."
+        "Set GPUFORGE_KERNEL_HOME to a folder that you can write."
     ]
     assert payloads == [cache.obtain(key(number), never) for number in range(2)]
     assert [path for path in folder.rglob("*") if path.is_file() and path.name != "lock"] == []
@@ -308,38 +307,36 @@ def test_the_limit_is_read_from_the_environment(text: str, limit: int) -> None:
     assert limit_of({"GPUFORGE_KERNEL_CACHE_SIZE": text}) == limit
 
 
-def test_the_folder_is_read_from_the_environment(tmp_path: Path) -> None:
-    home = {"HOME": "/home/me"}
-    assert folder_of(home) == Path("/home/me/.cache/gpuforge-kernels")
-    assert folder_of({**home, "XDG_CACHE_HOME": "/x"}) == Path("/x/gpuforge-kernels")
-    assert folder_of({**home, "GPUFORGE_KERNEL_CACHE_DIR": "/y"}) == Path("/y")
-    env = {"GPUFORGE_KERNEL_CACHE_DIR": str(tmp_path / "c"), "GPUFORGE_KERNEL_CACHE": "0"}
+def test_the_folder_is_beside_the_users_own_builds(tmp_path: Path) -> None:
+    assert folder_of({"GPUFORGE_KERNEL_HOME": "/y"}) == Path("/y/cache")
+    assert folder_of({"XDG_CACHE_HOME": "/x"}) == Path("/x/gpuforge/kernels/cache")
+    env = {"GPUFORGE_KERNEL_HOME": str(tmp_path), "GPUFORGE_KERNEL_CACHE": "0"}
     KernelCache.of_user(env).obtain(key(), lambda: b"cubin")
-    assert not (tmp_path / "c").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 # The command
 
 
-def said(tmp_path: Path, *words: str) -> tuple[int, list[str]]:
-    parser = argparse.ArgumentParser()
-    cache_command.add_arguments(parser)
-    lines: list[str] = []
-    env = {"GPUFORGE_KERNEL_CACHE_DIR": str(tmp_path / "kernels")}
-    return cache_command.run(parser.parse_args(words), lines.append, env), lines
+def test_the_command_lists_checks_and_removes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPUFORGE_KERNEL_HOME", str(tmp_path))
 
+    def said(*words: str) -> tuple[int, list[str]]:
+        return main(["cache", *words]), capsys.readouterr().out.splitlines()
 
-def test_the_command_lists_checks_and_removes(folder: Path, tmp_path: Path) -> None:
-    where = f"of 1.1 GB in {folder} (GPUFORGE_KERNEL_CACHE_DIR)"
-    assert said(tmp_path, "ls") == (0, [f"0 entries, 0.0 MB {where}"])
+    folder = tmp_path / "cache"
+    where = f"of 1.1 GB in {folder}"
+    assert said("ls") == (0, [f"0 entries, 0.0 MB {where}"])
     cache = cache_in(folder, limit=1 << 30)
     for number, name in enumerate(["saxpy", "daxpy"]):
         cache.obtain(key(number, label=name), lambda: b"x" * 2_000_000)
         os.utime(
             folder / key(number).digest[:2] / f"{key(number).digest}.kernel", (time.time() - 90_000 * 3,) * 2
         )
-    assert said(tmp_path, "verify") == (0, ["all 2 entries are whole"])
-    status, lines = said(tmp_path, "ls")
+    assert said("verify") == (0, ["all 2 entries are whole"])
+    status, lines = said("ls")
     assert sorted(lines[:2]) == sorted(
         f"{key(number).digest[:12]}  2.0 MB  3 days ago  sm_90  nvrtc 13.0.88  {name}"
         for number, name in enumerate(["saxpy", "daxpy"])
@@ -347,17 +344,17 @@ def test_the_command_lists_checks_and_removes(folder: Path, tmp_path: Path) -> N
     assert (status, lines[2]) == (0, f"2 entries, 4.0 MB {where}")
     bad = folder / key(0).digest[:2] / f"{key(0).digest}.kernel"
     bad.write_bytes(b"")
-    assert said(tmp_path, "verify") == (
+    assert said("verify") == (
         1,
         [
             f"{bad}: it is not an entry of this cache",
             "1 of 2 entries cannot be used. They are compiled again when they are needed.",
         ],
     )
-    assert said(tmp_path, "prune")[1] == ["removed 1 entries, 0.0 MB", f"1 entries, 2.0 MB {where}"]
-    assert [entry["key"]["label"] for entry in json.loads(said(tmp_path, "ls", "--json")[1][0])] == ["daxpy"]
-    assert said(tmp_path, "prune", "--size", "1M")[1][0] == "removed 1 entries, 2.0 MB"
-    assert said(tmp_path, "clear") == (0, [f"removed 0 entries from {folder}"])
+    assert said("prune")[1] == ["removed 1 entries, 0.0 MB", f"1 entries, 2.0 MB {where}"]
+    assert [entry["key"]["label"] for entry in json.loads("".join(said("ls", "--json")[1]))] == ["daxpy"]
+    assert said("prune", "--size", "1M")[1][0] == "removed 1 entries, 2.0 MB"
+    assert said("clear") == (0, [f"removed 0 entries from {folder}"])
 
 
 # Threads and processes

@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
-from .cache import FOLDER, bytes_of, folder_of, limit_of
-from .cache_folder import CacheFolder, File
+from ..cache import bytes_of, folder_of, limit_of
+from ..cache_folder import CacheFolder, File
 
-HELP = "the kernels that were compiled on this machine"
+SUMMARY = "list, check or remove the kernels that were compiled on this machine"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommands."""
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ls|verify|prune|clear")
     listing = commands.add_parser("ls", help="list the entries, the most recently used first")
     listing.add_argument("--json", action="store_true", help="as JSON")
@@ -27,14 +28,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_parser("clear", help="remove all entries")
 
 
-def run(options: argparse.Namespace, say: Callable[[str], None], env: Mapping[str, str] = os.environ) -> int:
-    """Do what `options` ask; each line goes through `say`. Returns the exit status."""
-    folder = CacheFolder(folder_of(env), limit_of(env))
+def run(options: argparse.Namespace) -> int:
+    """Do what the options ask; return the exit code: 1 when `verify` found a damaged entry."""
+    folder = CacheFolder(folder_of(os.environ), limit_of(os.environ))
     action = {"ls": _list, "verify": _verify, "prune": _prune, "clear": _clear}[options.action]
-    return action(folder, options, say)
+    return action(folder, options)
 
 
-def _list(folder: CacheFolder, options: argparse.Namespace, say: Callable[[str], None]) -> int:
+def say(line: str) -> None:
+    """Print a line."""
+    sys.stdout.write(f"{line}\n")
+
+
+def _list(folder: CacheFolder, options: argparse.Namespace) -> int:
     files = list(folder.files())[::-1]
     if options.json:
         say(json.dumps([_as_data(folder, file) for file in files], indent=2))
@@ -45,7 +51,7 @@ def _list(folder: CacheFolder, options: argparse.Namespace, say: Callable[[str],
     return 0
 
 
-def _verify(folder: CacheFolder, _: argparse.Namespace, say: Callable[[str], None]) -> int:
+def _verify(folder: CacheFolder, _: argparse.Namespace) -> int:
     files = list(folder.files())
     bad = [(file, problem) for file in files for problem in [folder.check(file)] if problem]
     for file, problem in bad:
@@ -59,7 +65,7 @@ def _verify(folder: CacheFolder, _: argparse.Namespace, say: Callable[[str], Non
     return 0
 
 
-def _prune(folder: CacheFolder, options: argparse.Namespace, say: Callable[[str], None]) -> int:
+def _prune(folder: CacheFolder, options: argparse.Namespace) -> int:
     bad = [file for file in folder.files() if folder.check(file)]
     for file in bad:
         folder.remove(file.digest)
@@ -69,7 +75,7 @@ def _prune(folder: CacheFolder, options: argparse.Namespace, say: Callable[[str]
     return 0
 
 
-def _clear(folder: CacheFolder, _: argparse.Namespace, say: Callable[[str], None]) -> int:
+def _clear(folder: CacheFolder, _: argparse.Namespace) -> int:
     say(f"removed {folder.clear()} entries from {folder.path}")
     return 0
 
@@ -99,13 +105,13 @@ def _fields(folder: CacheFolder, file: File) -> dict[str, object]:
 
 def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
     if rows:
-        widths = [max(map(len, column)) for column in zip(*rows)]  # noqa: B905  Python 3.9 has no strict
+        widths = [max(map(len, column)) for column in zip(*rows)]
         yield from ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def _total(folder: CacheFolder, files: list[File]) -> str:
     size = _megabytes(sum(file.size for file in files))
-    return f"{len(files)} entries, {size} of {_megabytes(folder.limit)} in {folder.path} ({FOLDER})"
+    return f"{len(files)} entries, {size} of {_megabytes(folder.limit)} in {folder.path}"
 
 
 def _megabytes(size: int) -> str:
