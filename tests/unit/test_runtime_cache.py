@@ -102,6 +102,7 @@ def test_a_key_without_its_compiler_or_architecture_is_a_mistake(field: str) -> 
 # Files
 
 
+@settings(deadline=None)
 @given(
     st.binary(max_size=200), st.binary(max_size=50), st.integers(0, 10_000), st.binary(min_size=1, max_size=4)
 )
