@@ -44,17 +44,21 @@ class KernelCache:
         self._memory: OrderedDict[str, bytes] = OrderedDict()
         self._warned = False
         self._start_anew()
+        self._prepared = folder is None
         os.register_at_fork(after_in_child=self._start_anew)
-        if folder is not None:
-            self._prepare(folder)
 
     @classmethod
     def of_user(cls, env: Mapping[str, str] = os.environ) -> KernelCache:
-        """Return the cache that the environment describes: its folder, its limit, or none with "0"."""
+        """Return the cache that the environment describes, the same object each time.
+
+        GPUFORGE_KERNEL_CACHE=0 keeps compiled kernels in memory alone.
+        """
         limit = limit_of(env)
-        if env.get(OFF, "") == "0" or limit == 0:
-            return cls(None, limit=limit)
-        return cls(CacheFolder(folder_of(env), limit), limit=limit)
+        folder = None if env.get(OFF, "") == "0" or limit == 0 else folder_of(env)
+        with _lock:
+            if (folder, limit) not in _caches:
+                _caches[folder, limit] = cls(CacheFolder(folder, limit) if folder else None, limit=limit)
+            return _caches[folder, limit]
 
     def obtain(self, key: CacheKey, compile: Compile, *, cache: bool = True) -> bytes:  # noqa: A002
         """Return the compiled kernel of `key`, calling `compile` unless it is known.
@@ -84,6 +88,7 @@ class KernelCache:
         return self.folder.clear() if self.folder is not None else 0
 
     def _look_up_or_compile(self, key: CacheKey, compile: Compile) -> bytes:  # noqa: A002
+        self._prepare()
         known = self._known(key.digest)
         if known is not None:
             return known
@@ -128,9 +133,13 @@ class KernelCache:
                 total -= len(self._memory.popitem(last=False)[1])
         return payload
 
-    def _prepare(self, folder: CacheFolder) -> None:
+    def _prepare(self) -> None:
+        """Make the folder when it is first needed; one that cannot be used is a cache in memory from then on."""
+        if self._prepared or self.folder is None:
+            return
+        self._prepared = True
         try:
-            folder.prepare()
+            self.folder.prepare()
         except FolderUnusable as error:
             self.folder = None
             self._warn(str(error))
@@ -151,6 +160,10 @@ class KernelCache:
         """Make what threads share; in a forked child no thread is left that could give a lock back."""
         self._lock = threading.Lock()
         self._flights = Flights()
+
+
+_lock = threading.Lock()
+_caches: dict[tuple[Path | None, int], KernelCache] = {}
 
 
 def folder_of(env: Mapping[str, str]) -> Path:

@@ -72,21 +72,28 @@ class KernelSet:
         return as_text(facts_of(self))
 
     def function(
-        self, name: str, *, module: str | None = None, device: int = 0, context: Any = None
+        self,
+        name: str,
+        *,
+        module: str | None = None,
+        device: int = 0,
+        context: Any = None,
+        cache: bool = True,
     ) -> Kernel:
         """Load a module and return its kernel `name`, ready to launch; later calls return the same one.
 
         `module` may be left out where the set has one. `context` is None for the primary context of `device`, which
         CUDA's runtime API, CuPy and torch use, "current" for the one that is current in this thread, or a CUcontext.
+        With `cache` False code that is compiled for this device is not looked up in the kernel cache, nor kept there.
 
         Raises KernelUnavailable, with the reason of each place tried, when none fits or the driver refuses it;
         ValueError when no context is current.
         """
-        if context is None and self._forks == _process[0]:
+        if cache and context is None and self._forks == _process[0]:
             kernel = self._kernels.get((name, module, device))
             if kernel is not None and self.env.get(_DISABLE, "") in ("", "0"):
                 return kernel
-        return self._load(name, module, device, context)
+        return self._load(name, module, device, context, cache)
 
     def candidates(self, module: str | None = None, device: int = 0) -> tuple[Candidate, ...]:
         """Return every way to run a module's kernels on a device, the one that is used first, then why not the others.
@@ -138,7 +145,7 @@ class KernelSet:
             return Probe(None, problem=switched_off(self.env))
         return probe(self._driver)
 
-    def _load(self, name: str, module: str | None, device: int, context: Any) -> Kernel:
+    def _load(self, name: str, module: str | None, device: int, context: Any, cache: bool) -> Kernel:
         from .loading import home_of, load, reasons
 
         if self._forks != _process[0]:
@@ -146,7 +153,7 @@ class KernelSet:
         named = self.module_named(module)
         home = home_of(self.probe(), self._driver, device, context)
         candidates = self.candidates(named, home.ordinal if home else device)
-        kernel, failures = load(name, named, home, candidates, self.places())
+        kernel, failures = load(name, named, home, candidates, self.places(), self.env, use_cache=cache)
         for candidate in candidates:
             self._failures.pop((named, candidate.build.place), None)
         self._failures.update({(named, file): reason for file, reason in failures.items()})

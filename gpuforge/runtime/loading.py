@@ -9,7 +9,7 @@ from typing import Any
 from .context import Context, given_context, primary_context
 from .driver import NoDriver, open_driver
 from .errors import DriverError
-from .index import Refused
+from .index import Module, Refused
 from .kernel import Kernel
 from .look import Place
 from .machine import Probe
@@ -31,12 +31,20 @@ def home_of(machine: Probe, driver: tuple[str, ...], device: int, context: Any) 
 
 
 def load(
-    name: str, module: str, home: Context | None, candidates: Sequence[Candidate], places: Sequence[Place]
+    name: str,
+    module: str,
+    home: Context | None,
+    candidates: Sequence[Candidate],
+    places: Sequence[Place],
+    env: Mapping[str, str],
+    *,
+    use_cache: bool = True,
 ) -> tuple[Kernel | None, dict[str, Reason]]:
     """Return the kernel of the first accepted candidate that loads, and why the files before it did not, by file.
 
-    A fatbin is loaded once, whatever number of its images fit: the driver chooses among them. When what the
-    environment names is not used, a warning says so.
+    A fatbin is loaded once, whatever number of its images fit: the driver chooses among them. PTX that it has to
+    compile is looked up in the kernel cache that `env` names. When what the environment names is not used, a warning
+    says so.
     """
     modules = {found.file: found for place in places for found in [place.module(module)] if found}
     failures: dict[str, Reason] = {}
@@ -46,7 +54,7 @@ def load(
             continue
         found = modules[file]
         try:
-            handle = home.function(name, found.sha256 or file, found.read) if home else 0
+            handle = _function(name, candidate, found, home, env, use_cache=use_cache) if home else 0
         except (DriverError, Refused) as error:
             failures[file] = _failure(name, error)
             continue
@@ -54,6 +62,19 @@ def load(
             _warn(candidates, failures, candidate)
             return Kernel(name, home, handle), failures
     return None, failures
+
+
+def _function(
+    name: str, candidate: Candidate, module: Module, home: Context, env: Mapping[str, str], *, use_cache: bool
+) -> int:
+    if candidate.image and candidate.image.kind == "ptx":
+        from . import jit
+        from .cache import KernelCache
+
+        compiled = jit.function(name, module, home, KernelCache.of_user(env), use=use_cache)
+        if compiled is not None:
+            return compiled
+    return home.function(name, module.sha256 or module.file, module.read)
 
 
 def reasons(

@@ -62,6 +62,10 @@ DRIVER = Table(
         "cuLibraryGetKernel": (_OUT, c_void_p, c_char_p),
         "cuKernelGetFunction": (_OUT, c_void_p),
         "cuCtxGetId": (c_void_p, POINTER(c_uint64)),  # CUDA 12.0
+        "cuLinkCreate_v2": (c_uint, *_PAIR, _OUT),
+        "cuLinkAddData_v2": (c_void_p, c_int, c_void_p, c_size_t, c_char_p, c_uint, *_PAIR),
+        "cuLinkComplete": (c_void_p, _OUT, POINTER(c_size_t)),
+        "cuLinkDestroy": (c_void_p,),
         "cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),  # CUDA 12.4
     },
     "`nvidia-smi` and `dmesg` say what is wrong with it; a restart of the machine may be needed",

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -226,9 +227,9 @@ def test_a_full_disk_is_one_warning_and_the_kernel_stays_in_memory(folder: Path)
 def test_a_folder_that_others_can_write_is_not_trusted(folder: Path) -> None:
     cache_in(folder).obtain(key(), lambda: b"planted")
     folder.chmod(0o777)
+    cache = cache_in(folder)
     with pytest.warns(RuntimeWarning, match="can be written by other users"):
-        cache = cache_in(folder)
-    assert cache.obtain(key(), lambda: b"mine") == b"mine"
+        assert cache.obtain(key(), lambda: b"mine") == b"mine"
     assert cache.obtain(key(), never) == b"mine"
 
 
@@ -236,7 +237,7 @@ def test_a_folder_of_another_user_is_not_trusted(folder: Path, monkeypatch: pyte
     folder.mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.warns(RuntimeWarning, match="belongs to another user"):
-        cache_in(folder)
+        cache_in(folder).obtain(key(), lambda: b"cubin")
 
 
 def test_a_warning_made_an_error_does_not_reach_the_caller(folder: Path) -> None:
@@ -249,7 +250,8 @@ def test_a_warning_made_an_error_does_not_reach_the_caller(folder: Path) -> None
 
 def test_a_folder_removed_meanwhile_is_made_again(folder: Path) -> None:
     cache = cache_in(folder)
-    folder.rmdir()
+    cache.obtain(key(1), lambda: b"other")
+    shutil.rmtree(folder)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cache.obtain(key(), lambda: b"cubin")

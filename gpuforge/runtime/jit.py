@@ -1,0 +1,92 @@
+"""PTX that the driver compiles for a device: once on this machine, and from the kernel cache in later processes.
+
+The driver's linker gives the machine code away, which loading PTX does not:
+https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html (cuLink*)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from ctypes import byref, c_int, c_size_t, c_void_p
+from dataclasses import dataclass
+from pathlib import Path
+
+from .cache import KernelCache
+from .cache_key import CacheKey
+from .context import Context
+from .driver import Driver
+from .errors import DriverError
+from .index import Module
+
+RELEASE_FILE = Path("/proc/driver/nvidia/version")
+NOT_FOUND = 500  # CUDA_ERROR_NOT_FOUND: the module has no kernel of that name
+_FATBIN = 2  # CU_JIT_INPUT_FATBINARY
+_LOG_BUFFER, _LOG_BUFFER_SIZE = 5, 6  # CUjit_option
+_LOG_BYTES = 8192
+
+
+def function(name: str, module: Module, home: Context, cache: KernelCache, *, use: bool = True) -> int | None:
+    """Return a kernel of a module whose PTX is compiled for the device of `home`, from the cache if it is there.
+
+    None where that cannot be: the driver is too old, does not tell its release, or its machine code does not load;
+    the module is then loaded as it is. With `use` False nothing is looked up, and nothing is kept. Raises DriverError
+    for a kernel that is not there, Refused for a damaged module.
+    """
+    driver = home.driver
+    release = driver_release()
+    if not (driver.c.cuLinkCreate_v2 and release and module.sha256):
+        return None
+    major, minor = driver.devices[home.ordinal].capability
+    key = CacheKey(
+        module.sha256, (), (), "driver", f"sm_{major}{minor}", driver=release, label=f"{module.name} (PTX)"
+    )
+    for _ in range(2):  # what the driver refuses to load is dropped, and compiled once more
+        try:
+            return home.function(
+                name, key.digest, lambda: cache.obtain(key, _Compile(driver, home, module), cache=use)
+            )
+        except DriverError as error:
+            if error.code == NOT_FOUND:
+                raise
+            cache.discard(key)
+    return None
+
+
+def driver_release() -> str:
+    """Return the driver's own release, "580.159.04": its compiler changes with it. "" where it is not told."""
+    try:
+        found = re.search(r"\s(\d{3,}(?:\.\d+){1,2})\s", RELEASE_FILE.read_text())
+    except OSError:
+        return ""
+    return found[1] if found else ""
+
+
+@dataclass(frozen=True)
+class _Compile:
+    """The compile step: the best image of a fatbin, made machine code for the device of a context."""
+
+    driver: Driver
+    home: Context
+    module: Module
+
+    def __call__(self) -> bytes:
+        """Return a cubin; raises DriverError with the compiler's log, Refused for a damaged module."""
+        data = self.module.read()
+        log = ctypes.create_string_buffer(_LOG_BYTES)
+        options = (c_int * 2)(_LOG_BUFFER, _LOG_BUFFER_SIZE)
+        values = (c_void_p * 2)(ctypes.addressof(log), len(log))
+        state, code, size = c_void_p(), c_void_p(), c_size_t()
+        with self.home.current():
+            self.driver.call("cuLinkCreate_v2", 2, options, values, byref(state))
+            try:
+                for step, arguments in (
+                    ("cuLinkAddData_v2", (state, _FATBIN, data, len(data), b"kernels", 0, None, None)),
+                    ("cuLinkComplete", (state, byref(code), byref(size))),
+                ):
+                    failed = getattr(self.driver.c, step)(*arguments)
+                    if failed:
+                        raise self.driver.error(step, failed, log.value.decode(errors="replace").strip())
+                return ctypes.string_at(code.value or 0, size.value)  # it is the linker's until cuLinkDestroy
+            finally:
+                self.driver.c.cuLinkDestroy(state)
