@@ -23,12 +23,13 @@ _REACHABLE = {
 class Reader(NamedTuple):
     """How one type is passed: its `struct` code, its size in bytes, and what gives the value that is packed.
 
-    `waits` says whether the value is an array that other streams may be writing: `value(array, stream, wait)`.
+    `value` is None where `struct` takes the argument as it is. `waits` says whether the value is an array that other
+    streams may be writing: `value(array, stream, wait)`.
     """
 
     code: str
     size: int
-    value: Callable[..., Any]
+    value: Callable[..., Any] | None
     waits: bool = False
 
 
@@ -105,7 +106,7 @@ def _of_numpy(position: int, value: Any) -> Reader:
             f"argument {position}: {type(value).__name__} is no type that a kernel can have; "
             "write a ctypes.Structure for a struct"
         )
-    return Reader(code, size, type(value).tobytes if kind == "c" else type(value).item)
+    return Reader(code, size, type(value).tobytes if kind == "c" else None)
 
 
 def _array_address(array: Any, stream: int, wait: Callable[[int, int], None]) -> int:
@@ -133,9 +134,12 @@ def _dlpack_address(array: Any, stream: int, _: object) -> int:
 
 
 class Frame:
-    """Memory for one launch at a time: the launch's configuration, the values, and pointers to them."""
+    """Memory for one launch at a time: the launch's configuration, the values, and pointers to them.
 
-    __slots__ = ("buffer", "config", "parameters")
+    `held` takes the handle of the context that is current.
+    """
+
+    __slots__ = ("buffer", "config", "held", "held_at", "parameters")
 
     def __init__(self, size: int, offsets: Sequence[int]) -> None:
         raw = (ctypes.c_uint64 * (size // 8 + 3))()
@@ -145,6 +149,8 @@ class Frame:
         pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
         self.config = ctypes.byref(self.buffer)
         self.parameters = ctypes.byref(pointers)
+        self.held = ctypes.c_void_p()
+        self.held_at = ctypes.byref(self.held)
 
 
 class Layout:
@@ -192,8 +198,8 @@ class Layout:
     def values(self, arguments: Sequence[Any], stream: int, wait: Callable[[int, int], None]) -> list[Any]:
         """Return what is packed for these arguments."""
         if not self.waits:
-            return [read(value) for read, value in zip(self.readers, arguments)]
+            return [read(value) if read else value for read, value in zip(self.readers, arguments)]
         return [
-            read(value, stream, wait) if waits else read(value)
+            read(value, stream, wait) if read and waits else read(value) if read else value
             for read, value, waits in zip(self.readers, arguments, self.waits)
         ]

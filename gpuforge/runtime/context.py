@@ -19,8 +19,9 @@ class Context:
     was current.
     """
 
-    def __init__(self, driver: Driver, handle: int, ordinal: int) -> None:
+    def __init__(self, driver: Driver, handle: int, ordinal: int, *, primary: bool = False) -> None:
         self.driver = driver
+        self.primary = primary
         self.handle = handle
         self.ordinal = ordinal
         self._lock = threading.Lock()
@@ -71,7 +72,7 @@ def primary_context(driver: Driver, ordinal: int) -> Context:
         if key not in _contexts:
             handle = c_void_p()
             driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(handle), driver.device(ordinal))
-            _contexts[key] = Context(driver, handle.value or 0, ordinal)
+            _contexts[key] = Context(driver, handle.value or 0, ordinal, primary=True)
         return _contexts[key]
 
 

@@ -66,10 +66,8 @@ class Kernel:
         frame = layout.frame()
         try:
             self._fill(frame, layout, grid, block, shared, queue, arguments)
-            held = c_void_p()
-            if self._current(byref(held)) or held.value != self._handle:
-                with self._context.current():
-                    code = self._launch(frame.config, self._function, frame.parameters, None)
+            if self._current(frame.held_at) or frame.held.value != self._handle:
+                code = self._elsewhere(frame.held.value, frame.config, frame.parameters)
             else:
                 code = self._launch(frame.config, self._function, frame.parameters, None)
         finally:
@@ -108,6 +106,14 @@ class Kernel:
                 f"grid {grid}, block {block}, shared {shared}, stream {queue}: {error}"
             ) from None
 
+    def _elsewhere(self, held: int | None, config: Any, parameters: Any) -> int:
+        """Launch where another context is current, or none: then a primary one stays current, as with cudart."""
+        if not held and self._context.primary:
+            self._context.driver.call("cuCtxSetCurrent", self._handle)
+            return int(self._launch(config, self._function, parameters, None))
+        with self._context.current():
+            return int(self._launch(config, self._function, parameters, None))
+
     def _wait(self, theirs: int, ours: int) -> None:
         """Have stream `ours` wait for what `theirs` has queued so far."""
         driver, event = self._context.driver, c_void_p()
@@ -130,12 +136,14 @@ class BoundLaunch:
         "_current",
         "_function",
         "_handle",
+        "_kernel",
         "_launch",
         "_parameters",
     )
 
     def __init__(self, kernel: Kernel, frame: Frame, arguments: tuple[Any, ...]) -> None:
         self._arguments = arguments
+        self._kernel = kernel
         self._config = frame.config
         self._parameters = frame.parameters
         self._context = kernel._context
@@ -148,8 +156,7 @@ class BoundLaunch:
         """Queue the kernel; raises DriverError."""
         held = c_void_p()
         if self._current(byref(held)) or held.value != self._handle:
-            with self._context.current():
-                code = self._launch(self._config, self._function, self._parameters, None)
+            code = self._kernel._elsewhere(held.value, self._config, self._parameters)
         else:
             code = self._launch(self._config, self._function, self._parameters, None)
         if code:

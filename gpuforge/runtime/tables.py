@@ -36,6 +36,7 @@ DRIVER = Table(
         "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
         "cuDevicePrimaryCtxRetain": (_OUT, c_int),
         "cuCtxGetCurrent": (_OUT,),
+        "cuCtxSetCurrent": (c_void_p,),
         "cuCtxGetDevice": (POINTER(c_int),),
         "cuCtxPushCurrent_v2": (c_void_p,),
         "cuCtxPopCurrent_v2": (_OUT,),

@@ -36,6 +36,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(s
 int cuCtxGetCurrent(void **context) { *context = (void *)current(); return 0; }
 int cuCtxGetDevice(int *device) { *device = current() & ~0xffu ? current() & 0xf : 0; return current() ? 0 : 201; }
 int cuCtxPushCurrent_v2(void *context) { if (depth == MOST) return 1; stack[depth++] = (size_t)context; return 0; }
+int cuCtxSetCurrent(void *context) { if (!depth) depth = 1; stack[depth - 1] = (size_t)context; return 0; }
 int cuCtxPopCurrent_v2(void **context) { if (!depth) return 201; *context = (void *)stack[--depth]; return 0; }
 
 // A module is 7 in its context, a library 7 in none; a function is 8 in its context.

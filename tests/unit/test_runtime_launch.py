@@ -197,6 +197,9 @@ def test_the_callers_context_is_used_and_left_current(kernels: KernelSet, stub: 
         current = kernels.function("saxpy", context="current")
         assert run(current) == [12, 24, 36]
         assert run(kernels.function("saxpy", context=0x44)) == [12, 24, 36]
+        kernels.function("saxpy", device=0).bind(
+            1, 1, ctypes.c_ulonglong(0), A, HasInterface(8), HasInterface(8)
+        )()
         assert run(kernels.function("saxpy")) == [12, 24, 36]
         held = ctypes.c_void_p()
         library.cuCtxGetCurrent(ctypes.byref(held))
