@@ -35,7 +35,7 @@ PTX = """
 def _needs_a_gpu() -> None:
     machine = probe()
     if not machine.devices:
-        pytest.skip(machine.problem)
+        pytest.skip(str(machine.problem))
 
 
 def kernel_set(folder: Path, image: bytes) -> KernelSet:
@@ -86,14 +86,14 @@ def test_what_the_driver_will_not_take_is_a_reason(
     with pytest.raises(KernelUnavailable) as error:
         kernels.function("answer", module="answer")
     (reason,) = error.value.reasons
-    assert reason.startswith("answer (PTX compute_52), kernel answer: cuModuleLoadDataEx failed: CUDA_ERROR_")
+    assert reason.startswith("PTX compute_52: kernel answer: cu"), reason
     assert any(f"({code})" in reason for code in codes), reason
-    assert "the last attempt to load it failed" in kernels.explain()
+    assert "    refused  PTX compute_52  kernel answer: cu" in kernels.explain()
 
 
 def test_a_kernel_that_is_not_there_is_a_reason(tmp_path: Path) -> None:
     kernels = kernel_set(tmp_path, PTX.encode())
-    with pytest.raises(KernelUnavailable, match=r"cuModuleGetFunction failed: CUDA_ERROR_NOT_FOUND \(500\)"):
+    with pytest.raises(KernelUnavailable, match=r"failed: CUDA_ERROR_NOT_FOUND \(500\)"):
         kernels.function("question", module="answer")
 
 

@@ -22,7 +22,7 @@ def saxpy() -> ModuleType:
     runtime = pytest.importorskip("saxpy._gpuforge", reason="the saxpy wheel was built without gpuforge")
     machine = runtime.probe()
     if not machine.devices:
-        pytest.skip(machine.problem)
+        pytest.skip(str(machine.problem))
     return module
 
 

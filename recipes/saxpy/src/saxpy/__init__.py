@@ -34,9 +34,7 @@ def saxpy(a: float, x: Any, y: Any) -> array[float]:
     if kernel is None:
         _core.saxpy(a, xs, ys, result)
         return result
-    with kernel.memory(xs.nbytes) as device_x, kernel.memory(ys.nbytes) as device_y:
-        device_x.write(xs)
-        device_y.write(ys)
+    with kernel.upload(xs) as device_x, kernel.upload(ys) as device_y:
         blocks = min(_MOST_BLOCKS, len(xs) // _THREADS + 1)
         kernel.launch(blocks, _THREADS, c_ulonglong(len(xs)), c_float(a), device_x, device_y)
         device_y.read(result)
@@ -60,7 +58,7 @@ def _kernel() -> Any:
     if _kernels is None:
         return None
     try:
-        return _kernels.function("saxpy", module="saxpy")
+        return _kernels.function("saxpy")
     except KernelUnavailable:
         return None
 

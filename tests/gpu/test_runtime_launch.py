@@ -1,0 +1,294 @@
+"""The runtime on a real GPU with the arrays, streams and contexts of other libraries, and with many of each at once."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import threading
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuforge.runtime import DriverError, Kernel, KernelSet, probe
+
+pytestmark = pytest.mark.gpu
+
+KERNELS = 300
+HEAD = ".version 7.0\n.target sm_52\n.address_size 64\n"
+# out[0] = value * 1000 + NUMBER
+ENTRY = """
+.visible .entry k{number}(.param .u64 out, .param .u32 value)
+{{
+    .reg .u64 %rd<3>;
+    .reg .u32 %r<3>;
+    ld.param.u64 %rd1, [out];
+    ld.param.u32 %r1, [value];
+    cvta.to.global.u64 %rd2, %rd1;
+    mad.lo.u32 %r2, %r1, 1000, {number};
+    st.global.u32 [%rd2], %r2;
+    ret;
+}}
+"""
+# y[i] += x[i] for the threads of one block, after `delay` turns of nothing
+ADD = """
+.visible .entry add(.param .u64 x, .param .u64 y, .param .u32 delay)
+{
+    .reg .u64 %rd<7>;
+    .reg .u32 %r<4>;
+    .reg .f32 %f<4>;
+    .reg .pred %p;
+    ld.param.u64 %rd1, [x];
+    ld.param.u64 %rd2, [y];
+    ld.param.u32 %r1, [delay];
+again:
+    setp.eq.u32 %p, %r1, 0;
+    @%p bra done;
+    membar.gl;
+    sub.u32 %r1, %r1, 1;
+    bra again;
+done:
+    mov.u32 %r2, %tid.x;
+    mul.wide.u32 %rd3, %r2, 4;
+    cvta.to.global.u64 %rd4, %rd1;
+    cvta.to.global.u64 %rd5, %rd2;
+    add.u64 %rd4, %rd4, %rd3;
+    add.u64 %rd5, %rd5, %rd3;
+    ld.global.f32 %f1, [%rd4];
+    ld.global.f32 %f2, [%rd5];
+    add.f32 %f3, %f1, %f2;
+    st.global.f32 [%rd5], %f3;
+    ret;
+}
+"""
+DELAY = ctypes.c_uint32(200_000)  # some milliseconds
+NONE = ctypes.c_uint32(0)
+
+
+@pytest.fixture(autouse=True)
+def _needs_a_gpu() -> None:
+    machine = probe()
+    if not machine.devices:
+        pytest.skip(str(machine.problem))
+
+
+def kernel_set(folder: Path, ptx: str) -> KernelSet:
+    folder.mkdir()
+    (folder / "m.fatbin").write_text(ptx)
+    module = {"name": "m", "source": "m.cu", "digest": "", "file": "m.fatbin",
+              "sha256": hashlib.sha256(ptx.encode()).hexdigest(),
+              "images": [{"kind": "ptx", "arch": "compute_52", "isa": "7.0"}]}  # fmt: skip
+    index = {"schema": 1, "name": folder.name, "kind": "module", "toolkit": "11.0", "modules": [module],
+             "toolchain": {"family": "nvcc", "version": "11.0"}}  # fmt: skip
+    (folder / "index.json").write_text(json.dumps(index))
+    return KernelSet(folder)
+
+
+@pytest.fixture
+def adding(tmp_path: Path) -> KernelSet:
+    return kernel_set(tmp_path / "adding", HEAD + ADD)
+
+
+@pytest.fixture
+def add(adding: KernelSet) -> Kernel:
+    return adding.function("add")
+
+
+@pytest.fixture
+def second_context() -> Iterator[int]:
+    driver = ctypes.CDLL("libcuda.so.1")
+    context = ctypes.c_void_p()
+    assert driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+    driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+    yield context.value or 0
+    driver.cuCtxDestroy_v2(context)
+
+
+def current() -> int:
+    held = ctypes.c_void_p()
+    assert ctypes.CDLL("libcuda.so.1").cuCtxGetCurrent(ctypes.byref(held)) == 0
+    return held.value or 0
+
+
+def added(kernel: Kernel, **options: Any) -> list[float]:
+    """1 + 2, in host memory that is copied in and out."""
+    y = array("f", [2.0] * 32)
+    with kernel.upload(array("f", [1.0] * 32)) as device_x, kernel.upload(y) as device_y:
+        kernel.launch(1, 32, device_x, device_y, NONE, **options)
+        device_y.read(y, stream=options.get("stream"))
+    return list(y)
+
+
+def test_host_arrays_are_copied_in_and_out(add: Kernel) -> None:
+    assert added(add) == [3.0] * 32
+
+
+def test_the_driver_knows_the_parameters(add: Kernel) -> None:
+    """Only from CUDA 12.4 on."""
+    driver = probe().driver
+    if driver is None or driver < (12, 4):
+        pytest.skip("the driver is older than CUDA 12.4")
+    with add.memory(128) as memory:
+        with pytest.raises(
+            TypeError, match=r"^argument 2: c_double has 8 bytes, and the kernel's parameter 4$"
+        ):
+            add.launch(1, 32, memory, memory, ctypes.c_double(0))
+        with pytest.raises(TypeError, match=r"^the kernel has 3 parameters, and 2 arguments are given$"):
+            add.launch(1, 32, memory, memory)
+
+
+def test_a_bound_launch_repeats_itself(add: Kernel) -> None:
+    y = array("f", [0.0] * 32)
+    with add.upload(array("f", [1.0] * 32)) as device_x, add.upload(y) as device_y:
+        again = add.bind(1, 32, device_x, device_y, NONE)
+        for _ in range(2000):
+            again()
+        device_y.read(y)
+    assert list(y) == [2000.0] * 32
+
+
+def test_arrays_and_streams_of_cupy(add: Kernel) -> None:
+    cupy = pytest.importorskip("cupy")
+    for stream in (None, cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream.null):
+        with stream or cupy.cuda.Stream.null:
+            x, y = cupy.ones(32, "f4"), cupy.full(32, 2, "f4")
+            add.launch(1, 32, x, y, NONE, stream=stream)
+            assert cupy.asnumpy(y).tolist() == [3.0] * 32
+
+
+def test_work_of_cupy_on_another_stream_is_waited_for(add: Kernel) -> None:
+    """The array is still being written on a stream that does not wait for the default one."""
+    cupy = pytest.importorskip("cupy")
+    x = cupy.ones(32, "f4")
+    for _ in range(20):
+        y = cupy.zeros(32, "f4")
+        cupy.cuda.Device().synchronize()
+        theirs = cupy.cuda.Stream(non_blocking=True)
+        with theirs:
+            add.launch(1, 32, x, y, DELAY, stream=theirs)
+            add.launch(1, 32, x, y, NONE)  # on the default stream
+        cupy.cuda.Device().synchronize()
+        assert cupy.asnumpy(y).tolist() == [2.0] * 32
+
+
+class DLPackOnly:
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, *, stream: int) -> Any:
+        return self._array.__dlpack__(stream=stream)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+def test_arrays_by_dlpack(add: Kernel) -> None:
+    cupy = pytest.importorskip("cupy")
+    both = cupy.arange(64, dtype="f4")
+    x, y = both[32:], cupy.zeros(32, "f4")
+    add.launch(1, 32, DLPackOnly(x), DLPackOnly(y), NONE)
+    assert cupy.asnumpy(y).tolist() == [float(i) for i in range(32, 64)]
+
+
+def test_arrays_and_streams_of_torch(add: Kernel) -> None:
+    torch = pytest.importorskip("torch")
+    x, y = torch.ones(32, device="cuda"), torch.full((32,), 2.0, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    add.launch(1, 32, x, y, NONE, stream=stream)
+    stream.synchronize()
+    assert y.tolist() == [3.0] * 32
+    with pytest.raises(TypeError, match=r"host memory|^argument 0: a kernel takes"):
+        add.launch(1, 32, torch.ones(32), y, NONE)
+
+
+def test_streams_and_arrays_of_cuda_core(add: Kernel) -> None:
+    core = pytest.importorskip("cuda.core")
+    device = core.Device(0)
+    device.set_current()
+    stream = device.create_stream()
+    assert added(add, stream=stream) == [3.0] * 32
+    buffer = device.allocate(128, stream=stream)
+    stream.sync()
+    y = array("f", [5.0] * 32)
+    with add.upload(array("f", [1.0] * 32)) as ones, add.upload(y) as device_y:
+        add.launch(1, 32, device_y, ones, NONE, stream=stream)
+        add.launch(1, 32, ones, DLPackOnly(buffer), NONE, stream=stream)
+        stream.sync()
+
+
+def test_memory_is_an_array_of_cupy(add: Kernel) -> None:
+    cupy = pytest.importorskip("cupy")
+    with add.upload(array("f", [1.5] * 32)) as memory:
+        assert cupy.asarray(memory).view("f4").get().tolist() == [1.5] * 32
+
+
+def test_the_callers_context(adding: KernelSet, second_context: int) -> None:
+    driver = ctypes.CDLL("libcuda.so.1")
+    driver.cuCtxPushCurrent_v2(ctypes.c_void_p(second_context))
+    try:
+        for context in ("current", second_context, ctypes.c_void_p(second_context)):
+            assert added(adding.function("add", context=context)) == [3.0] * 32
+            assert current() == second_context
+        assert added(adding.function("add")) == [3.0] * 32
+        assert current() == second_context, "the primary context was used and left again"
+    finally:
+        driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+
+def test_a_fault_is_named_and_says_what_to_do(adding: KernelSet, second_context: int) -> None:
+    """In a context of its own: it takes the context with it."""
+    kernel = adding.function("add", context=second_context)
+    driver = probe().driver
+    assert driver is not None
+    with pytest.raises(DriverError) as error, kernel.memory(128) as memory:
+        kernel.launch(1, 2048, memory, memory, NONE)  # more threads than any block can have
+    assert (error.value.code, error.value.name) == (1, "CUDA_ERROR_INVALID_VALUE")
+    assert "What to do: check the arguments" in str(error.value)
+
+
+def test_two_contexts_eight_threads_three_hundred_kernels(tmp_path: Path, second_context: int) -> None:
+    """Each thread looks up and launches every kernel in its context; each leaves a number that only it leaves."""
+    ptx = HEAD + "".join(ENTRY.format(number=number) for number in range(KERNELS))
+    kernels = kernel_set(tmp_path / "many", ptx)
+    contexts = [None, second_context]
+    start = threading.Barrier(8)
+    wrong: list[object] = []
+
+    def work(seed: int) -> None:
+        context = contexts[seed % 2]
+        start.wait()
+        try:
+            for step in range(KERNELS):
+                number = (step * 7 + seed * 37) % KERNELS
+                kernel = kernels.function(f"k{number}", context=context)
+                out = array("I", [0])
+                with kernel.memory(4) as memory:
+                    kernel.launch(1, 1, memory, ctypes.c_uint32(seed))
+                    memory.read(out)
+                if out[0] != seed * 1000 + number:
+                    wrong.append((seed, number, out[0]))
+        except BaseException as error:
+            wrong.append(error)
+            raise
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_several_sets_in_one_process(tmp_path: Path, adding: KernelSet) -> None:
+    other = kernel_set(tmp_path / "other", HEAD + ENTRY.format(number=5))
+    out = array("I", [0])
+    kernel = other.function("k5")
+    with kernel.memory(4) as memory:
+        kernel.launch(1, 1, memory, ctypes.c_uint32(4))
+        assert added(adding.function("add")) == [3.0] * 32
+        memory.read(out)
+    assert out[0] == 4005
