@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 import pytest
 from audit_reports import BAD, hold, sample
@@ -29,7 +29,6 @@ def test_the_log_and_its_tool() -> None:
     driver = log["runs"][0]["tool"]["driver"]
     assert driver["name"] == "gpuforge"
     assert re.fullmatch(r"\d+\.\d+.*", driver["version"])
-    assert urlparse(driver["informationUri"]).scheme == "https"
     assert len(json.dumps(log)) < 10 << 20  # what GitHub takes
 
 
@@ -49,7 +48,6 @@ def test_each_rule_has_its_page() -> None:
         assert len(rule["fullDescription"]["text"]) < 1024
         assert rule["help"]["markdown"]
         assert "**" not in rule["help"]["text"]
-        assert urlparse(rule["helpUri"]).fragment == rule["id"]
         assert rule["defaultConfiguration"]["level"] in LEVELS
     assert "\n\n**Remedy:** Compile" in rules[0]["help"]["markdown"]
     assert "\n\nRemedy: Compile" in rules[0]["help"]["text"]

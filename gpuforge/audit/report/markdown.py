@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import SEVERITIES, Finding, Severity
-from gpuforge.audit.report import devices, pages, tree
+from gpuforge.audit.report import devices, tree
 from gpuforge.audit.report.shown import brief, shown
 
 _SIGNS: dict[str, str] = {"error": "❌", "warning": "⚠️", "info": "ℹ️", "clean": "✅"}  # noqa: RUF001 - it is the sign
@@ -82,10 +82,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     rows = [f"- {_subject(brief(subject))}" for subject in finding.subject[:_MOST_SUBJECTS]]
     if len(finding.subject) > _MOST_SUBJECTS:
         rows.append(f"- and {len(finding.subject) - _MOST_SUBJECTS} more (`--format json` lists all)")
-    more = f"[about {finding.code}]({pages.uri(finding.code)})"
-    yield from _folded(
-        head, [*rows, "", f"**Remedy:** {_subject(finding.remedy)} ({more})"], finding.severity
-    )
+    yield from _folded(head, [*rows, "", f"**Remedy:** {_subject(finding.remedy)}"], finding.severity)
 
 
 def _folded(head: str, body: Iterable[str], severity: Severity | None = None) -> Iterator[str]:

@@ -7,7 +7,6 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-HOME = "https://pypi.org/project/gpuforge/"
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 
@@ -26,8 +25,3 @@ def markdown(code: str) -> str:
 def plain(code: str) -> str:
     """Return the page of a finding's code as text without markup."""
     return _LINK.sub(r"\1", markdown(code)).replace("**", "").replace("`", "")
-
-
-def uri(code: str) -> str:
-    """Return where a reader of a report finds out more about a code."""
-    return f"{HOME}#{code}"

@@ -60,7 +60,6 @@ def of(report: Report) -> dict[str, Any]:
             "driver": {
                 "name": "gpuforge",
                 "version": __version__,
-                "informationUri": pages.HOME,
                 "rules": [_rule(rule) for rule in RULES],
             }
         },
@@ -81,7 +80,6 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "shortDescription": {"text": title},
         "fullDescription": {"text": f"{title[0].upper()}{title[1:]}."},
         "help": {"text": pages.plain(code) or title, "markdown": page or title},
-        "helpUri": pages.uri(code),
         "defaultConfiguration": {"level": _LEVELS[rule.SEVERITY]},
     }
 
