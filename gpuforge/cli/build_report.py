@@ -222,6 +222,8 @@ def _show_wheel(console: Console, wheel: Wheel, images: Sequence[str]) -> None:
         lines.add_row(Text("  ✓", style="green"), Text(line))
     for line in words_of_test(wheel.test) if wheel.test else ():
         lines.add_row(Text("  ✓", style="green"), Text(line))
+    for line in gaps_of_test(wheel.test) if wheel.test else ():
+        lines.add_row(Text("  !", style="yellow"), Text(line))
     for finding in wheel.report["findings"]:
         said = f"{finding['severity']} {finding['code']}: {finding['message']}"
         lines.add_row(Text("  !", style="yellow"), Text(said))
@@ -236,13 +238,15 @@ def _show_wheel(console: Console, wheel: Wheel, images: Sequence[str]) -> None:
 
 
 def words_of_test(test: Mapping[str, Any]) -> Iterator[str]:
-    """Yield in words what a test says of itself."""
-    packages = len(test["packages"]) - 1
-    beside = f" with {count(packages, 'package')} that it declares" if packages else ""
-    yield (
-        f"test: installed on Python {test['python']}{beside}, `import {test['import']}` works without a GPU "
-        f"({short_seconds(test['import_seconds'])})"
-    )
+    """Yield in words what of a test went well: each way of installing the wheel, its CUDA libraries, its command."""
+    several = len(test.get("installs", ())) > 1
+    for install in test.get("installs", (test,)):
+        if "lacks" not in install:
+            how = f" {_title(install)}" if several else ""
+            yield (
+                f"test: installed{how} on Python {install['python']}{_brought(install, named=several)}, "
+                f"`import {install['import']}` works without a GPU ({short_seconds(install['import_seconds'])})"
+            )
     if "cuda" in test:
         yield f"test: {_cuda_words(test['cuda'])}"
     if "command" in test:
@@ -250,6 +254,33 @@ def words_of_test(test: Mapping[str, Any]) -> Iterator[str]:
         yield f"test: {test['command_line']}: {passed} ({short_seconds(test['seconds'])})"
 
 
+def gaps_of_test(test: Mapping[str, Any]) -> Iterator[str]:
+    """Yield in words which installation works only where the machine, or an extra, has CUDA's libraries."""
+    for install in test.get("installs", ()):
+        if "lacks" in install:
+            yield (
+                f"test: installed {_title(install)}{_brought(install, named=True)}, `import {install['import']}` lacks "
+                f"{install['lacks']}: it works with {_title(test)}, or where the machine has CUDA"
+            )
+
+
+def _title(install: Mapping[str, Any]) -> str:
+    """Name a way of installing: "[cuda13,plots]", or "bare"."""
+    return f"[{','.join(install['extras'])}]" if install["extras"] else "bare"
+
+
+def _brought(install: Mapping[str, Any], *, named: bool) -> str:
+    """Say how many packages came beside the wheel, or which."""
+    own = install["wheel"].split("-")[0].lower() if named else ""
+    packages = [each for each in install["packages"] if each.partition(" ")[0].lower() != own]
+    if named:
+        more = f" and {len(packages) - _NAMED} more" if len(packages) > _NAMED else ""
+        return f" with {', '.join(packages[:_NAMED])}{more}" if packages else " with nothing else"
+    number = len(install["packages"]) - 1
+    return f" with {count(number, 'package')} that it declares" if number else ""
+
+
+_NAMED = 8  # packages that are named in one line
 _MACHINE = {
     "none": "this machine has no other",
     "hidden": "that of this machine was hidden",

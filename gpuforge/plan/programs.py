@@ -83,11 +83,13 @@ CODE = {
     ),
     "fetch_test_requirements": (
         "steps/fetch_test_requirements.py",
+        "steps/declared_sets.py",
         "steps/wheelhouse.py",
         "package/metadata.py",
     ),
     "test_wheel": (
-        *(f"steps/{name}.py" for name in ("test_wheel", "environment", "wheelhouse")),
+        *(f"steps/{name}.py" for name in ("test_wheel", "declared_sets", "environment", "wheelhouse")),
+        "package/metadata.py",
         *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
         "cuda",
         *(

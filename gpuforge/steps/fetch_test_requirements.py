@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import zipfile
 from collections.abc import Sequence
-from email.parser import BytesHeaderParser
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
-
-from gpuforge.errors import ActionError
-from gpuforge.package import metadata
-from gpuforge.steps import entry, wheelhouse
+from gpuforge.steps import declared_sets, entry, wheelhouse
 
 
 def main(arguments: list[str]) -> None:
@@ -28,6 +22,9 @@ def main(arguments: list[str]) -> None:
         "--wheel", type=Path, help="the wheel, one of its metadata alone, or the folder that holds it"
     )
     parser.add_argument("--extra", action="append", default=[], help="an extra that is installed with it")
+    parser.add_argument(
+        "--cuda", default="", help="the CUDA version that it is for: its extra is fetched, too"
+    )
     parser.add_argument("--at-hand", type=Path, action="append", default=[])
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args(arguments)
@@ -35,18 +32,12 @@ def main(arguments: list[str]) -> None:
     requires = json.loads(options.requires)
     if options.wheel:
         wheel = wheelhouse.one_wheel(options.wheel)
-        if not declares(wheel, options.extra):
-            print(f"{wheel.name} declares nothing")
-            return
-        requires.insert(0, f"{wheel}[{','.join(options.extra)}]" if options.extra else str(wheel))
-    wheelhouse.download(
-        options.python,
-        requires,
-        options.output,
-        options.at_hand,
-        what="what the wheel declares and its tests need" if options.wheel else "what the tests need",
-        hint="correct the project's dependencies, or `[test] requires`",
-    )
+        *others, extras = declared_sets.declared_sets(wheel, options.extra, options.cuda)
+        for each in others:
+            _fetch(options, wheel, each, [])
+        _fetch(options, wheel, extras, requires)
+    else:
+        _download(options, requires, what="what the tests need")
     known = {path.name for folder in options.at_hand for path in folder.glob("*.whl")}
     known |= {wheel.name} if options.wheel else set()
     for path in sorted(options.output.iterdir()):
@@ -54,23 +45,24 @@ def main(arguments: list[str]) -> None:
             path.unlink()
 
 
-def declares(wheel: Path, extras: Sequence[str]) -> bool:
-    """Say whether a wheel, installed with some of its extras, may need anything else; raises ActionError.
+def _fetch(options: argparse.Namespace, wheel: Path, extras: Sequence[str], requires: Sequence[str]) -> None:
+    """Fetch what a wheel needs when it is installed with some of its extras, and what is required beside it."""
+    if not declared_sets.declares(wheel, extras):
+        print(f"{wheel.name}, {declared_sets.title(extras)}, declares nothing")
+        return
+    named = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
+    _download(options, [named, *requires], what="what the wheel declares and its tests need")
 
-    An extra that the wheel does not have is an error: pip would pass over it.
-    """
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
-        text = archive.read(name)
-    provided = BytesHeaderParser().parsebytes(text).get_all("Provides-Extra", [])
-    for extra in extras:
-        if canonicalize_name(extra) not in {canonicalize_name(str(each)) for each in provided}:
-            raise ActionError.of(
-                f"{'-'.join(wheel.name.split('-')[:2])} has no extra {extra!r}",
-                hint=f"[test] extras can be: {', '.join(map(str, provided)) or 'none, as it has no extras'}",
-            )
-    requirements = metadata.requirements(text)
-    return any(extras or "extra" not in str(requirement.marker) for requirement in requirements)
+
+def _download(options: argparse.Namespace, requires: Sequence[str], what: str) -> None:
+    wheelhouse.download(
+        options.python,
+        requires,
+        options.output,
+        options.at_hand,
+        what=what,
+        hint="correct the project's dependencies, or `[test] requires`",
+    )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,25 +41,28 @@ class Watch:
 
         Raises ActionError for one from elsewhere; `what` names the program that loaded them.
         """
-        places = {"environment": self.environment, **({"toolkit": self.toolkit} if self.toolkit else {})}
-        found: list[dict[str, str]] = []
-        strange: list[Path] = []
-        for path in self._loaded():
-            for name, place in places.items():
-                if path.is_relative_to(place.resolve()):
-                    inside = str(path.relative_to(place.resolve()))
-                    found.append({"library": path.name, "from": name, "path": inside})
-                    break
-            else:
-                strange.append(path)
-        if strange:
+        if strange := self.elsewhere():
             names = ", ".join(f"{path.name} from {path.parent}" for path in strange[:3])
             more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
             raise ActionError.of(
                 f"{what} loaded {names}{more}: CUDA of this machine, which users may not have",
                 hint=advice(strange[0].name),
             )
-        return found
+        return [
+            {"library": path.name, "from": place, "path": inside}
+            for path in self._loaded()
+            for place, inside in self._place(path)
+        ]
+
+    def elsewhere(self) -> list[Path]:
+        """Return those that lie neither in the environment nor in the toolkit."""
+        return [path for path in self._loaded() if not list(self._place(path))]
+
+    def _place(self, path: Path) -> Iterator[tuple[str, str]]:
+        for name, place in (("environment", self.environment), ("toolkit", self.toolkit)):
+            if place and path.is_relative_to(place.resolve()):
+                yield name, str(path.relative_to(place.resolve()))
+                return
 
     def _loaded(self) -> tuple[Path, ...]:
         records = [file.read_text(errors="surrogateescape") for file in self.folder.iterdir()]

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge.errors import ActionError
-from gpuforge.steps import entry, loaded_cuda, machine_cuda, wheelhouse
+from gpuforge.steps import declared_sets, entry, loaded_cuda, machine_cuda, wheelhouse
 from gpuforge.steps.environment import check, create, require
+from gpuforge.steps.loaded_cuda import Watch
 from gpuforge.steps.machine_cuda import NONE, MachineCuda
 from gpuforge.toolkits import libraries
 
@@ -46,6 +48,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--python", type=Path, required=True)
     parser.add_argument("--wheels", type=Path, action="append", default=[], help="folder of what it needs")
     parser.add_argument("--extra", action="append", default=[], help="an extra to install it with")
+    parser.add_argument("--cuda", default="", help="the CUDA version that it is for: its extra is tried, too")
     parser.add_argument("--import", dest="package", required=True, help="the import package")
     parser.add_argument("--requires", default="[]", help="JSON list: what the command needs beside it")
     parser.add_argument("--command", default="[]", help="JSON list of words; {project} is filled in")
@@ -59,23 +62,65 @@ def main(arguments: list[str]) -> None:
     nowhere = options.scratch / "nowhere"
     nowhere.mkdir()
     try:
-        machine = secluded(options)
-        python = create(options.python, options.scratch / "env")
-        said = installed(wheel, python, options.wheels, options.extra)
-        watch = loaded_cuda.watch(python, options.scratch / "loaded", options.toolkit)
-        said |= imported(options.package, python, nowhere, machine)
-        loaded = watch.judged(f"`import {options.package}`")
-        said["cuda"] = {"machine": machine.state, "loaded": loaded}
-        if command := json.loads(options.command):
-            if requires := json.loads(options.requires):
-                require(python, requires, options.wheels)
-            check(python)
-            said |= tested(command, python, options.folder or nowhere, options.project, options.package)
-            watch.judged(f"`{said['command_line']}`")
+        said = proved(options, wheel, nowhere)
     except ActionError as error:
         (problem,) = error.diagnostics
         raise ActionError.of(f"{options.cell}: {problem.message}", hint=problem.hint) from error
     options.result.write_text(json.dumps({"schema": 1, "cell": options.cell, **said}, indent=1) + "\n")
+
+
+def proved(options: argparse.Namespace, wheel: Path, nowhere: Path) -> dict[str, Any]:
+    """Install and import the wheel in each way that its users do, and run the command in the last; return how it went.
+
+    Where an extra brings CUDA's libraries, an import of the bare wheel may fail for want of them: the result says so.
+    """
+    machine = secluded(options)
+    *others, extras = declared_sets.declared_sets(wheel, options.extra, options.cuda)
+    by_extra = any(declared_sets.for_cuda(name, options.cuda) for each in (*others, extras) for name in each)
+    installs = []
+    for each in others:
+        folder = options.scratch / "other"
+        try:
+            said, _ = tried(options, wheel, folder, each, machine, optional=by_extra and not each)
+        except ActionError as error:
+            (problem,) = error.diagnostics
+            message = f"installed {declared_sets.title(each)}, {problem.message}"
+            raise ActionError.of(message, hint=problem.hint) from error
+        installs.append(said)
+        shutil.rmtree(folder)
+    said, watch = tried(options, wheel, options.scratch / "env", extras, machine)
+    result = {**said, "installs": [*installs, said]}
+    if command := json.loads(options.command):
+        python = options.scratch / "env" / "bin" / "python"
+        if requires := json.loads(options.requires):
+            require(python, requires, options.wheels)
+        check(python)
+        result |= tested(command, python, options.folder or nowhere, options.project, options.package)
+        watch.judged(f"`{result['command_line']}`")
+    return result
+
+
+def tried(
+    options: argparse.Namespace,
+    wheel: Path,
+    folder: Path,
+    extras: Sequence[str],
+    machine: MachineCuda,
+    *,
+    optional: bool = False,
+) -> tuple[dict[str, Any], Watch]:
+    """Install the wheel with some extras into a new environment in `folder`, and import it; raises ActionError.
+
+    `optional`: an import may lack a library of CUDA, which the result then names under `lacks`.
+    """
+    python = create(options.python, folder)
+    said = {"extras": list(extras), **installed(wheel, python, options.wheels, extras)}
+    watch = loaded_cuda.watch(python, folder / "loaded", options.toolkit)
+    said |= imported(options.package, python, options.scratch / "nowhere", machine, optional=optional)
+    if optional and (taken := watch.elsewhere()):
+        return said | {"lacks": taken[0].name}, watch
+    loaded = watch.judged(f"`import {options.package}`")
+    return said | {"cuda": {"machine": machine.state, "loaded": loaded}}, watch
 
 
 def secluded(options: argparse.Namespace) -> MachineCuda:
@@ -110,11 +155,18 @@ def installed(wheel: Path, python: Path, wheels: Sequence[Path], extras: Sequenc
     return {"wheel": wheel.name, "python": version, "packages": packages}
 
 
-def imported(package: str, python: Path, folder: Path, machine: MachineCuda = NONE) -> dict[str, Any]:
-    """Import the package, isolated from the caller's folder and variables; raises ActionError."""
+def imported(
+    package: str, python: Path, folder: Path, machine: MachineCuda = NONE, *, optional: bool = False
+) -> dict[str, Any]:
+    """Import the package, isolated from the caller's folder and variables; raises ActionError.
+
+    `optional`: for want of a library of CUDA it may fail; the result names it under `lacks`.
+    """
     ran = run([str(python), "-I", "-c", f"import {package}"], folder, os.environ)
+    line = telling(ran.lines) if ran.status else ""
+    if optional and (lacking := _absent(line)) and libraries.is_toolkit_file(lacking):
+        return {"import": package, "lacks": lacking}
     if ran.status:
-        line = telling(ran.lines)
         raise ActionError.of(
             _failure(f"import {package}", ran.status, line), hint=import_hint(package, line, machine)
         )
@@ -132,15 +184,21 @@ def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
         )
     if "libcuda.so" in line or "libnvidia-ml.so" in line:
         return "that is the driver's, which many machines do not have: open it at run time (dlopen), do not link it"
-    absent = re.search(r"(\S+): cannot open shared object file", line)
-    if absent and libraries.is_toolkit_file(absent[1]):
-        here = machine.has(absent[1])
-        return loaded_cuda.advice(absent[1]) + (
+    absent = _absent(line)
+    if libraries.is_toolkit_file(absent):
+        here = machine.has(absent)
+        return loaded_cuda.advice(absent) + (
             f"; the test does not see that of this machine, {here}" if here else ""
         )
     if absent:
         return "nothing that the wheel declares puts that library where the wheel looks; see the audit's findings"
     return "an import must work where there is no GPU; the log has all of its output"
+
+
+def _absent(line: str) -> str:
+    """Return the library that an import did not find, by the loader's message; "" where it says nothing of it."""
+    found = re.search(r"(\S+): cannot open shared object file", line)
+    return found[1].rpartition("/")[2] if found else ""
 
 
 def tested(

@@ -11,6 +11,7 @@ import pytest
 from gpuforge.cli.build_report import (
     Result,
     Wheel,
+    gaps_of_test,
     plan_data,
     result_data,
     show_plan,
@@ -83,6 +84,31 @@ def test_what_was_tested_is_said() -> None:
     ]
     other = TEST | {"command_line": "python run.py", "summary": ""}
     assert list(words_of_test(other))[1] == "test: python run.py: passed (1.5 s)"
+
+
+def test_each_way_of_installing_a_wheel_is_said() -> None:
+    cuda = {
+        "machine": "hidden",
+        "loaded": [{"library": "libcufft.so.12", "from": "environment", "path": "x"}],
+    }
+    full = TEST | {"extras": ["cuda13"], "cuda": cuda}
+    bare = {**TEST, "extras": [], "packages": ["demo_cu13 1.0", "numpy 2.4.0"], "lacks": "libcufft.so.12"}
+    test = full | {"installs": [bare, full]}
+    assert list(words_of_test(test)) == [
+        "test: installed [cuda13] on Python 3.11.2 with numpy 2.4.0, nvidia_cufft 12.5.0, "
+        "`import demo` works without a GPU (0.1 s)",
+        "test: CUDA libraries loaded: libcufft.so.12 from the environment; that of this machine was hidden",
+        SAID[1],
+    ]
+    assert list(gaps_of_test(test)) == [
+        "test: installed bare with numpy 2.4.0, `import demo` lacks libcufft.so.12: it works with [cuda13], "
+        "or where the machine has CUDA"
+    ]
+    del bare["lacks"]
+    assert next(words_of_test(test)) == (
+        "test: installed bare on Python 3.11.2 with numpy 2.4.0, `import demo` works without a GPU (0.1 s)"
+    )
+    assert list(gaps_of_test(test)) == []
 
 
 def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(

@@ -51,6 +51,7 @@ def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
         "--wheel": ["${in:wheel}"],
         "--python": ["${in:python}"],
         "--wheels": ["${in:needed}"],
+        "--cuda": ["13.0"],
         "--import": ["demo_pkg"],
         "--requires": ["[]"],
         "--command": ["[]"],

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gpuforge.steps import test_wheel
-from gpuforge.steps.fetch_test_requirements import declares
+from gpuforge.steps.declared_sets import declared_sets, declares
 
 VERSION = ".".join(map(str, sys.version_info[:3]))
 
@@ -87,22 +87,26 @@ def test_a_wheel_is_installed_with_what_it_declares_and_its_command_run(bench: B
     path = wheel(
         bench.root / "own",
         "demo",
-        "import needed, plotting",
+        "import needed",
         *("Provides-Extra: plots", "Requires-Dist: needed", 'Requires-Dist: plotting; extra == "plots"'),
     )
     project = bench.root / "project"
     project.mkdir()
-    program = "import os, checker; print(os.getcwd(), os.environ['VIRTUAL_ENV'], os.listdir())"
+    program = "import os, checker, plotting; print(os.getcwd(), os.environ['VIRTUAL_ENV'], os.listdir())"
     command = ["python", "-c", program, "{project}/tests"]
     done = bench.test(
         path, "--extra", "plots", "--requires", '["checker"]', "--command", json.dumps(command), "--project", project
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result = bench.result()
+    bare, full = result.pop("installs")
+    assert (bare["extras"], bare["packages"]) == ([], ["demo 1.0", "needed 1.0"])
+    assert full.items() <= result.items()
     assert result.pop("command_line") == f"python -c {shlex.quote(program)} {{project}}/tests"
     assert result | {"seconds": 0, "import_seconds": 0} == {
         "schema": 1,
         "cell": "cp3-cu13",
+        "extras": ["plots"],
         "wheel": path.name,
         "python": VERSION,
         "packages": ["demo 1.0", "needed 1.0", "plotting 1.0"],
@@ -255,5 +259,96 @@ def test_what_a_wheel_declares(tmp_path: Path) -> None:
     assert declares(path, ["cuda13"])
     assert declares(wheel(tmp_path / "b", "demo", "", "Requires-Dist: numpy"), [])
     with pytest.raises(test_wheel.ActionError) as caught:
-        declares(path, ["cuda12"])
+        declared_sets(path, ["cuda12"], "12.4")
     assert str(caught.value) == ("demo-1.0 has no extra 'cuda12'\n  hint: [test] extras can be: cuda13")
+
+
+@pytest.mark.parametrize(
+    ("headers", "extras", "sets"),
+    [
+        ([], [], [()]),
+        (
+            ["Provides-Extra: docs", 'Requires-Dist: sphinx; extra == "docs"'],
+            [],
+            [()],
+        ),  # no business of CUDA's
+        (
+            [
+                "Provides-Extra: cuda13",
+                "Provides-Extra: cuda13-local",
+                'Requires-Dist: nvidia-cufft; extra == "cuda13"',
+            ],
+            ["cuda13"],
+            [(), ("cuda13",)],  # cuda13-local declares no more than the bare wheel
+        ),
+        (  # the project's own, of both majors
+            [
+                *("Provides-Extra: cu12", "Provides-Extra: cu13", "Provides-Extra: plots"),
+                *(
+                    'Requires-Dist: nvidia-cufft-cu12; extra == "cu12"',
+                    'Requires-Dist: nvidia-cufft; extra == "cu13"',
+                ),
+                'Requires-Dist: plotting; extra == "plots"',
+            ],
+            ["plots"],
+            [(), ("cu13",), ("plots",)],
+        ),
+        (
+            [
+                *("Provides-Extra: cuda13", "Provides-Extra: plots"),
+                *(
+                    'Requires-Dist: nvidia-cufft; extra == "cuda13"',
+                    'Requires-Dist: plotting; extra == "plots"',
+                ),
+            ],
+            ["cuda13", "plots"],
+            [(), ("cuda13",), ("cuda13", "plots")],
+        ),
+    ],
+)
+def test_in_which_ways_a_wheel_is_installed(
+    tmp_path: Path, headers: list[str], extras: list[str], sets: list[tuple[str, ...]]
+) -> None:
+    assert list(declared_sets(wheel(tmp_path, "demo", "", *headers), extras, "13.0")) == sets
+
+
+EXTRA = ("Provides-Extra: cuda13", 'Requires-Dist: runtime; extra == "cuda13"')
+LACKS = "ImportError: libcudart.so.13: cannot open shared object file: No such file or directory"
+
+
+def test_each_way_of_installing_a_wheel_is_tried(bench: Bench) -> None:
+    wheel(bench.wheels, "runtime", "")
+    path = wheel(bench.root / "own", "demo", "", *EXTRA)
+    command = json.dumps(["python", "-c", "import runtime"])
+    done = bench.test(path, "--extra", "cuda13", "--cuda", "13.0", "--command", command)
+    assert done.returncode == 0, done.stderr
+    bare, full = bench.result()["installs"]
+    assert (bare["extras"], bare["packages"]) == ([], ["demo 1.0"])
+    assert (full["extras"], full["packages"]) == (["cuda13"], ["demo 1.0", "runtime 1.0"])
+    assert bench.result()["packages"] == full["packages"]
+
+
+@pytest.mark.parametrize(
+    "lacks", ["ImportError('libcudart.so.13: cannot open shared object file')", "ValueError('x')"]
+)
+def test_the_bare_wheel_may_lack_what_its_extra_brings_and_nothing_else(bench: Bench, lacks: str) -> None:
+    wheel(bench.wheels, "runtime", "")
+    path = wheel(
+        bench.root / "own", "demo", f"try: import runtime\nexcept ImportError: raise {lacks}", *EXTRA
+    )
+    done = bench.test(path, "--extra", "cuda13", "--cuda", "13.0")
+    if "ValueError" in lacks:
+        assert error_of(done) == (
+            "cp3-cu13: installed bare, `import demo` failed with exit status 1: ValueError: x\n"
+            "  hint: an import must work where there is no GPU; the log has all of its output"
+        )
+        return
+    assert done.returncode == 0, done.stderr
+    bare, full = bench.result()["installs"]
+    assert (bare["lacks"], "lacks" in full) == ("libcudart.so.13", False)
+
+
+def test_a_wheel_without_an_extra_for_its_cuda_lacks_nothing_bare(bench: Bench) -> None:
+    path = wheel(bench.root / "own", "demo", f"raise {LACKS.partition(':')[0]}({LACKS.partition(': ')[2]!r})")
+    said = error_of(bench.test(path, "--cuda", "13.0"))
+    assert said.startswith(f"cp3-cu13: `import demo` failed with exit status 1: {LACKS}\n")

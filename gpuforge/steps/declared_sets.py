@@ -1,0 +1,75 @@
+"""The ways in which users install a wheel: bare, with the extra of its CUDA, with each extra that the tests name."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Sequence
+from email.parser import BytesHeaderParser
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from gpuforge.errors import ActionError
+from gpuforge.package import metadata
+
+Extras = tuple[str, ...]
+
+
+def declared_sets(wheel: Path, extras: Sequence[str], cuda: str) -> tuple[Extras, ...]:
+    """Return the sets of extras to install a wheel for CUDA `cuda` ("13.0") with, each declaring something else.
+
+    The last is `extras`, that of the tests; before it come the bare wheel, each extra named for this CUDA major
+    (`cuda13`, `cu13-local`), and each other one of `extras` beside its CUDA. Raises ActionError for an extra that the
+    wheel does not have: pip would pass over it.
+    """
+    text = _metadata(wheel)
+    provided = [str(each) for each in BytesHeaderParser().parsebytes(text).get_all("Provides-Extra", [])]
+    for extra in extras:
+        if canonicalize_name(extra) not in map(canonicalize_name, provided):
+            raise ActionError.of(
+                f"{'-'.join(wheel.name.split('-')[:2])} has no extra {extra!r}",
+                hint=f"[test] extras can be: {', '.join(provided) or 'none, as it has no extras'}",
+            )
+    own = [extra for extra in provided if for_cuda(extra, cuda)]
+    base = [extra for extra in extras if for_cuda(extra, cuda)]
+    others = [(*base, extra) for extra in extras if extra not in base]
+    found: dict[frozenset[str], Extras] = {}
+    requirements = metadata.requirements(text)
+    for chosen in [(), *((extra,) for extra in own), *others]:
+        found.setdefault(_active(requirements, chosen), chosen)
+    found.pop(_active(requirements, extras), None)
+    return (*found.values(), tuple(extras))
+
+
+def for_cuda(extra: str, cuda: str) -> bool:
+    """Say whether an extra is named for the major of a CUDA version ("13.0"): cuda13, cu13, cuda13-local, cuda_13x."""
+    major = cuda.partition(".")[0]
+    return bool(major) and re.match(rf"cu(da)?[-_.]?{major}(?!\d)", extra, re.IGNORECASE) is not None
+
+
+def declares(wheel: Path, extras: Sequence[str]) -> bool:
+    """Say whether a wheel, installed with some of its extras, may need anything else."""
+    requirements = metadata.requirements(_metadata(wheel))
+    return any(extras or "extra" not in str(requirement.marker) for requirement in requirements)
+
+
+def title(extras: Sequence[str]) -> str:
+    """Name a set in a message: "[cuda13,plots]", or "bare"."""
+    return f"[{','.join(extras)}]" if extras else "bare"
+
+
+def _active(requirements: Sequence[Requirement], extras: Sequence[str]) -> frozenset[str]:
+    """Return the requirements that hold with some extras, as text."""
+    return frozenset(
+        f"{each.name}{each.extras}{each.specifier}{each.url}"
+        for each in requirements
+        if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in ("", *extras))
+    )
+
+
+def _metadata(wheel: Path) -> bytes:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
+        return archive.read(name)
