@@ -115,9 +115,8 @@ def judgeable(containers: Iterable[Container]) -> tuple[list[Container], list[Co
 
 def plain_ptx(container: Container) -> list[Entry]:
     """Return the PTX that newer GPUs can run: not empty, and not for one architecture or family alone."""
-    return [
-        e for e in container.entries if e.kind == "ptx" and e.size >= EMPTY_PTX and e.arch[-1] not in "af"
-    ]
+    whole = (e for e in container.entries if e.kind == "ptx" and e.size >= EMPTY_PTX)
+    return [e for e in whole if not arch_of(e.arch).variant]
 
 
 @cache

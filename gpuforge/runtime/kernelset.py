@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from .errors import KernelUnavailable
+from .errors import DriverError, KernelUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,7 +151,10 @@ class KernelSet:
         if self._forks != _process[0]:
             self._kernels, self._forks = {}, _process[0]
         named = self.module_named(module)
-        home = home_of(self.probe(), self._driver, device, context)
+        try:
+            home = home_of(self.probe(), self._driver, device, context)
+        except DriverError as error:  # the device is taken, or has no room left for a context
+            raise KernelUnavailable([f"GPU {device}: {error}"]) from error
         candidates = self.candidates(named, home.ordinal if home else device)
         kernel, failures = load(name, named, home, candidates, self.places(), self.env, use_cache=cache)
         for candidate in candidates:

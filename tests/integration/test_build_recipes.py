@@ -93,6 +93,12 @@ def test_saxpy_installs_and_computes_where_there_is_no_gpu(saxpy: Path, tmp_path
     assert done.returncode == 0, done.stderr
     assert "1000000 numbers on cpu: right" in done.stdout
     assert "cubin sm_90" in done.stdout
+    explained = subprocess.run(
+        [python, "-m", "saxpy._gpuforge", "explain", "--json"],
+        capture_output=True, text=True, check=True, env=env, cwd=tmp_path,
+    )  # fmt: skip
+    (verdict,) = json.loads(explained.stdout)["sets"][0]["modules"][0]["verdicts"]
+    assert {c["reason"]["kind"] for c in verdict["candidates"]} == {"no-gpu-needed", "switched-off"}
 
 
 def test_cufinufft_needs_nothing_but_the_packages_it_declares(tmp_path: Path, cache: Path) -> None:

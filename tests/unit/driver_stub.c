@@ -32,7 +32,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 }
 
 // A context is 0x100 and its device; one that a test makes itself is any other number of device 0.
-int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(size_t)(0x100 + device); return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(size_t)(0x100 + device); return number("STUB_RETAIN", 0); }
 int cuCtxGetCurrent(void **context) { *context = (void *)current(); return 0; }
 int cuCtxGetDevice(int *device) { *device = current() & ~0xffu ? current() & 0xf : 0; return current() ? 0 : 201; }
 int cuCtxPushCurrent_v2(void *context) { if (depth == MOST) return 1; stack[depth++] = (size_t)context; return 0; }

@@ -132,6 +132,21 @@ def test_a_dead_driver_does_not_hang(tmp_path: Path, stub: str, monkeypatch: pyt
     kernels.function("saxpy")  # it was slow, not dead
 
 
+def test_a_device_that_another_process_has(
+    tmp_path: Path, stub: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STUB_RETAIN", "46")
+    kernels = kernel_set(tmp_path, stub)
+    with pytest.raises(KernelUnavailable) as error:
+        kernels.function("saxpy")
+    assert error.value.reasons == (
+        "GPU 0: cuDevicePrimaryCtxRetain failed: CUDA_ERROR_STUBBED (46): words of the stub\n"
+        "What to do: another process uses the GPU exclusively: see `nvidia-smi -q -d COMPUTE`",
+    )
+    monkeypatch.delenv("STUB_RETAIN")
+    kernels.function("saxpy")
+
+
 def test_a_driver_too_old_for_this_runtime(
     tmp_path: Path, stub: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.generations import judgeable
+from gpuforge.audit.generations import arch_of, judgeable
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Container, Finding, Severity
 from gpuforge.audit.rules.architectures import own_code
@@ -44,4 +44,4 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 def specific(container: Container) -> bool:
     """Say whether a container has images for `a` and `f` targets only."""
-    return bool(container.entries) and all(e.arch[-1] in "af" for e in container.entries)
+    return bool(container.entries) and all(arch_of(e.arch).variant for e in container.entries)
