@@ -32,6 +32,7 @@ from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower import Plan, lower
 from gpuforge.plan.machine import machine_type, resolve
+from gpuforge.plan.narrow import narrow
 from gpuforge.plan.site import Image
 from gpuforge.toolchains import sccache
 
@@ -80,9 +81,9 @@ DEFAULT_IMAGE = "manylinux_2_28"
 )
 @click.pass_context
 def command(
-    ctx: click.Context, path: Path, cuda: tuple[str, ...], python: tuple[str, ...], cell: str | None, runner: str,
-    images: tuple[str, ...], memory: int | None, timeout: float, jobs: int | None, gpu: bool, no_test: bool,
-    dry_run: bool, explain: bool, as_json: bool, dist: Path,
+    ctx: click.Context, path: Path, cuda: tuple[str, ...], python: tuple[str, ...], archs: tuple[str, ...],
+    cell: str | None, runner: str, images: tuple[str, ...], memory: int | None, timeout: float, jobs: int | None,
+    gpu: bool, no_test: bool, dry_run: bool, explain: bool, as_json: bool, dist: Path,
 ) -> None:  # fmt: skip
     """Build the wheels of the manifest in PATH (default: here), prove and test each; what is done already is reused."""
     began = time.monotonic()
@@ -90,7 +91,7 @@ def command(
         _refuse_limits(ctx)
     if runner == "dask":
         raise UsageError.of("the runner 'dask' cannot be used yet", hint="use --runner local or docker")
-    file = load(path)
+    file = narrow(load(path), archs)
     chosen = select(file, machine_type(), cuda=cuda, python=python, cell=cell)
     cache = cache_dir()
     test = not no_test and (file.manifest.test.image or True)

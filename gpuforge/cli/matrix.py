@@ -17,6 +17,7 @@ from gpuforge.containers import catalog
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.cell import Cell, LeftOut, Selection, select
 from gpuforge.plan.machine import impossible, machine_type
+from gpuforge.plan.narrow import narrow
 from gpuforge.plan.site import ThisMachine
 
 # https://docs.github.com/actions/reference/runners/github-hosted-runners
@@ -42,9 +43,16 @@ MOST_JOBS = {"github": 256, "gitlab": 200}
     show_default=True,
     help="github: one line for fromJSON; gitlab: a job to extend; json: with what is left out and why.",
 )
-def command(path: Path, cuda: tuple[str, ...], python: tuple[str, ...], cell: str | None, form: str) -> None:
+def command(
+    path: Path,
+    cuda: tuple[str, ...],
+    python: tuple[str, ...],
+    archs: tuple[str, ...],
+    cell: str | None,
+    form: str,
+) -> None:
     """Print the cells of the manifest in PATH (default: here), each with what a CI job needs to build it."""
-    file = load(path)
+    file = narrow(load(path), archs)
     chosen = possible(file, select(file, machine_type(), cuda=cuda, python=python, cell=cell))
     jobs = [job(file, path, item, "gitlab" if form == "gitlab" else "github") for item in chosen.cells]
     if form == "table":
@@ -78,6 +86,7 @@ def possible(file: ManifestFile, chosen: Selection) -> Selection:
 def job(file: ManifestFile, path: Path, cell: Cell, system: str) -> dict[str, Any]:
     """Return what a job of a CI system ("github", "gitlab") needs for one cell."""
     folder = [] if path == Path() else [path.as_posix()]
+    narrowed = ["--archs", ",".join(file.narrowed)] if file.narrowed else []
     return {
         "cell": cell.id,
         "python": cell.python,
@@ -87,7 +96,7 @@ def job(file: ManifestFile, path: Path, cell: Cell, system: str) -> dict[str, An
         "archs": list(file.manifest.cuda.versions[cell.cuda].archs),
         "runner": RUNNERS[system].get(cell.machine, "self-hosted"),
         "image": image_of(_pullable(file) or DEFAULT_IMAGE[system], cell.machine),
-        "build": shlex.join(["gpuforge", "build", *folder, "--cell", cell.id]),
+        "build": shlex.join(["gpuforge", "build", *folder, "--cell", cell.id, *narrowed]),
     }
 
 
@@ -155,7 +164,7 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
     if jobs:
         console.print(f"\n{count(len(jobs), 'cell')}; build one with  {jobs[0]['build']}", highlight=False)
     for reason, cells in by_reason(chosen.left_out).items():
-        console.print(f"left out: {reason}: {', '.join(cells)}", style="dim", highlight=False)
+        console.print(f"left out: {reason}: {', '.join(cells)}", style="dim", highlight=False, markup=False)
 
 
 def by_reason(left_out: Sequence[LeftOut]) -> dict[str, list[str]]:

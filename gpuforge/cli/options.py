@@ -37,9 +37,16 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
 
 
 def selection(function: F) -> F:
-    """Add PATH, --cuda, --python and --cell, which choose cells of a manifest."""
+    """Add PATH, --cuda, --python, --archs and --cell, which choose cells of a manifest and what they are built for."""
     for decorate in (
         click.option("--cell", metavar="ID", help="Only this cell, as `gpuforge matrix` names it."),
+        click.option(
+            "--archs",
+            multiple=True,
+            callback=listed,
+            metavar="90,90a",
+            help="For a quick try: of the manifest's GPU architectures only these.",
+        ),
         click.option(
             "--python",
             multiple=True,

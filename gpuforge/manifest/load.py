@@ -29,6 +29,8 @@ class ManifestFile:
     manifest: Manifest
     digest: str  # sha256 of the file's bytes
     text: str = field(repr=False)
+    narrowed: tuple[str, ...] = ()  # the architectures that `manifest` was narrowed to: "90"
+    whole: Manifest | None = field(default=None, repr=False)  # then, what the file says
 
     @property
     def folder(self) -> Path:

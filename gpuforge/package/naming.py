@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -86,8 +86,13 @@ def check_tags(name: WheelName, *, python: str | None, abi: str | None) -> None:
         )
 
 
-def rename(tree: Path, name: WheelName, strategy: str, cuda: str) -> WheelName:
+def rename(
+    tree: Path, name: WheelName, strategy: str, cuda: str, *, narrowed: Sequence[str] = ()
+) -> WheelName:
     """Rename an unpacked wheel by a strategy for the CUDA version `cuda` ("13.0"); return its new name.
+
+    One that is `narrowed` to some architectures ("90"), for a quick try, says so in its version: `1.0+try.sm90`. That
+    is a local version, which PyPI refuses.
 
     `suffix`: another distribution, `name-cu13`; `local`: the same one, version `1.0+cu13`; `plain`: as it is.
     METADATA and the folders that carry the name follow. Raises UsageError for a strategy that is not there;
@@ -98,19 +103,22 @@ def rename(tree: Path, name: WheelName, strategy: str, cuda: str) -> WheelName:
             f"a wheel cannot be renamed by the strategy {strategy!r}",
             hint=f"choose one of {', '.join(STRATEGIES)}",
         )
-    if strategy == "plain":
-        return name
     label = f"cu{cuda.split('.', maxsplit=1)[0]}"
+    labels = [label] if strategy == "local" else []
+    labels += ["try", *(f"sm{arch}" for arch in narrowed)] if narrowed else []
+    if strategy == "plain" and not labels:
+        return name
     file = archive.dist_info(tree) / "METADATA"
     text = metadata.read(file)
+    new = name
     if strategy == "suffix":
         renamed = _suffixed(metadata.value(text, "Name"), label)
         text = metadata.with_name(text, renamed)
-        new = replace(name, distribution=canonicalize_name(renamed).replace("-", "_"))
-    else:
-        version = _local(metadata.value(text, "Version"), label)
+        new = replace(new, distribution=canonicalize_name(renamed).replace("-", "_"))
+    if labels:
+        version = _local(metadata.value(text, "Version"), labels)
         text = metadata.with_version(text, version)
-        new = replace(name, version=version)
+        new = replace(new, version=version)
     file.write_bytes(text)
     _rename_folders(tree, new)
     return new
@@ -150,11 +158,11 @@ def _suffixed(name: str, label: str) -> str:
     )
 
 
-def _local(version: str, label: str) -> str:
+def _local(version: str, labels: Sequence[str]) -> str:
+    """Return a version with the labels that its local part does not have yet: "1.0+cu13.try.sm90"."""
     parsed = Version(version)
-    if parsed.local is None:
-        return f"{parsed}+{label}"
-    return str(parsed) if label in parsed.local.split(".") else f"{parsed}.{label}"
+    present = parsed.local.split(".") if parsed.local else []
+    return f"{parsed.public}+{'.'.join([*present, *(label for label in labels if label not in present)])}"
 
 
 def _rename_folders(tree: Path, name: WheelName) -> None:

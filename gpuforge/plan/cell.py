@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.narrow import having
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ def select(
 ) -> Selection:
     """Choose cells by toolkit ("12": every 12.x, "12.4": that one), by Python and by id.
 
+    Of a manifest narrowed to some architectures, cells whose toolkit has none of them are left out.
+
     Raises UsageError when something is asked for that the manifest does not have, with what it has.
     """
     if cell is not None and (cuda or python):
@@ -100,7 +104,42 @@ def select(
             left_out.append(LeftOut(candidate, reason))
         else:
             chosen.append(candidate)
-    return Selection(tuple(chosen), tuple(left_out))
+    chosen, without = _with_archs(file, chosen, asked=bool(cuda or cell))
+    return Selection(tuple(chosen), (*left_out, *without))
+
+
+def _with_archs(file: ManifestFile, cells: list[Cell], *, asked: bool) -> tuple[list[Cell], list[LeftOut]]:
+    """Return the cells whose toolkit has an architecture of `--archs`, and the others.
+
+    Raises UsageError when none has, when one of the architectures is nowhere, and when the user `asked` for a toolkit
+    that has none of them.
+    """
+    versions = (file.whole or file.manifest).cuda.versions
+    tables = {cell.cuda: having(versions[cell.cuda], file.narrowed) for cell in cells}
+    found = {arch for archs in tables.values() for arch in archs}
+    lacking = [arch for arch in file.narrowed if arch not in found]
+    without = [name for name, archs in tables.items() if not archs]
+    if not file.narrowed or not (lacking or without):
+        return cells, []
+    said = {name: f"[cuda.{name}] has {', '.join(versions[name].archs)}" for name in tables}
+    if lacking:
+        raise UsageError.of(
+            f"--archs {','.join(lacking)}: no chosen toolkit is to compile for {'it' if len(lacking) == 1 else 'them'}",
+            hint="; ".join(said.values()),
+            place=file.place("cuda"),
+        )
+    if asked:
+        raise UsageError.all_of(
+            Diagnostic(
+                f"--archs {','.join(file.narrowed)}: [cuda.{name}] compiles for none of them",
+                file.place("cuda", name, "archs"),
+                f"it has {', '.join(versions[name].archs)}; choose others, or leave it out of --cuda",
+            )
+            for name in without
+        )
+    wanted = f"not selected by --archs {','.join(file.narrowed)}"
+    left_out = [LeftOut(cell, f"{wanted}: {said[cell.cuda]}") for cell in cells if cell.cuda in without]
+    return [cell for cell in cells if cell.cuda not in without], left_out
 
 
 def _tag(python: str, abi: str | None) -> str:

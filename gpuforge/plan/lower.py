@@ -26,6 +26,7 @@ from gpuforge.plan import (
 )
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput, Input
 from gpuforge.plan.cell import Cell
+from gpuforge.plan.narrow import having
 from gpuforge.plan.site import Location, Machine
 from gpuforge.plan.supported import notes, refuse, refuse_same_modules
 from gpuforge.toolchains import nvcc
@@ -422,6 +423,9 @@ class _Lowering:
             "linkage": self.manifest.cuda.linkage,
             "requires": self.manifest.cuda.requires,
             "naming": "plain" if cell.naming == "variant" else cell.naming,
+            "narrowed": having(
+                (self.file.whole or self.manifest).cuda.versions[cell.cuda], self.file.narrowed
+            ),
             "python": None if cell.python == "3" else "cp" + cell.python.replace(".", ""),
             "abi": self.manifest.package.abi,
             "pins": {pin.package: pin.version for pin in toolkit.pins},

@@ -30,6 +30,7 @@ def audit(
             wheel="${in:wheel}",
             manifest="${in:manifest}",
             cuda=cell.cuda,
+            archs=",".join(lowering.file.narrowed) or None,
             provided="${in:provided}" if provided else None,
             installed=[f"${{in:{name}}}" for name in installed],
             report="${out:report.json}",

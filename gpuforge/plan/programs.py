@@ -74,7 +74,7 @@ CODE = {
     ),
     "package_wheel": (*_PACKING, "runtime"),
     "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
-    "audit_wheel": ("steps/audit_wheel.py", "steps/installed.py", *_JUDGING),
+    "audit_wheel": ("steps/audit_wheel.py", "steps/installed.py", "plan/narrow.py", *_JUDGING),
     "fetch_provided": (
         "cuda",
         *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "fetch_source")),

@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuforge import __version__
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model import CudaVersion
 from gpuforge.plan import environment
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location
@@ -40,8 +41,17 @@ def of(
         },
         "archs": list(environment.real(wanted.archs)),
         "ptx": list(environment.virtual(wanted.archs, wanted.ptx)),
+        "narrowed": _of_manifest(file.whole.cuda.versions[cell.cuda]) if file.whole else None,
         "image": {"name": host_at.image.name, "id": host_at.image.id} if host_at.image else None,
         "manifest": {"sha256": file.digest},
+    }
+
+
+def _of_manifest(version: CudaVersion) -> dict[str, Any]:
+    """Return what the manifest says of a toolkit's architectures, of which a wheel for a quick try has only some."""
+    return {
+        "archs": list(environment.real(version.archs)),
+        "ptx": list(environment.virtual(version.archs, version.ptx)),
     }
 
 

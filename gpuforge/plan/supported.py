@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
+from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
@@ -16,7 +17,12 @@ from gpuforge.toolkits import stack
 
 def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
     """Refuse what this version cannot do yet, and wheels that would overwrite each other, all of it at once."""
-    problems = [*_unsupported(file), *_unknown_needs(file), *_same_wheels(file, cells)]
+    problems = [
+        *_unsupported(file),
+        *_unknown_needs(file),
+        *_same_wheels(file, cells),
+        *_narrowed_variants(file, cells),
+    ]
     if problems:
         raise UsageError.all_of(problems)
 
@@ -58,6 +64,16 @@ def _unknown_needs(file: ManifestFile) -> Iterator[Diagnostic]:
                 )
 
 
+def _narrowed_variants(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
+    """Yield that a wheel for a quick try cannot be a variant: an index would offer it to others."""
+    if file.narrowed and any(cell.naming == "variant" for cell in cells):
+        yield Diagnostic(
+            '--archs makes wheels for a quick try, and naming = ["variant"] makes those of a release',
+            file.place("wheel", "naming"),
+            "leave --archs out, or choose a cell of another naming with --cell",
+        )
+
+
 def refuse_same_modules(file: ManifestFile, item: Object, compiled: Sequence[str]) -> None:
     """Raise UsageError when two sources of a fallback object would give modules of one name."""
     by_name: dict[str, str] = {}
@@ -90,5 +106,8 @@ def notes(file: ManifestFile, *, test: bool) -> Iterator[str]:
     if not test:
         place = f"{file.place('test', 'command')}: " if file.manifest.test.command else ""
         yield f"{place}the wheels are not tested, as --no-test says"
+    if file.narrowed:
+        names = " ".join(Arch.parse(arch).sm for arch in file.narrowed)
+        yield f"the wheels are for a quick try: compiled for {names} only, as --archs says; PyPI refuses their versions"
     if file.manifest.audit.beside:
         yield f"{file.place('audit', 'beside')}: [audit] beside is not looked at yet"

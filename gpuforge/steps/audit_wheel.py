@@ -10,6 +10,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.report import data, text
 from gpuforge.errors import ActionError
 from gpuforge.manifest.load import load
+from gpuforge.plan.narrow import narrow
 from gpuforge.steps import entry, installed
 from gpuforge.toolkits.provided import Provided
 
@@ -23,6 +24,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--wheel", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True)
     parser.add_argument("--cuda", required=True, help="key of the toolkit's table in the manifest")
+    parser.add_argument("--archs", help="of the toolkit's architectures only these: 80,90a")
     parser.add_argument("--provided", type=Path, help="what fetch_provided found out")
     parser.add_argument(
         "--installed", type=Path, action="append", default=[], help="folder of what the test installs"
@@ -37,7 +39,8 @@ def main(arguments: list[str]) -> None:
         brought = installed.with_tested(
             Provided.from_data(json.loads(options.provided.read_text())), options.installed
         )
-    report = audit(wheels, manifest=load(options.manifest, alone=True), cuda=options.cuda, brought=brought)
+    manifest = narrow(load(options.manifest, alone=True), options.archs.split(",") if options.archs else ())
+    report = audit(wheels, manifest=manifest, cuda=options.cuda, brought=brought)
     options.report.write_text(data.dumps(report), encoding="utf-8")
     print(text.render(report, width=100), end="")
     if report.problems:

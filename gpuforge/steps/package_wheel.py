@@ -38,6 +38,7 @@ class PackageSpec(Specification):
     linkage: Linkage
     requires: Literal["always", "extra"] = "always"  # how the pip packages are declared
     naming: str
+    narrowed: tuple[str, ...] = ()  # the architectures of a wheel for a quick try: "90"
     pins: Mapping[str, str] = Field(default={})  # the pip packages of the toolkit that it was linked with
     pins_file: Path | None = None  # a file of the toolkit with more of them, as JSON
     python: str | None = None  # the Python and ABI tags that the cell wants: "cp311"
@@ -83,7 +84,7 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     naming.check_tags(name, python=spec.python, abi=spec.abi)
     tree = scratch / "tree"
     archive.unpack(source, tree)
-    name = naming.rename(tree, name, spec.naming, spec.cuda)
+    name = naming.rename(tree, name, spec.naming, spec.cuda, narrowed=spec.narrowed)
     if spec.kernels:
         for file in kernels.embed(tree, spec.package, spec.kernels, _RUNTIME):
             print(f"added {file}")

@@ -97,6 +97,29 @@ def test_a_local_version_that_is_there_is_extended_once(tmp_path: Path) -> None:
     assert once.version == again.version == "2.5.1+mpi.cu13"
 
 
+@pytest.mark.parametrize(
+    ("strategy", "archs", "version", "expected"),
+    [
+        ("suffix", ["90"], "2.5.1", "my_solver_cu13-2.5.1+try.sm90"),
+        ("plain", ["80", "90a"], "2.5.1rc1", "My_Solver-2.5.1rc1+try.sm80.sm90a"),
+        ("local", ["90"], "1!2.5.1+mpi", "My_Solver-1!2.5.1+mpi.cu13.try.sm90"),
+    ],
+)
+def test_a_wheel_for_a_quick_try_has_a_version_that_pypi_refuses(
+    tmp_path: Path, strategy: str, archs: list[str], version: str, expected: str
+) -> None:
+    tree = unpacked(tmp_path, version=version)
+    new = naming.rename(tree, WheelName.parse(NAME), strategy, "13.0", narrowed=archs)
+    assert f"{new.distribution}-{new.version}" == expected
+    assert parse_wheel_filename(str(new))[
+        1
+    ].local  # https://packaging.python.org/specifications/version-specifiers/
+    (info,) = tree.glob("*.dist-info")
+    assert info.name == f"{expected}.dist-info"
+    assert f"\nVersion: {new.version}\n" in (info / "METADATA").read_text()
+    assert naming.rename(tree, new, strategy, "13.0", narrowed=archs) == new
+
+
 def test_a_project_named_for_this_cuda_keeps_its_name_and_for_another_is_refused(tmp_path: Path) -> None:
     tree = unpacked(tmp_path, name="My.Solver-CU13")
     assert naming.rename(tree, WheelName.parse(NAME), "suffix", "13.0").distribution == "my_solver_cu13"

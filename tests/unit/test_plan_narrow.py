@@ -1,0 +1,145 @@
+"""`--archs`: a build for a quick try compiles for some of the manifest's architectures, and its wheels say so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gpuforge.audit import intent
+from gpuforge.errors import UsageError
+from gpuforge.manifest.load import ManifestFile, load
+from gpuforge.plan.action import Action
+from gpuforge.plan.cell import select
+from gpuforge.plan.keys import keys
+from gpuforge.plan.lower import Plan, lower
+from gpuforge.plan.narrow import narrow
+from gpuforge.plan.site import Machine
+
+Recipe = Callable[..., ManifestFile]
+
+
+def planned(file: ManifestFile, machine: Machine) -> Plan:
+    return lower(file, select(file, "x86_64", python=["3.11"]).cells, machine)
+
+
+def spec(action: Action) -> dict[str, object]:
+    found: dict[str, object] = json.loads(action.argv[action.argv.index("--spec") + 1])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("archs", "of_12", "of_13"),
+    [
+        (["90"], (("90+ptx",), None), None),
+        (["sm_80"], (("80",), None), (("80",), None)),
+        (["9.0a", "90", "90"], (("90+ptx",), None), (("90a",), None)),
+        (["80", "90"], (("80", "90+ptx"), None), (("80",), None)),
+    ],
+)
+def test_a_toolkit_keeps_those_that_are_named_and_their_ptx(
+    recipe: Recipe, archs: list[str], of_12: tuple[object, ...], of_13: tuple[object, ...] | None
+) -> None:
+    file = narrow(recipe(), archs)
+    found = {name: (v.archs, v.ptx) for name, v in file.manifest.cuda.versions.items()}
+    assert found["12"] == of_12
+    chosen = select(file, "x86_64")
+    assert {cell.cuda for cell in chosen.cells} == ({"12", "13"} if of_13 else {"12"})
+    if of_13:
+        assert found["13"] == of_13
+    else:
+        assert {item.reason for item in chosen.left_out} == {
+            "not selected by --archs 90: [cuda.13] has 80, 90a"
+        }
+
+
+def test_without_archs_nothing_is_narrowed(recipe: Recipe) -> None:
+    file = recipe()
+    assert narrow(file, []) is file
+
+
+@pytest.mark.parametrize(
+    ("archs", "cuda", "message", "hint"),
+    [
+        (
+            ["banana"],
+            [],
+            "--archs banana: not a GPU architecture",
+            "write it as in --archs 90 or 80,90a",
+        ),
+        (
+            ["80", "86"],
+            [],
+            "--archs 86: no chosen toolkit is to compile for it",
+            "[cuda.12] has 80, 90+ptx; [cuda.13] has 80, 90a",
+        ),
+        (
+            ["90a", "86"],
+            ["12"],
+            "--archs 90a,86: no chosen toolkit is to compile for them",
+            "[cuda.12] has 80, 90+ptx",
+        ),
+        (
+            ["90a"],
+            ["12", "13"],
+            "--archs 90a: [cuda.12] compiles for none of them",
+            "it has 80, 90+ptx; choose others, or leave it out of --cuda",
+        ),
+    ],
+)
+def test_what_the_manifest_does_not_have_is_an_error_that_lists_what_it_has(
+    recipe: Recipe, archs: list[str], cuda: list[str], message: str, hint: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(narrow(recipe(), archs), "x86_64", cuda=cuda)
+    (problem,) = caught.value.diagnostics
+    assert (problem.message, problem.hint) == (message, hint)
+
+
+def test_all_that_is_made_is_narrowed_and_has_another_key(recipe: Recipe, machine: Machine) -> None:
+    file = recipe()
+    whole, narrowed = planned(file, machine), planned(narrow(file, ["90"]), machine)
+    (cell,) = narrowed.cells
+    actions = {action.id: action for action in narrowed.actions}
+    (kernel, *_) = (a for a in narrowed.actions if a.kind == "compile")
+    gencodes = [word for word in kernel.argv if word.startswith("-gencode")]
+    assert gencodes == ["-gencode=arch=compute_90,code=sm_90", "-gencode=arch=compute_90,code=compute_90"]
+    assert actions[f"{cell.id}/host-build"].env["CUDAARCHS"] == "90-real;90-virtual"
+    wheel = spec(actions[f"{cell.id}/wheel"])
+    assert wheel["narrowed"] == ["90"]
+    record = wheel["record"]
+    assert isinstance(record, dict)
+    assert (record["archs"], record["ptx"]) == (["90"], ["90"])
+    assert record["narrowed"] == {"archs": ["80", "90"], "ptx": ["90"]}
+    audit = actions[f"{cell.id}/audit"].argv
+    assert audit[audit.index("--archs") + 1] == "90"
+    before, after = keys(whole.actions), keys(narrowed.actions)
+    made = [a.id for a in narrowed.actions if a.kind in {"compile", "build", "package", "audit", "test"}]
+    shared = [name for name in made if before[name].digest == after[name].digest]
+    assert all("/kernels/" not in name and "host-build" not in name for name in shared)
+    assert not {f"{cell.id}/wheel", f"{cell.id}/audit", f"{cell.id}/test"} & set(shared)
+    assert narrowed.notes == (
+        "the wheels are for a quick try: compiled for sm_90 only, as --archs says; PyPI refuses their versions",
+    )
+
+
+def test_the_audit_compares_with_what_was_asked_for(recipe: Recipe) -> None:
+    file = load(recipe().path, alone=True)
+    promised = intent.of(narrow(file, ["90"]), "12")
+    assert (promised.cubins, promised.ptx) == (("sm_90",), ("compute_90",))
+
+
+def test_a_quick_try_is_no_variant(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(add='\n[wheel]\nnaming = ["suffix", "variant"]\n')
+    narrowed = narrow(file, ["80"])
+    with pytest.raises(UsageError) as caught:
+        planned(narrowed, machine)
+    (problem,) = caught.value.diagnostics
+    assert problem.message == (
+        '--archs makes wheels for a quick try, and naming = ["variant"] makes those of a release'
+    )
+    assert problem.hint == "leave --archs out, or choose a cell of another naming with --cell"
+    cells = select(narrowed, "x86_64", cell="cp311-cu13.0-x86_64-suffix").cells
+    assert [cell.naming for cell in lower(narrowed, cells, replace(machine)).cells] == ["suffix"]
