@@ -17,6 +17,7 @@ from gpuforge import digest
 from gpuforge.cli.build_report import Result, Wheel, is_done, result_data, show_plan, show_result
 from gpuforge.cli.main import INTERRUPTED
 from gpuforge.cli.options import SIZE, cache_dir, listed, selection
+from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, planned
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute.engine import run
@@ -26,17 +27,13 @@ from gpuforge.execute.model import Outcome, Step
 from gpuforge.execute.runner import Limits, Runner
 from gpuforge.execute.store import FolderStore, Store
 from gpuforge.execute.verdict import verdicts
-from gpuforge.manifest.load import load
+from gpuforge.manifest.load import ManifestFile
 from gpuforge.package import archive, variants
-from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower import Plan, lower
-from gpuforge.plan.machine import machine_type, resolve
-from gpuforge.plan.narrow import narrow
+from gpuforge.plan.lower import Plan
+from gpuforge.plan.machine import machine_type
 from gpuforge.plan.site import Image
 from gpuforge.toolchains import sccache
-
-DEFAULT_IMAGE = "manylinux_2_28"
 
 
 @click.command("build")
@@ -91,18 +88,14 @@ def command(
         _refuse_limits(ctx)
     if runner == "dask":
         raise UsageError.of("the runner 'dask' cannot be used yet", hint="use --runner local or docker")
-    file = narrow(load(path), archs)
-    chosen = select(file, machine_type(), cuda=cuda, python=python, cell=cell)
     cache = cache_dir()
-    test = not no_test and (file.manifest.test.image or True)
-    sites = where(runner, images or file.manifest.wheel.image, test, cache, memory)
-    machine, chosen = resolve(
-        file,
-        chosen,
-        asked=[name for name, choice in (("cuda", cuda or cell), ("python", python or cell)) if choice],
-        sites=sites,
-    )
-    plan = lower(file, chosen.cells, machine, test=not no_test, gpu=gpu)
+
+    def sites(file: ManifestFile) -> list[Image]:
+        tested_in = not no_test and (file.manifest.test.image or True)
+        return where(runner, images or file.manifest.wheel.image, tested_in, cache, memory)
+
+    made = planned(Choice(path, cuda, python, archs, cell), machine_type(), sites, test=not no_test, gpu=gpu)
+    file, chosen, plan = made.file, made.selection, made.plan
     found = keys(plan.actions)
     steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
     store, ledger = FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl")
@@ -120,7 +113,7 @@ def command(
             store=store,
             ledger=ledger,
             runner=runner_of(
-                sites, file.manifest.package.name, cache, Limits(memory, jobs, seconds=timeout * 3600)
+                made.sites, file.manifest.package.name, cache, Limits(memory, jobs, seconds=timeout * 3600)
             ),
             jobs=jobs or os.cpu_count() or 1,
             observer=observer,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,30 +10,27 @@ from typing import Any
 
 import click
 
-from gpuforge.cli.options import selection
+from gpuforge.cli import ci
+from gpuforge.cli.options import listed, selection
+from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
 from gpuforge.cli.terminal import say
-from gpuforge.containers import catalog
-from gpuforge.manifest.load import ManifestFile, load
-from gpuforge.plan.cell import Cell, LeftOut, Selection, select
-from gpuforge.plan.machine import impossible, machine_type
-from gpuforge.plan.narrow import narrow
-from gpuforge.plan.site import ThisMachine
-
-# https://docs.github.com/actions/reference/runners/github-hosted-runners
-# https://docs.gitlab.com/ci/runners/hosted_runners/linux
-RUNNERS = {
-    "github": {"x86_64": "ubuntu-24.04", "aarch64": "ubuntu-24.04-arm"},
-    "gitlab": {"x86_64": "saas-linux-medium-amd64", "aarch64": "saas-linux-medium-arm64"},
-}
-DEFAULT_IMAGE = {"github": None, "gitlab": "manylinux_2_28"}  # a GitLab job always has one
-# Where images named by a manylinux policy are: https://github.com/pypa/manylinux#docker-images
-MANYLINUX = "quay.io/pypa/{policy}_{machine}"
-# https://docs.github.com/actions/reference/limits and https://docs.gitlab.com/ci/yaml/#parallelmatrix
-MOST_JOBS = {"github": 256, "gitlab": 200}
+from gpuforge.containers import catalog, expected
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.cell import Cell, LeftOut, Selection
+from gpuforge.plan.machine import machine_type
+from gpuforge.plan.site import Image
 
 
 @click.command("matrix")
 @selection
+@click.option(
+    "--image",
+    "images",
+    multiple=True,
+    callback=listed,
+    metavar="NAME",
+    help="Container images to build in, instead of the manifest's [wheel] image.",
+)
 @click.option(
     "--format",
     "form",
@@ -49,96 +45,80 @@ def command(
     python: tuple[str, ...],
     archs: tuple[str, ...],
     cell: str | None,
+    images: tuple[str, ...],
     form: str,
 ) -> None:
-    """Print the cells of the manifest in PATH (default: here), each with what a CI job needs to build it."""
-    file = narrow(load(path), archs)
-    chosen = possible(file, select(file, machine_type(), cuda=cuda, python=python, cell=cell))
-    jobs = [job(file, path, item, "gitlab" if form == "gitlab" else "github") for item in chosen.cells]
+    """Print the cells of the manifest in PATH (default: here), each with what a CI job needs to build it.
+
+    The jobs build in containers. What `gpuforge build --runner docker` would refuse is refused here; what an image
+    holds is taken from gpuforge's own list, so none is fetched.
+    """
+    machine = machine_type()
+    made = planned(
+        Choice(path, cuda, python, archs, cell), machine, lambda file: places(file, images, machine)
+    )
+    options = [*(word for name in images for word in ("--image", name))]
+    options += ["--archs", ",".join(made.file.narrowed)] if made.file.narrowed else []
+    jobs = [job(made, path, item, options) for item in made.selection.cells]
     if form == "table":
-        table(jobs, chosen)
+        table(jobs, made.selection)
         return
     if form == "json":
-        left_out = [{"cell": item.cell.id, "reason": item.reason} for item in chosen.left_out]
-        click.echo(json.dumps({"schema": 1, "cells": jobs, "left_out": left_out}, indent=2))
+        left_out = [{"cell": item.cell.id, "reason": item.reason} for item in made.selection.left_out]
+        shown = [ci.labelled(entry, "github") for entry in jobs]
+        click.echo(json.dumps({"schema": 1, "cells": shown, "left_out": left_out}, indent=2))
         return
-    for reason, cells in by_reason(chosen.left_out).items():
+    for reason, cells in by_reason(made.selection.left_out).items():
         say(f"left out: {reason}: {', '.join(cells)}")
-    if len(jobs) > MOST_JOBS[form]:
-        most = MOST_JOBS[form]
+    if len(jobs) > ci.MOST_JOBS[form]:
+        most = ci.MOST_JOBS[form]
         say(
             f"warning: {len(jobs)} jobs, but {form} runs at most {most} of one matrix: use --cuda or --python"
         )
-    click.echo(github(jobs) if form == "github" else gitlab(jobs))
+    click.echo(ci.github(jobs) if form == "github" else ci.gitlab(jobs))
 
 
-def possible(file: ManifestFile, chosen: Selection) -> Selection:
-    """Leave out the cells whose toolkit cannot compile for what the manifest asks, with the reason."""
-    reasons: dict[str, str] = {}
-    for name in {item.cuda for item in chosen.cells}:
-        for problem in impossible(file, name, None, ThisMachine()):
-            reasons.setdefault(name, problem.message)
-    left_out = [LeftOut(item, reasons[item.cuda]) for item in chosen.cells if item.cuda in reasons]
-    cells = tuple(item for item in chosen.cells if item.cuda not in reasons)
-    return Selection(cells, (*chosen.left_out, *left_out))
+def places(file: ManifestFile, images: Sequence[str], machine: str) -> list[expected.Expected]:
+    """Return what is known of the images to build in: those of --image, else the manifest's, else the default."""
+    versions = file.manifest.cuda.versions.values()
+    own = [version.toolkit for version in versions if version.provider == "image"]
+    return [
+        expected.image(name, machine, test=file.manifest.test.image or True, toolkits=own)
+        for name in images or file.manifest.wheel.image or [DEFAULT_IMAGE]
+    ]
 
 
-def job(file: ManifestFile, path: Path, cell: Cell, system: str) -> dict[str, Any]:
-    """Return what a job of a CI system ("github", "gitlab") needs for one cell."""
+def job(made: Planned, path: Path, cell: Cell, options: Sequence[str]) -> dict[str, Any]:
+    """Return what a job of any CI system needs for one cell; `options` are those of the matrix that the build gets."""
+    machine = made.plan.machine
+    at, (host_at, _), host = machine.at(cell), machine.host_at(cell), machine.at(cell).hosts[cell.cuda]
+    used = [machine.kernels_at(cell.cuda).image, at.image, host_at.image, machine.tested_at(cell).image]
     folder = [] if path == Path() else [path.as_posix()]
-    narrowed = ["--archs", ",".join(file.narrowed)] if file.narrowed else []
+    build = ["gpuforge", "build", *folder, "--cell", cell.id, "--runner", "docker", *options]
     return {
         "cell": cell.id,
         "python": cell.python,
         "cuda": cell.cuda,
         "toolkit": cell.toolkit,
         "machine": cell.machine,
-        "archs": list(file.manifest.cuda.versions[cell.cuda].archs),
-        "runner": RUNNERS[system].get(cell.machine, "self-hosted"),
-        "image": image_of(_pullable(file) or DEFAULT_IMAGE[system], cell.machine),
-        "build": shlex.join(["gpuforge", "build", *folder, "--cell", cell.id, *narrowed]),
+        "archs": list(made.file.manifest.cuda.versions[cell.cuda].archs),
+        "image": at.image_id,
+        "compiler": described(at.image, host.family, host.version.major),
+        "prepare": shlex.join(to_build(used)),
+        "build": shlex.join(build),
     }
 
 
-def _pullable(file: ManifestFile) -> str | None:
-    """Return the first image of the manifest that a CI system can run a job in: not one that gpuforge makes."""
-    names = file.manifest.wheel.image
-    return next((name for name in names if not ((known := catalog.find(name)) and known.built)), None)
+def described(image: Image | None, family: str, major: int) -> str | None:
+    """Return the host compiler that nvcc gets ("g++ 12"); None where nobody says what the image has."""
+    known = isinstance(image, expected.Expected) and image.majors is not None
+    return f"{family} {major}" if known else None
 
 
-def image_of(image: str | None, machine: str) -> str | None:
-    """Return the full reference of an image: a manylinux policy is one of PyPA's, anything else is as written."""
-    if image and re.fullmatch(r"manylinux\w+", image):
-        return MANYLINUX.format(policy=image, machine=machine)
-    return image
-
-
-def github(jobs: Sequence[dict[str, Any]]) -> str:
-    """Return `{"include": […]}` on one line, as `$GITHUB_OUTPUT` and `fromJSON` want it."""
-    return json.dumps({"include": jobs}, separators=(",", ":"))
-
-
-def gitlab(jobs: Sequence[dict[str, Any]]) -> str:
-    """Return a hidden GitLab job with `parallel: matrix`, to include and extend; variables are strings there."""
-    lines = [
-        ".gpuforge:",
-        "  tags: [$RUNNER]",
-        "  image: $IMAGE",
-        "  before_script:",
-        "    - export PATH=/opt/python/cp312-cp312/bin:$PATH  # where manylinux images have their Pythons",
-        "    - pip install gpuforge",
-        "  script: [$BUILD]",
-        "  artifacts: {paths: [dist]}",
-        "  parallel:",
-        "    matrix:",
-    ]
-    for entry in jobs:
-        names = ("cell", "python", "cuda", "toolkit", "machine", "runner", "image", "build")
-        pairs = [f"{name.upper()}: {json.dumps(str(entry[name] or ''))}" for name in names]
-        lines += [f"      - {pairs[0]}", *(f"        {pair}" for pair in pairs[1:])]
-    if not jobs:
-        lines[-1] += " []"
-    return "\n".join(lines)
+def to_build(images: Sequence[Image | None]) -> list[str]:
+    """Return the command that makes those of the images which no registry has; empty when all of them are pulled."""
+    made = [image.name for image in images if image and (known := catalog.find(image.name)) and known.built]
+    return ["gpuforge", "images", "build", *dict.fromkeys(made)] if made else []
 
 
 def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
@@ -149,7 +129,7 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
 
     console = results_console()
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("cell", "python", "CUDA", "GPU architectures", "runner"):
+    for heading in ("cell", "python", "CUDA", "GPU architectures", "compiler"):
         shown.add_column(heading, overflow="fold", no_wrap=heading == "cell")
     for entry in jobs:
         python = "every 3.x" if entry["python"] == "3" else entry["python"]
@@ -158,13 +138,16 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
             python,
             entry["toolkit"],
             " ".join(entry["archs"]),
-            entry["runner"],
+            entry["compiler"] or "the image's",
         )
     console.print(shown)
     if jobs:
-        console.print(f"\n{count(len(jobs), 'cell')}; build one with  {jobs[0]['build']}", highlight=False)
+        console.print(f"\n{count(len(jobs), 'cell')}; build one with", highlight=False)
+        for word in filter(None, (jobs[0]["prepare"], jobs[0]["build"])):
+            console.print(f"  {word}", highlight=False, markup=False, soft_wrap=True)
     for reason, cells in by_reason(chosen.left_out).items():
-        console.print(f"left out: {reason}: {', '.join(cells)}", style="dim", highlight=False, markup=False)
+        text = f"left out: {reason}: {', '.join(cells)}"
+        console.print(text, style="dim", highlight=False, markup=False)
 
 
 def by_reason(left_out: Sequence[LeftOut]) -> dict[str, list[str]]:

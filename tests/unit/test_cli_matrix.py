@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from gpuforge.cli import ci
 from gpuforge.cli.main import run
+from gpuforge.containers import expected
 from gpuforge.manifest.load import ManifestFile
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "matrix"
@@ -43,13 +51,157 @@ def test_github_reads_one_line_of_json(recipe: Recipe, capsys: pytest.CaptureFix
     assert [job["cell"] for job in jobs] == [
         f"cp{python}-cu{cuda}-x86_64" for cuda in ("12.4", "13.0") for python in (311, 313)
     ]
-    assert all(job["build"] == f"gpuforge build {recipe().folder} --cell {job['cell']}" for job in jobs)
+    build = f"gpuforge build {recipe().folder} --cell {{}} --runner docker"
+    assert all(job["build"] == build.format(job["cell"]) for job in jobs)
 
 
 def test_more_jobs_than_github_runs_is_said(recipe: Recipe, capsys: pytest.CaptureFixture[str]) -> None:
     many = ", ".join(f'"3.{minor}"' for minor in range(8, 100))
     file = recipe(
-        ('python = ["3.11", "3.13"]', f"python = [{many}]"), add='[wheel]\nnaming = ["suffix", "plain"]\n'
+        ('python = ["3.11", "3.13"]', f"python = [{many}]"), add='[wheel]\nnaming = ["suffix", "local"]\n'
     )
-    assert run(["matrix", str(file.folder), "--format", "github"]) == 0
+    assert run(["matrix", str(file.folder), "--format", "github", "--image", "registry/own"]) == 0
     assert "warning: 368 jobs, but github runs at most 256 of one matrix" in capsys.readouterr().err
+
+
+REFUSED = {
+    "an architecture that the toolkit lacks": ('archs = ["80", "90a"]', 'archs = ["52"]'),
+    "a toolkit that nobody has": ('toolkit = "12.4"', 'toolkit = "12.7"'),
+    "a provider that does not have it": ('toolkit = "12.4"', 'toolkit = "12.4"\nprovider = "pypi"'),
+    "a library that the toolkit lacks": ('libraries = ["cufft"]', 'libraries = ["cuffft"]'),
+    "an nvcc of another version": ('compiler = "nvcc"', 'compiler = "nvcc"\nversion = "<12"'),
+    "a source that is not there": ('sources = ["kernels/*.cu"]', 'sources = ["kernel/*.cu"]'),
+    "what cannot be built yet": ('compiler = "nvcc"', 'compiler = "nvcc"\npath = "/opt/nvcc"'),
+    "wheels of one name": ("[toolchains.host]", '[wheel]\nnaming = ["plain"]\n[toolchains.host]'),
+    "a host compiler that the image lacks": ('compiler = "g++"', 'compiler = "g++"\nversion = ">=13"'),
+    "a host compiler that a toolkit refuses": ('compiler = "g++"', 'compiler = "clang++"\nversion = ">=25"'),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_a_build_refuses_is_refused_with_the_same_words(
+    recipe: Recipe, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """In an image that the catalog describes; the build's is stood in for by that description."""
+    old, new = REFUSED[why]
+    folder = str(recipe((old, new)).folder)
+    monkeypatch.setattr(
+        "gpuforge.cli.build.where",
+        lambda runner, names, test, *_: [expected.image(name, "x86_64", test=test) for name in names],
+    )
+    monkeypatch.setattr("gpuforge.cli.build.machine_type", lambda: "x86_64")
+    said = []
+    for command in (["build", "--runner", "docker", "--dry-run"], ["matrix"]):
+        status = run([command[0], folder, *command[1:], "--image", "bookworm", "--cuda", "12,13"])
+        said.append((status, capsys.readouterr().err))
+    assert said[0] == said[1]
+    assert said[0][0] in {2, 3}
+    assert said[0][1].startswith("error: ")
+
+
+def test_what_an_image_lacks_is_left_out_and_without_any_cell_an_error(
+    recipe: Recipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = recipe(
+        ('python = ["3.11", "3.13"]', 'python = ["3.11", "3.12"]'), add='[wheel]\nimage = "bookworm"\n'
+    )
+    assert run(["matrix", str(file.folder), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [job["cell"] for job in found["cells"]] == ["cp311-cu12.4-x86_64", "cp311-cu13.0-x86_64"]
+    assert {item["reason"] for item in found["left_out"]} == {
+        "no CPython 3.12 in image bookworm; it has 3.11.2, 3.13.5"
+    }
+    assert run(["matrix", str(file.folder), "--python", "3.12"]) == 3
+
+
+def jobs_of(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[Any, Any]:
+    """What GitHub and GitLab would run."""
+    assert run(["matrix", str(folder), "--format", "github", *options]) == 0
+    github = json.loads(capsys.readouterr().out)["include"]
+    assert run(["matrix", str(folder), "--format", "gitlab", *options]) == 0
+    gitlab = yaml.safe_load(capsys.readouterr().out)[".gpuforge"]["parallel"]["matrix"]
+    return github, gitlab
+
+
+@pytest.mark.parametrize(
+    ("images", "image", "compiler", "prepare"),
+    [
+        (
+            ["bookworm"],
+            "localhost/gpuforge/bookworm:",
+            "g++ 12",
+            "gpuforge images build bookworm bookworm-test",
+        ),
+        (
+            ["manylinux_2_28"],
+            "quay.io/pypa/manylinux_2_28_x86_64@sha256:",
+            None,
+            "gpuforge images build bullseye-test",
+        ),
+        (["ghcr.io/own/image@sha256:abc"], "ghcr.io/own/image@sha256:abc", None, ""),
+    ],
+)
+def test_each_image_by_what_it_is_made_of_and_what_makes_it(
+    recipe: Recipe,
+    capsys: pytest.CaptureFixture[str],
+    images: list[str],
+    image: str,
+    compiler: str | None,
+    prepare: str,
+) -> None:
+    file = recipe(add=f"[wheel]\nimage = {json.dumps(images)}\n")
+    github, _ = jobs_of(file.folder, capsys, "--cuda", "13", "--python", "3.11", "--archs", "80")
+    (job,) = github
+    assert job["image"].startswith(image)
+    assert (job["compiler"], job["prepare"], job["runner"]) == (compiler, prepare, "ubuntu-24.04")
+    assert job["build"] == (
+        f"gpuforge build {file.folder} --cell cp311-cu13.0-x86_64 --runner docker --archs 80"
+    )
+    assert job["archs"] == ["80"]
+
+
+def test_a_toolkit_gets_the_image_and_the_compiler_that_it_takes(
+    recipe: Recipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = (
+        '[cuda.12]\ntoolkit = "12.4"\narchs = ["80", "90+ptx"]',
+        '[cuda.11]\ntoolkit = "11.8"\narchs = ["80"]',
+    )
+    file = recipe(old, add='[wheel]\nimage = ["trixie", "bookworm"]\n')
+    github, _ = jobs_of(file.folder, capsys, "--python", "3.11")
+    assert [(job["toolkit"], job["compiler"]) for job in github] == [("11.8", "g++ 11"), ("13.0", "g++ 14")]
+
+
+@given(
+    pythons=st.lists(st.sampled_from(["3.9", "3.11", "3.13"]), min_size=1, unique=True),
+    images=st.lists(st.sampled_from(["bookworm", "bullseye", "manylinux_2_28", "own/image:1"]), unique=True),
+    naming=st.lists(st.sampled_from(["suffix", "local"]), min_size=1, unique=True),
+    machine=st.sampled_from(["x86_64", "aarch64"]),
+)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_github_and_gitlab_run_the_same_jobs(
+    recipe: Recipe, capsys: pytest.CaptureFixture[str], pythons: list[str], images: list[str],
+    naming: list[str], machine: str,
+) -> None:  # fmt: skip
+    file = recipe(
+        ('python = ["3.11", "3.13"]', f"python = {json.dumps(pythons)}"),
+        add=f"[wheel]\nimage = {json.dumps(images)}\nnaming = {json.dumps(naming)}\n",
+    )
+    with mock.patch("gpuforge.cli.matrix.machine_type", return_value=machine):
+        github, gitlab = jobs_of(file.folder, capsys, "--cuda", "13")
+    labels = dict(zip(ci.RUNNERS["github"].values(), ci.RUNNERS["gitlab"].values(), strict=True))
+    as_variables = [
+        {
+            name.upper(): labels[value]
+            if name == "runner"
+            else " ".join(value)
+            if name == "archs"
+            else value or ""
+            for name, value in job.items()
+        }
+        for job in github
+    ]
+    assert gitlab == as_variables
+    assert len(github) == len({job["cell"] for job in github}) > 0
+    assert all(shlex.split(job["build"])[-2:] == ["--runner", "docker"] for job in github)
+    assert all(job["image"] and "latest" not in job["image"] for job in github)

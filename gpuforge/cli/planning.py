@@ -1,0 +1,61 @@
+"""From the options that choose cells to a plan: `build` runs it, `matrix` hands it to a CI system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge.manifest.load import ManifestFile, load
+from gpuforge.plan.cell import Selection, select
+from gpuforge.plan.lower import Plan, lower
+from gpuforge.plan.machine import resolve
+from gpuforge.plan.narrow import narrow
+from gpuforge.plan.site import Image
+
+DEFAULT_IMAGE = "manylinux_2_28"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the user chose: PATH, --cuda, --python, --archs and --cell."""
+
+    path: Path
+    cuda: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+    archs: tuple[str, ...] = ()
+    cell: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A manifest, the cells of it that are built, and their plan."""
+
+    file: ManifestFile
+    selection: Selection
+    sites: Sequence[Image]
+    plan: Plan
+
+
+def planned(
+    choice: Choice,
+    machine: str,
+    sites: Callable[[ManifestFile], Sequence[Image]],
+    *,
+    test: bool = True,
+    gpu: bool = False,
+) -> Planned:
+    """Plan the chosen cells for a machine type; `sites` are the images to build in, none for this machine itself.
+
+    Raises UsageError and MissingError for all that `gpuforge build` refuses before it runs anything.
+    """
+    file = narrow(load(choice.path), choice.archs)
+    selection = select(file, machine, cuda=choice.cuda, python=choice.python, cell=choice.cell)
+    places = sites(file)
+    asked = [
+        name
+        for name, given in (("cuda", choice.cuda or choice.cell), ("python", choice.python or choice.cell))
+        if given
+    ]
+    found, selection = resolve(file, selection, asked=asked, sites=places)
+    return Planned(file, selection, places, lower(file, selection.cells, found, test=test, gpu=gpu))

@@ -1,0 +1,84 @@
+"""What a catalog says of an image, as a place to plan for: without the image, without an engine, on any machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from gpuforge.containers import catalog, stages
+from gpuforge.errors import MissingError
+from gpuforge.plan.site import Image
+from gpuforge.toolchains.cpython import Interpreter
+from gpuforge.toolchains.inventory import Inventory
+from gpuforge.toolchains.model import Compiler
+from gpuforge.toolkits import debian
+
+ANY_PYTHON = tuple(
+    f"3.{minor}" for minor in range(8, 100)
+)  # what an image may have that nobody has described
+ANY_MAJOR = range(30, 3, -1)  # of a compiler, the newest first
+_NVCC = "Cuda compilation tools, release {minor}, V{version}"  # as nvcc --version says it
+
+
+@dataclass(frozen=True, slots=True)
+class Expected(Image):
+    """An image as it is described: `majors` are those of its g++, the default first; None where nobody says."""
+
+    majors: tuple[int, ...] | None = None
+
+    def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
+        """Return the first compiler that the image is known or may be thought to have in a version range."""
+        wanted = SpecifierSet(specifier or "")
+        known = self.majors if family == "g++" and not path else None
+        for major in ANY_MAJOR if known is None else known:
+            version = next((v for v in _versions(major) if v in wanted), None)
+            if version is not None:
+                place = Path(path or f"/usr/bin/{family}-{major}")
+                return Compiler(family, place, version, f"{family} {version.major}", place)
+        having = ", ".join(f"{family} {major}" for major in known or ()) or "none"
+        what = f"{family} {specifier or ''}".strip()
+        raise MissingError.of(f"no usable {what} in image {self.name}; it has {having}")
+
+
+def image(name: str, machine: str, *, test: str | bool, toolkits: Sequence[str] = ()) -> Expected:
+    """Return what is known of an image by its name in the catalog, or by any reference, of which nothing is known.
+
+    `test` is as in `obtain.images`; `toolkits` ("12.4") are taken to be in an image of which nothing is known.
+    """
+    known = catalog.find(name, machine)
+    clean = test if isinstance(test, str) else known.test if known and test else None
+    return Expected(
+        id=known.reference if known else name,
+        name=name,
+        inventory=_inventory(known, name, machine, toolkits),
+        test=image(clean, machine, test=False) if clean else None,
+        majors=tuple(int(c.rpartition("-")[2]) for c in known.compilers) or None if known else None,
+    )
+
+
+def _versions(major: int) -> Sequence[Version]:
+    """Return versions that a compiler of this major may have, the latest first: the catalog does not say which."""
+    return [Version(f"{major}.{minor}.{patch}") for minor in range(9, -1, -1) for patch in range(4, -1, -1)]
+
+
+def _inventory(known: catalog.Image | None, name: str, machine: str, assumed: Sequence[str]) -> Inventory:
+    of_catalog = [known.toolkit] if known and known.toolkit else []
+    toolkits = {Path(f"/usr/local/cuda-{minor}"): minor for minor in (of_catalog if known else assumed)}
+    nvccs = {
+        root / "bin" / "nvcc": _NVCC.format(
+            minor=minor, version=debian.nvcc(minor) if minor in debian.toolkits() else f"{minor}.0"
+        )
+        for root, minor in toolkits.items()
+    }
+    pythons = tuple(_interpreter(minor) for minor in (known.pythons if known else ANY_PYTHON))
+    return Inventory(name, machine, known.glibc if known else "0", nvccs, pythons, toolkits)
+
+
+def _interpreter(minor: str) -> Interpreter:
+    tag = f"cp{minor.replace('.', '')}"
+    version = stages.data()["cpython"].get(minor, {}).get("version", f"{minor}.x")
+    return Interpreter(Path(f"/opt/python/{tag}-{tag}/bin/python3"), version, tag, headers=True)
