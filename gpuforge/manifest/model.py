@@ -288,8 +288,8 @@ class Wheel(Table):
     )
     """Container images of the build, for `--runner docker`: a manylinux policy, one of `gpuforge images list`, or any
     image's reference. Of several, each cell is built in the first that has its Python and a compiler that its toolkit
-    takes, and `gpuforge matrix` names that one. A build in local processes is not bound by it, and says so when its wheel
-    needs a newer platform than a manylinux policy promises."""
+    takes, and `gpuforge matrix` names that one. A build in local processes is not bound by it, and says so when its
+    wheel needs a newer platform than a manylinux policy promises."""
     size_limit: forms.Size | None = Field(default=None, alias="size-limit", examples=["100 MB"])
     """Largest size a wheel may have; MB is 10⁶ bytes, MiB 2²⁰."""
 

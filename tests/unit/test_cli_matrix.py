@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -172,13 +173,26 @@ def test_a_toolkit_gets_the_image_and_the_compiler_that_it_takes(
     assert [(job["toolkit"], job["compiler"]) for job in github] == [("11.8", "g++ 11"), ("13.0", "g++ 14")]
 
 
+def test_the_readmes_workflow_uses_what_the_jobs_have(
+    recipe: Recipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (workflow,) = re.findall(r"^```yaml\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+    steps = yaml.safe_load(workflow)["jobs"]["build"]
+    used = set(re.findall(r"(?<!needs\.)\bmatrix\.(\w+)", json.dumps(steps)))
+    (job, *_), _ = jobs_of(recipe().folder, capsys)
+    assert {"runner", "prepare", "build", "cell"} == used
+    assert used <= job.keys()
+    assert "pip install gpuforge" not in readme  # a name on PyPI that is not the project's
+
+
 @given(
-    pythons=st.lists(st.sampled_from(["3.9", "3.11", "3.13"]), min_size=1, unique=True),
+    pythons=st.lists(st.sampled_from(["3.11", "3.12", "3.13"]), min_size=2, unique=True),
     images=st.lists(st.sampled_from(["bookworm", "bullseye", "manylinux_2_28", "own/image:1"]), unique=True),
     naming=st.lists(st.sampled_from(["suffix", "local"]), min_size=1, unique=True),
     machine=st.sampled_from(["x86_64", "aarch64"]),
 )
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_github_and_gitlab_run_the_same_jobs(
     recipe: Recipe, capsys: pytest.CaptureFixture[str], pythons: list[str], images: list[str],
     naming: list[str], machine: str,
