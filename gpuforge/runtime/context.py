@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from ctypes import c_int, c_void_p
-from typing import Any
+from typing import Any, NamedTuple
 
 from .driver import Driver, Image
+from .errors import DriverError
+from .modules import Held, Modules
+
+
+class Function(NamedTuple):
+    """A kernel as the driver holds it: a CUfunction, and its module, which stays loaded as long as this is there."""
+
+    handle: int
+    held: Held[Image]
 
 
 class Context:
@@ -24,26 +34,33 @@ class Context:
         self.primary = primary
         self.handle = handle
         self.ordinal = ordinal
-        self._lock = threading.Lock()
-        self._images: dict[str, Image] = {}
-        self._functions: dict[tuple[str, str], int] = {}
+        self._modules: Modules[Image] = Modules(self._unload)
 
-    def function(self, name: str, digest: str, read: Callable[[], bytes]) -> int:
-        """Return the handle of kernel `name` in the module with this content digest.
+    def function(self, name: str, digest: str, read: Callable[[], bytes]) -> Function:
+        """Return kernel `name` of the module with this content digest.
 
         `read` returns the module's bytes and is called once; a module that failed to load is tried again next
         time. Raises DriverError.
         """
-        with self._lock:
-            key = digest, name
-            if key not in self._functions:
-                with self.current():
-                    if digest not in self._images:
-                        self._images[digest] = self.driver.load(read())
-                    self._functions[key] = self.driver.function(self._images[digest], name)
-            return self._functions[key]
+        held = self._modules.hold(digest, lambda: self._load(read))
+        with self.current():
+            return Function(self.driver.function(held.module, name), held)
 
-    @contextmanager
+    def release(self) -> None:
+        """Let go of all modules; one of which somebody has a kernel is unloaded when the kernel is gone."""
+        self._modules.release()
+
+    def _load(self, read: Callable[[], bytes]) -> Image:
+        with self.current():
+            return self.driver.load(read())
+
+    def _unload(self, image: Image) -> None:
+        if self.driver.pid != os.getpid():
+            return  # a forked child: the driver is the parent's alone
+        with contextlib.suppress(DriverError), self.current():  # the context may be gone, and all in it
+            self.driver.unload(image)
+
+    @contextlib.contextmanager
     def current(self) -> Iterator[None]:
         """Make this context current in the calling thread, then restore the one before."""
         self.enter()
@@ -94,6 +111,21 @@ def given_context(driver: Driver, context: Any) -> Context:
             found.ordinal = device.value
             _contexts[key] = found
         return _contexts[key]
+
+
+def release(driver: Driver, ordinal: int, context: Any) -> None:
+    """Let go of what was loaded into a device's primary context, or into a CUcontext, which may be destroyed then.
+
+    Raises TypeError for what is no context.
+    """
+    if context is None:
+        found = _contexts.get((id(driver), -1, ordinal))
+    else:
+        handle = driver.current_context() if context == "current" else _handle(context)
+        with _lock:
+            found = _contexts.pop((id(driver), handle, driver.context_id(handle)), None) if handle else None
+    if found is not None:
+        found.release()
 
 
 def _handle(context: Any) -> int:

@@ -121,6 +121,10 @@ class Driver:
             raise self.error(name, failed, image.words())
         return image
 
+    def unload(self, image: Image) -> None:
+        """Unload what `load` loaded; its kernels must not be used any more. Raises DriverError."""
+        self.call("cuLibraryUnload" if self.has_libraries else "cuModuleUnload", image.handle)
+
     def function(self, image: Image, name: str) -> int:
         """Return the CUfunction of a kernel in the current context, compiled and loaded; raises DriverError."""
         found = c_void_p()
@@ -188,6 +192,12 @@ def open_driver(files: tuple[str, ...] = DRIVER.files) -> Driver | NoDriver:
     if driver.pid != os.getpid():
         return NoDriver(Reason("forked"))
     return driver
+
+
+def opened_driver(files: tuple[str, ...] = DRIVER.files) -> Driver | None:
+    """Return the driver if it was opened in this process, and never open it."""
+    driver = _drivers.get(files)
+    return driver if driver and driver.pid == os.getpid() else None
 
 
 def _attempt(files: tuple[str, ...]) -> Driver | Reason:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .cache import KernelCache
 from .cache_key import CacheKey
-from .context import Context
+from .context import Context, Function
 from .driver import Driver
 from .errors import DriverError
 from .index import Module
@@ -26,7 +26,9 @@ _LOG_BUFFER, _LOG_BUFFER_SIZE = 5, 6  # CUjit_option
 _LOG_BYTES = 8192
 
 
-def function(name: str, module: Module, home: Context, cache: KernelCache, *, use: bool = True) -> int | None:
+def function(
+    name: str, module: Module, home: Context, cache: KernelCache, *, use: bool = True
+) -> Function | None:
     """Return a kernel of a module whose PTX is compiled for the device of `home`, from the cache if it is there.
 
     None where that cannot be: the driver is too old, does not tell its release, or its machine code does not load;

@@ -8,7 +8,7 @@ from ctypes import byref, c_void_p
 from typing import Any, Union
 
 from .arguments import Frame, Layout
-from .context import Context
+from .context import Context, Function
 from .memory import Memory
 from .stream import stream_handle
 
@@ -19,10 +19,22 @@ _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 class Kernel:
     """A kernel in a context. Safe to use from several threads."""
 
-    __slots__ = ("_context", "_current", "_function", "_handle", "_launch", "_layouts", "_sizes", "name")
+    __slots__ = (
+        "_context",
+        "_current",
+        "_function",
+        "_handle",
+        "_held",
+        "_launch",
+        "_layouts",
+        "_sizes",
+        "name",
+    )
 
-    def __init__(self, name: str, context: Context, handle: int) -> None:
+    def __init__(self, name: str, context: Context, function: Function) -> None:
         driver = context.driver
+        handle = function.handle
+        self._held = function.held
         self.name = name
         self._context = context
         self._handle = context.handle

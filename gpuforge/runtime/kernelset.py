@@ -95,6 +95,22 @@ class KernelSet:
                 return kernel
         return self._load(name, module, device, context, cache)
 
+    def release(self, *, device: int = 0, context: Any = None) -> None:
+        """Unload what was loaded for the primary context of `device`, or for another `context`, by all kernel sets.
+
+        A kernel that is still in use stays loaded until nobody has it. Does nothing where nothing was loaded: it
+        never opens a driver, so it can be called twice, and at the end of a program. Call it before a context is
+        destroyed. Raises TypeError for what is no context.
+        """
+        from .context import release
+        from .driver import opened_driver
+
+        if context is None:
+            self._kernels = {key: kernel for key, kernel in self._kernels.items() if key[2] != device}
+        driver = opened_driver(self._driver)
+        if driver is not None:
+            release(driver, device, context)
+
     def candidates(self, module: str | None = None, device: int = 0) -> tuple[Candidate, ...]:
         """Return every way to run a module's kernels on a device, the one that is used first, then why not the others.
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .context import Context, given_context, primary_context
+from .context import Context, Function, given_context, primary_context
 from .driver import NoDriver, open_driver
 from .errors import DriverError
 from .index import Module, Refused
@@ -48,25 +48,26 @@ def load(
     """
     modules = {found.file: found for place in places for found in [place.module(module)] if found}
     failures: dict[str, Reason] = {}
-    for candidate in candidates if home else ():
+    for candidate in candidates:
         file = candidate.build.place
         if not candidate.accepted or candidate.build is CPU or file in failures:
             continue
         found = modules[file]
+        if home is None:
+            break
         try:
-            handle = _function(name, candidate, found, home, env, use_cache=use_cache) if home else 0
+            function = _function(name, candidate, found, home, env, use_cache=use_cache)
         except (DriverError, Refused) as error:
             failures[file] = _failure(name, error)
             continue
-        if home:
-            _warn(candidates, failures, candidate)
-            return Kernel(name, home, handle), failures
+        _warn(candidates, failures, candidate)
+        return Kernel(name, home, function), failures
     return None, failures
 
 
 def _function(
     name: str, candidate: Candidate, module: Module, home: Context, env: Mapping[str, str], *, use_cache: bool
-) -> int:
+) -> Function:
     if candidate.image and candidate.image.kind == "ptx":
         from . import jit
         from .cache import KernelCache

@@ -41,6 +41,7 @@ DRIVER = Table(
         "cuCtxPushCurrent_v2": (c_void_p,),
         "cuCtxPopCurrent_v2": (_OUT,),
         "cuModuleLoadDataEx": (_OUT, c_void_p, c_uint, c_void_p, c_void_p),
+        "cuModuleUnload": (c_void_p,),
         "cuModuleGetFunction": (_OUT, c_void_p, c_char_p),
         "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t),
         "cuMemFree_v2": (c_uint64,),
@@ -59,7 +60,8 @@ DRIVER = Table(
     },
     {
         "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),  # CUDA 11.8
-        "cuLibraryLoadData": (_OUT, c_void_p, *_PAIR, c_uint, *_PAIR, c_uint),  # CUDA 12.0, as the next two
+        "cuLibraryLoadData": (_OUT, c_void_p, *_PAIR, c_uint, *_PAIR, c_uint),  # CUDA 12.0, as the next three
+        "cuLibraryUnload": (c_void_p,),
         "cuLibraryGetKernel": (_OUT, c_void_p, c_char_p),
         "cuKernelGetFunction": (_OUT, c_void_p),
         "cuCtxGetId": (c_void_p, POINTER(c_uint64)),  # CUDA 12.0

@@ -54,6 +54,8 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *option
     *module = (void *)(current() << 8 | 7);
     return load(image, options, values);
 }
+int stub_unloads;
+int cuModuleUnload(void *module) { ++stub_unloads; return ((size_t)module & 0xff) == 7 ? 0 : 400; }
 int cuModuleGetFunction(void **function, void *module, const char *name)
 {
     if (((size_t)module & 0xff) != 7 || (size_t)module >> 8 != current()) return 400;
@@ -66,6 +68,7 @@ int cuLibraryLoadData(void **library, const void *image, int *options, void **va
     *library = (void *)7;
     return n != 2 || lo || lv || ln ? 1 : load(image, options, values);
 }
+int cuLibraryUnload(void *library) { ++stub_unloads; return library == (void *)7 ? 0 : 400; }
 int cuLibraryGetKernel(void **kernel, void *library, const char *name)
 {
     *kernel = (void *)9;

@@ -13,6 +13,7 @@ from runtime_samples import counter, write_set
 
 from gpuforge.runtime import Kernel, KernelSet
 from gpuforge.runtime.arguments import reader
+from gpuforge.runtime.driver import opened_driver
 
 N, A = ctypes.c_ulonglong(3), ctypes.c_float(2.0)
 
@@ -235,6 +236,41 @@ def test_contexts_and_threads_do_not_cross(
     assert wrong == []
     assert counter(stub, "stub_crossed") == 0
     assert counter(stub, "stub_loads") == 2, "a module is loaded once for each context"
+
+
+@pytest.mark.parametrize("driver", ["stub", "old_stub"])
+def test_a_kernel_in_use_survives_the_release_of_its_context(
+    request: pytest.FixtureRequest, driver: str, tmp_path: Path
+) -> None:
+    stub = request.getfixturevalue(driver)
+    kernels = KernelSet(write_set(tmp_path / "s", toolkit="11.4"), env={}, driver=stub)
+    kernel = kernels.function("saxpy", context=0x33)
+    kernels.function("saxpy", context=0x34)
+    kernels.release(context=0x33)
+    assert counter(stub, "stub_unloads") == 0
+    assert run(kernel) == [12, 24, 36]
+    del kernel
+    assert counter(stub, "stub_unloads") == 1
+    kernels.release(context=0x33)
+    assert counter(stub, "stub_unloads") == 1, "the other context keeps its own"
+    assert run(kernels.function("saxpy", context=0x34)) == [12, 24, 36]
+    assert counter(stub, "stub_loads") == 2
+
+
+def test_release_unloads_what_the_set_remembers_and_loads_it_again(stub: str, kernels: KernelSet) -> None:
+    kernels.function("saxpy")
+    kernels.release()
+    kernels.release()
+    assert (counter(stub, "stub_loads"), counter(stub, "stub_unloads")) == (1, 1)
+    assert run(kernels.function("saxpy")) == [12, 24, 36]
+    assert counter(stub, "stub_loads") == 2
+
+
+def test_release_never_opens_a_driver(stub: str, tmp_path: Path) -> None:
+    kernels = KernelSet(write_set(tmp_path / "s"), env={}, driver=stub)
+    kernels.release()
+    kernels.release(context="current")
+    assert opened_driver((stub,)) is None
 
 
 def test_an_old_driver_has_no_libraries_and_runs_all_the_same(old_stub: str, tmp_path: Path) -> None:
