@@ -118,8 +118,8 @@ def test_the_libraries_that_wheels_require_are_nvidias() -> None:
 
 
 def test_nobody_is_told_to_install_a_name_that_is_not_ours() -> None:
-    places = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "gpuforge" / "audit").rglob("*.py")]
-    places += [*(ROOT / "recipes").rglob("*.md")]
+    places = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "gpuforge").rglob("*.py")]
+    places += [*(ROOT / "recipes").rglob("*.md"), *(ROOT / "tests" / "golden").rglob("*.*")]
     for path in places:
         text = path.read_text(encoding="utf-8", errors="replace")
         if path.name != "fetched.md":
