@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from gpuforge.manifest import fields
 from gpuforge.manifest.forms import quote
 from gpuforge.manifest.positions import KeyPath
+from gpuforge.manifest.readings import number_text, reading
 from gpuforge.manifest.relations import Problem, object_title
 
 _WANTED = {
@@ -81,11 +82,13 @@ def _problem(detail: ErrorDetails, data: Mapping[str, Any]) -> Problem:
         return _not_a_choice(path, detail["input"], str(context["expected"]), data)
     if kind == "too_short":
         return Problem(path, f"{subject(path, data)} must not be empty", _example(location))
+    if flat := _flat_commands(detail, location, path, data):
+        return flat
     wanted = _WANTED.get(kind)
     who = f"{'an item of ' if isinstance(path[-1], int) else ''}{subject(path, data)}"
     if wanted is None:
         return Problem(path, f"{who}: {detail['msg']}")
-    return _wrong_type(path, detail["input"], wanted, who, _example(location))
+    return _wrong_type(path, detail["input"], wanted, who, location)
 
 
 def _written(location: fields.Location, data: Mapping[str, Any]) -> KeyPath:
@@ -110,7 +113,24 @@ def _written(location: fields.Location, data: Mapping[str, Any]) -> KeyPath:
 def _missing(location: fields.Location, path: KeyPath, data: Mapping[str, Any]) -> Problem:
     if path in {("package",), ("cuda",)}:
         return Problem((), f"the manifest has no table [{path[0]}]", _TABLE_HINTS[str(path[0])])
-    return Problem(path[:-1], f"{subject(path[:-1], data)} has no `{path[-1]}`", _example(location))
+    hint = _example_beside(path, _value_at(path[:-1], data)) or _example(location)
+    return Problem(path[:-1], f"{subject(path[:-1], data)} has no `{path[-1]}`", hint)
+
+
+_TOOLKITS = {"11": "11.8", "12": "12.4"}  # an example of each major
+
+
+def _example_beside(path: KeyPath, table: Mapping[str, Any]) -> str:
+    """Return an example for a missing key that fits what is beside it; "" where any example does."""
+    if path[0] == "cuda" and path[-1] == "toolkit":
+        return f"write, for example, toolkit = {quote(_TOOLKITS.get(str(path[1]), f'{path[1]}.0'))}"
+    if path[-1] == "role":
+        role = next((role for key, role in _ROLE_OF.items() if key in table), "fallback")
+        return f"write, for example, role = {quote(role)}"
+    return ""
+
+
+_ROLE_OF = {"files": "host-only", "toolchains": "user-compiled"}
 
 
 def _unknown_key(location: fields.Location, path: KeyPath, data: Mapping[str, Any]) -> Problem:
@@ -132,6 +152,8 @@ def _unknown_key(location: fields.Location, path: KeyPath, data: Mapping[str, An
 
 def _wrong_form(path: KeyPath, context: Mapping[str, Any], data: Mapping[str, Any]) -> Problem:
     message, hint = str(context["message"]), str(context["hint"])
+    if path[0] == "cuda" and path[-1] == "toolkit":
+        hint = _example_beside(path, {})
     if path[-1] == "[key]":  # the name of an entry is wrong, not its value
         return Problem(path[:-1], f"{subject(path[:-2], data)}: {message}", hint, at_key=True)
     path = (*path, *context["at"])
@@ -148,35 +170,55 @@ def _not_a_choice(path: KeyPath, found: object, expected: str, data: Mapping[str
     return Problem(path, message, f"did you mean {quote(near[0])}?" if near else "choose one of them")
 
 
-def _wrong_type(path: KeyPath, found: object, wanted: str, who: str, hint: str) -> Problem:
-    if wanted == "a string" and isinstance(found, int | float):
-        hint = f"put it in quotes: {quote(_literal(found))}"
-    elif wanted == "an array" and isinstance(found, str) and "[[" not in hint:
-        hint = f"put it in brackets: [{quote(found)}]"
-    elif wanted == "a table" and not hint:
-        hint = f"write [{'.'.join(fields.toml_key(str(key)) for key in path)}] and its keys on lines below it"
-    elif wanted == "true or false" and isinstance(found, str):
-        hint = "write true or false, without quotes"
-    return Problem(path, f"{who} must be {wanted}, not {_toml_type(found)}", hint)
+def _flat_commands(
+    detail: ErrorDetails, location: fields.Location, path: KeyPath, data: Mapping[str, Any]
+) -> Problem | None:
+    """Return the one problem of `before = ["make", "all"]`, where each word counts as a command of its own."""
+    if detail["type"] != "tuple_type" or not isinstance(path[-1], int):
+        return None
+    commands = _value_at(path[:-1], data)
+    meant = reading(commands, location[:-1])
+    if meant is None:
+        return None
+    message = f"{subject(path[:-1], data)} must be an array of commands, each an array of words"
+    return Problem(path[:-1], message, f"write {path[-2]} = {fields.toml(meant)}")
+
+
+def _value_at(path: KeyPath, data: Mapping[str, Any]) -> Any:
+    value: Any = data
+    for part in path:
+        value = value[part]
+    return value
+
+
+def _wrong_type(path: KeyPath, found: object, wanted: str, who: str, location: fields.Location) -> Problem:
+    message = f"{who} must be {wanted}, not {_toml_type(found)}"
+    meant = reading(found, location)
+    if meant is not None:
+        key = "" if isinstance(path[-1], int) else f"{fields.toml_key(str(path[-1]))} = "
+        return Problem(path, message, f"write {key}{fields.toml(meant)}")
+    return Problem(path, message, _example(location) or _header_hint(path, found, wanted))
+
+
+def _header_hint(path: KeyPath, found: object, wanted: str) -> str:
+    """Return how the header of a table is written, where `wanted` is one or an array of them; else ""."""
+    name = ".".join(fields.toml_key(part) for part in path if isinstance(part, str))
+    if wanted == "a table":
+        instead = f" instead of [[{name}]]" if isinstance(found, list) else " and its keys on lines below it"
+        return f"write [{name}]{instead}"
+    return f"write [[{name}]] instead of [{name}]" if isinstance(found, Mapping) else ""
 
 
 def _toml_type(value: object) -> str:
     if isinstance(value, str):
         return f"the string {quote(value)}"
     if isinstance(value, bool):
-        return _literal(value)
+        return number_text(value)
     if isinstance(value, int | float):
-        return f"the number {_literal(value)}"
+        return f"the number {number_text(value)}"
     if isinstance(value, datetime | date | time):
         return f"the date or time {value}"
     return "a table" if isinstance(value, Mapping) else "an array"
-
-
-def _literal(value: float) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    # Python refuses to write integers of very many digits, which TOML can give in hexadecimal.
-    return hex(value)[:20] + "…" if isinstance(value, int) and abs(value) >= 2**64 else str(value)
 
 
 def _example(location: fields.Location) -> str:

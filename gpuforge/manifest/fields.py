@@ -88,6 +88,26 @@ def example_at(key: Location) -> str:
     return f"{key[-1]} = {toml(field.examples[0])}" if field and field.examples else ""
 
 
+def annotation_at(key: Location) -> Any:
+    """Return the type of the value at this place, with the forms that its text must have; None if there is none."""
+    model = _required(_annotation(key[:-1]))
+    if not _is_table(model):
+        return _annotation(key)
+    field = keys_of(model).get(str(key[-1]))
+    if field is None:
+        return None
+    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+
+
+def is_command(annotation: Any) -> bool:
+    """Say whether values of a type are words of a command line, or several of them: arrays of unrestricted text."""
+    required = _required(annotation)
+    if get_origin(required) is not tuple:
+        return False
+    item = get_args(required)[0]
+    return item is str or is_command(item)
+
+
 def toml(value: object) -> str:
     """Write plain data as a TOML value on one line."""
     if isinstance(value, Mapping):

@@ -220,11 +220,16 @@ Architecture = Annotated[
     Form(
         "a compute capability",
         'digits without a dot, e.g. "80", "90a" (this architecture only), "100f" (its family) or "90+ptx"',
-        r"^[1-9][0-9]{1,2}[af]?(\+ptx)?$",
+        r"^[1-9][0-9]{1,2}(a|f?(\+ptx)?)$",
     ),
 ]
 VirtualArchitecture = Annotated[
-    str, Form("a compute capability", 'digits without a dot, e.g. "90"', r"^[1-9][0-9]{1,2}[af]?$")
+    str,
+    Form(
+        "a compute capability whose PTX newer GPUs run",
+        'digits without a dot, e.g. "90"; "90a" is for this architecture only',
+        r"^[1-9][0-9]{1,2}f?$",
+    ),
 ]
 Library = Annotated[
     str,

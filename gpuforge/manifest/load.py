@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -110,16 +112,22 @@ def _parse(text: str, file: Path, *, alone: bool) -> Manifest:
     except TomlError as problem:
         place = _place(file, problem.position)
         raise UsageError.of(problem.message, place=place, hint=problem.hint) from None
-    found: list[Problem] = []
-    manifest = None
-    try:
-        manifest = Manifest.model_validate(data)
-    except ValidationError as error:
-        found += explain(error, data)
-    found += problems(data, None if alone else file.parent)
+    manifest, found = check(data, None if alone else file.parent)
     if manifest is None or found:
         raise UsageError.all_of(_diagnostics(found, text, file))
     return manifest
+
+
+def check(data: Mapping[str, Any], folder: Path | None) -> tuple[Manifest | None, list[Problem]]:
+    """Return the manifest that the parsed TOML is, if it is one, and everything that is wrong with it.
+
+    In `folder` are the files that it names; None: they are not looked for.
+    """
+    try:
+        manifest, found = Manifest.model_validate(data), []
+    except ValidationError as error:
+        manifest, found = None, list(explain(error, data))
+    return manifest, [*found, *problems(data, folder)]
 
 
 def _diagnostics(found: list[Problem], text: str, file: Path) -> list[Diagnostic]:

@@ -119,8 +119,8 @@ class Package(Table):
     python: Annotated[tuple[forms.PythonVersion, ...], Distinct] = Field(
         default=(), examples=[["3.11", "3.12"]]
     )
-    """Python versions to build wheels for, one wheel each. With `abi = "abi3"` exactly one, the lowest that
-    the wheel supports; with `abi = "none"` at most one, the Python that builds it."""
+    """Python versions to build wheels for, one wheel each, `3.10` or newer. With `abi = "abi3"` exactly one, the lowest that
+    the wheel supports, which may be an older one; with `abi = "none"` at most one, the Python that builds it."""
     abi: Literal["abi3", "none"] | None = Field(default=None, examples=["abi3"])
     """Set when one wheel serves many Python versions: `abi3` for extensions of the limited API, `none` for
     wheels without extension modules."""
@@ -138,7 +138,7 @@ class Build(Table):
 
     In `config-settings`, `env` and `before`, `{project}` stands for the source tree, `{overlay}` for the folder that
     holds the overlays, `{toolkit}` for the CUDA toolkit and `{env}` for the build's Python environment (in a container
-    it can only be read).
+    it can only be read). Any other name in braces is an error; `{{name}}` is the text `{name}`.
     """
 
     config_settings: Mapping[str, Setting] = Field(
@@ -171,13 +171,15 @@ class Toolchain(Table):
     """A compiler that this package is built with, under a name that the objects refer to."""
 
     compiler: Compiler = Field(examples=["g++"])
-    """The compiler's family."""
+    """The compiler's family. `nvrtc`, `opencl`, `halide` and `iree` are names for later: `gpuforge build` refuses
+    them."""
     version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
     """Versions that may be used. Left out, any version that fits the CUDA toolkit. Where the usual host compiler does
     not fit a toolkit, another installed one in this range that does is used, or one that is fetched (on Debian and
     Ubuntu): `g++-11` for CUDA 11.8."""
     path: forms.Text | None = Field(default=None, examples=["/usr/bin/g++-12"])
-    """The compiler's executable. Left out, it is looked for on PATH and in the usual places."""
+    """The executable of the host compiler. Left out, it is looked for on PATH and in the usual places. Refused for
+    every other toolchain: nvcc is the toolkit's, and a user's compiler is on the user's machine."""
     flags: tuple[str, ...] = Field(default=(), examples=[["-O3"]])
     """Flags added whenever this toolchain compiles kernels."""
 
@@ -199,13 +201,27 @@ class CudaVersion(Table):
     says which. GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL name other servers."""
     archs: Annotated[tuple[forms.Architecture, ...], Distinct] = Field(examples=[["80", "90"]])
     """Compute capabilities to compile for. `90a` and `100f` are architecture- and family-specific; `+ptx`
-    adds an image that newer GPUs can compile for themselves. The wheel must have code for exactly these, or the audit
-    says so. `[]`: the package has no GPU code of its own, it only calls CUDA's libraries or compiles at run time."""
+    adds an image that newer GPUs can compile for themselves, but not to `90a`, which only that architecture runs. The
+    wheel must have code for exactly these, or the audit says so. `[]`: the package has no GPU code of its own, it only
+    calls CUDA's libraries or compiles at run time."""
     ptx: forms.VirtualArchitecture | None = Field(default=None, examples=["90"])
-    """Compute capability of the PTX to embed, for GPUs newer than any in `archs`."""
+    """Compute capability of the PTX to embed, for GPUs newer than any in `archs`; `90a` is refused, as no newer
+    GPU runs it."""
 
 
 _VERSIONS = "<version>"  # the alias below: how the gathered tables are called in the errors' locations
+
+
+def _refuse_unquoted(versions: Mapping[str, Any]) -> None:
+    """Raise the error for `[cuda.13.0]`, which TOML reads as a table `0` inside `[cuda.13]`."""
+    for key, table in versions.items():
+        for minor, inner in table.items() if isinstance(table, Mapping) else ():
+            if minor.isdecimal() and isinstance(inner, Mapping):
+                raise forms.wrong(
+                    f"[cuda.{key}.{minor}] without quotes is a table {minor} inside [cuda.{key}]",
+                    f'write [cuda."{key}.{minor}"]',
+                    (key, minor),
+                )
 
 
 class Cuda(Table):
@@ -234,6 +250,7 @@ class Cuda(Table):
             )
         versions = {key: data[key] for key in data if re.search(forms.VERSION_KEY, key)}
         own = {key: data[key] for key in data if key not in versions}
+        _refuse_unquoted(versions)
         for key, table in versions.items():
             if "." in key and isinstance(table, Mapping):
                 versions[key] = {"toolkit": key, **table}
@@ -259,9 +276,9 @@ class Object(Table):
     headers: tuple[forms.Pattern, ...] = Field(default=(), examples=[["kernels/*.cuh"]])
     """Patterns of further files that the sources include; a change in one of them compiles the sources again
     (`user-compiled`, `fallback`)."""
-    toolchain: str | None = Field(default=None, examples=["device"])
+    toolchain: forms.Name | None = Field(default=None, examples=["device"])
     """The toolchain, of those in `[toolchains]`, that compiles the sources (`fallback`)."""
-    toolchains: Annotated[tuple[str, ...], Distinct] = Field(
+    toolchains: Annotated[tuple[forms.Name, ...], Distinct] = Field(
         default=(), examples=[["acc", "openacc-gcc", "host"]]
     )
     """The toolchains to try, in this order, on the user's machine (`user-compiled`)."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from gpuforge.manifest import forms
+from gpuforge.manifest import forms, placeholders
 from gpuforge.manifest.forms import quote
 from gpuforge.manifest.positions import KeyPath
 
@@ -37,6 +38,10 @@ ROLE_KEYS: Mapping[str, RoleKeys] = {
     "fallback": RoleKeys(("sources", "toolchain"), ("headers", "kind", "flags", "in-host-build")),
 }
 
+OLDEST_PYTHON = "3.10"
+"""The oldest Python that wheels are built and tested with: pip fetches for no older one.
+Source: Requires-Python of https://pypi.org/project/pip/26.3/"""
+
 Raw = Mapping[str, Any]
 
 
@@ -46,7 +51,7 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
     In `folder` are the files and folders that the manifest names; None: nobody asks for them.
     """
     for check in (
-        *(_python, _import_name, _host_build, _toolkits, _architectures),
+        *(_python, _import_name, _host_build, _unknown_placeholders, _toolkits, _architectures),
         *(_linkage, _objects, _object_names),
     ):
         yield from check(data)
@@ -60,6 +65,13 @@ def _python(data: Raw) -> Iterator[Problem]:
     python, abi = package.get("python", []), package.get("abi")
     if "package" not in data or not isinstance(package, Mapping) or not isinstance(python, list):
         return
+    for index, version in enumerate(python if abi != "abi3" else []):
+        if isinstance(version, str) and re.fullmatch(r"3\.[0-9]", version):
+            yield Problem(
+                ("package", "python", index),
+                f"[package] python: {version} is older than {OLDEST_PYTHON}, the oldest that gpuforge builds for",
+                'remove it; abi = "abi3" can promise an older one',
+            )
     if abi is None and not python:
         yield Problem(
             ("package", "python") if "python" in package else ("package",),
@@ -85,13 +97,44 @@ def _host_build(data: Raw) -> Iterator[Problem]:
     build = _table(data, "build")
     if build.get("cuda") is not False:
         return
-    for key in ("config-settings", "env", "before"):
-        if "{toolkit}" in str(build.get(key, "")):
+    for key in _FILLED:
+        if any("toolkit" in placeholders.names(text) for _, text in _texts(build.get(key))):
             yield Problem(
                 ("build", key),
                 f"[build] {key} names {{toolkit}}, but with cuda = false the build is given no CUDA toolkit",
                 "leave `cuda = false` out if the host build needs one",
             )
+
+
+def _unknown_placeholders(data: Raw) -> Iterator[Problem]:
+    known = [(("build", key), placeholders.OF_BUILD) for key in _FILLED]
+    for path, names in [*known, (("test", "command"), placeholders.OF_TEST)]:
+        table, key = path
+        for inside, text in _texts(_table(data, table).get(key)):
+            for name in dict.fromkeys(placeholders.names(text)):
+                if name not in names:
+                    near = get_close_matches(name.lower(), names, n=1)
+                    choices = f"did you mean {{{near[0]}}}?" if near else f"known here: {_braces(names)}"
+                    yield Problem(
+                        (*path, *inside),
+                        f"[{table}] {key}: {{{name}}} stands for nothing",
+                        f"{choices} For the braces themselves write {{{{{name}}}}}",
+                    )
+
+
+def _braces(names: Iterable[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in names) + "."
+
+
+def _texts(value: object) -> Iterator[tuple[KeyPath, str]]:
+    """Yield every string in a value of the parsed TOML, each with the path that leads to it."""
+    if isinstance(value, str):
+        yield (), value
+    elif isinstance(value, Mapping | list):
+        parts = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, part in parts:
+            for path, text in _texts(part):
+                yield (key, *path), text
 
 
 def _import_name(data: Raw) -> Iterator[Problem]:
@@ -184,6 +227,7 @@ def _objects(data: Raw) -> Iterator[Problem]:
         title = object_title(thing)
         if keys is not None:
             yield from _role_keys(("objects", index), title, thing, keys)
+        likely = quote("nvcc" if role == "fallback" else "g++")
         if isinstance(declared, Mapping):
             for path, name in _references(("objects", index), thing):
                 if name not in declared:
@@ -192,7 +236,7 @@ def _objects(data: Raw) -> Iterator[Problem]:
                         f"{title} names the toolchain {quote(name)}, which is not declared",
                         f"declared are: {', '.join(declared)}"
                         if declared
-                        else f"add a table [toolchains.{name}]",
+                        else f"add a table [toolchains.{name}] with compiler = {likely}",
                     )
 
 
@@ -220,6 +264,7 @@ def _role_keys(path: KeyPath, title: str, thing: Raw, keys: RoleKeys) -> Iterato
             )
 
 
+_FILLED = ("config-settings", "env", "before")  # the keys of [build] whose strings may hold placeholders
 # How a requirements file of pip names another one.
 _INCLUDE = re.compile(r"\s*(?:-[rc]|--(?:requirement|constraint)\b)[\s=]*(\S+)")
 _ROLE_HINTS: Mapping[str, str] = {

@@ -31,6 +31,18 @@ _WORDS = (
 )  # fmt: skip
 
 
+class WrittenFloat(float):
+    """A number with a point, which remembers how it is written: 3.10 is not 3.1 to who forgot the quotes."""
+
+    text: str
+
+    def __new__(cls, text: str) -> WrittenFloat:
+        """Parse `text`, which the TOML parser took for a number."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
 class TomlError(Exception):
     """The text is not TOML; `position` is (line, column), both from 1, or None for the whole."""
 
@@ -45,7 +57,7 @@ def parse(text: str) -> Mapping[str, Any]:
         hint = "save it as UTF-8 without one (“UTF-8”, not “UTF-8 with BOM”)"
         raise TomlError("the file begins with a byte order mark", hint, (1, 1))
     try:
-        return tomli.loads(text)
+        return tomli.loads(text, parse_float=WrittenFloat)
     except tomli.TOMLDecodeError as error:
         message, hint = _in_words(error.msg)
         line = text.split("\n")[error.lineno - 1]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuforge import digest
 from gpuforge.cuda.arch import targets
+from gpuforge.manifest.placeholders import fill
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.model import Compiler
@@ -183,13 +184,6 @@ def cmake_architectures(archs: Sequence[str], ptx: str | None) -> str:
 def with_names(values: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
     """Return `values` with `{project}`, `{overlay}`, `{toolkit}` and `{env}` of the manifest filled in."""
     return {key: fill(value, names) for key, value in values.items()}
-
-
-def fill(value: str, names: Mapping[str, str]) -> str:
-    """Replace each `{name}` of `names` in a string; other braces stay as they are."""
-    for name, text in names.items():
-        value = value.replace("{" + name + "}", text)
-    return value
 
 
 def real(archs: Sequence[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gpuforge import digest
+from gpuforge.manifest import placeholders
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
 from gpuforge.plan import (
@@ -268,9 +269,9 @@ class _Lowering:
     def settings(self, names: Mapping[str, str]) -> dict[str, str | list[str]]:
         """Return the config settings with the manifest's names filled in."""
         return {
-            key: environment.fill(value, names)
+            key: placeholders.fill(value, names)
             if isinstance(value, str)
-            else [environment.fill(v, names) for v in value]
+            else [placeholders.fill(v, names) for v in value]
             for key, value in self.manifest.build.config_settings.items()
         }
 
@@ -301,7 +302,7 @@ class _Lowering:
                 overlay=[f"${{in:{name}}}" for name in overlays],
                 config_settings=json.dumps(self.settings(_NAMES)),
                 before=json.dumps(
-                    [[environment.fill(word, _NAMES) for word in command] for command in build.before]
+                    [[placeholders.fill(word, _NAMES) for word in command] for command in build.before]
                 ),
                 scratch="${work}",
                 output="${out:wheel}",

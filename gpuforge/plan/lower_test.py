@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from gpuforge.manifest import placeholders
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import environment, sources
 from gpuforge.plan.action import Action, ActionInput, Input
@@ -55,7 +56,7 @@ def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
     at = lowering.machine.tested_at(cell)
     wheels = installed(lowering, cell, wheel)
     inputs: dict[str, Input] = {"python": lowering.python(cell, at), "wheel": wheel, **wheels}
-    with_project = any("{project}" in word for word in wanted.command)
+    with_project = any("project" in placeholders.names(word) for word in wanted.command)
     with_sources = bool(wanted.command and wanted.sources)
     if with_project:
         inputs["project"] = lowering.source()

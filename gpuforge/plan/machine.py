@@ -7,10 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import TypeVar
 
+from packaging.version import Version
+
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Toolchain
+from gpuforge.manifest.relations import OLDEST_PYTHON
 from gpuforge.plan.cell import Cell, LeftOut, Selection
 from gpuforge.plan.environment import real
 from gpuforge.plan.site import Location, Machine, Site, ThisMachine
@@ -289,6 +292,11 @@ def _interpreter(file: ManifestFile, python: str, site: Site) -> Interpreter:
 
 
 def _oldest(file: ManifestFile, python: str) -> str:
-    """Return the oldest Python that serves a cell: its own, or the first of a wheel for every Python 3."""
+    """Return the oldest Python that serves a cell: its own, or the first of a wheel for every Python 3.
+
+    A wheel of the stable ABI may promise an older one than gpuforge can build with.
+    """
     package = file.manifest.package
-    return (package.python[0] if package.python else "3.11") if package.abi == "none" else python
+    if package.abi == "none":
+        return package.python[0] if package.python else "3.11"
+    return max(python, OLDEST_PYTHON, key=Version)

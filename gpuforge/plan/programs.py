@@ -96,6 +96,7 @@ CODE = {
             f"toolkits/{name}"
             for name in ("libraries.py", "tables.py", "data/libraries.toml", "data/runtimes.toml")
         ),
+        *("manifest/__init__.py", "manifest/placeholders.py"),
     ),
 }
 PACKAGES = {

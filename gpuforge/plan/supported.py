@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from gpuforge.cuda.arch import Arch
-from gpuforge.diagnostics import Diagnostic
+from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
 from gpuforge.plan.cell import Cell
+from gpuforge.plan.machine import host_toolchain
 from gpuforge.toolkits import stack
+
+WORKS: Mapping[str, frozenset[str]] = {
+    "g++": frozenset({"host build", "user-compiled"}),
+    "clang++": frozenset({"host build", "user-compiled"}),
+    "nvcc": frozenset({"fallback", "user-compiled"}),
+    "nvc++": frozenset({"host build", "user-compiled"}),
+}
+"""What a toolchain of each compiler can be used for in this version; a compiler without a row is refused."""
+TAKES_PATH = frozenset({"host build"})
+"""The uses in which `[toolchains.*] path` decides on the compiler; anywhere else it is refused."""
 
 
 def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
@@ -30,20 +41,44 @@ def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
 def _unsupported(file: ManifestFile) -> Iterator[Diagnostic]:
     manifest = file.manifest
     for name, toolchain in manifest.toolchains.items():
-        if toolchain.compiler == "nvcc" and toolchain.path:
-            message = f"[toolchains.{name}] path: nvcc is always the one of the toolkit"
-            hint = "leave it out; [cuda.*] toolkit and provider choose the toolkit"
-            yield Diagnostic(message, file.place("toolchains", name, "path"), hint)
+        if toolchain.compiler not in WORKS:
+            message = f'[toolchains.{name}] compiler: "{toolchain.compiler}" cannot be used yet'
+            hint = f"use one of {', '.join(WORKS)}, or remove the table"
+            yield Diagnostic(message, file.place("toolchains", name, "compiler"), hint)
+        elif toolchain.path and not _uses(file, name) & TAKES_PATH:
+            yield Diagnostic(*_unused_path(file, name))
     for number, item in enumerate(manifest.objects):
         if item.role != "fallback":
             continue
         if item.kind != "module":
             message = f'object {item.name!r}: kind = "{item.kind}" cannot be built yet'
             yield Diagnostic(message, file.place("objects", number, "kind"), 'use kind = "module"')
-        if manifest.toolchains[item.toolchain or ""].compiler != "nvcc":
-            message = f"object {item.name!r}: modules are compiled by nvcc only, so far"
+        compiler = manifest.toolchains[item.toolchain or ""].compiler
+        if compiler in WORKS and item.role not in WORKS[compiler]:
+            able = " and ".join(name for name, uses in WORKS.items() if item.role in uses)
+            message = f"object {item.name!r}: modules are compiled by {able} only, so far"
             place = file.place("objects", number, "toolchain")
-            yield Diagnostic(message, place, "name a toolchain whose compiler is nvcc")
+            yield Diagnostic(message, place, f"name a toolchain whose compiler is {able}")
+
+
+def _uses(file: ManifestFile, name: str) -> set[str]:
+    """Return what a toolchain is used for: the keys of `WORKS`' rows."""
+    roles = {item.role for item in file.manifest.objects if name in (item.toolchain, *item.toolchains)}
+    return roles | ({"host build"} if host_toolchain(file)[0] == name else set())
+
+
+def _unused_path(file: ManifestFile, name: str) -> tuple[str, Place, str]:
+    """Return message, place and hint for a `path` that would change nothing."""
+    if file.manifest.toolchains[name].compiler == "nvcc":
+        message = f"[toolchains.{name}] path: nvcc is always the one of the toolkit"
+        hint = "leave it out; [cuda.*] toolkit and provider choose the toolkit"
+    elif "user-compiled" in _uses(file, name):
+        message = f"[toolchains.{name}] path: the compiler is looked for on the user's machine"
+        hint = "leave it out; `version` says which ones are taken"
+    else:
+        message = f"[toolchains.{name}] path: nothing is compiled with this toolchain here"
+        hint = "leave it out; the host build uses [toolchains.host]"
+    return message, file.place("toolchains", name, "path"), hint
 
 
 def _unknown_needs(file: ManifestFile) -> Iterator[Diagnostic]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge.errors import ActionError
+from gpuforge.manifest import placeholders
 from gpuforge.steps import declared_sets, entry, loaded_cuda, machine_cuda, wheelhouse
 from gpuforge.steps.environment import check, create, require
 from gpuforge.steps.loaded_cuda import Watch
@@ -205,7 +206,7 @@ def tested(
     command: Sequence[str], python: Path, folder: Path, project: Path | None, package: str
 ) -> dict[str, Any]:
     """Run the test command in `folder` with the environment's programs first on PATH; raises ActionError."""
-    words = [word.replace("{project}", str(project)) for word in command]
+    words = [placeholders.fill(word, {"project": str(project)}) for word in command]
     env = {**os.environ, "VIRTUAL_ENV": str(python.parent.parent)}
     env["PATH"] = os.pathsep.join([str(python.parent), env.get("PATH", os.defpath)])
     shown = _line(command)

@@ -28,7 +28,15 @@ EXAMPLE = ROOT / "gpuforge.toml.example"
 GOLDEN = ROOT / "tests" / "golden" / "manifest"
 SMALLEST = 'schema = 1\n[package]\nname = "my-pkg"\npython = ["3.12"]\n[cuda."13.0"]\narchs = ["80"]\n'
 # only relations, or not even TOML
-BEYOND_A_SCHEMA = {"abi", "build_without_cuda", "constraints", "duplicate_key", "linkage", "repeated_table"}
+BEYOND_A_SCHEMA = {
+    "abi",
+    "build_without_cuda",
+    "constraints",
+    "duplicate_key",
+    "linkage",
+    "placeholders",
+    "repeated_table",
+}
 
 
 def loaded(text: str, folder: Path) -> ManifestFile:

@@ -165,6 +165,52 @@ def test_what_cannot_be_built_yet_is_refused_all_at_once(recipe: Recipe, machine
     assert all(d.place and d.place.line and d.hint for d in caught.value.diagnostics)
 
 
+@pytest.mark.parametrize("compiler", ["nvrtc", "opencl", "halide", "iree"])
+def test_compilers_that_nothing_is_done_with_yet_are_refused(
+    recipe: Recipe, machine: Machine, compiler: str
+) -> None:
+    file = recipe(add=f'[toolchains.later]\ncompiler = "{compiler}"\n')
+    with pytest.raises(UsageError) as caught:
+        plan_of(file, machine)
+    (told,) = caught.value.diagnostics
+    assert (told.message, told.hint) == (
+        f'[toolchains.later] compiler: "{compiler}" cannot be used yet',
+        "use one of g++, clang++, nvcc, nvc++, or remove the table",
+    )
+    assert told.place
+    assert file.text.splitlines()[told.place.line - 1] == f'compiler = "{compiler}"'
+
+
+def test_a_path_that_would_change_nothing_is_refused(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(
+        ('toolchains = ["', 'toolchains = ["theirs", "'),
+        ('compiler = "nvcc"', 'compiler = "nvcc"\npath = "/opt/cuda/bin/nvcc"'),
+        add='[toolchains.theirs]\ncompiler = "g++"\npath = "/usr/bin/g++-12"\n'
+        '[toolchains.idle]\ncompiler = "clang++"\npath = "/usr/bin/clang++"\n',
+    )
+    with pytest.raises(UsageError) as caught:
+        plan_of(file, machine)
+    assert [(d.message, d.hint) for d in caught.value.diagnostics] == [
+        (
+            "[toolchains.device] path: nvcc is always the one of the toolkit",
+            "leave it out; [cuda.*] toolkit and provider choose the toolkit",
+        ),
+        (
+            "[toolchains.theirs] path: the compiler is looked for on the user's machine",
+            "leave it out; `version` says which ones are taken",
+        ),
+        (
+            "[toolchains.idle] path: nothing is compiled with this toolchain here",
+            "leave it out; the host build uses [toolchains.host]",
+        ),
+    ]
+
+
+def test_the_path_of_the_host_compiler_is_taken(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(('compiler = "g++"', 'compiler = "g++"\npath = "/usr/bin/g++"'))
+    assert plan_of(file, machine).actions
+
+
 def test_a_variant_is_made_of_the_proved_wheel(recipe: Recipe, machine: Machine) -> None:
     file = recipe(add='\n[wheel]\nnaming = ["suffix", "variant"]\n')
     plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
