@@ -18,6 +18,7 @@ from rich.text import Text
 from gpuforge.cli import cache_report
 from gpuforge.execute.model import Outcome, short_seconds
 from gpuforge.execute.verdict import Verdict
+from gpuforge.manifest.forms import size_in_words
 from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.lower import Plan
 from gpuforge.plan.site import Machine
@@ -213,7 +214,7 @@ def _show_missing(result: Result) -> None:
 
 def _show_wheel(console: Console, wheel: Wheel, images: Sequence[str]) -> None:
     console.print(Text(str(wheel.path), style="bold"))
-    console.print(Text(f"  {_size(wheel.size)}"))
+    console.print(Text(f"  {size_in_words(wheel.size)}"))
     console.print(Text(f"  sha256 {wheel.sha256}"))
     lines = Table.grid(padding=(0, 1))
     lines.add_column(no_wrap=True)
@@ -306,10 +307,6 @@ def newer_platform(wheel: str, images: Sequence[str]) -> str:
         return ""
     needs = ".".join(map(str, min(found)))
     return f"needs glibc {needs}, newer than {image} of [wheel] image: it was built against this machine's libraries"
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"
 
 
 def count(number: int, what: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import signal
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from gpuforge.plan.action import Action
 
 TAIL_LINES = 20
 _TAIL_BYTES = 64 * 1024
+_LOG_BYTES = 8 * 1024 * 1024  # of a build that writes more, the errors at the end
 _NOTHING = 64 * 1024  # bytes; a disk with less free is full
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
@@ -24,32 +26,71 @@ _ROOM = (
 )
 
 
+# How compilers, linkers, make, Ninja, CMake and Python begin a line that says why a build failed.
+_ERROR = re.compile(
+    r"(?:^|[\s:])(?:fatal |catastrophic |internal compiler )?error(?: \w+)?: |^FAILED: |^CMake Error"
+    r"|undefined reference to|cannot find -l|\*\*\* .*Error|(?:ptxas|nvcc|nvlink) (?:fatal|error) |^\w+(?:Error|Exception): "
+)
+_FURTHER = 4  # lines shown of what follows an error: the source that a compiler points at
+
+
 def tail(log: Path) -> tuple[str, ...]:
     """Return the last lines of a command's output, as text, without control characters and the log's own head.
 
     Empty when the log cannot be read.
     """
+    return _output(log, _TAIL_BYTES)[-TAIL_LINES:]
+
+
+def errors(log: Path) -> tuple[str, ...]:
+    """Return the lines that say why jobs of a build failed, from the first one on; its last lines if none does.
+
+    Jobs that run side by side write into one log: what a neighbour warns of stands between and after the errors.
+    """
+    lines = _output(log, _LOG_BYTES)
+    found: list[str] = []
+    further = 0
+    for line in lines:
+        if _ERROR.search(line):
+            found.append(line)
+            further = _FURTHER
+        elif further and (not line or line.startswith("  ")):
+            found.append(line)
+            further -= 1
+        else:
+            further = 0
+    return tuple(found[:TAIL_LINES]) or lines[-TAIL_LINES:]
+
+
+def _output(log: Path, most: int) -> tuple[str, ...]:
+    """Return the lines of the last `most` bytes of a log, without its head; none when it cannot be read."""
     try:
         with log.open("rb") as stream:
             stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, stream.tell() - _TAIL_BYTES))
+            stream.seek(max(0, stream.tell() - most))
             text = stream.read().decode(errors="replace")
     except OSError:
         return ()
     lines = [_printable(line.rstrip("\r").rpartition("\r")[2]) for line in text.rstrip().split("\n")]
     output = dropwhile(lambda line: not line or line.startswith(("# ", "$ ")), lines)
-    return tuple(line.rstrip() for line in output)[-TAIL_LINES:]
+    return tuple(line.rstrip() for line in output)
 
 
 def _printable(line: str) -> str:
     return "".join(c for c in line.expandtabs() if c.isprintable())
 
 
-def of_status(action: Action, status: int, lines: Sequence[str], places: Iterable[Path] = ()) -> Diagnostic:
+def of_status(
+    action: Action,
+    status: int,
+    lines: Sequence[str],
+    places: Iterable[Path] = (),
+    causes: Sequence[str] = (),
+) -> Diagnostic:
     """Return what to say of a command that ended with a status other than 0 (negative: a signal's number).
 
-    `lines` is the end of its output, where its own `error: …` and `  hint: …` are taken from; `places` are
-    folders it wrote to, one of which may be full.
+    `lines` is the end of its output, where its own `error: …` and `  hint: …` are taken from, and `causes` are those
+    that the action's advice is for; `places` are folders it wrote to, one of which may be full.
     """
     name = action.id
     if any(sign in line for sign in _FULL for line in lines) or any(_is_full(place) for place in places):
@@ -61,12 +102,20 @@ def of_status(action: Action, status: int, lines: Sequence[str], places: Iterabl
         )
     if status < 0:
         return Diagnostic(f"{name} was ended by {_signal(-status)}", hint="its log shows how far it came")
+    advised = _advised(action, [*causes, *lines])
     told = [number for number, line in enumerate(lines) if line.startswith("error: ")]
     if not told:
-        hint = action.hint or "its log shows the command and its output"
+        hint = advised or "its log shows the command and its output"
         return Diagnostic(f"{name} failed with exit status {status}", hint=hint)
     hints = [line.partition("hint: ")[2] for line in lines[told[-1] :] if line.startswith("  hint: ")]
-    return Diagnostic(lines[told[-1]].removeprefix("error: "), hint="; ".join(hints))
+    return Diagnostic(lines[told[-1]].removeprefix("error: "), hint=advised or "; ".join(hints))
+
+
+def _advised(action: Action, lines: Sequence[str]) -> str:
+    """Return the hint of the first advice that a line calls for; "" when none does."""
+    return next(
+        (each.hint for each in action.advice if any(re.search(each.pattern, line) for line in lines)), ""
+    )
 
 
 def _is_full(place: Path) -> bool:

@@ -166,7 +166,8 @@ def _sources(step: Step, shop: Workshop) -> dict[str, Source]:
 
 def _judge(step: Step, end: Exit, out: Path, log: Path) -> Diagnostic | None:
     if end.status:
-        return failure.of_status(step.action, end.status, failure.tail(log), (out, log.parent))
+        tail = failure.tail(log)
+        return failure.of_status(step.action, end.status, tail, (out, log.parent), failure.errors(log))
     missing = [name for name in step.action.outputs if not os.path.lexists(out / name)]
     return failure.of_missing(step.action.id, missing) if missing else None
 
@@ -188,7 +189,8 @@ def _failed(
 ) -> ActionResult:
     log = shop.log(step)
     _write_down(step, shop, seconds, "failed")
-    there, tail = log if log.exists() else None, failure.tail(log)
+    there = log if log.exists() else None
+    tail = failure.errors(log) if step.action.parallel else failure.tail(log)
     return ActionResult(step.action.id, "failed", reason, seconds, there, error, tail, status)
 
 

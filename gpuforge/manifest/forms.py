@@ -119,6 +119,14 @@ def size_in_bytes(text: str) -> int:
     raise ValueError(text)
 
 
+def size_in_words(size: int) -> str:
+    """Write bytes with the unit that leaves digits before the point: "12.7 MB", "8.3 kB", "812 B"."""
+    for unit in ("GB", "MB", "kB"):
+        if size >= _UNITS[unit]:
+            return f"{size / _UNITS[unit]:.1f} {unit}"
+    return f"{size} B"
+
+
 def _pinned(text: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9._-]+==[^*,;=\s]+", text):
         raise ValueError(text)

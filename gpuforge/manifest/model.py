@@ -119,8 +119,8 @@ class Package(Table):
     python: Annotated[tuple[forms.PythonVersion, ...], Distinct] = Field(
         default=(), examples=[["3.11", "3.12"]]
     )
-    """Python versions to build wheels for, one wheel each, `3.10` or newer. With `abi = "abi3"` exactly one, the lowest that
-    the wheel supports, which may be an older one; with `abi = "none"` at most one, the Python that builds it."""
+    """Python versions to build wheels for, one wheel each, `3.10` or newer. With `abi = "abi3"` exactly one, the lowest
+    that the wheel supports, which may be an older one; with `abi = "none"` at most one, the Python that builds it."""
     abi: Literal["abi3", "none"] | None = Field(default=None, examples=["abi3"])
     """Set when one wheel serves many Python versions: `abi3` for extensions of the limited API, `none` for
     wheels without extension modules."""
@@ -235,7 +235,10 @@ class Cuda(Table):
     """How the wheel declares NVIDIA's wheels (`linkage = "pip"` only): `always`, or by an `extra` named for the CUDA
     major. Then `pip install name[cuda12]` brings them, and `name[cuda12-local]` says that the machine has them."""
     libraries: Annotated[tuple[forms.Library, ...], Distinct] = Field(default=(), examples=[["cufft"]])
-    """Toolkit libraries that the build needs besides the runtime."""
+    """Toolkit libraries that the build needs besides the runtime, for their headers or to link with: `cublas`, `cufft`,
+    `cufile`, `cupti`, `curand`, `cusolver`, `cusparse`, `npp`, `nvfatbin`, `nvjitlink`, `nvjpeg`, `nvml`,
+    `nvptxcompiler`, `nvrtc`, `nvtx`, `profiler`. A name that the toolkit does not have is an error that lists those it
+    has."""
     versions: Mapping[str, CudaVersion] = Field(default={}, alias="<version>")
     """The toolkits, by the key of their table: a major (`13`) or major.minor (`"12.4"`)."""
 

@@ -41,6 +41,14 @@ class ActionInput:
     output: str
 
 
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to try when a line of the log of a failed action matches `pattern`, a regular expression."""
+
+    pattern: str
+    hint: str
+
+
 Input = FileInput | ImageInput | ActionInput
 
 
@@ -72,7 +80,7 @@ class Action:
     gpu: bool = False  # the machine's GPUs are handed to its container
     image: str | None = None  # the container image's id, a digest; None: this machine itself
     cells: tuple[str, ...] = ()  # the ids of the cells that need it
-    hint: str = ""  # what to try when it fails without saying so itself; not in the key
+    advice: tuple[Advice, ...] = ()  # what to try when it fails; the first that fits counts; not in the key
     place: str = ""  # the name of its working directory, which others may use at other times; default: its id
     by_content: bool = (
         False  # an earlier result is its own when what it reads from other actions holds the same

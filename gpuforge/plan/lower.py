@@ -14,6 +14,7 @@ from gpuforge.manifest import placeholders
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
 from gpuforge.plan import (
+    advice,
     environment,
     lower_audit,
     lower_compiler,
@@ -323,6 +324,7 @@ class _Lowering:
             place="host-build",
             cells=users,
             parallel=True,
+            advice=advice.of_host_build(self.file),
         )
         return ActionInput(self.add(action), "wheel")
 
@@ -378,13 +380,12 @@ class _Lowering:
         toolchain = self.manifest.toolchains[item.toolchain or ""]
         at = self.machine.kernels_at(cell.cuda)
         host = lower_compiler.use(self, at.hosts[cell.cuda], at, lay=False)
-        place = self.file.place("objects", self.manifest.objects.index(item))
         images = [f"sm_{arch}" for arch in wanted.archs] + ([f"PTX {wanted.ptx}"] if wanted.ptx else [])
         action = Action(
             id=f"cu{cell.toolkit}/kernels/{item.name}/{source}",
             kind="compile",
             title=f"compile {source} with nvcc {cell.toolkit} for {' '.join(images)}",
-            hint=f"a file that it includes and does not find belongs into `headers` of {item.name!r} ({place})",
+            advice=advice.of_compile(self.file, item),
             argv=nvcc.module_argv(
                 "${in:toolkit}/bin/nvcc",
                 source=f"${{stage:sources}}/{source}",

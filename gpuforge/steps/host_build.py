@@ -62,7 +62,7 @@ def build(options: argparse.Namespace, runner: Runner) -> None:
     except BuildBackendException as error:
         raise ActionError.of(
             "the project's own build failed",
-            hint="the build's words are above; files it misses may be sources of an object: see in-host-build",
+            hint="its first errors are above, and all of its output is in the log",
         ) from error
     except BuildException as error:
         raise ActionError.of(f"the project cannot be built: {error}") from error

@@ -110,7 +110,7 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     target = output / str(repaired.name)
     archive.write(tree, target, epoch=epoch())
     try:
-        _check_size(target, spec.size_limit)
+        wheel_sizes.check(target, spec.size_limit)
     except ActionError:
         target.unlink()
         raise
@@ -186,20 +186,6 @@ def epoch() -> int | None:
     if not text.isdigit():
         raise UsageError.of(f"SOURCE_DATE_EPOCH is {text!r}, not a number of seconds", hint="unset it")
     return int(text)
-
-
-def _check_size(wheel: Path, limit: int | None) -> None:
-    size = wheel.stat().st_size
-    if limit is None or size <= limit:
-        return
-    megabytes = wheel_sizes.megabytes
-    device = wheel_sizes.architectures(wheel)
-    raise ActionError.of(
-        f"{wheel.name} is {megabytes(size)}, more than [wheel] size-limit of {megabytes(limit)}; "
-        f"its largest files, compressed: {wheel_sizes.largest_files(wheel)}"
-        + (f"; by GPU architecture: {device}" if device else ""),
-        hint="build for fewer archs, strip debug information, or raise the limit",
-    )
 
 
 if __name__ == "__main__":

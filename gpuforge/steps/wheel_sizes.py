@@ -7,15 +7,34 @@ from pathlib import Path
 
 from gpuforge.audit import wheel as wheels
 from gpuforge.audit.inflate import Archive
+from gpuforge.errors import ActionError
+from gpuforge.manifest.forms import size_in_words
 
 _SHOWN = 5
+
+
+def check(wheel: Path, limit: int | None) -> None:
+    """Raise ActionError, with what takes the room, when a wheel has more than `limit` bytes."""
+    size = wheel.stat().st_size
+    if limit is None or size <= limit:
+        return
+    words = [size_in_words(each) for each in (size, limit)]
+    if len(set(words)) == 1:
+        words = [f"{each:,} bytes" for each in (size, limit)]
+    device = architectures(wheel)
+    raise ActionError.of(
+        f"{wheel.name} is {words[0]}, more than [wheel] size-limit of {words[1]}; "
+        f"its largest files, compressed: {largest_files(wheel)}"
+        + (f"; by GPU architecture: {device}" if device else ""),
+        hint="build for fewer archs, strip debug information, or raise the limit",
+    )
 
 
 def largest_files(wheel: Path) -> str:
     """Return the largest files in words, by the bytes they have in the archive."""
     with Archive(wheel) as archive:
         members = sorted(archive.members, key=lambda member: -member.packed)
-    return ", ".join(f"{member.name} {megabytes(member.packed)}" for member in members[:_SHOWN])
+    return ", ".join(f"{member.name} {size_in_words(member.packed)}" for member in members[:_SHOWN])
 
 
 def architectures(wheel: Path) -> str:
@@ -35,13 +54,8 @@ def architectures(wheel: Path) -> str:
             found[name] += round(entry.stored * rates[code.file])
     if not found:
         return ""
-    parts = [f"{name} {megabytes(size)}" for name, size in found.most_common()]
-    return ", ".join([*parts, f"no GPU code {megabytes(max(0, total - found.total()))}"])
-
-
-def megabytes(size: int) -> str:
-    """Return a size in words: 10⁶ bytes are a megabyte."""
-    return f"{size / 1e6:.1f} MB"
+    parts = [f"{name} {size_in_words(size)}" for name, size in found.most_common()]
+    return ", ".join([*parts, f"no GPU code {size_in_words(max(0, total - found.total()))}"])
 
 
 _KINDS = {"ptx": "PTX", "lto-ir": "LTO-IR"}

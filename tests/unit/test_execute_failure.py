@@ -1,0 +1,128 @@
+"""What is shown of a failed build: the lines that say why, and the hint that they call for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gpuforge.execute import failure
+from gpuforge.manifest.load import ManifestFile, load
+from gpuforge.plan import advice
+from gpuforge.plan.action import Action
+from gpuforge.toolkits import headers, pypi
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "failure"
+MANIFEST = """\
+schema = 1
+[package]
+name = "demo"
+python = ["3.11"]
+[toolchains.device]
+compiler = "nvcc"
+[cuda]
+libraries = ["cufft"]
+[cuda.13]
+toolkit = "13.0"
+archs = ["80"]
+[[objects]]
+name = "kernels"
+role = "fallback"
+sources = ["kernels/*.cu"]
+toolchain = "device"
+"""
+CMAKE = """\
+CMake Error at CMakeLists.txt:4 (target_link_libraries):
+  Target "a" links to:
+
+    CUDA::cusparse
+
+  but the target was not found.  Possible reasons include:
+"""
+CUDA_HEADER = "kernels/solve.cu:2:10: fatal error: cusparse.h: No such file or directory\n"
+OWN_HEADER = "kernels/solve.cu:3:10: fatal error: tiles.cuh: No such file or directory\n"
+UNKNOWN_OPTION = "nvcc fatal   : Unknown option '-bogus-flag'\n"
+LIBRARY = (
+    'write libraries = ["cufft", "cusparse"] below [cuda] (gpuforge.toml:8:13): the toolkit came without it'
+)
+BUILD_FAILED = "error: the project's own build failed\n  hint: its first errors are above\n"
+
+
+@pytest.fixture
+def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ManifestFile:
+    monkeypatch.chdir(tmp_path)
+    Path("gpuforge.toml").write_text(MANIFEST)
+    return load(Path())
+
+
+def test_the_errors_of_a_parallel_build_are_shown_and_not_a_neighbours_warnings() -> None:
+    shown = "\n".join(failure.errors(GOLDEN / "ninja.log")) + "\n"
+    golden = GOLDEN / "ninja.txt"
+    if "UPDATE_GOLDEN" in os.environ:
+        golden.write_text(shown)
+    assert shown == golden.read_text()
+    assert "undeclared_name" not in "\n".join(failure.tail(GOLDEN / "ninja.log"))
+
+
+def test_a_log_without_such_lines_is_shown_from_its_end(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("".join(f"line {n}\n" for n in range(50)))
+    assert failure.errors(tmp_path / "log") == tuple(f"line {n}" for n in range(30, 50))
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        (CUDA_HEADER, LIBRARY),
+        (OWN_HEADER, "add the missing header to `headers` of 'kernels' (gpuforge.toml:12:1)"),
+        (UNKNOWN_OPTION, "its log shows the command and its output"),
+    ],
+)
+def test_the_hint_of_a_failed_compile_is_for_what_its_compiler_said(
+    said: str, hint: str, manifest: ManifestFile
+) -> None:
+    compiled = Action(
+        "compile", "compile", "", (), advice=advice.of_compile(manifest, manifest.manifest.objects[0])
+    )
+    told = failure.of_status(compiled, 1, said.splitlines())
+    assert (told.message, told.hint) == ("compile failed with exit status 1", hint)
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        (CUDA_HEADER, LIBRARY),
+        (CMAKE, LIBRARY),
+        ("/usr/bin/ld: cannot find -lcusparse: No such file or directory\n", LIBRARY),
+        (
+            OWN_HEADER,
+            "a file of an object's `sources` or `headers` is left out of the build unless it says in-host-build = true",
+        ),
+        ("a.cpp:2:1: error: 'x' was not declared\n", "its first errors are above"),
+    ],
+)
+def test_the_hint_of_a_failed_host_build_is_for_what_its_compiler_said(
+    said: str, hint: str, manifest: ManifestFile, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    log.write_text(said + "warning: something else\n" * 200_000 + BUILD_FAILED)
+    built = Action("build", "build", "", (), advice=advice.of_host_build(manifest), parallel=True)
+    told = failure.of_status(built, 1, failure.tail(log), causes=failure.errors(log))
+    assert (told.message, told.hint) == ("the project's own build failed", hint)
+
+
+def test_a_library_that_was_asked_for_is_not_advised(manifest: ManifestFile) -> None:
+    said = ["a.cu:1:10: fatal error: cufft.h: No such file or directory"]
+    built = Action("build", "build", "", (), advice=advice.of_host_build(manifest))
+    assert "libraries" not in failure.of_status(built, 1, said).hint
+
+
+def test_the_manual_lists_the_names_of_libraries() -> None:
+    from gpuforge.manifest.model import Cuda
+
+    text = Cuda.model_fields["libraries"].description or ""
+    listed = {name for name in text.split("`") if name.isalpha()}
+    newest = set(pypi.libraries(pypi.toolkits()[-1]))
+    tools = {"cuxxfilt", "opencl", "sanitizer"}
+    assert set(headers.by_library()) - tools - listed == set()
+    assert listed <= newest
