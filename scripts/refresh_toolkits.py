@@ -340,8 +340,7 @@ def headers_in(wheel: Wheel) -> set[str]:
     """Return the headers of a wheel as a source includes them; of headers in a folder, the folder: `nvtx3/`."""
     pattern = re.compile(r"^nvidia/\w+/include/([^/]+(?:\.h|\.hpp|/))")
     with wheel.archive() as archive:
-        found = {match[1] for name in archive.namelist() if (match := pattern.match(name))}
-    return found
+        return {match[1] for name in archive.namelist() if (match := pattern.match(name))}
 
 
 def write_headers(found: Sequence[Release], day: str) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from gpuforge.cli.arguments import PATH, errors_as_json
+
 if TYPE_CHECKING:
     from gpuforge.audit import Ignore
 
@@ -15,7 +17,7 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
 
 
 @click.command("audit")
-@click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="WHEEL...")
+@click.argument("wheels", nargs=-1, required=True, type=PATH, metavar="WHEEL...")
 @click.option(
     "--format",
     "form",
@@ -33,7 +35,7 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
 )
 @click.option(
     "--manifest",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Judge what this gpuforge.toml promises too: roles, architectures, kernel sets.",
 )
@@ -69,14 +71,14 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
 @click.option(
     "--baseline",
     "known",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Accept the findings that this file lists, and no new ones.",
 )
 @click.option(
     "--write-baseline",
     "write",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="List the findings in this file, and accept them.",
 )
@@ -87,6 +89,7 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     show_default="the processors of this machine",
     help="Threads that read at the same time.",
 )
+@errors_as_json
 def command(
     wheels: tuple[Path, ...],
     form: str,

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from gpuforge import digest
+from gpuforge.cli.arguments import FOLDER, errors_as_json
 from gpuforge.cli.build_report import Result, Wheel, is_done, result_data, show_plan, show_result
 from gpuforge.cli.main import INTERRUPTED
 from gpuforge.cli.options import SIZE, cache_dir, listed, selection
@@ -70,13 +71,14 @@ from gpuforge.toolchains import sccache
     "--output",
     "-o",
     "dist",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     default=Path("dist"),
     metavar="DIST",
     show_default=True,
     help="Folder for the wheels.",
 )
 @click.pass_context
+@errors_as_json
 def command(
     ctx: click.Context, path: Path, cuda: tuple[str, ...], python: tuple[str, ...], archs: tuple[str, ...],
     cell: str | None, runner: str, images: tuple[str, ...], memory: int | None, timeout: float, jobs: int | None,

@@ -8,11 +8,18 @@ from collections.abc import Sequence
 import click
 
 from gpuforge import __version__
+from gpuforge.cli.arguments import Group
 
-COMMANDS = ("audit", "build", "images", "matrix", "schema")
+COMMANDS = {  # with what each does, so that listing them imports none
+    "audit": "Judge wheels: what will break on users' machines, and why.",
+    "build": "Build the wheels of a manifest, prove and test each.",
+    "images": "Make, list and check the container images to build and test in.",
+    "matrix": "Print the cells of a manifest for a CI system.",
+    "schema": "Print the schema of gpuforge.toml.",
+}
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -24,13 +31,9 @@ class _Commands(click.Group):
         command: click.Command = importlib.import_module(f"gpuforge.cli.{cmd_name}").command
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            raise click.UsageError(f"{error.message} It has: {', '.join(COMMANDS)}.", ctx) from error
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from gpuforge.cli.arguments import Group
 from gpuforge.cli.options import cache_dir
 from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog
@@ -17,7 +18,7 @@ from gpuforge.containers.reference import refuse_pull
 from gpuforge.errors import MissingError, UsageError
 
 
-@click.group("images")
+@click.group("images", cls=Group)
 def command() -> None:
     """List, make and check the container images of builds and tests."""
 

@@ -59,7 +59,7 @@ def _call(arguments: list[str]) -> int:
             pass
         case _:
             wheels = []
-    if wheels and not any(wheel.startswith("-") for wheel in wheels):
+    if wheels and not any(wheel.startswith("-") or not wheel for wheel in wheels):
         from gpuforge.cli import audit_run
 
         # there is nothing more to parse, and loading click takes as long as reading a small wheel

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from gpuforge.cli import ci
+from gpuforge.cli.arguments import errors_as_json
 from gpuforge.cli.options import listed, selection
 from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
 from gpuforge.cli.terminal import say
@@ -39,6 +40,7 @@ from gpuforge.plan.site import Image
     show_default=True,
     help="github: one line for fromJSON; gitlab: a job to extend; json: with what is left out and why.",
 )
+@errors_as_json
 def command(
     path: Path,
     cuda: tuple[str, ...],

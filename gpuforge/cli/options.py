@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 import platformdirs
 
+from gpuforge.cli.arguments import PATH
 from gpuforge.manifest.forms import size_in_bytes
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,7 +62,7 @@ def selection(function: F) -> F:
             metavar="11,12",
             help="Only these toolkits: 12 is every 12.x.",
         ),
-        click.argument("path", type=click.Path(path_type=Path), default=Path()),
+        click.argument("path", type=PATH, default=Path()),
     ):
         function = decorate(function)
     return function

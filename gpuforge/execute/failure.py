@@ -29,7 +29,8 @@ _ROOM = (
 # How compilers, linkers, make, Ninja, CMake and Python begin a line that says why a build failed.
 _ERROR = re.compile(
     r"(?:^|[\s:])(?:fatal |catastrophic |internal compiler )?error(?: \w+)?: |^FAILED: |^CMake Error"
-    r"|undefined reference to|cannot find -l|\*\*\* .*Error|(?:ptxas|nvcc|nvlink) (?:fatal|error) |^\w+(?:Error|Exception): "
+    r"|undefined reference to|cannot find -l|\*\*\* .*Error"
+    r"|(?:ptxas|nvcc|nvlink) (?:fatal|error) |^\w+(?:Error|Exception): "
 )
 _FURTHER = 4  # lines shown of what follows an error: the source that a compiler points at
 

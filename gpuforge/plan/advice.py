@@ -11,20 +11,24 @@ from gpuforge.plan.action import Advice
 from gpuforge.toolkits import headers
 
 # How g++, clang++ and nvcc's front end name a header that they do not find; {0} is what it is called in a pattern.
-_NOT_FOUND = r"fatal error: '?(?P<file>{0})'?(?:: No such file| file not found)|cannot open source file \"(?P<edg>{0})\""
+_NOT_FOUND = r"fatal error: '?(?:{0})'?(?:: No such file| file not found)|cannot open source file \"(?:{0})\""
+
+_ANY = r"[^'\"\s:]+"
 
 
 def of_host_build(file: ManifestFile) -> tuple[Advice, ...]:
     """Return the advice for a project's own build."""
-    objects = "a file of an object's `sources` or `headers` is left out of the build unless it says in-host-build = true"
-    return (*_libraries(file), Advice(_NOT_FOUND.format(r"[^'\"\s:]+"), objects))
+    left_out = (
+        "files of an object's `sources` and `headers` are left out of the build unless in-host-build = true"
+    )
+    return (*_libraries(file), Advice(_NOT_FOUND.format(_ANY), left_out))
 
 
 def of_compile(file: ManifestFile, item: Object) -> tuple[Advice, ...]:
     """Return the advice for a source of an object that gpuforge compiles itself."""
     place = file.place("objects", file.manifest.objects.index(item))
     missing = f"add the missing header to `headers` of {item.name!r} ({place})"
-    return (*_libraries(file), Advice(_NOT_FOUND.format(r"[^'\"\s:]+"), missing))
+    return (*_libraries(file), Advice(_NOT_FOUND.format(_ANY), missing))
 
 
 def _libraries(file: ManifestFile) -> Iterator[Advice]:

@@ -96,7 +96,7 @@ def test_the_hint_of_a_failed_compile_is_for_what_its_compiler_said(
         ("/usr/bin/ld: cannot find -lcusparse: No such file or directory\n", LIBRARY),
         (
             OWN_HEADER,
-            "a file of an object's `sources` or `headers` is left out of the build unless it says in-host-build = true",
+            "files of an object's `sources` and `headers` are left out of the build unless in-host-build = true",
         ),
         ("a.cpp:2:1: error: 'x' was not declared\n", "its first errors are above"),
     ],
