@@ -33,9 +33,13 @@ MACHINES = ("x86_64", "aarch64")
 SAME_RELEASE = timedelta(days=3)  # the wheels of one toolkit are uploaded together
 BESIDE = {  # packages that are not part of a toolkit, with the majors that can still be met in the wild
     "cutensor": ("",),
+    "nvidia-cublasmp": ("",),
     "nvidia-cudnn": ("8.", "9."),
     "nvidia-cudss": ("",),
+    "nvidia-cufftmp": ("",),
+    "nvidia-cusolvermp": ("",),
     "nvidia-cusparselt": ("",),
+    "nvidia-libmathdx": ("",),
     "nvidia-nccl": ("",),
     "nvidia-nvcomp": ("",),
     "nvidia-nvshmem": ("",),
@@ -314,6 +318,10 @@ def write_libraries(found: Sequence[Release], day: str) -> None:
     shipped: dict[tuple[str, str, int], Shipped] = {}
     for (major, wheel), libraries, requires in zip(todo, contents, needs, strict=True):
         for folder, name in libraries:
+            if any(
+                name in other.sonames for other in shipped.values() if _copied(wheel.package, major, other)
+            ):
+                continue
             entry = shipped.setdefault((wheel.package, folder, major), Shipped(wheel.package, folder, major))
             first, _ = entry.sonames.get(name, (wheel.version, ""))
             entry.sonames[name] = (first, wheel.version)
@@ -334,6 +342,11 @@ def write_libraries(found: Sequence[Release], day: str) -> None:
             "",
         ]
     (DATA / "libraries.toml").write_text("\n".join(lines))
+
+
+def _copied(package: str, major: int, other: Shipped) -> bool:
+    """Say whether a library of `other` that `package` has too is a copy: nvidia-cufftmp brings cuFFT's libcufftw."""
+    return other.cuda == major and other.package != package and package.startswith("nvidia-cufftmp")
 
 
 def headers_in(wheel: Wheel) -> set[str]:
