@@ -20,6 +20,7 @@ from .tables import DRIVER, DRIVER_NEEDED
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
 _LOG_BUFFER, _LOG_BUFFER_SIZE = 5, 6  # CUjit_option: CU_JIT_ERROR_LOG_BUFFER and its size in bytes
 _LOG_BYTES = 8192
+_INVALID_VALUE = 1  # CUresult: also of a parameter beyond the last
 
 
 class NoDriver(NamedTuple):
@@ -142,14 +143,19 @@ class Driver:
         return found.value or 0
 
     def parameter_sizes(self, function: int) -> tuple[int, ...] | None:
-        """Return the size of each parameter of a kernel in bytes; None where the driver cannot say (before 12.4)."""
+        """Return the size of each parameter of a kernel of the current context in bytes.
+
+        None where the driver cannot say: before CUDA 12.4, or when it answers with anything but the end of the list.
+        """
         if self.c.cuFuncGetParamInfo is None:
             return None
         offset, size = c_size_t(), c_size_t()
         sizes: list[int] = []
-        while not self.c.cuFuncGetParamInfo(function, len(sizes), ctypes.byref(offset), ctypes.byref(size)):
+        while True:
+            code = self.c.cuFuncGetParamInfo(function, len(sizes), ctypes.byref(offset), ctypes.byref(size))
+            if code:
+                return tuple(sizes) if code == _INVALID_VALUE else None
             sizes.append(size.value)
-        return tuple(sizes)
 
     def error(self, call: str, code: int, log: str = "") -> DriverError:
         """Return the exception for a driver function's result that is not 0."""

@@ -39,7 +39,8 @@ class Kernel:
         self._context = context
         self._handle = context.handle
         self._function = c_void_p.from_param(handle)
-        self._sizes = driver.parameter_sizes(handle)
+        with context.current():
+            self._sizes = driver.parameter_sizes(handle)
         self._layouts: dict[tuple[type, ...], Layout] = {}
         self._current = driver.quick("cuCtxGetCurrent", holds_gil=True)
         self._launch = driver.quick("cuLaunchKernelEx") or _without_ex(driver.c.cuLaunchKernel, handle)
