@@ -266,7 +266,8 @@ class Object(Table):
     name: forms.Name = Field(examples=["default-kernels"])
     """Name of the object, for messages and in the wheel; unique in the manifest."""
     role: Role = Field(examples=["fallback"])
-    """`host-only`: files of the wheel that may hold nothing of a GPU toolchain, which the audit proves.
+    """`host-only`: files of the wheel that may hold nothing of a GPU toolchain, nor load anything of one, which the
+    audit proves.
     `user-compiled`: sources in the wheel, compiled on the user's machine.
     `fallback`: kernels compiled here, used where the user has compiled nothing."""
     files: tuple[forms.Pattern, ...] = Field(default=(), examples=[["**/*.so"]])

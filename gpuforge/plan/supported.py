@@ -90,7 +90,7 @@ def _unknown_needs(file: ManifestFile) -> Iterator[Diagnostic]:
                 hint = (
                     f"did you mean {close[0]!r}?"
                     if close
-                    else "leave it out: only these libraries are forbidden"
+                    else "leave it out: libraries of the host need no permission"
                 )
                 yield Diagnostic(
                     f"object {item.name!r}: `needs` names {name!r}, which is no known library of a GPU stack",

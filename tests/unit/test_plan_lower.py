@@ -152,6 +152,24 @@ def test_a_pattern_without_a_file_is_an_error(recipe: Recipe, machine: Machine) 
         plan_of(file, machine)
 
 
+def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: Recipe, machine: Machine) -> None:
+    files = 'files = ["**/*.so"]'
+    with pytest.raises(UsageError) as caught:
+        plan_of(recipe((files, f'{files}\nneeds = ["cufft", "cublass", "zlib"]')), machine)
+    assert [(d.message, d.hint) for d in caught.value.diagnostics] == [
+        (
+            "object 'core': `needs` names 'cublass', which is no known library of a GPU stack",
+            "did you mean 'cublas'?",
+        ),
+        (
+            "object 'core': `needs` names 'zlib', which is no known library of a GPU stack",
+            "leave it out: libraries of the host need no permission",
+        ),
+    ]
+    assert all(d.place and d.place.line for d in caught.value.diagnostics)
+    plan_of(recipe((files, f'{files}\nneeds = ["cufft", "nvjitlink", "cuda", "OpenCL"]')), machine)
+
+
 def test_what_cannot_be_built_yet_is_refused_all_at_once(recipe: Recipe, machine: Machine) -> None:
     file = recipe(
         ('toolchain = "device"', 'toolchain = "host"\nkind = "library"'),
