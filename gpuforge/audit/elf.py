@@ -16,6 +16,7 @@ from typing import NamedTuple
 from gpuforge.audit.model import ElfObject, MalformedError, Section, VersionNeed
 from gpuforge.audit.search import find, find_all
 from gpuforge.audit.source import MissedError, Window
+from gpuforge.toolkits import symbols as cuda
 
 try:
     from gpuforge.audit._find import add_up
@@ -94,6 +95,8 @@ def read(window: Window, *, wheel: str = "", file: str = "") -> ElfObject:
     markers = _markers(strings)
     symbols = _hpc_symbols(window, header, sections, strings) if "nvhpc" in markers else (frozenset(),) * 2
 
+    called = _cuda_symbols(window, header, sections, strings)
+
     def text(tag: int) -> str | None:
         return strings.text(values[tag]) if tag in values else None
 
@@ -122,6 +125,8 @@ def read(window: Window, *, wheel: str = "", file: str = "") -> ElfObject:
         producers=_producers(window, sections, strings),
         mentions=_mentions(window, sections),
         python=_python(window, header, sections, strings) if _stable_abi(wheel, file) else frozenset(),
+        calls=called[0],
+        offers=called[1],
         wants=symbols[0],
         gives=symbols[1],
     )
@@ -517,6 +522,20 @@ def _hpc_symbols(
     symbols = list(_symbols(window, header, sections, strings, _HPC, (b"__pgi", b"__nv", b"__c_m")))
     wants = frozenset(name for name, defined, strong in symbols if strong and not defined)
     return wants, frozenset(name for name, defined, _ in symbols if defined)
+
+
+def _cuda_symbols(
+    window: Window, header: Header, sections: tuple[Section, ...], strings: _Strings
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return which functions of CUDA's libraries an object leaves undefined, but for weak ones, and which it defines.
+
+    Of an object that holds none of their names, or more names than are kept, nothing is said.
+    """
+    if not any(strings.has(b"\0" + word) for word in cuda.BEGINNINGS):
+        return frozenset(), frozenset()
+    found = list(_symbols(window, header, sections, strings, cuda.pattern(), cuda.BEGINNINGS))
+    calls = frozenset(name for name, defined, strong in found if strong and not defined)
+    return calls, frozenset(name for name, defined, _ in found if defined)
 
 
 def _symbols(

@@ -26,7 +26,7 @@ _INFO = ".dist-info"
 # was never declared anywhere, installers write RECORD anew, and only a wheel is uploaded.
 # A folder of binaries may be meant for LD_LIBRARY_PATH: what it asks of others is the business of whoever uses it.
 _LOOSE = frozenset(
-    {"GF201", "GF203", "GF204", "GF205", "GF207", "GF208", "GF209", "GF303"}
+    {"GF201", "GF203", "GF204", "GF205", "GF207", "GF208", "GF209", "GF215", "GF303"}
     | {"GF502", "GF504", "GF703", "GF704", "GF706", "GF708"}
 )
 _UNASKED = {

@@ -104,6 +104,8 @@ class ElfObject(NamedTuple):
     python: frozenset[str] = frozenset()
     wants: frozenset[str] = frozenset()  # symbols of the HPC SDK's runtimes that it must find elsewhere
     gives: frozenset[str] = frozenset()  # those that it defines
+    calls: frozenset[str] = frozenset()  # functions of CUDA's libraries that it must find elsewhere
+    offers: frozenset[str] = frozenset()  # those that it defines
     containers: tuple[Container, ...] = ()
 
     @property

@@ -20,6 +20,7 @@ def wanted_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> Wanted:
     The symbols are all that the files with such a library leave undefined: whose each is, its exports tell.
     """
     found: Wanted = {}
+    defined: set[str] = set()
     files = archive.files(tree)
     present = {path.name for path in files}
     for path in files:
@@ -30,11 +31,15 @@ def wanted_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> Wanted:
             raise ActionError.of(
                 f"{member} is a damaged ELF file: {error}", hint="check the build's linker and `strip` steps"
             ) from error
+        defined |= elf.defines if elf else set()
         for soname in elf.needed if elf else ():
             if elf and soname not in present and (known := of_toolkit(soname)):
                 package = provider(member, soname, known, cuda, pins).package
                 found.setdefault(package, {}).setdefault(soname, set()).update(elf.wants)
-    return found
+    return {
+        package: {soname: names - defined for soname, names in symbols.items()}
+        for package, symbols in found.items()
+    }
 
 
 def of_toolkit(soname: str) -> list[Library]:

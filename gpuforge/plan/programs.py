@@ -78,7 +78,7 @@ CODE = {
     "fetch_provided": (
         "cuda",
         *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "fetch_source")),
-        *(f"toolkits/{name}" for name in ("provided.py", "libraries.py", "tables.py", "data")),
+        *(f"toolkits/{name}" for name in ("provided.py", "libraries.py", "symbols.py", "tables.py", "data")),
         "binary",
     ),
     "fetch_test_requirements": (

@@ -23,6 +23,7 @@ from gpuforge.steps import entry
 from gpuforge.steps.remote_wheel import Index, Wheel
 from gpuforge.toolkits import libraries
 from gpuforge.toolkits.provided import METAPACKAGE, Floor, Provided, Release, Shared, says, shortest
+from gpuforge.toolkits.symbols import definers
 
 _EXTRA = r"extra == [\"'](\w+)[\"']"
 _FOLDER = "linkage"  # in the cache: what was read of wheels, by their sha256
@@ -140,6 +141,8 @@ class Search:
             soname: sorted(names & self._linkage(wheels[-1], soname).defines)
             for soname, names in here.symbols.items()
         }
+        for soname, names in here.symbols.items() if here.direct else ():
+            _refuse_lost(wheels[-1], soname, names - set(used[soname]))
         low, high = 0, len(wheels) - 1
         while low < high:
             middle = (low + high) // 2 if low else 0  # mostly the oldest has them all
@@ -247,6 +250,18 @@ class Search:
             Version(v).release[:2] == since.release[:2] for v, _ in having[: len(having) - len(after)]
         )
         return (str(since) if whole else minor), minor
+
+
+def _refuse_lost(wheel: Wheel, soname: str, names: Iterable[str]) -> None:
+    """Raise ActionError for functions that are this library's by their names, and that it does not define."""
+    stem = soname.partition(".so")[0] + ".so"
+    lost = sorted(name for name in names if definers(name)[:1] == (stem,))
+    if lost:
+        raise ActionError.of(
+            f"the wheel calls {', '.join(lost[:3])}, which {soname} of {wheel.package} {wheel.version}, the newest "
+            "that it may be installed with, does not define",
+            hint=f"require an older {wheel.package} in the project's dependencies, or change the call",
+        )
 
 
 def _pinned(requires: Iterable[str]) -> Iterator[tuple[str, tuple[str, str]]]:

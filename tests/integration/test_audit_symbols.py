@@ -1,0 +1,111 @@
+"""GF215 over real extensions: what g++ links when nothing defines a function of CUDA, and what looks like it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpuforge.audit import audit
+from gpuforge.audit.model import Finding
+
+GXX = shutil.which("g++")
+pytestmark = pytest.mark.skipif(GXX is None, reason="needs g++")
+MODULE = """
+#include <Python.h>
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "ext"};
+extern "C" { %s
+PyMODINIT_FUNC PyInit_ext() { %s return PyModule_Create(&module); } }
+"""
+CALL = "int cuInit(unsigned); int cublasCreate_v2(void **);"
+BODY = "cuInit(0); void *h; cublasCreate_v2(&h);"
+STRICT = ("-Wl,--no-as-needed",)
+
+
+def compiled(output: Path, source: str, *flags: str | Path) -> Path:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    code = output.with_suffix(".cpp")
+    code.write_text(source)
+    include = f"-I{sysconfig.get_path('include')}"
+    subprocess.run([GXX or "", "-shared", "-fPIC", include, "-o", output, code, *flags], check=True)
+    code.unlink()
+    return output
+
+
+def stub(folder: Path, soname: str, source: str) -> Path:
+    return compiled(folder / soname, f'extern "C" {{ {source} }}', f"-Wl,-soname,{soname}")
+
+
+def found(root: Path, *requires: str) -> list[Finding]:
+    """Pack what lies in `root/tree` into a wheel and audit that."""
+    lines = "".join(f"Requires-Dist: {line}\n" for line in requires)
+    path = root / "demo-1.0-cp311-cp311-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for file in sorted((root / "tree").rglob("*.so*")):
+            bundle.write(file, file.relative_to(root / "tree"))
+        bundle.writestr(
+            "demo-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n{lines}"
+        )
+        bundle.writestr("demo-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: cp311-cp311-linux_x86_64\n")
+        bundle.writestr("demo-1.0.dist-info/RECORD", "")
+    return [f for f in audit([path]).findings if f.code == "GF215"]
+
+
+def test_functions_that_nothing_defines_are_an_error(tmp_path: Path) -> None:
+    compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, BODY))
+    (finding,) = found(tmp_path)
+    assert (finding.severity, finding.files) == ("error", ("demo/ext.so",))
+    assert finding.subject == (
+        "demo/ext.so calls cublasCreate_v2, and does not NEED libcublas.so",
+        "demo/ext.so calls cuInit, and does not NEED libcuda.so",
+    )
+
+
+def test_a_stub_that_lacks_them_is_dropped_by_the_linker_and_found(tmp_path: Path) -> None:
+    empty = stub(tmp_path / "stubs", "libcuda.so.1", "int nothing() { return 0; }")
+    compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, "cuInit(0);"), "-Wl,--as-needed", empty)
+    (finding,) = found(tmp_path)
+    assert finding.subject == ("demo/ext.so calls cuInit, and does not NEED libcuda.so",)
+
+
+def test_what_nothing_in_the_wheel_loads_first_is_a_warning(tmp_path: Path) -> None:
+    compiled(
+        tmp_path / "tree/demo/libplugin.so", f'extern "C" {{ {CALL} int run() {{ return cuInit(0); }} }}'
+    )
+    (finding,) = found(tmp_path)
+    assert finding.severity == "warning"
+
+
+def test_weak_ones_and_its_own_are_no_finding(tmp_path: Path) -> None:
+    weak = "int __attribute__((weak)) cuInit(unsigned); int cudaMalloc(void **, unsigned long) { return 0; }"
+    compiled(tmp_path / "tree/demo/ext.so", MODULE % (weak, "if (cuInit) cuInit(0); cudaMalloc(0, 1);"))
+    assert found(tmp_path) == []
+
+
+def test_trampolines_of_another_library_of_the_wheel_are_no_finding(tmp_path: Path) -> None:
+    own = stub(tmp_path / "tree/demo", "libtramp.so", "int cuInit(unsigned) { return 0; }")
+    compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, "cuInit(0);"), *STRICT, own, "-Wl,-rpath,$ORIGIN")
+    assert found(tmp_path) == []
+
+
+def test_a_needed_library_of_that_name_is_no_finding(tmp_path: Path) -> None:
+    cuda = stub(tmp_path / "stubs", "libcuda.so.1", "int cuInit(unsigned) { return 0; }")
+    cublas = stub(tmp_path / "stubs", "libcublas.so.12", "int cublasCreate_v2(void **) { return 0; }")
+    compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, BODY), cuda, cublas)
+    assert found(tmp_path) == []
+
+
+def test_an_extension_of_torch_finds_them_in_the_process(tmp_path: Path) -> None:
+    compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, BODY))
+    assert found(tmp_path, "torch>=2.8") == []
+    assert len(found(tmp_path, "numpy")) == 1
+
+
+def test_what_an_unknown_library_may_define_is_no_finding(tmp_path: Path) -> None:
+    host = stub(tmp_path / "stubs", "libhost.so", "int cuInit(unsigned) { return 0; }")
+    compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, "cuInit(0);"), host)
+    assert found(tmp_path) == []
