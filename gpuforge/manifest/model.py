@@ -335,7 +335,8 @@ class Audit(Table):
     """What the audit of the wheels takes into account."""
 
     beside: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["jax[cuda12]"]])
-    """Packages that must be able to live in the same process as this one. This version does not look at it yet."""
+    """Packages that must be able to live in the same process as this one. `build` resolves each together with the
+    wheel, and audits both together; what names another CUDA major (`jax[cuda12]` beside a wheel for 13) is left out."""
     ignore: tuple[Ignore, ...] = Field(
         default=(), examples=[[{"rule": "GF205", "file": "*", "reason": "why it is accepted"}]]
     )

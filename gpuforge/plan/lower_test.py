@@ -74,7 +74,7 @@ def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
             wheel="${in:wheel}",
             python="${in:python}",
             wheels=[f"${{in:{name}}}" for name in wheels],
-            extra=_extras(lowering.file, cell),
+            extra=extras(lowering.file, cell),
             cuda=cell.toolkit,
             **{"import": manifest.package.import_},
             requires=json.dumps(list(wanted.requires)),
@@ -159,7 +159,7 @@ def _fetch(
             python="${in:python}",
             requires=json.dumps(list(test.requires if test.command else ())),
             wheel="${in:wheel}" if wheel else None,
-            extra=_extras(lowering.file, cell) if wheel else None,
+            extra=extras(lowering.file, cell) if wheel else None,
             cuda=cell.toolkit if wheel else None,
             at_hand="${in:shared}" if at_hand else None,
             output="${out:wheels}",
@@ -181,7 +181,7 @@ def _fetch(
     return ActionInput(lowering.add(action), "wheels")
 
 
-def _extras(file: ManifestFile, cell: Cell) -> list[str]:
+def extras(file: ManifestFile, cell: Cell) -> list[str]:
     """Return the extras that a user would install: that of the CUDA packages where they are one, and the tests'."""
     cuda = file.manifest.cuda
     own = (

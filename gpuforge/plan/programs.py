@@ -81,6 +81,10 @@ CODE = {
         *(f"toolkits/{name}" for name in ("provided.py", "libraries.py", "symbols.py", "tables.py", "data")),
         "binary",
     ),
+    "fetch_beside": (
+        *(f"steps/{name}.py" for name in ("fetch_beside", "fetch_source", "wheelhouse")),
+        *_JUDGING,
+    ),
     "fetch_test_requirements": (
         "steps/fetch_test_requirements.py",
         "steps/declared_sets.py",
@@ -106,6 +110,7 @@ PACKAGES = {
     "audit_wheel": ("auditwheel", "pyelftools"),  # its policies
     "wheel_links": ("pyelftools",),
     "fetch_provided": ("pypi-simple", "pyelftools"),
+    "fetch_beside": ("pip", "uv"),
     "fetch_test_requirements": ("pip",),
     "test_wheel": ("uv",),
 }

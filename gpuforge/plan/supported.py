@@ -144,5 +144,3 @@ def notes(file: ManifestFile, *, test: bool) -> Iterator[str]:
     if file.narrowed:
         names = " ".join(Arch.parse(arch).sm for arch in file.narrowed)
         yield f"the wheels are for a quick try: compiled for {names} only, as --archs says; PyPI refuses their versions"
-    if file.manifest.audit.beside:
-        yield f"{file.place('audit', 'beside')}: [audit] beside is not looked at yet"

@@ -6,7 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from gpuforge.audit import audit
+from gpuforge.audit import audit, beside
+from gpuforge.audit.beside import Neighbour
+from gpuforge.audit.judge import Ignore
 from gpuforge.audit.report import data, text
 from gpuforge.errors import ActionError
 from gpuforge.manifest.load import load
@@ -29,6 +31,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument(
         "--installed", type=Path, action="append", default=[], help="folder of what the test installs"
     )
+    parser.add_argument("--beside", type=Path, action="append", default=[], help="what fetch_beside made")
     parser.add_argument("--report", type=Path, required=True)
     options = parser.parse_args(arguments)
     wheels = sorted(options.wheel.glob("*.whl")) if options.wheel.is_dir() else [options.wheel]
@@ -41,6 +44,9 @@ def main(arguments: list[str]) -> None:
         )
     manifest = narrow(load(options.manifest, alone=True), options.archs.split(",") if options.archs else ())
     report = audit(wheels, manifest=manifest, cuda=options.cuda, brought=brought)
+    if options.beside and len(report.wheels) == 1:
+        accepted = [Ignore(i.rule, i.reason, i.file) for i in manifest.manifest.audit.ignore]
+        report = beside.judged(report, wheels[0], map(_neighbour, options.beside), accepted)
     options.report.write_text(data.dumps(report), encoding="utf-8")
     print(text.render(report, width=100), end="")
     if report.problems:
@@ -52,6 +58,11 @@ def main(arguments: list[str]) -> None:
             f"the audit found errors: {codes}",
             hint="the findings above say what to change; [audit] ignore accepts one, with a reason",
         )
+
+
+def _neighbour(folder: Path) -> Neighbour:
+    found = json.loads((folder / "resolution.json").read_text())
+    return Neighbour(found["beside"], tuple(found["packages"]), tuple(sorted(folder.glob("*.whl"))))
 
 
 if __name__ == "__main__":

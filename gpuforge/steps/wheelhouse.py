@@ -24,18 +24,20 @@ def download(
     at_hand: Sequence[Path] = (),
     *,
     constraints: Sequence[Path] = (),
+    alone: bool = False,
     what: str,
     hint: str,
 ) -> None:
-    """Download wheels of `requirements` and of all they need, for the interpreter `python`, with pip's own settings.
+    """Download wheels of `requirements` for the interpreter `python`, with pip's own settings.
 
-    `what` names the requirements in a message ("the build requirements"), and `hint` says how to change them.
-    Raises MissingError when pip cannot reach an index, ActionError when the requirements cannot be met by wheels.
+    Unless `alone`, of all that they need, too. `what` names the requirements in a message ("the build requirements"),
+    and `hint` says how to change them. Raises MissingError when pip cannot reach an index, ActionError when the
+    requirements cannot be met by wheels.
     """
     folder.mkdir(parents=True, exist_ok=True)
     command = [*_PIP, f"--python={python}", "download", "--only-binary=:all:"]
     command += ["--progress-bar=off", "--disable-pip-version-check", f"--dest={folder}"]
-    command += [*(f"--constraint={path}" for path in constraints)]
+    command += [*(f"--constraint={path}" for path in constraints), *(["--no-deps"] if alone else [])]
     command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
     answer = subprocess.run(
         command, env=_environ(), check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -135,12 +135,11 @@ def shortest(version: str, releases: Iterable[str]) -> str:
 
 def says(floor: Floor) -> str:
     """Say in one line what a floor rests on."""
-    symbols = ", ".join(f"{n} symbols of {name.partition('.so')[0]}" for name, n in floor.symbols.items())
+    counts = [(n, name.partition(".so")[0]) for name, n in floor.symbols.items() if n]
+    symbols = ", ".join(f"{n} symbol{'s' * (n > 1)} of {name}" for n, name in counts)
     newer = f", and not in {floor.refused[-1]}" if floor.refused else ""
-    return (
-        f"{floor.package}: floor {floor.cuda or floor.version}: "
-        f"all {symbols} are in {floor.package} {floor.version}{newer}"
-    )
+    used = f"all {symbols} are" if symbols else "its library is"
+    return f"{floor.package}: floor {floor.cuda or floor.version}: {used} in {floor.package} {floor.version}{newer}"
 
 
 def as_record(floor: Floor) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def test_the_weak_rows_are_as_weak_as_they_say() -> None:
     assert "--hash" not in (ROOT / "gpuforge/execute/step_environment.py").read_text()
 
 
-def test_uv_never_reaches_for_an_index() -> None:
+def test_uv_installs_without_an_index() -> None:
     assert {"--offline", "--no-config"} <= set(environment._ALWAYS)
 
 

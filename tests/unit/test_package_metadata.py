@@ -100,6 +100,12 @@ def test_an_unknown_version_needs_the_projects_own_requirement() -> None:
         metadata.require(TEXT, {CUDART: None})
 
 
+def test_an_unknown_version_is_enough_where_the_packages_were_read() -> None:
+    bounds = metadata.Bounds("nvidia-cuda-runtime>=13.0,<14", ("12.99999", "14"))
+    _, added = metadata.require(TEXT, {CUDART: None}, proved={CUDART: bounds})
+    assert added == ["nvidia-cuda-runtime>=13.0,<14"]
+
+
 def test_requirements_that_are_none_are_errors() -> None:
     with pytest.raises(ActionError, match="a Requires-Dist that is not valid: numpy >one"):
         metadata.require(with_requirement("numpy >one"), {CUDART: "13.0.96"})

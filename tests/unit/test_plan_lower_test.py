@@ -154,3 +154,37 @@ def test_without_tests_there_is_a_note(recipe: Recipe, machine: Machine) -> None
     assert plan.notes == (f"{file.place('test', 'command')}: the wheels are not tested, as --no-test says",)
     assert plan_of(recipe(), machine, test=False).notes == ("the wheels are not tested, as --no-test says",)
     assert plan_of(recipe(add=TEST), machine).notes == ()
+
+
+def test_what_the_wheel_must_live_beside_is_fetched_and_audited_with_it(
+    recipe: Recipe, machine: Machine
+) -> None:
+    add = '\n[audit]\nbeside = ["torch>=2.15", "jax[cuda12]"]\n'
+    plan = plan_of(recipe(add=add), machine, python=["3.11"])
+    fetched = {a.id: options(a)["--beside"] for a in plan.actions if "/beside/" in a.id}
+    assert fetched == {
+        "cp311-cu12.4-x86_64/beside/0": ["torch>=2.15"],
+        "cp311-cu12.4-x86_64/beside/1": ["jax[cuda12]"],
+        f"{CELL}/beside/0": ["torch>=2.15"],
+    }
+    fetch = action(plan, f"{CELL}/beside/0")
+    assert (fetch.kind, fetch.network, fetch.needs) == ("fetch", True, (f"{CELL}/wheel",))
+    audit = action(plan, f"{CELL}/audit")
+    assert options(audit)["--beside"] == ["${in:beside0}"]
+    assert not audit.network
+    assert plan.notes == ()
+
+
+def test_what_requirements_bring_is_looked_at_for_pips_packages_alone(
+    recipe: Recipe, machine: Machine
+) -> None:
+    plan = plan_of(recipe(), machine, cuda=["13"], python=["3.11"])
+    look = action(plan, f"{CELL}/provided")
+    assert (look.network, look.needs) == (True, (f"{CELL}/links",))
+    audit = action(plan, f"{CELL}/audit")
+    assert options(audit)["--provided"] == ["${in:provided}"]
+    assert options(audit)["--installed"] == ["${in:needed}"]
+    untested = plan_of(recipe(), machine, test=False, cuda=["13"], python=["3.11"])
+    assert "--installed" not in options(action(untested, f"{CELL}/audit"))
+    bundled = plan_of(recipe(("[cuda]\n", '[cuda]\nlinkage = "bundle"\n')), machine, cuda=["13"])
+    assert not [a.id for a in bundled.actions if a.id.endswith(("/links", "/provided"))]

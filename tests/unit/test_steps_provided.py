@@ -87,7 +87,7 @@ def test_what_the_newest_release_needs_and_does_not_declare_is_found() -> None:
     )  # fmt: skip
     assert (
         provided.says(own)
-        == "nvidia-curand: floor 13.0: all 1 symbols of libcurand are in nvidia-curand 10.4.0.35"
+        == "nvidia-curand: floor 13.0: all 1 symbol of libcurand are in nvidia-curand 10.4.0.35"
     )
     roles = [(r.package, r.version, r.role) for r in found.releases]
     assert roles == [

@@ -1,0 +1,52 @@
+"""A wheel and the packages that it must live beside, judged together: what is found of neither alone."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuforge.audit.judge import Ignore, Report, WheelReport, audit
+from gpuforge.audit.model import SEVERITIES, Finding, Ignored, Proof
+
+
+class Neighbour(NamedTuple):
+    """What a wheel must live beside: the requirement, the packages that it brings, and the wheels at hand of them."""
+
+    requirement: str  # "jax[cuda13]"
+    packages: tuple[str, ...]
+    wheels: tuple[Path, ...]
+
+
+def judged(report: Report, own: Path, neighbours: Iterable[Neighbour], accepted: Sequence[Ignore]) -> Report:
+    """Return the report of one wheel with what is found, besides, of it together with each neighbour."""
+    (held,) = report.wheels
+    for neighbour in neighbours:
+        held = _with(held, own, neighbour, accepted)
+    return report._replace(wheels=(held,))
+
+
+def _with(held: WheelReport, own: Path, neighbour: Neighbour, accepted: Sequence[Ignore]) -> WheelReport:
+    together = audit([*neighbour.wheels, own])  # the last of them is the one that findings of both are of
+    apart = {_key(f) for each in ([own], list(neighbour.wheels)) for f in audit(each).findings}
+    new = [f for f in together.findings if _key(f) not in apart]
+    found, ignored = [], []
+    for finding in new:
+        told = finding._replace(
+            wheel=held.facts.name,
+            files=finding.files if finding.wheel == held.facts.name else (),
+            message=f"beside {neighbour.requirement}: {finding.message}",
+        )
+        reason = next((i.reason for i in accepted if i.covers(told)), None)
+        if reason is None:
+            found.append(told)
+        else:
+            ignored.append(Ignored(told, reason))
+    worst_first = sorted((*held.findings, *found), key=lambda f: (SEVERITIES.index(f.severity), f.code))
+    proofs = held.proofs
+    if not [f for f in found if f.severity != "info"]:
+        text = f"{neighbour.requirement}: {len(neighbour.packages)} packages fit beside it"
+        proofs += (Proof("beside", f"{text}, and nothing is found in one process with them"),)
+    return held._replace(findings=tuple(worst_first), ignored=(*held.ignored, *ignored), proofs=proofs)
+
+
+def _key(finding: Finding) -> tuple[object, ...]:
+    return finding.code, finding.severity, finding.wheel, finding.message, finding.subject
