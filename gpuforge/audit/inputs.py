@@ -20,7 +20,7 @@ from gpuforge.audit.model import Form, MalformedError
 from gpuforge.diagnostics import Diagnostic, Place
 
 _SITE = r"lib\w*/python3[^/]*/(?:site|dist)-packages"  # below an environment, or /usr
-_BINARY = (elf.MAGIC, fatbin.MAGIC, b"!<ar")
+_BINARY = (elf.MAGIC, fatbin.MAGIC, b"!<ar", b"!<th")  # archives, thin ones too
 _INFO = ".dist-info"
 # Rules that ask what a wheel's metadata, file name, RECORD or other files say, by what has none to ask: a single binary
 # was never declared anywhere, installers write RECORD anew, and only a wheel is uploaded.

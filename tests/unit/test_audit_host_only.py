@@ -226,6 +226,16 @@ def test_an_archive_that_proves_nothing(tmp_path: Path, data: bytes, line: str) 
     assert said.startswith(line)
 
 
+@pytest.mark.parametrize("style", ["gnu", "bsd", "thin"])
+def test_an_archive_may_be_given_by_itself(tmp_path: Path, style: str) -> None:
+    (tmp_path / "gpuforge.toml").write_text(MANIFEST.replace("demo/*", "*.a"))
+    (tmp_path / "lib.a").write_bytes(archive({"x.o": NVC}, style=style))
+    report = audit([tmp_path / "lib.a"], manifest=load(tmp_path))
+    expected = {"thin": "GF604"}.get(style, "GF601")  # the members of a thin one are not in what was given
+    assert [f.code for f in report.findings if f.code.startswith("GF6")] == [expected]
+    assert report.problems == ()
+
+
 def test_archives_in_archives_have_an_end(tmp_path: Path) -> None:
     data = archive({"x.o": HOST})
     for _ in range(8):
