@@ -13,11 +13,8 @@ from .stream import LEGACY
 
 # CUlaunchConfig: grid, block, dynamic shared memory, stream; then the attributes, of which there are none
 CONFIG = "@7IP16x"
-_REACHABLE = {
-    2,
-    3,
-    13,
-}  # DLDeviceType: kDLCUDA, kDLCUDAHost, kDLCUDAManaged; https://dmlc.github.io/dlpack/latest/c_api.html
+# DLDeviceType: kDLCUDA, kDLCUDAHost, kDLCUDAManaged; https://dmlc.github.io/dlpack/latest/c_api.html
+_REACHABLE = {2, 3, 13}
 
 
 class Reader(NamedTuple):
@@ -74,7 +71,8 @@ def _refusal(value: Any) -> str:
     if isinstance(value, (bool, int, float, complex)):
         return f"a Python {kind} has no C type: write ctypes.c_float({value}), numpy.float32({value}) or the like"
     try:
-        memoryview(value)
+        if not hasattr(value, "__dlpack_device__"):  # torch's tensors are no buffers
+            memoryview(value)
     except TypeError:
         return f"a kernel takes numbers of ctypes or NumPy and arrays in device memory, not {kind}"
     return (

@@ -201,7 +201,7 @@ def test_arrays_and_streams_of_torch(add: Kernel) -> None:
     add.launch(1, 32, x, y, NONE, stream=stream)
     stream.synchronize()
     assert y.tolist() == [3.0] * 32
-    with pytest.raises(TypeError, match=r"host memory|^argument 0: a kernel takes"):
+    with pytest.raises(TypeError, match="Tensor is host memory, which no kernel can read"):
         add.launch(1, 32, torch.ones(32), y, NONE)
 
 

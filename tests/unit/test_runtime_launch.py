@@ -110,7 +110,7 @@ def test_an_array_in_host_memory_that_speaks_dlpack_is_refused_also_after_one_on
         kernel.launch(1, 1, N, A, Capsuled(memory.address), memory)
         with pytest.raises(
             TypeError,
-            match=r"^a kernel takes numbers of ctypes or NumPy and arrays in device memory, not Capsuled$",
+            match=r"^Capsuled is host memory, which no kernel can read: copy it with kernel.upload\(array\), ",
         ):
             kernel.launch(1, 1, N, A, Capsuled(memory.address, device=1), memory)
 
