@@ -14,8 +14,10 @@ from typing import Any
 import click
 
 from gpuforge import digest
+from gpuforge.cli import places
 from gpuforge.cli.arguments import FOLDER, errors_as_json
 from gpuforge.cli.build_report import Result, Wheel, is_done, result_data, show_plan, show_result
+from gpuforge.cli.dist import keep_current, kept_back
 from gpuforge.cli.main import INTERRUPTED
 from gpuforge.cli.options import SIZE, cache_dir, listed, selection
 from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, planned
@@ -29,7 +31,6 @@ from gpuforge.execute.runner import Limits, Runner
 from gpuforge.execute.store import FolderStore, Store
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.package import archive, variants
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower import Plan
 from gpuforge.plan.machine import machine_type
@@ -91,6 +92,7 @@ def command(
     if runner == "dask":
         raise UsageError.of("the runner 'dask' cannot be used yet", hint="use --runner local or docker")
     cache = cache_dir()
+    places.check(dist, cache, os.environ)
 
     def sites(file: ManifestFile) -> list[Image]:
         tested_in = not no_test and (file.manifest.test.image or True)
@@ -124,7 +126,9 @@ def command(
             wanted=wanted,
         )
     results = collect(plan, steps, store, outcome, dist)
-    result = Result(plan, chosen, outcome, results, time.monotonic() - began)
+    missing = [] if archs else kept_back(plan, outcome)  # a quick try takes nobody's place
+    aside = keep_current(dist, file.manifest.package.name, results, missing)
+    result = Result(plan, chosen, outcome, results, time.monotonic() - began, aside)
     if as_json:
         click.echo(json.dumps(result_data(result), indent=2))
     else:
@@ -217,15 +221,7 @@ def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, d
         (source,) = stored[0].glob("*.whl")
         report, *test = (json.loads(path.read_bytes()) for path in stored[1:])
         wheels.append(put(source, dist, cell, report, test[0] if test else None))
-    put_index(dist, [wheel.path.name for wheel in wheels])
     return wheels
-
-
-def put_index(dist: Path, names: Sequence[str]) -> None:
-    """Write the index of each release that has a variant wheel among `names`, of all its variant wheels in `dist`."""
-    releases = {release for name in names if (release := variants.release_of(name))}
-    for name, text in variants.index(dist, releases).items():
-        archive.write_text(dist / name, text)
 
 
 def put(

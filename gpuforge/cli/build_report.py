@@ -43,6 +43,15 @@ class Wheel:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """An older wheel of a cell, moved out of the output folder as the newer one is kept back."""
+
+    cell: str
+    path: Path
+    to: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """Everything that one `gpuforge build` did; `seconds` from the call to the end."""
 
@@ -51,6 +60,7 @@ class Result:
     outcome: Outcome
     wheels: list[Wheel]
     seconds: float
+    set_aside: Sequence[SetAside] = ()
 
 
 def is_done(outcome: Outcome, action: str) -> bool:
@@ -157,6 +167,9 @@ def result_data(result: Result) -> dict[str, Any]:
     return data | {
         "wheels": wheels,
         "tests": list(_tests(result)),
+        "set_aside": [
+            {"cell": each.cell, "path": str(each.path), "to": str(each.to)} for each in result.set_aside
+        ],
         "seconds": round(result.seconds, 3),
         "interrupted": result.outcome.interrupted,
     }
@@ -202,14 +215,18 @@ def _show_missing(result: Result) -> None:
     plan, outcome = result.plan, result.outcome
     missing: dict[str, list[str]] = {}
     for cell in (c.id for c in plan.cells):
-        if not all(is_done(outcome, ends[cell].action) for ends in (plan.wheels, plan.reports)):
+        untested = cell in plan.tests and not is_done(outcome, plan.tests[cell].action)
+        report = plan.reports[cell].action
+        waits = untested and outcome.results[report].state == "not-run"  # for what the test installs
+        if not is_done(outcome, plan.wheels[cell].action) or not (is_done(outcome, report) or waits):
             missing.setdefault("not built", []).append(cell)
-        elif cell in plan.tests and not is_done(outcome, plan.tests[cell].action):
+        elif untested:
             missing.setdefault("kept back, as its test did not pass", []).append(cell)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     for what, cells in missing.items():
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"{what}: {', '.join(cells)}", style="bold red"
-        )
+        console.print(f"{what}: {', '.join(cells)}", style="bold red")
+    for each in result.set_aside:
+        console.print(f"set aside, as it is older than what was kept back: {each.path} is now {each.to}")
 
 
 def _show_wheel(console: Console, wheel: Wheel, images: Sequence[str]) -> None:

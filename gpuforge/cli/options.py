@@ -68,7 +68,10 @@ def selection(function: F) -> F:
     return function
 
 
+CACHE_VARIABLE = "GPUFORGE_CACHE_DIR"
+
+
 def cache_dir() -> Path:
     """Return the folder for what is kept between runs: GPUFORGE_CACHE_DIR, else the user's cache folder."""
-    set_by_user = os.environ.get("GPUFORGE_CACHE_DIR")
+    set_by_user = os.environ.get(CACHE_VARIABLE)
     return Path(set_by_user) if set_by_user else Path(platformdirs.user_cache_dir("gpuforge"))

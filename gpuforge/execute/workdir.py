@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import threading
@@ -29,19 +30,48 @@ def root(environ: Mapping[str, str]) -> Path:
     `GPUFORGE_WORK` names it; otherwise it is /tmp/gpuforge, or /tmp/gpuforge-UID where that is another's.
     Raises MissingError when there is no safe place.
     """
-    if environ.get(VARIABLE):
-        asked = Path(environ[VARIABLE]).absolute()
+    if folder := asked(environ):
         try:
-            asked.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            message = f"the working directory {asked}, named by {VARIABLE}, cannot be made: {error.strerror}"
+            message = f"the working directory {folder}, named by {VARIABLE}, cannot be made: {error.strerror}"
             raise MissingError.of(message, hint=f"set {VARIABLE} to a folder you can write to") from error
-        return asked
+        return folder
     for folder in (DEFAULT, DEFAULT.with_name(f"{DEFAULT.name}-{os.geteuid()}")):
         if _own(folder):
             return folder
     message = f"{DEFAULT} and {DEFAULT}-{os.geteuid()} belong to somebody else or can be written by others"
     raise MissingError.of(message, hint=f"set {VARIABLE} to a folder of your own")
+
+
+def asked(environ: Mapping[str, str]) -> Path | None:
+    """Return the folder that `GPUFORGE_WORK` names, None where it names none.
+
+    Raises MissingError for one that compilers and builds could not bear, or that others could change.
+    """
+    if not environ.get(VARIABLE):
+        return None
+    folder = Path(environ[VARIABLE]).absolute()
+    message = f"the working directory {folder}, named by {VARIABLE}, cannot be used"
+    if odd := re.search(r"[^\w@%+=,./-]", str(folder)):
+        what = "a space" if odd[0] == " " else f"the character {odd[0]!r}"
+        raise MissingError.of(
+            f"{message}: it has {what} in its path, which many builds cannot bear",
+            hint=f"set {VARIABLE} to a folder of plain letters and digits",
+        )
+    try:
+        found = folder.stat()
+    except OSError:  # it is made when it is needed, or cannot be
+        return folder
+    hint = f"set {VARIABLE} to a folder of your own"
+    if found.st_uid != os.geteuid():
+        raise MissingError.of(f"{message}: it belongs to another user (uid {found.st_uid})", hint=hint)
+    if stat.S_ISDIR(found.st_mode) and found.st_mode & 0o022:
+        mode = f"{stat.S_IMODE(found.st_mode):o}"
+        raise MissingError.of(
+            f"{message}: others can write to it (mode {mode})", hint=f"chmod go-w {folder}, or {hint}"
+        )
+    return folder
 
 
 def _own(folder: Path) -> bool:

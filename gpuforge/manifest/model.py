@@ -357,7 +357,9 @@ class Test(Table):
     """Container image of the test, for `--runner docker`: one without compilers and CUDA, as users have. Left out, the
     test image that `gpuforge images list` has beside the image of the build, or else that image itself."""
     extras: Annotated[tuple[forms.ExtraName, ...], Distinct] = Field(default=(), examples=[["plots"]])
-    """Extras of the wheel that are installed with it. Where `[cuda] requires` is `extra`, the CUDA extra is too."""
+    """Extras of the wheel that are installed with it for the command. Where `[cuda] requires` is `extra`, the CUDA
+    extra is too. The wheel is also installed and imported bare, with each extra named for its CUDA major (`cuda13`,
+    `cu13`), and with each of these. Bare, it may lack CUDA libraries that such an extra brings; the result says so."""
     requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["pytest"]])
     """Packages that the command needs besides, as wheels; they come after the wheel was imported without them."""
     sources: Annotated[tuple[forms.Text, ...], Distinct] = Field(default=(), examples=[["tests"]])

@@ -95,6 +95,14 @@ def test_a_dependency_that_is_not_declared_keeps_the_wheel_back(project: Project
     assert "the wheels are not tested, as --no-test says" in untested.stderr
     assert project.wheels == ["devices_cu13-0.1.0"]
 
+    (project.folder / "dist" / "devices_cu13-0.0.9-cp311-cp311-linux_x86_64.whl").touch()  # the user's own
+    again = project.build()  # which tests what lies there
+    assert again.returncode == 1
+    (wheel,) = (project.folder / "dist" / ".set-aside").glob("*.whl")
+    there = project.folder / "dist" / wheel.name
+    assert f"set aside, as it is older than what was kept back: {there} is now {wheel}\n" in again.stderr
+    assert project.wheels == ["devices_cu13-0.0.9"]
+
 
 def test_a_failing_test_fails_only_its_cell(project: Project) -> None:
     program = "import importlib.metadata as m; assert m.version('devices') == '0.1.0+cu13', 'another name'"

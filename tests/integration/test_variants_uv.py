@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from gpuforge.cli.build import put_index
+from gpuforge.cli.dist import put_index
 from gpuforge.package import archive
 from gpuforge.plan.variant import gpus
 from gpuforge.steps import variant_wheel

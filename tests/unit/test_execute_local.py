@@ -354,6 +354,55 @@ def test_the_working_root_is_private_or_another_one(tmp_path: Path, monkeypatch:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "mode", "owner", "message"),
+    [
+        (
+            "a place",
+            0o700,
+            None,
+            "it has a space in its path, which many builds cannot bear\n"
+            "  hint: set GPUFORGE_WORK to a folder of plain letters and digits",
+        ),
+        (
+            "a:b",
+            0o700,
+            None,
+            "it has the character ':' in its path, which many builds cannot bear\n"
+            "  hint: set GPUFORGE_WORK to a folder of plain letters and digits",
+        ),
+        (
+            "open",
+            0o777,
+            None,
+            "others can write to it (mode 777)\n"
+            "  hint: chmod go-w {folder}, or set GPUFORGE_WORK to a folder of your own",
+        ),
+        (
+            "theirs",
+            0o700,
+            4711,
+            "it belongs to another user (uid 4711)\n  hint: set GPUFORGE_WORK to a folder of your own",
+        ),
+    ],
+)
+def test_a_named_working_root_is_as_private(
+    tmp_path: Path, name: str, mode: int, owner: int | None, message: str
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    folder.chmod(mode)
+    if owner is not None:
+        if os.geteuid():
+            pytest.skip("giving a folder away needs root's rights")
+        os.chown(folder, owner, -1)
+    with pytest.raises(MissingError) as caught:
+        workdir.root({"GPUFORGE_WORK": str(folder)})
+    assert str(caught.value) == (
+        f"the working directory {folder}, named by GPUFORGE_WORK, cannot be used: {message.format(folder=folder)}"
+    )
+
+
 def test_actions_of_one_place_have_the_same_path_one_after_another(
     tmp_path: Path, runner: LocalRunner
 ) -> None:

@@ -14,7 +14,7 @@ from variantlib.errors import ValidationError
 from variantlib.variant_dist_info import VariantDistInfo
 from variantlib.variants_json import VariantsJson
 
-from gpuforge.cli.build import put_index
+from gpuforge.cli.dist import put_index
 from gpuforge.errors import ActionError
 from gpuforge.package import archive, variants
 from gpuforge.steps import variant_wheel

@@ -1,0 +1,82 @@
+"""The folder of finished wheels: what gpuforge put there, and what it sets aside for a newer one that is kept back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuforge import digest
+from gpuforge.cli.build_report import SetAside, Wheel, is_done
+from gpuforge.execute.model import Outcome
+from gpuforge.package import archive, variants
+from gpuforge.plan.lower import Plan
+
+RECORD = ".gpuforge.json"  # in the folder: file name -> the package, the cell and the sha256 that it was put there with
+ASIDE = ".set-aside"  # in the folder: what `dist/*.whl` and `dist/*` do not name
+
+
+def kept_back(plan: Plan, outcome: Outcome) -> list[str]:
+    """Return the cells that have a new wheel which was not proved or did not pass its test; none when interrupted."""
+    if outcome.interrupted:
+        return []
+    judged = {
+        cell: [plan.reports[cell], *([plan.tests[cell]] if cell in plan.tests else [])]
+        for cell in plan.wheels
+    }
+    return [
+        cell
+        for cell, ends in judged.items()
+        if is_done(outcome, f"{cell}/wheel") and not all(is_done(outcome, end.action) for end in ends)
+    ]
+
+
+def keep_current(dist: Path, package: str, wheels: Sequence[Wheel], cells: Iterable[str]) -> list[SetAside]:
+    """Record the `wheels` as put into `dist`, and set aside the older ones of `cells`, whose newer ones are not there.
+
+    What the user put or changed there is left alone: only a file counts that still has the recorded bytes.
+    """
+    record = _read(dist / RECORD)
+    for wheel in wheels:
+        record[wheel.path.name] = {"package": package, "cell": wheel.cell, "sha256": wheel.sha256}
+    moved = []
+    for name, entry in list(record.items()):
+        path = dist / name
+        if (entry.get("package"), entry.get("cell")) not in {(package, cell) for cell in cells}:
+            continue
+        del record[name]
+        if path.is_file() and digest.of_file(path) == entry.get("sha256"):
+            target = dist / ASIDE / name
+            target.parent.mkdir(exist_ok=True)
+            path.replace(target)
+            moved.append(SetAside(entry["cell"], path, target))
+    if wheels or moved:
+        archive.write_text(dist / RECORD, json.dumps({"schema": 1, "wheels": record}, indent=1) + "\n")
+    put_index(dist, [*(wheel.path.name for wheel in wheels), *(each.path.name for each in moved)])
+    return moved
+
+
+def put_index(dist: Path, names: Sequence[str]) -> None:
+    """Write the index of each release that has a variant wheel among `names`, of all its variant wheels in `dist`.
+
+    Where none of them is left, there is no index either.
+    """
+    releases = {release for name in names if (release := variants.release_of(name))}
+    found = variants.index(dist, releases)
+    for name, text in found.items():
+        archive.write_text(dist / name, text)
+    for release in releases:
+        if f"{release}-variants.json" not in found:
+            (dist / f"{release}-variants.json").unlink(missing_ok=True)
+
+
+def _read(file: Path) -> dict[str, Mapping[str, Any]]:
+    """Read the record; one that is not there, or that somebody has changed, says nothing."""
+    try:
+        wheels = json.loads(file.read_bytes())["wheels"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    if not isinstance(wheels, dict):
+        return {}
+    return {name: entry for name, entry in wheels.items() if isinstance(entry, dict) and "/" not in name}

@@ -1,0 +1,62 @@
+"""Where a build writes, looked at before anything runs: its output folder, its cache, its working directories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from gpuforge.cli.options import CACHE_VARIABLE
+from gpuforge.diagnostics import Diagnostic
+from gpuforge.errors import MissingError
+from gpuforge.execute import workdir
+
+
+def check(dist: Path, cache: Path, environ: Mapping[str, str]) -> None:
+    """Raise MissingError for all folders that cannot be used, each with the option or variable that names it."""
+    problems = [*_dist(dist), *_cache(cache), *_work(environ)]
+    if problems:
+        raise MissingError.all_of(problems)
+
+
+def _dist(dist: Path) -> Iterator[Diagnostic]:
+    if reason := _unwritable(dist):
+        hint = "choose another folder with --output (-o), or change who may write there"
+        yield Diagnostic(f"the output folder {dist} cannot be written to: {reason}", hint=hint)
+
+
+def _cache(cache: Path) -> Iterator[Diagnostic]:
+    message = f"the cache folder {cache}, which {CACHE_VARIABLE} names, cannot be used"
+    hint = f"set {CACHE_VARIABLE} to a folder of your own"
+    reason = _unwritable(cache)
+    if not reason and cache.exists() and cache.stat().st_uid != os.geteuid():
+        reason = f"it belongs to another user (uid {cache.stat().st_uid})"
+    if reason:
+        yield Diagnostic(f"{message}: {reason}", hint=hint)
+
+
+def _work(environ: Mapping[str, str]) -> Iterator[Diagnostic]:
+    try:
+        asked = workdir.asked(environ)
+    except MissingError as error:
+        yield from error.diagnostics
+        return
+    if asked and (reason := _unwritable(asked)):
+        hint = f"set {workdir.VARIABLE} to a folder of your own"
+        yield Diagnostic(
+            f"the working directory {asked}, which {workdir.VARIABLE} names, cannot be used: {reason}",
+            hint=hint,
+        )
+
+
+def _unwritable(folder: Path) -> str:
+    """Say why a folder can be neither made nor written to; "" when it can."""
+    try:
+        there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    except OSError as error:  # a name too long, a parent that may not be searched
+        return error.strerror or str(error)
+    if not there.is_dir():
+        return f"{there} is a file"
+    if not os.access(there, os.W_OK | os.X_OK):
+        return f"{there} may not be written to"
+    return ""

@@ -1,0 +1,89 @@
+"""The folder of finished wheels: an older wheel is not left beside a newer one that was kept back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuforge import digest
+from gpuforge.cli.build_report import SetAside, Wheel
+from gpuforge.cli.dist import RECORD, keep_current, kept_back
+from gpuforge.execute.model import ActionResult, Outcome
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.cell import select
+from gpuforge.plan.lower import lower
+from gpuforge.plan.site import Machine
+
+CELL, OTHER = "cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64"
+
+
+def finished(dist: Path, name: str, cell: str = CELL, content: str = "built") -> Wheel:
+    """A wheel that a build has put into `dist`."""
+    dist.mkdir(exist_ok=True)
+    path = dist / name
+    path.write_text(content)
+    return Wheel(cell, path, digest.of_file(path), len(content), {})
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.whl"))
+
+
+def test_the_older_wheel_of_a_cell_is_set_aside_and_no_other(tmp_path: Path) -> None:
+    dist = tmp_path / "dist"
+    old, other = finished(dist, "demo-1.0-cp311.whl"), finished(dist, "demo-1.0-cp313.whl", OTHER)
+    (dist / "mine-1.0-cp311.whl").write_text("of the user")
+    assert keep_current(dist, "demo", [old, other], []) == []
+
+    moved = keep_current(dist, "demo", [], [CELL])
+    assert moved == [SetAside(CELL, old.path, dist / ".set-aside" / old.path.name)]
+    assert names(dist) == ["demo-1.0-cp313.whl", "mine-1.0-cp311.whl"]
+    assert names(dist / ".set-aside") == ["demo-1.0-cp311.whl"]
+    assert keep_current(dist, "demo", [], [CELL]) == []  # once
+
+
+def test_what_the_user_changed_or_brought_is_left_alone(tmp_path: Path) -> None:
+    dist = tmp_path / "dist"
+    old = finished(dist, "demo-1.0-cp311.whl")
+    keep_current(dist, "demo", [old], [])
+    old.path.write_text("signed by hand")
+    assert keep_current(dist, "demo", [], [CELL]) == []
+    assert names(dist) == ["demo-1.0-cp311.whl"]
+
+
+def test_another_package_may_share_the_folder(tmp_path: Path) -> None:
+    dist = tmp_path / "dist"
+    keep_current(dist, "demo", [finished(dist, "demo-1.0-cp311.whl")], [])
+    assert keep_current(dist, "else", [], [CELL]) == []
+    assert names(dist) == ["demo-1.0-cp311.whl"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"wheels": 1}', '{"wheels": {"../x.whl": {}, "y.whl": 1}}'])
+def test_a_record_that_somebody_changed_says_nothing(tmp_path: Path, text: str) -> None:
+    dist = tmp_path / "dist"
+    finished(dist, "demo-1.0-cp311.whl")
+    (dist / RECORD).write_text(text)
+    assert keep_current(dist, "demo", [], [CELL]) == []
+    assert names(dist) == ["demo-1.0-cp311.whl"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "interrupted", "kept"),
+    [
+        ({}, False, False),
+        ({"audit": "failed", "test": "not-run"}, False, True),
+        ({"test": "failed"}, False, True),
+        ({"test": "cancelled"}, True, False),
+        ({"wheel": "failed", "audit": "not-run", "test": "not-run"}, False, False),  # there is no newer one
+    ],
+)
+def test_which_cells_wheels_are_kept_back(
+    recipe: Callable[..., ManifestFile], machine: Machine, ends: dict[str, str], interrupted: bool, kept: bool
+) -> None:
+    chosen = select(recipe(), "x86_64", cuda=["13"], python=["3.11"])
+    plan = lower(recipe(), chosen.cells, machine)
+    states = {f"{CELL}/{name}": state for name, state in ends.items()}
+    results = {a.id: ActionResult(a.id, states.get(a.id, "done"), "ran") for a in plan.actions}  # type: ignore[arg-type]
+    assert kept_back(plan, Outcome(results, interrupted=interrupted)) == ([CELL] if kept else [])

@@ -1,0 +1,74 @@
+"""Where a build writes is looked at before anything runs: exit 3, and the option or variable is named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuforge.manifest.load import ManifestFile
+
+
+def build(file: ManifestFile, *options: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        str(Path(sys.executable).with_name("gpuforge")),
+        "build",
+        str(file.folder),
+        "--dry-run",
+        *options,
+    ]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **environ}, cwd=file.folder
+    )
+
+
+def test_all_that_is_wrong_is_said_at_once(recipe: Callable[..., ManifestFile], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    file = recipe()
+    dist, cache, work = tmp_path / "file/dist", tmp_path / "file/cache", tmp_path / "my work"
+    done = build(file, "-o", str(dist), GPUFORGE_CACHE_DIR=str(cache), GPUFORGE_WORK=str(work))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == (
+        f"error: the output folder {dist} cannot be written to: {tmp_path}/file is a file\n"
+        "  hint: choose another folder with --output (-o), or change who may write there\n"
+        f"error: the cache folder {cache}, which GPUFORGE_CACHE_DIR names, cannot be used: {tmp_path}/file is a file\n"
+        "  hint: set GPUFORGE_CACHE_DIR to a folder of your own\n"
+        f"error: the working directory {work}, named by GPUFORGE_WORK, cannot be used: "
+        "it has a space in its path, which many builds cannot bear\n"
+        "  hint: set GPUFORGE_WORK to a folder of plain letters and digits\n"
+        "3 errors\n"
+    )
+    assert not work.exists()
+
+
+def test_another_users_cache(recipe: Callable[..., ManifestFile], tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("giving a folder away needs root's rights")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    os.chown(cache, 4711, -1)
+    done = build(recipe(), GPUFORGE_CACHE_DIR=str(cache))
+    assert done.returncode == 3
+    assert done.stderr == (
+        f"error: the cache folder {cache}, which GPUFORGE_CACHE_DIR names, cannot be used: "
+        "it belongs to another user (uid 4711)\n"
+        "  hint: set GPUFORGE_CACHE_DIR to a folder of your own\n"
+    )
+    assert list(cache.iterdir()) == []
+
+
+def test_folders_without_permission(recipe: Callable[..., ManifestFile], tmp_path: Path) -> None:
+    if not os.geteuid():
+        pytest.skip("root may write everywhere")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    done = build(recipe(), "-o", str(closed / "dist"))
+    assert done.returncode == 3
+    assert (
+        f"the output folder {closed}/dist cannot be written to: {closed} may not be written to\n"
+        in done.stderr
+    )
