@@ -5,6 +5,7 @@ Run it after a change of these files: `python scripts/copy_to_runtime.py`. A tes
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1] / "gpuforge"
@@ -17,8 +18,21 @@ def copy_of(name: str) -> str:
     return f"# A copy of gpuforge/cuda/{name}, made by scripts/copy_to_runtime.py: change it there.\n{text}"
 
 
+def families() -> str:
+    """Return the runtime's table of toolchain runtimes: each SONAME's family, without its version."""
+    rows = tomllib.loads((ROOT / "toolkits" / "data" / "runtimes.toml").read_text(encoding="utf-8"))[
+        "compiler"
+    ]
+    lines = [f'    "{soname}": "{row["name"]}",\n' for row in rows for soname in row["sonames"]]
+    return (
+        '"""Whose runtime a SONAME is: from gpuforge/toolkits/data/runtimes.toml, by scripts/copy_to_runtime.py."""\n'
+        f"\nFAMILIES = {{\n{''.join(lines)}}}\n"
+    )
+
+
 def main() -> None:
     """Write every copy."""
+    (ROOT / "runtime" / "userbuild" / "families.py").write_text(families(), encoding="utf-8")
     for name in SHARED:
         (ROOT / "runtime" / name).write_text(copy_of(name), encoding="utf-8")
 

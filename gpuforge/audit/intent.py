@@ -35,6 +35,7 @@ class Intent(NamedTuple):
     python: tuple[
         str, ...
     ] = ()  # the Pythons that each get a wheel of their own; empty where one wheel serves many
+    library_sets: tuple[str, ...] = ()  # the fallback objects of kind "library", by name
 
 
 def of(source: "ManifestFile", cuda: str | None = None) -> Intent:
@@ -71,6 +72,7 @@ def of(source: "ManifestFile", cuda: str | None = None) -> Intent:
         no_code=key is not None and not versions[key].archs,
         exact=key is not None and manifest.cuda.linkage != "static",
         python=() if manifest.package.abi else manifest.package.python,
+        library_sets=tuple(o.name for o in manifest.objects if o.role == "fallback" and o.kind == "library"),
     )
 
 

@@ -14,8 +14,8 @@ from pydantic_core import ErrorDetails
 from gpuforge.manifest import fields
 from gpuforge.manifest.forms import quote
 from gpuforge.manifest.positions import KeyPath
+from gpuforge.manifest.problem import Problem, object_title
 from gpuforge.manifest.readings import number_text, reading
-from gpuforge.manifest.relations import Problem, object_title
 
 _WANTED = {
     "string_type": "a string",

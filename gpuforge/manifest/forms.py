@@ -247,6 +247,11 @@ Library = Annotated[
         r"^(?!lib)[a-z][A-Za-z0-9_]*$",
     ),
 ]
+AbiVersion = Form(
+    "the version of an ABI",
+    "up to 32 letters, digits, `.` and `_`",
+    r"^[A-Za-z0-9._]{1,32}$",
+)
 RelativePath = Annotated[
     str,
     Form(

@@ -16,7 +16,8 @@ from gpuforge.errors import UsageError
 from gpuforge.manifest.explain import explain
 from gpuforge.manifest.model import Manifest
 from gpuforge.manifest.positions import locate
-from gpuforge.manifest.relations import Problem, problems
+from gpuforge.manifest.problem import Problem
+from gpuforge.manifest.relations import problems
 from gpuforge.manifest.syntax import TomlError, parse
 
 FILE_NAME = "gpuforge.toml"

@@ -27,7 +27,7 @@ from gpuforge.manifest import forms
 from gpuforge.manifest.forms import Distinct, OneOrMany
 
 Role = Literal["host-only", "user-compiled", "fallback"]
-Compiler = Literal["g++", "clang++", "nvcc", "nvc++", "nvrtc", "opencl", "halide", "iree"]
+Compiler = Literal["g++", "clang++", "nvcc", "nvc++", "nvrtc", "opencl", "halide", "iree", "command"]
 Linkage = Literal["pip", "bundle", "system", "static"]
 Requires = Literal["always", "extra"]
 Provider = Literal["image", "system", "pypi", "debian", "redist"]
@@ -171,8 +171,8 @@ class Toolchain(Table):
     """A compiler that this package is built with, under a name that the objects refer to."""
 
     compiler: Compiler = Field(examples=["g++"])
-    """The compiler's family. `nvrtc`, `opencl`, `halide` and `iree` are names for later: `gpuforge build` refuses
-    them."""
+    """The compiler's family. `command` is any program on the user's machine, called as `command` says. `nvrtc`,
+    `opencl`, `halide` and `iree` are names for later: `gpuforge build` refuses them."""
     version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
     """Versions that may be used. Left out, any version that fits the CUDA toolkit. Where the usual host compiler does
     not fit a toolkit, another installed one in this range that does is used, or one that is fetched (on Debian and
@@ -182,6 +182,17 @@ class Toolchain(Table):
     every other toolchain: nvcc is the toolkit's, and a user's compiler is on the user's machine."""
     flags: tuple[str, ...] = Field(default=(), examples=[["-O3"]])
     """Flags added whenever this toolchain compiles kernels."""
+    command: tuple[str, ...] = Field(default=(), examples=[["nrnivmodl", "-coreneuron", "{include}"]])
+    """The command line (`compiler = "command"`), as a list of words; no shell reads them. `{sources}` stands for the
+    sources, `{include}` for the folder that they lie in, `{abi}` for the C file with the ABI id, which must be linked
+    in, `{output}` for the library to write and `{arch}` for the GPU's compute capability, such as `90`: a word with
+    `{arch}` is left out where there is no GPU."""
+    product: forms.Pattern | None = Field(default=None, examples=["*/libcorenrnmech.so"])
+    """Where the command leaves the library, as a pattern in the folder that it runs in. Left out, it writes
+    `{output}`."""
+    install: forms.Text | None = Field(default=None, examples=["pip install neuron"])
+    """How a user gets this toolchain, for the message that nothing was found. Left out, the compiler's packages are
+    named."""
 
     @property
     def versions(self) -> SpecifierSet:
@@ -260,6 +271,16 @@ class Cuda(Table):
         return {**own, _VERSIONS: versions}
 
 
+class Abi(Table):
+    """What a library and the code that calls it must agree on. A change of either key is a new ABI."""
+
+    version: Annotated[str, forms.AbiVersion] = Field(examples=["1"])
+    """A version of your choice. Change it when functions keep their declarations and change their meaning."""
+    headers: tuple[forms.Pattern, ...] = Field(min_length=1, examples=[["mod/mechanisms.h"]])
+    """Patterns of the header files that declare the library's functions, relative to the manifest's folder. They go
+    into the wheel with the sources."""
+
+
 class Object(Table):
     """A named group of files with one role: where it is compiled, and by whom."""
 
@@ -288,7 +309,13 @@ class Object(Table):
     """The toolchains to try, in this order, on the user's machine (`user-compiled`)."""
     kind: Literal["module", "library"] = Field(default="module", examples=["module"])
     """What is made of the sources (`fallback`): a `module` of device images, loaded through the driver, or a
-    `library`, a shared object with a C interface."""
+    `library`, a shared object with a C interface, made by the host toolchain."""
+    abi: Abi | None = Field(default=None, examples=[{"version": "1", "headers": ["mod/mechanisms.h"]}])
+    """What a compiled library must agree on with the code that calls it. Its id is compiled into every library, and a
+    library with another one is never loaded (`user-compiled`, and `fallback` with `kind = "library"`)."""
+    stands_in_for: str | None = Field(default=None, alias="stands-in-for", examples=["mechanisms"])
+    """Name of the user-compiled object whose place this library takes where the user has compiled nothing. It has that
+    object's ABI (`fallback` with `kind = "library"`)."""
     flags: tuple[str, ...] = Field(default=(), examples=[["-use_fast_math"]])
     """Flags for these sources, after the toolchain's own (`user-compiled`, `fallback`)."""
     in_host_build: StrictBool = Field(default=False, alias="in-host-build", examples=[True])

@@ -9,19 +9,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from gpuforge.manifest import forms, placeholders
+from gpuforge.manifest import forms, libraries, placeholders
 from gpuforge.manifest.forms import quote
 from gpuforge.manifest.positions import KeyPath
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something wrong at `path`; `at_key` places it at the key instead of the value."""
-
-    path: KeyPath
-    message: str
-    hint: str = ""
-    at_key: bool = False
+from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +25,15 @@ class RoleKeys:
 
 ROLE_KEYS: Mapping[str, RoleKeys] = {
     "host-only": RoleKeys(("files",), ("needs",)),
-    "user-compiled": RoleKeys(("sources", "toolchains"), ("headers", "flags", "in-host-build")),
-    "fallback": RoleKeys(("sources", "toolchain"), ("headers", "kind", "flags", "in-host-build")),
+    "user-compiled": RoleKeys(("sources", "toolchains"), ("headers", "abi", "flags", "in-host-build")),
+    "fallback": RoleKeys(
+        ("sources", "toolchain"), ("headers", "kind", "abi", "stands-in-for", "flags", "in-host-build")
+    ),
 }
 
 OLDEST_PYTHON = "3.10"
 """The oldest Python that wheels are built and tested with: pip fetches for no older one.
 Source: Requires-Python of https://pypi.org/project/pip/26.3/"""
-
-Raw = Mapping[str, Any]
 
 
 def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
@@ -52,7 +43,7 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
     """
     for check in (
         *(_python, _import_name, _host_build, _unknown_placeholders, _toolkits, _architectures),
-        *(_linkage, _objects, _object_names),
+        *(_linkage, _objects, _object_names, libraries.commands, libraries.objects),
     ):
         yield from check(data)
     if folder is not None:
@@ -61,7 +52,7 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
 
 
 def _python(data: Raw) -> Iterator[Problem]:
-    package = _table(data, "package")
+    package = table(data, "package")
     python, abi = package.get("python", []), package.get("abi")
     if "package" not in data or not isinstance(package, Mapping) or not isinstance(python, list):
         return
@@ -94,7 +85,7 @@ def _python(data: Raw) -> Iterator[Problem]:
 
 def _host_build(data: Raw) -> Iterator[Problem]:
     """Yield what of a build without CUDA names its toolkit."""
-    build = _table(data, "build")
+    build = table(data, "build")
     if build.get("cuda") is not False:
         return
     for key in _FILLED:
@@ -109,15 +100,15 @@ def _host_build(data: Raw) -> Iterator[Problem]:
 def _unknown_placeholders(data: Raw) -> Iterator[Problem]:
     known = [(("build", key), placeholders.OF_BUILD) for key in _FILLED]
     for path, names in [*known, (("test", "command"), placeholders.OF_TEST)]:
-        table, key = path
-        for inside, text in _texts(_table(data, table).get(key)):
+        title, key = path
+        for inside, text in _texts(table(data, title).get(key)):
             for name in dict.fromkeys(placeholders.names(text)):
                 if name not in names:
                     near = get_close_matches(name.lower(), names, n=1)
                     choices = f"did you mean {{{near[0]}}}?" if near else f"known here: {_braces(names)}"
                     yield Problem(
                         (*path, *inside),
-                        f"[{table}] {key}: {{{name}}} stands for nothing",
+                        f"[{title}] {key}: {{{name}}} stands for nothing",
                         f"{choices} For the braces themselves write {{{{{name}}}}}",
                     )
 
@@ -138,7 +129,7 @@ def _texts(value: object) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _import_name(data: Raw) -> Iterator[Problem]:
-    package = _table(data, "package")
+    package = table(data, "package")
     name = package.get("name")
     if "import" in package or not isinstance(name, str):
         return
@@ -152,7 +143,7 @@ def _import_name(data: Raw) -> Iterator[Problem]:
 
 
 def _toolkits(data: Raw) -> Iterator[Problem]:
-    cuda = _table(data, "cuda")
+    cuda = table(data, "cuda")
     if "cuda" not in data or not isinstance(data["cuda"], Mapping):
         return
     versions = {key: cuda[key] for key in cuda if re.search(forms.VERSION_KEY, key)}
@@ -163,11 +154,11 @@ def _toolkits(data: Raw) -> Iterator[Problem]:
             'add a table for one, e.g. [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]',
         )
     owners: dict[str, str] = {}
-    for key, table in versions.items():
-        toolkit = table.get("toolkit", key) if isinstance(table, Mapping) else None
+    for key, written in versions.items():
+        toolkit = written.get("toolkit", key) if isinstance(written, Mapping) else None
         if not isinstance(toolkit, str) or not re.fullmatch(r"[0-9]+\.[0-9]+", toolkit):
             continue
-        at: KeyPath = ("cuda", key, "toolkit") if "toolkit" in table else ("cuda", key)
+        at: KeyPath = ("cuda", key, "toolkit") if "toolkit" in written else ("cuda", key)
         if toolkit != key and toolkit.partition(".")[0] != key:
             yield Problem(
                 at,
@@ -185,20 +176,20 @@ def _toolkits(data: Raw) -> Iterator[Problem]:
 
 def _architectures(data: Raw) -> Iterator[Problem]:
     """Yield what of a manifest has GPU code, where a toolkit's `archs = []` says that there is none."""
-    cuda = _table(data, "cuda")
-    for key, table in cuda.items():
+    cuda = table(data, "cuda")
+    for key, version in cuda.items():
         if not (
-            re.search(forms.VERSION_KEY, key) and isinstance(table, Mapping) and table.get("archs") == []
+            re.search(forms.VERSION_KEY, key) and isinstance(version, Mapping) and version.get("archs") == []
         ):
             continue
-        if "ptx" in table:
+        if "ptx" in version:
             yield Problem(
                 ("cuda", key, "ptx"),
                 f"{_version_table(key)} has `ptx`, and archs = [] says that the package has no GPU code",
                 "list the architectures to compile for, or remove `ptx`",
                 at_key=True,
             )
-        for _, thing in _numbered(data.get("objects")):
+        for _, thing in numbered(data.get("objects")):
             if thing.get("role") in {"fallback", "user-compiled"}:
                 yield Problem(
                     ("cuda", key, "archs"),
@@ -208,7 +199,7 @@ def _architectures(data: Raw) -> Iterator[Problem]:
 
 
 def _linkage(data: Raw) -> Iterator[Problem]:
-    cuda = _table(data, "cuda")
+    cuda = table(data, "cuda")
     linkage = cuda.get("linkage", "pip")
     if "requires" in cuda and isinstance(linkage, str) and linkage in {"bundle", "system", "static"}:
         yield Problem(
@@ -221,7 +212,7 @@ def _linkage(data: Raw) -> Iterator[Problem]:
 
 def _objects(data: Raw) -> Iterator[Problem]:
     declared = data.get("toolchains", {})
-    for index, thing in _numbered(data.get("objects")):
+    for index, thing in numbered(data.get("objects")):
         role = thing.get("role")
         keys = ROLE_KEYS.get(role) if isinstance(role, str) else None
         title = object_title(thing)
@@ -286,7 +277,7 @@ def _references(path: KeyPath, thing: Raw) -> Iterator[tuple[KeyPath, str]]:
 
 def _object_names(data: Raw) -> Iterator[Problem]:
     seen: set[str] = set()
-    for index, thing in _numbered(data.get("objects")):
+    for index, thing in numbered(data.get("objects")):
         name = thing.get("name")
         if isinstance(name, str):
             if name in seen:
@@ -324,7 +315,7 @@ def _constraints(file: Path, name: str) -> Iterator[Problem]:
 
 
 def _files(data: Raw, folder: Path) -> Iterator[Problem]:
-    build = _table(data, "build")
+    build = table(data, "build")
     constraints = build.get("constraints")
     if isinstance(constraints, str) and constraints:
         yield from _constraints(folder / constraints, quote(constraints))
@@ -336,7 +327,7 @@ def _files(data: Raw, folder: Path) -> Iterator[Problem]:
                 f"[build] overlay: there is no folder {quote(name)} beside the manifest",
                 "make the folder, or remove it from the list",
             )
-    source = _table(data, "package").get("source")
+    source = table(data, "package").get("source")
     path = source.get("path") if isinstance(source, Mapping) and set(source) == {"path"} else None
     if isinstance(path, str) and path.strip() and not _is_folder(folder, path):
         yield Problem(
@@ -360,25 +351,8 @@ def _nul_characters(data: Raw) -> Iterator[Problem]:
             )
 
 
-def object_title(thing: Raw) -> str:
-    """Name an element of `[[objects]]` in a message."""
-    name = thing.get("name")
-    return f"[[objects]] {quote(name)}" if isinstance(name, str) else "[[objects]]"
-
-
 def _version_table(key: str) -> str:
     return f'[cuda."{key}"]' if "." in key else f"[cuda.{key}]"
-
-
-def _table(data: Raw, name: str) -> Raw:
-    table = data.get(name)
-    return table if isinstance(table, Mapping) else {}
-
-
-def _numbered(things: object) -> Iterator[tuple[int, Raw]]:
-    for index, thing in enumerate(things if isinstance(things, list) else []):
-        if isinstance(thing, Mapping):
-            yield index, thing
 
 
 def _is_folder(folder: Path, name: str) -> bool:

@@ -21,7 +21,7 @@ def json_schema() -> dict[str, Any]:
     definitions = {name: _for_toml(part) for name, part in generated.pop("$defs").items()}
     definitions["Cuda"] = _with_versions(definitions["Cuda"], definitions["CudaVersion"])
     objects = definitions["Object"]
-    lists = {key for key, value in objects["properties"].items() if value["type"] == "array"}
+    lists = {key for key, value in objects["properties"].items() if value.get("type") == "array"}
     objects["allOf"] = [_role(role, lists) for role in ROLE_KEYS]
     return {
         "$schema": DIALECT,

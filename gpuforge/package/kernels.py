@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,6 +16,7 @@ from gpuforge.package import archive
 
 SCHEMA = 1
 RECIPE = "recipe.json"
+INDEX = "index.json"
 GUARD = "guard.py"  # of the runtime's files the one that has its own place in a wheel
 HOME = "_gpuforge"  # the folder in the package that the runtime looks in, and lies in itself
 _BUILD_PATH = re.compile(r"(?:^|[=,:]|^-[A-Za-z]+)(?:/|~/)")  # "/x", "-I/x", "--opt=/x"
@@ -52,15 +53,24 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one toolchain compiles the sources on the user's machine.
+    """How one toolchain is found on the user's machine, and how it compiles the sources there.
 
-    `argv` holds `{compiler}`, `{sources}` and `{output}` where those go.
+    `argv` holds `{compiler}`, `{sources}` and `{output}` where those go; the runtime fills in more, see LibraryCall.
     """
 
     name: str
     family: str
     version: str  # a version range, as in the manifest; "" for any
     argv: tuple[str, ...]
+    accepts: tuple[tuple[str, tuple[int, ...]], ...] = ()  # the version range as comparisons
+    path: str = ""  # the compiler's executable, where the manifest names one
+    programs: str = ""  # pattern of its file names, whose group "version" follows the plain name
+    answers: str = ""  # pattern for what it prints for --version, with a group "version"
+    places: tuple[str, ...] = ()  # folders beside PATH, as patterns
+    product: str = ""  # where a command leaves the library, as a pattern; "": it writes {output}
+    offload: str = ""  # the target that GCC must have an offload compiler for
+    runtimes: tuple[str, ...] = ()  # SONAMEs of a toolchain's runtimes that the library will need
+    install: Mapping[str, str] = field(default_factory=dict)  # how to get it, by distribution; "": others
 
 
 def pack_fallback(
@@ -95,8 +105,50 @@ def pack_fallback(
         "toolkit": toolkit,
         "modules": listed,
     }
-    _write_json(target / "index.json", index)
+    _write_json(target / INDEX, index)
     return target
+
+
+def pack_library(
+    folder: Path,
+    *,
+    name: str,
+    toolchain: Toolchain,
+    toolkit: str,
+    library: Path,
+    abi: str,
+    stands_in_for: str,
+) -> Path:
+    """Lay a compiled library out below `folder` as it goes into the wheel; return `folder/kernels/<name>`."""
+    target = _new(folder / "kernels", name)
+    file = f"lib{name}.so"
+    shutil.copyfile(library, target / file)
+    index = {
+        "schema": SCHEMA,
+        "name": name,
+        "kind": "library",
+        "toolchain": {"family": toolchain.family, "version": toolchain.version},
+        "toolkit": toolkit,
+        "abi": abi,
+        "stands-in-for": stands_in_for,
+        "library": {"file": file, **_measure(target / file)},
+    }
+    _write_json(target / INDEX, index)
+    return target
+
+
+def measure_again(tree: Path, package: str) -> None:
+    """Correct the digests of libraries in an unpacked wheel's kernel sets: repairing it may have changed them."""
+    home = find_package(tree, package)
+    for path in sorted((home / HOME / "kernels").glob(f"*/{INDEX}")) if home else []:
+        index = json.loads(path.read_text(encoding="utf-8"))
+        if "library" in index:
+            index["library"] |= _measure(path.with_name(index["library"]["file"]))
+            _write_json(path, index)
+
+
+def _measure(file: Path) -> dict[str, Any]:
+    return {"sha256": digest.of_file(file), "size": file.stat().st_size}
 
 
 def pack_user_compiled(
@@ -108,12 +160,15 @@ def pack_user_compiled(
     toolchains: Sequence[Recipe],
     toolkit: str,
     archs: Sequence[str],
+    abi: str = "",
+    fallback: str = "",
 ) -> Path:
     """Lay sources, what they include and their recipe out below `folder`; return `folder/sources/<name>`.
 
     `sources` are the files that the compiler is given, by their names in the project; `includes` those that
     must lie beside them.
-    `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order they are tried.
+    `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order they are tried. `abi` is
+    the id that each compiled library gets, `fallback` the object that is used where none was compiled.
     Raises ActionError when a recipe names a path of the build machine, or lacks a placeholder.
     """
     target = _new(folder / "sources", name)
@@ -123,12 +178,11 @@ def pack_user_compiled(
     content = {
         "schema": SCHEMA,
         "name": name,
+        "abi": abi,
+        "fallback": fallback,
         "sources": [{"file": file, "sha256": copied[file]} for file in sorted(sources)],
         "includes": [{"file": file, "sha256": copied[file]} for file in sorted(includes)],
-        "toolchains": [
-            {"name": r.name, "family": r.family, "version": r.version, "argv": list(r.argv)}
-            for r in toolchains
-        ],
+        "toolchains": [asdict(recipe) for recipe in toolchains],
         "toolkit": toolkit,
         "archs": list(archs),
     }
@@ -149,7 +203,10 @@ def embed(tree: Path, package: str, packed: Sequence[Path], runtime: Path) -> li
             hint=f"{HOME} is where the runtime goes: have the build leave it out",
         )
     modules = sorted(
-        path for path in runtime.rglob("*.py") if "__pycache__" not in path.parts and path.name != GUARD
+        path
+        for suffix in ("py", "c")
+        for path in runtime.rglob(f"*.{suffix}")
+        if "__pycache__" not in path.parts and path.name != GUARD
     )
     for source, base in [
         *((m, runtime) for m in modules),
@@ -196,7 +253,8 @@ def _image(image: Image) -> dict[str, str]:
 
 
 def _check_argv(name: str, recipe: Recipe) -> None:
-    missing = [place for place in _PLACES if not any(place in word for word in recipe.argv)]
+    places = () if recipe.family == "command" else _PLACES
+    missing = [place for place in places if not any(place in word for word in recipe.argv)]
     if missing:
         raise ActionError.of(
             f"the recipe of object {name!r} for {recipe.name} has no {' and no '.join(missing)}",

@@ -14,10 +14,12 @@ from gpuforge.manifest import placeholders
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
 from gpuforge.plan import (
+    abi,
     advice,
     environment,
     lower_audit,
     lower_compiler,
+    lower_library,
     lower_provided,
     lower_test,
     programs,
@@ -341,7 +343,10 @@ class _Lowering:
         refuse_same_modules(self.file, item, compiled)
         modules: dict[str, Input] = {}
         spec: dict[str, Any] = {"name": item.name, "role": item.role, "toolkit": cell.toolkit}
-        if item.role == "fallback":
+        if item.role == "fallback" and item.kind == "library":
+            modules = {"library": lower_library.compile_library(self, cell, item, compiled)}
+            spec |= lower_library.described(self, cell, item)
+        elif item.role == "fallback":
             modules = {f"module{n}": self.compile(cell, item, source) for n, source in enumerate(compiled)}
             spec["toolchain"] = {"family": "nvcc", "version": at.toolkits[cell.cuda].nvcc}
             spec["modules"] = [
@@ -360,7 +365,9 @@ class _Lowering:
                 ("includes", sorted({*(files.members or ())} - {*compiled})),
             ):
                 spec[key] = [{"source": name, "path": f"${{in:sources}}/{name}"} for name in names]
-            spec["toolchains"] = recipe.toolchains(self.file, item)
+            spec["toolchains"] = recipe.toolchains(self.file, item, compiled)
+            spec["abi"] = abi.identity(self.file, item)
+            spec["fallback"] = abi.fallback_of(self.file, item)
         action = Action(
             id=f"cu{cell.toolkit}/kernels/{item.name}",
             kind="package",

@@ -46,7 +46,7 @@ def host_tree(file: ManifestFile, root: Path) -> FileInput:
     }
     apart |= {path for folder in file.manifest.build.overlay for path in digest.walk(file.folder / folder)}
     members = sorted(path for path in _tree(root) if path not in apart and path != file.path)
-    return _files(root, members)
+    return files(root, members)
 
 
 def build_files(root: Path, tree: FileInput) -> str:
@@ -57,7 +57,7 @@ def build_files(root: Path, tree: FileInput) -> str:
 
 def object_sources(file: ManifestFile, item: Object) -> FileInput:
     """Return the sources and headers of one object; raises UsageError when a pattern matches nothing."""
-    return _files(file.folder, matches(file, item))
+    return files(file.folder, matches(file, item))
 
 
 def test_sources(file: ManifestFile) -> FileInput:
@@ -78,13 +78,13 @@ def test_sources(file: ManifestFile) -> FileInput:
                 place=place,
             )
         found.update(_tree(path) if path.is_dir() else [path])
-    return _files(file.folder, sorted(found))
+    return files(file.folder, sorted(found))
 
 
 def one_source(file: ManifestFile, item: Object, source: str) -> FileInput:
     """Return what one compilation reads of its object: the source itself, and every header."""
     headers = {path for pattern in item.headers for path in _glob(file, item, "headers", pattern)}
-    return _files(file.folder, sorted({file.folder / source, *headers}))
+    return files(file.folder, sorted({file.folder / source, *headers}))
 
 
 def matches(file: ManifestFile, item: Object) -> list[Path]:
@@ -93,13 +93,23 @@ def matches(file: ManifestFile, item: Object) -> list[Path]:
     for key, patterns in (("sources", item.sources), ("headers", item.headers)):
         for pattern in patterns:
             found.update(_glob(file, item, key, pattern))
-    return sorted(found)
+    return sorted({*found, *abi_headers(file, item)})
+
+
+def abi_headers(file: ManifestFile, item: Object) -> list[Path]:
+    """Return the headers that an object's ABI is made of, sorted; raises UsageError for a pattern without a file."""
+    if item.abi is None:
+        return []
+    return sorted({path for pattern in item.abi.headers for path in _glob(file, item, "abi", pattern)})
 
 
 def _glob(file: ManifestFile, item: Object, key: str, pattern: str) -> list[Path]:
     """Return the files that one pattern matches; raises UsageError for none, and for a pattern that is wrong."""
-    patterns = item.headers if key == "headers" else item.sources
-    place = file.place("objects", file.manifest.objects.index(item), key, patterns.index(pattern))
+    number = file.manifest.objects.index(item)
+    if key == "abi":
+        place = file.place("objects", number, "abi", "headers")
+    else:
+        place = file.place("objects", number, key, getattr(item, key).index(pattern))
     try:
         hits = [path for path in file.folder.glob(pattern) if path.is_file()]
     except ValueError as error:
@@ -129,7 +139,8 @@ def compiled(file: ManifestFile, item: Object) -> list[PurePosixPath]:
     return sorted(PurePosixPath(path.relative_to(file.folder).as_posix()) for path in hits)
 
 
-def _files(root: Path, members: Sequence[Path]) -> FileInput:
+def files(root: Path, members: Sequence[Path]) -> FileInput:
+    """Return some files below a folder as one input."""
     parts = digest.of_each(root, members)
     return FileInput(root, digest.of_data(parts), tuple(parts), tuple(parts.items()))
 

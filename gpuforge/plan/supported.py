@@ -13,6 +13,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.machine import host_toolchain
+from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolkits import stack
 
 WORKS: Mapping[str, frozenset[str]] = {
@@ -20,6 +21,7 @@ WORKS: Mapping[str, frozenset[str]] = {
     "clang++": frozenset({"host build", "user-compiled"}),
     "nvcc": frozenset({"fallback", "user-compiled"}),
     "nvc++": frozenset({"host build", "user-compiled"}),
+    "command": frozenset({"user-compiled"}),
 }
 """What a toolchain of each compiler can be used for in this version; a compiler without a row is refused."""
 TAKES_PATH = frozenset({"host build"})
@@ -50,11 +52,10 @@ def _unsupported(file: ManifestFile) -> Iterator[Diagnostic]:
     for number, item in enumerate(manifest.objects):
         if item.role != "fallback":
             continue
-        if item.kind != "module":
-            message = f'object {item.name!r}: kind = "{item.kind}" cannot be built yet'
-            yield Diagnostic(message, file.place("objects", number, "kind"), 'use kind = "module"')
         compiler = manifest.toolchains[item.toolchain or ""].compiler
-        if compiler in WORKS and item.role not in WORKS[compiler]:
+        if item.kind == "library":
+            yield from _not_the_host(file, number, item)
+        elif compiler in WORKS and item.role not in WORKS[compiler]:
             able = " and ".join(name for name, uses in WORKS.items() if item.role in uses)
             message = f"object {item.name!r}: modules are compiled by {able} only, so far"
             place = file.place("objects", number, "toolchain")
@@ -109,12 +110,23 @@ def _narrowed_variants(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Di
         )
 
 
+def _not_the_host(file: ManifestFile, number: int, item: Object) -> Iterator[Diagnostic]:
+    name, toolchain = host_toolchain(file)
+    able = FAMILIES[toolchain.compiler].library is not None and toolchain.compiler != "nvc++"
+    if item.toolchain != name or not able:
+        yield Diagnostic(
+            f"object {item.name!r}: libraries are compiled by the host toolchain only, so far",
+            file.place("objects", number, "toolchain"),
+            f'write toolchain = "{name}"' if able else "build the host code with g++ or clang++",
+        )
+
+
 def refuse_same_modules(file: ManifestFile, item: Object, compiled: Sequence[str]) -> None:
     """Raise UsageError when two sources of a fallback object would give modules of one name."""
     by_name: dict[str, str] = {}
     for source in compiled:
         other = by_name.setdefault(PurePosixPath(source).stem, source)
-        if item.role == "fallback" and other != source:
+        if item.role == "fallback" and item.kind == "module" and other != source:
             raise UsageError.of(
                 f"object {item.name!r}: {other} and {source} would both give the module {PurePosixPath(source).stem!r}",
                 hint="a module has its source's name without the suffix: rename one of them",

@@ -16,6 +16,7 @@ environment refuses every GPU image, without opening the driver.
 """
 
 from .errors import DriverError, KernelUnavailable
+from .kernellibrary import KernelLibrary
 from .kernelset import KernelSet
 
 TYPE_CHECKING = False
@@ -34,6 +35,7 @@ __all__ = [
     "DriverError",
     "Image",
     "Kernel",
+    "KernelLibrary",
     "KernelSet",
     "KernelUnavailable",
     "Memory",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .errors import KernelUnavailable
+from .kernellibrary import KernelLibrary
 from .kernelset import KernelSet
 from .loading import named
 from .machine import Device, Probe
@@ -74,6 +75,37 @@ def _verdicts(kernels: KernelSet, module: str, machine: Probe) -> tuple[Verdict,
         )
         for devices in list(groups.values()) or [[]]
     )
+
+
+class LibraryFacts(NamedTuple):
+    """One kernel library on this machine; `problem` says why nothing of it can be read."""
+
+    name: str
+    candidates: tuple[Candidate, ...]
+    problem: str = ""
+
+
+def library_facts_of(library: KernelLibrary) -> LibraryFacts:
+    """Look a kernel library up; raises nothing. What is used comes first, as in a kernel set's table."""
+    try:
+        found = library.candidates()
+    except KernelUnavailable as error:
+        return LibraryFacts(library.name, (), str(error))
+    return LibraryFacts(
+        library.name, (*(c for c in found if c.accepted), *(c for c in found if not c.accepted))
+    )
+
+
+def library_as_text(facts: LibraryFacts) -> str:
+    """Return the facts as lines for people."""
+    if facts.problem:
+        return f"kernel library {facts.name}: cannot be used\n  {facts.problem}"
+    return "\n".join([f"kernel library {facts.name}", *(f"  {line}" for line in _table(facts.candidates))])
+
+
+def library_as_data(facts: LibraryFacts) -> dict[str, Any]:
+    """Return the facts as `explain --json` prints them."""
+    return {"name": facts.name, "problem": facts.problem, "candidates": [*_candidates(facts.candidates)]}
 
 
 def as_text(facts: SetFacts) -> str:

@@ -190,4 +190,17 @@ def shipped_names() -> list[str]:
         names = os.listdir(folder)
     except OSError:
         return []
-    return sorted(name for name in names if os.path.isdir(os.path.join(folder, name)))
+    folders = (os.path.join(folder, name) for name in names)
+    return sorted(
+        os.path.basename(found) for found in folders if os.path.isdir(found) and not _is_library(found)
+    )
+
+
+def _is_library(folder: str) -> bool:
+    from .candidates import read
+
+    try:
+        index = read(os.path.join(folder, "index.json"))
+    except KernelUnavailable:
+        return False
+    return index is not None and index.get("kind") == "library"

@@ -38,6 +38,17 @@ SENTENCES = {
     "not-kernels": (
         "{variable} names {file}, which is neither a folder with an index.json nor a .fatbin, .cubin or .ptx file"
     ),
+    # a library
+    "made-here": "made by {compiler}{arch}",
+    "made-there": "{name}, made by {compiler}",
+    "not-compiled": "nothing was compiled yet: {command}",
+    "nothing-shipped": "this wheel has none",
+    "unusable": "{problem}",
+    "cut-short": "{file}: has {found} bytes and should have {expected}: it is damaged",
+    "no-abi": "{file}: has no ABI id ({symbol}): it was not compiled for this package",
+    "other-abi": "{file}: was compiled for the ABI {found}, and this package has {expected}",
+    "not-opened": "cannot be loaded: {problem}",
+    "no-library-set": "this wheel has no kernel library {name!r}",
     "driver-error": "{message}",
     "not-loaded": "kernel {kernel}: {message}",
     # refused: the machine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -45,7 +46,16 @@ class UserToolchain(Specification):
     name: str
     family: str
     version: str | None = None  # a range; None: any
+    accepts: tuple[tuple[str, tuple[int, ...]], ...] = ()  # the same as comparisons
+    path: str = ""  # the compiler's executable, where the manifest names one
+    programs: str = ""  # pattern of its file names, whose group "version" follows the plain name
+    answers: str = ""  # pattern for what it prints for --version, with a group "version"
+    places: tuple[str, ...] = ()  # folders beside PATH, as patterns
     argv: tuple[str, ...]  # with `{compiler}`, `{sources}` and `{output}`
+    product: str = ""  # where a command leaves the library
+    offload: str = ""
+    runtimes: tuple[str, ...] = ()
+    install: Mapping[str, str] = {}
 
 
 class KernelSpec(Specification):
@@ -60,6 +70,10 @@ class KernelSpec(Specification):
     sources: tuple[Source, ...] = ()  # what is given to the compiler
     includes: tuple[Source, ...] = ()  # what must lie beside it: headers
     toolchains: tuple[UserToolchain, ...] = ()
+    library: Path | None = None  # a fallback of kind "library"
+    abi: str = ""
+    stands_in_for: str = ""  # the user-compiled object that this fallback is used for
+    fallback: str = ""  # the fallback that stands in for this user-compiled object
 
 
 def main(arguments: list[str]) -> None:
@@ -78,6 +92,16 @@ def main(arguments: list[str]) -> None:
 
 def fallback(spec: KernelSpec, folder: Path) -> Path:
     """Index the images that are really in the fatbins; raises ActionError for a file that is no fatbin."""
+    if spec.toolchain and spec.library:
+        return kernels.pack_library(
+            folder,
+            name=spec.name,
+            toolchain=kernels.Toolchain(spec.toolchain.family, spec.toolchain.version),
+            toolkit=spec.toolkit,
+            library=spec.library,
+            abi=spec.abi,
+            stands_in_for=spec.stands_in_for,
+        )
     if spec.toolchain is None or not spec.modules:
         raise UsageError.of(f"--spec: fallback object {spec.name!r} wants a toolchain and modules")
     modules = [
@@ -103,7 +127,9 @@ def user_compiled(spec: KernelSpec, folder: Path) -> Path:
         name=spec.name,
         sources={source.source: source.path for source in spec.sources},
         includes={source.source: source.path for source in spec.includes},
-        toolchains=[kernels.Recipe(t.name, t.family, t.version or "", t.argv) for t in spec.toolchains],
+        toolchains=[kernels.Recipe(**{**dict(t), "version": t.version or ""}) for t in spec.toolchains],
+        abi=spec.abi,
+        fallback=spec.fallback,
         toolkit=spec.toolkit,
         archs=spec.archs,
     )

@@ -102,6 +102,7 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
         search_path=spec.search_path,
         log=print,
     )
+    kernels.measure_again(tree, spec.package)
     provided = _provided(spec.provided)
     packages = (*repaired.packages, *_forgotten(provided, repaired.packages))
     _require(tree, packages, spec, provided)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from packaging.version import Version
 
-from gpuforge.toolchains.model import Family
+from gpuforge.toolchains.model import Family, LibraryCall
 
 
 def parse(output: str) -> tuple[Version, str] | None:
@@ -18,6 +20,33 @@ def parse(output: str) -> tuple[Version, str] | None:
     return Version(match[1]), match[0].strip() + (f"; {target[1].strip()}" if target else "")
 
 
+_INSTALL = {
+    "debian": "apt-get install clang",
+    "fedora": "dnf install clang",
+    "suse": "zypper install clang",
+    "arch": "pacman -S clang",
+    "": "install clang with the system's packages",
+}
+_CUDA = ("--cuda-gpu-arch=sm_{arch}", "--cuda-path={cuda}")
+_CUDART = ("-L{cuda}/lib64", "-L{cuda}/lib", "-Wl,-rpath,{cuda}/lib64", "-Wl,-rpath,{cuda}/lib", "-lcudart")
+
+
+def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
+    """Return how clang++ makes a library, of CUDA when a source is named `.cu`: then with a toolkit's libraries."""
+    cuda = any(PurePosixPath(source).suffix == ".cu" for source in sources)
+    openmp = any(flag.startswith("-fopenmp") for flag in flags)
+    return LibraryCall(
+        argv=(
+            *("{compiler}", "-O2", "-fPIC", "-shared"),
+            *(_CUDA if cuda else ()),
+            *(*flags, "-I{folders}", "{abi}", "{sources}", "-o", "{output}"),
+            *(_CUDART if cuda else ()),
+        ),
+        runtimes=(*(["libomp.so.5"] if openmp else []), *(["libcudart.so"] if cuda else [])),
+        install=_INSTALL,
+    )
+
+
 CLANGXX = Family(
     name="clang++",
     programs=re.compile(r"clang\+\+(?:-(?P<version>[\d.]+))?"),
@@ -27,4 +56,6 @@ CLANGXX = Family(
     install="install it with the system's packages: apt install clang, dnf install clang",
     places=("/usr/lib/llvm-*/bin",),
     c_program=("clang++", "clang"),
+    answers=r"^(?:(?!Apple).)*clang version (?P<version>\d+\.\d+\.\d+)",
+    library=library,
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from packaging.version import Version
 
-from gpuforge.toolchains.model import Family
+from gpuforge.toolchains.model import Family, LibraryCall
 
 
 def parse(output: str) -> tuple[Version, str] | None:
@@ -18,6 +19,43 @@ def parse(output: str) -> tuple[Version, str] | None:
     return Version(match[2]), f"g++ {first.partition(' ')[2]}"
 
 
+_INSTALL = {
+    "debian": "apt-get install g++",
+    "fedora": "dnf install gcc-c++",
+    "suse": "zypper install gcc-c++",
+    "arch": "pacman -S gcc",
+    "alpine": "apk add g++ musl-dev",
+    "": "install g++ with the system's packages",
+}
+_INSTALL_OFFLOAD = {
+    "debian": "apt-get install g++-12 gcc-12-offload-nvptx libgomp-plugin-nvptx1",
+    "fedora": "dnf install gcc-c++ gcc-offload-nvptx libgomp-offload-nvptx",
+    "suse": "zypper install gcc-c++ cross-nvptx-gcc12",
+    "": "install g++ and its offload compiler for nvptx",
+}
+# Without it, nvptx-as checks its output with the machine's ptxas, which may be too new for the architecture.
+_NO_PTXAS = "-foffload-options=nvptx-none=-Wa,--no-verify"
+
+
+def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
+    """Return how g++ makes a library; with OpenACC or OpenMP offloading in `flags`, of GPU code, too.
+
+    A g++ whose offload compiler is not installed leaves the GPU code out and says nothing, so it is asked for.
+    """
+    openmp = any(flag.startswith(("-fopenmp", "-fopenacc")) for flag in flags)
+    offload = "-fopenacc" in flags or (openmp and any(flag.startswith("-foffload") for flag in flags))
+    return LibraryCall(
+        argv=(
+            *("{compiler}", "-O2", "-fPIC", "-shared"),
+            *([_NO_PTXAS] if offload else []),
+            *(*flags, "-I{folders}", "{sources}", "{abi}", "-o", "{output}"),
+        ),
+        runtimes=("libgomp.so.1",) if openmp else (),
+        install=_INSTALL_OFFLOAD if offload else _INSTALL,
+        offload="nvptx-none" if offload else "",
+    )
+
+
 GXX = Family(
     name="g++",
     programs=re.compile(r"g\+\+(?:-(?P<version>[\d.]+))?"),
@@ -27,4 +65,6 @@ GXX = Family(
     install="install it with the system's packages: apt install g++, dnf install gcc-c++",
     places=("/opt/rh/gcc-toolset-*/root/usr/bin",),
     c_program=("g++", "gcc"),
+    answers=r"^\S+ \(.*\) (?P<version>\d+(?:\.\d+)+)(?: .*)?\n(?=[\s\S]*Free Software Foundation)",
+    library=library,
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.version import Version
@@ -22,6 +22,23 @@ class Compiler:
 
 
 @dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """How a compiler makes one shared library of all sources of an object, here or on a user's machine.
+
+    In `argv` these are filled in: `{compiler}`; `{include}`, the folder that the sources lie in, and `{folders}`, each
+    folder with sources or headers; `{sources}`; `{abi}`, the C file with the ABI id; `{output}`; `{arch}` of the user's
+    GPU ("90"); `{cuda}`, the toolkit's folder. A word is repeated for each value, and left out where there is none.
+    """
+
+    argv: tuple[str, ...]
+    runtimes: tuple[str, ...] = ()  # SONAMEs of a toolchain's runtimes that the library will need
+    install: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by a distribution's ID in /etc/os-release; "": others
+    offload: str = ""  # the target that GCC must have an offload compiler for: "nvptx-none"
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """Everything that differs between compiler families, as data; each has a module of its own."""
 
@@ -35,6 +52,12 @@ class Family:
     install: str  # how to get it, for hints
     places: tuple[str, ...] = ()  # glob patterns of folders, beside PATH, where it is usually installed
     c_program: tuple[str, str] | None = None  # (C++ name, C name), as in ("g++", "gcc")
+    answers: str = (
+        ""  # `parse` for a machine without gpuforge: a pattern for --version whose group is "version"
+    )
+    library: Callable[[Sequence[str], Sequence[str]], LibraryCall] | None = (
+        None  # of names of sources, and flags
+    )
 
     def c_compiler(self, path: Path, *, is_file: Callable[[Path], bool] = Path.is_file) -> Path | None:
         """Return the C compiler beside a C++ compiler (`g++-14` -> `gcc-14`), if the file is there."""

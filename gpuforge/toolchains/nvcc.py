@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from packaging.version import Version
 
 from gpuforge.cuda.arch import Arch, Target
-from gpuforge.toolchains.model import Family
+from gpuforge.toolchains.model import Family, LibraryCall
 
 
 def parse(output: str) -> tuple[Version, str] | None:
@@ -20,6 +20,26 @@ def parse(output: str) -> tuple[Version, str] | None:
     return Version(match[1]), match[0] + (f"; {build[0]}" if build else "")
 
 
+_INSTALL = {
+    "debian": "apt-get install nvidia-cuda-toolkit (non-free), or NVIDIA's own packages: "
+    "https://developer.nvidia.com/cuda-downloads",
+    "": "install NVIDIA's CUDA toolkit: https://developer.nvidia.com/cuda-downloads",
+}
+
+
+def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
+    """Return how nvcc makes a library for the GPU of a machine, linked with the toolkit's shared libcudart."""
+    return LibraryCall(
+        argv=(
+            *("{compiler}", "-O2", "-Xcompiler=-fPIC", "-shared", "-cudart=shared", "-arch=sm_{arch}"),
+            *("-Xlinker=-rpath={cuda}/lib64", "-Xlinker=-rpath={cuda}/lib"),
+            *(*flags, "-I{folders}", "{sources}", "{abi}", "-o", "{output}"),
+        ),
+        runtimes=("libcudart.so",),
+        install=_INSTALL,
+    )
+
+
 NVCC = Family(
     name="nvcc",
     programs=re.compile(r"nvcc"),
@@ -27,6 +47,8 @@ NVCC = Family(
     compiles=(".cu",),
     runtimes=("libcudart.so",),
     install='let gpuforge fetch CUDA 13 from PyPI (toolkit = "13.0"), or install NVIDIA\'s CUDA toolkit',
+    answers=r"(?m)^Cuda compilation tools, release [\d.]+, V(?P<version>[\d.]+)$",
+    library=library,
     places=("/usr/local/cuda/bin", "/usr/local/cuda-*/bin", "/opt/cuda/bin"),
 )
 

@@ -7,10 +7,11 @@ may ship sources for it, never libraries made by it. Parsed from its documented 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from packaging.version import Version
 
-from gpuforge.toolchains.model import Family
+from gpuforge.toolchains.model import Family, LibraryCall
 
 
 def parse(output: str) -> tuple[Version, str] | None:
@@ -19,20 +20,37 @@ def parse(output: str) -> tuple[Version, str] | None:
     return (Version(f"{match[1]}.post{match[2]}"), match[0].strip()) if match else None
 
 
+_RUNTIMES = (
+    "libnvhpcatm.so",
+    "libnvomp.so",
+    "libnvcpumath.so",
+    "libnvc.so",
+    "libacchost.so",
+    "libacccuda.so",
+)
+
+
+def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
+    """Return how nvc++ makes a library with OpenACC for the GPU of a machine."""
+    return LibraryCall(
+        argv=(
+            *("{compiler}", "-O2", "-fPIC", "-shared", "-acc", "-gpu=cc{arch}"),
+            *(*flags, "-I{folders}", "{sources}", "{abi}", "-o", "{output}"),
+        ),
+        runtimes=_RUNTIMES,
+        install={"": "install NVIDIA's HPC SDK: https://developer.nvidia.com/hpc-sdk-downloads"},
+    )
+
+
 NVCXX = Family(
     name="nvc++",
     programs=re.compile(r"nvc\+\+"),
     parse=parse,
     compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
-    runtimes=(
-        "libnvhpcatm.so",
-        "libnvomp.so",
-        "libnvcpumath.so",
-        "libnvc.so",
-        "libacchost.so",
-        "libacccuda.so",
-    ),
+    runtimes=_RUNTIMES,
     install="install NVIDIA's HPC SDK: https://developer.nvidia.com/hpc-sdk-downloads",
     places=("/opt/nvidia/hpc_sdk/Linux_*/*/compilers/bin",),
     c_program=("nvc++", "nvc"),
+    answers=r"(?m)^nvc\+\+ (?P<version>\d+\.\d+)-\d+\b",
+    library=library,
 )

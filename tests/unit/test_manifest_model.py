@@ -72,7 +72,9 @@ def test_the_example(tmp_path: Path) -> None:
     assert "12.2" in manifest.toolchains["host"].versions
     assert "15.1" not in manifest.toolchains["host"].versions
     assert "13.0" in manifest.toolchains["device"].versions
-    assert [item.role for item in manifest.objects] == ["host-only", "fallback", "user-compiled"]
+    assert [item.role for item in manifest.objects] == [
+        *("host-only", "fallback", "user-compiled", "fallback")
+    ]
     assert manifest.objects[2].in_host_build
     assert manifest.wheel.size_limit_bytes == 100_000_000
     assert violations(tomli.loads(EXAMPLE.read_text())) == []
@@ -143,7 +145,11 @@ def test_the_schema_refuses_what_load_refuses() -> None:
     [
         ('role = "host-only"\nfiles = ["*.so"]', True),
         ('role = "host-only"\nfiles = ["*.so"]\nsources = ["*.cu"]', False),
-        ('role = "fallback"\nsources = ["*.cu"]\ntoolchain = "d"\nkind = "library"', True),
+        (
+            'role = "fallback"\nsources = ["*.cu"]\ntoolchain = "d"\nkind = "library"\n'
+            'abi = { version = "1", headers = ["*.h"] }',
+            True,
+        ),
         ('role = "fallback"\nsources = ["*.cu"]\ntoolchains = ["d"]', False),
         ('role = "user-compiled"\nsources = ["*.cu"]\ntoolchains = ["d"]\nheaders = ["*.h"]', True),
         ('role = "user-compiled"\nsources = ["*.cu"]\ntoolchains = ["d"]\nkind = "module"', False),

@@ -97,7 +97,21 @@ def test_two_sources_of_one_name_are_refused(project: Path) -> None:
 
 
 def recipe(*argv: str) -> dict[str, object]:
-    return {"name": "host", "family": "g++", "version": ">=11", "argv": list(argv)}
+    return {
+        "name": "host",
+        "family": "g++",
+        "version": ">=11",
+        "argv": list(argv),
+        "accepts": [[">=", [11]]],
+        "path": "",
+        "programs": "g\\+\\+",
+        "answers": "(?P<version>.*)",
+        "places": ["/opt/rh/*/bin"],
+        "product": "",
+        "offload": "",
+        "runtimes": ["libgomp.so.1"],
+        "install": {"": "install g++"},
+    }
 
 
 def user_compiled(project: Path, *argv: str) -> Path:
@@ -108,6 +122,8 @@ def user_compiled(project: Path, *argv: str) -> Path:
         sources=[{"source": "kernels/saxpy.cu", "path": str(project / "kernels/saxpy.cu")}],
         includes=[{"source": "kernels/size.h", "path": str(project / "kernels/size.h")}],
         toolchains=[recipe(*argv)],
+        abi="1-abc",
+        fallback="shipped",
     )
 
 
@@ -118,6 +134,8 @@ def test_sources_are_laid_out_with_their_recipe(project: Path) -> None:
     assert json.loads((folder / "recipe.json").read_text()) == {
         "schema": 1,
         "name": "default-kernels",
+        "abi": "1-abc",
+        "fallback": "shipped",
         "sources": [{"file": "kernels/saxpy.cu", "sha256": hashlib.sha256(SAXPY).hexdigest()}],
         "includes": [{"file": "kernels/size.h", "sha256": header}],
         "toolchains": [recipe("{compiler}", "-O2", "{sources}", "-o", "{output}")],
@@ -126,6 +144,45 @@ def test_sources_are_laid_out_with_their_recipe(project: Path) -> None:
     }
     assert (folder / "kernels" / "saxpy.cu").read_bytes() == SAXPY
     assert (folder / "kernels" / "size.h").is_file()
+
+
+def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path) -> None:
+    (project / "built").write_bytes(b"a library")
+    made = {"family": "g++", "version": "12.2.0"}
+    out = run(
+        project,
+        role="fallback",
+        toolchain=made,
+        library=str(project / "built"),
+        abi="1-abc",
+        stands_in_for="own",
+    )
+    folder = out / "kernels" / "default-kernels"
+    assert json.loads((folder / "index.json").read_text()) == {
+        "schema": 1,
+        "name": "default-kernels",
+        "kind": "library",
+        "toolchain": made,
+        "toolkit": "13.0",
+        "abi": "1-abc",
+        "stands-in-for": "own",
+        "library": {
+            "file": "libdefault-kernels.so",
+            "sha256": hashlib.sha256(b"a library").hexdigest(),
+            "size": 9,
+        },
+    }
+    tree = project / "tree"
+    (tree / "pkg").mkdir(parents=True)
+    kernels.embed(tree, "pkg", [out], Path(__file__).parent / "nothing")
+    placed = tree / "pkg" / "_gpuforge" / "kernels" / "default-kernels"
+    (placed / "libdefault-kernels.so").write_bytes(b"repaired")
+    kernels.measure_again(tree, "pkg")
+    assert json.loads((placed / "index.json").read_text())["library"] == {
+        "file": "libdefault-kernels.so",
+        "sha256": hashlib.sha256(b"repaired").hexdigest(),
+        "size": 8,
+    }
 
 
 @pytest.mark.parametrize(

@@ -172,13 +172,24 @@ def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: Recipe, m
 
 def test_what_cannot_be_built_yet_is_refused_all_at_once(recipe: Recipe, machine: Machine) -> None:
     file = recipe(
-        ('toolchain = "device"', 'toolchain = "host"\nkind = "library"'),
+        ('toolchain = "device"', 'toolchain = "device"\nkind = "library"\nstands-in-for = "mechanisms"'),
+        (
+            'toolchains = ["host"]',
+            'toolchains = ["host"]\nabi = { version = "1", headers = ["kernels/*.cu"] }',
+        ),
+        add="""
+[[objects]]
+name = "more-kernels"
+role = "fallback"
+sources = ["kernels/*.cu"]
+toolchain = "host"
+""",
     )
     with pytest.raises(UsageError) as caught:
         plan_of(file, machine)
     assert [d.message for d in caught.value.diagnostics] == [
-        "object 'default-kernels': kind = \"library\" cannot be built yet",
-        "object 'default-kernels': modules are compiled by nvcc only, so far",
+        "object 'default-kernels': libraries are compiled by the host toolchain only, so far",
+        "object 'more-kernels': modules are compiled by nvcc only, so far",
     ]
     assert all(d.place and d.place.line and d.hint for d in caught.value.diagnostics)
 
@@ -193,7 +204,7 @@ def test_compilers_that_nothing_is_done_with_yet_are_refused(
     (told,) = caught.value.diagnostics
     assert (told.message, told.hint) == (
         f'[toolchains.later] compiler: "{compiler}" cannot be used yet',
-        "use one of g++, clang++, nvcc, nvc++, or remove the table",
+        "use one of g++, clang++, nvcc, nvc++, command, or remove the table",
     )
     assert told.place
     assert file.text.splitlines()[told.place.line - 1] == f'compiler = "{compiler}"'

@@ -19,7 +19,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             for file, problem in _problems(wheel, held):
                 yield _finding(wheel, f"{held.folder}/{file}", problem)
         names = {held.folder.rpartition("/")[2] for held in wheel.kernels}
-        for name in graph.intent.kernel_sets if graph.intent else ():
+        intent = graph.intent
+        for name in (*intent.kernel_sets, *intent.library_sets) if intent else ():
             if name not in names:
                 yield _finding(wheel, "", f"the fallback object {name!r} of the manifest is not in the wheel")
 
@@ -27,6 +28,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 def _problems(wheel: WheelFacts, held: KernelSet) -> Iterator[tuple[str, str]]:
     if held.problem:
         yield "index.json", held.problem
+        return
+    if held.listing.get("kind") == "library":
+        yield from _library(held)
         return
     modules = held.listing.get("modules")
     if held.listing.get("schema") != 1 or not isinstance(modules, list) or not modules:
@@ -47,6 +51,19 @@ def _problems(wheel: WheelFacts, held: KernelSet) -> Iterator[tuple[str, str]]:
             yield from _images(wheel, f"{held.folder}/{file}", file, module.get("images"))
     for file in sorted(held.digests.keys() - indexed):
         yield file, "it is in the folder and not in the index"
+
+
+def _library(held: KernelSet) -> Iterator[tuple[str, str]]:
+    library = held.listing.get("library")
+    file = library.get("file") if isinstance(library, Mapping) else None
+    if held.listing.get("schema") != 1 or not isinstance(library, Mapping) or not isinstance(file, str):
+        yield "index.json", "it is not an index of schema 1 with a library"
+    elif file not in held.digests:
+        yield file, "it is in the index and not in the wheel"
+    elif held.digests[file] != library.get("sha256"):
+        yield file, "its sha256 is not the one in the index"
+    for other in sorted(held.digests.keys() - {file}):
+        yield other, "it is in the folder and not in the index"
 
 
 def _images(wheel: WheelFacts, member: str, file: str, listed: object) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Severity, WheelFacts
@@ -39,6 +39,7 @@ _TOOLKIT = r"libcudadevrt\.a|libcudart_static\.a|lib(cu|nv|npp)\w*_static(_nocal
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find wheels with hashed runtimes and anything that a user's compiler will link."""
     for wheel in graph.wheels:
+        yield from _sources(graph, wheel)
         artefacts = link_artefacts(wheel)
         if not artefacts:
             continue
@@ -62,6 +63,38 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     remedy="compile what users link with by g++ alone, or leave these runtimes out of the wheel "
                     "(auditwheel repair --exclude) and say which toolchain a user must have",
                 )
+
+
+def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
+    """Find hashed runtimes that come plain with what users compile of the wheel's sources, whatever its link."""
+    grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))] if wheel.sources else []
+    met = [(o, family, brought) for o, family in grafted if (brought := [*_brought(wheel, family)])]
+    if met:
+        yield Finding(
+            CODE,
+            SEVERITY,
+            wheel.name,
+            files=tuple(o.file for o, _, _ in met),
+            subject=tuple(
+                f"{o.name} ({_TOOLCHAINS[family]}), loaded by {names(e.loader for e in graph.users(o)) or 'nothing'}; "
+                f"{libraries.plain_name(o.name)} comes with {', '.join(brought)}"
+                for o, family, brought in met
+            ),
+            message="runtimes of a toolchain are in the wheel under hashed names, and the libraries that users compile "
+            "from its sources bring the plain ones: both would meet in one process, so `compile` refuses them",
+            remedy="build the host code without these runtimes (no -fopenmp), or take the toolchains that bring them "
+            "out of the object",
+        )
+
+
+def _brought(wheel: WheelFacts, family: str) -> Iterator[str]:
+    """Yield the toolchains of user-compiled objects whose libraries need a runtime of a family."""
+    for held in wheel.sources:
+        toolchains = held.recipe.get("toolchains")
+        for toolchain in toolchains if isinstance(toolchains, list) else []:
+            runtimes = toolchain.get("runtimes") if isinstance(toolchain, Mapping) else None
+            if any(_family(str(name)) == family for name in (runtimes if isinstance(runtimes, list) else [])):
+                yield f"the toolchain {toolchain.get('name')} of {held.folder.rpartition('/')[2]}"
 
 
 def link_artefacts(wheel: WheelFacts) -> str:
@@ -92,8 +125,11 @@ def link_artefacts(wheel: WheelFacts) -> str:
 def _grafted(found: ElfObject) -> str:
     """Return whose runtime a file with a hashed name is; "" for one that is none, or has its own name."""
     plain = libraries.plain_name(found.name)
-    if plain == found.name:
-        return ""
+    return "" if plain == found.name else _family(plain)
+
+
+def _family(plain: str) -> str:
+    """Return whose runtime a plain name is; "" for none."""
     if plain.startswith("libcudart.so"):
         return "cudart"
     family = libraries.compiler_runtime(plain) or ""

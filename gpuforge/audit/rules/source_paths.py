@@ -39,12 +39,16 @@ def _paths(held: SourceSet) -> Iterator[tuple[str, str]]:
             yield f"{held.folder}/recipe.json", path
 
 
+# What of a recipe says where a compiler may be found on a user's machine, and how it is installed.
+_ELSEWHERE = {"places", "install", "path"}
+
+
 def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for held in value.values():
-            yield from _texts(held)
+        for key, held in value.items():
+            yield from _texts(held) if key not in _ELSEWHERE else ()
     elif isinstance(value, list):
         for held in value:
             yield from _texts(held)

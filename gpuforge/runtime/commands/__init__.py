@@ -3,4 +3,4 @@
 A new one is a file here and its name in `NAMES`.
 """
 
-NAMES = ("explain", "cache")
+NAMES = ("explain", "compile", "cache")

@@ -1,0 +1,107 @@
+"""What goes together in the manifest where kernels are shared libraries: commands, ABIs, and who stands in for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gpuforge.manifest.forms import quote
+from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table
+
+_ABI_HINT = 'add, for example, abi = { version = "1", headers = ["mod/mechanisms.h"] }'
+
+_KIND_HINT = 'write kind = "library", or remove the key'
+
+
+def commands(data: Raw) -> Iterator[Problem]:
+    """Yield toolchains that are a command and have none, and the keys of a command on other compilers."""
+    for name, toolchain in table(data, "toolchains").items():
+        if not isinstance(toolchain, Mapping) or not isinstance(toolchain.get("compiler"), str):
+            continue
+        title = f"[toolchains.{name}]"
+        if toolchain["compiler"] == "command":
+            if not toolchain.get("command"):
+                yield Problem(
+                    ("toolchains", name),
+                    f'{title} has compiler = "command" and no `command`',
+                    'say what is run, e.g. command = ["make", "-f", "{include}/Makefile", "OUTPUT={output}"]',
+                )
+            continue
+        for key in ("command", "product"):
+            if key in toolchain:
+                yield Problem(
+                    ("toolchains", name, key),
+                    f'{title} has `{key}`, which goes with compiler = "command" only',
+                    "remove it, or change the compiler",
+                    at_key=True,
+                )
+
+
+def objects(data: Raw) -> Iterator[Problem]:
+    """Yield libraries without an ABI, and objects that stand in for one that they cannot replace."""
+    by_name = {thing["name"]: thing for _, thing in numbered(data.get("objects")) if _has(thing, "name")}
+    taken: dict[str, str] = {}
+    for index, thing in numbered(data.get("objects")):
+        if thing.get("role") != "fallback":
+            continue
+        title, target = object_title(thing), thing.get("stands-in-for")
+        if thing.get("kind", "module") != "library":
+            yield from _only_libraries(("objects", index), title, thing)
+        elif not isinstance(target, str):
+            if "stands-in-for" not in thing and "abi" not in thing:
+                yield Problem(
+                    ("objects", index),
+                    f"{title} is a library that has no `abi` and stands in for no other object",
+                    f"{_ABI_HINT}, or name the user-compiled object in stands-in-for",
+                )
+        else:
+            path = ("objects", index, "stands-in-for")
+            yield from _stand_in(path, title, thing, target, by_name)
+            if target in taken:
+                yield Problem(
+                    path,
+                    f"{title} and {taken[target]} both stand in for {quote(target)}",
+                    "one fallback is used; remove the key from the other",
+                )
+            taken.setdefault(target, title)
+
+
+def _only_libraries(path: tuple[str, int], title: str, thing: Raw) -> Iterator[Problem]:
+    for key in ("abi", "stands-in-for"):
+        if key in thing:
+            yield Problem(
+                (*path, key),
+                f'{title} has `{key}`, which goes with kind = "library"',
+                _KIND_HINT,
+                at_key=True,
+            )
+
+
+def _stand_in(
+    path: tuple[str, int, str], title: str, thing: Raw, target: str, by_name: Mapping[str, Raw]
+) -> Iterator[Problem]:
+    other = by_name.get(target)
+    if other is None or other.get("role") != "user-compiled":
+        known = [name for name, each in by_name.items() if each.get("role") == "user-compiled"]
+        yield Problem(
+            path,
+            f"{title} stands in for {quote(target)}, which is not a user-compiled object",
+            f"user-compiled are: {', '.join(known)}" if known else "the manifest has no user-compiled object",
+        )
+        return
+    if "abi" in thing:
+        yield Problem(
+            (*path[:2], "abi"),
+            f"{title} has an `abi` of its own, and stands in for {quote(target)}, whose ABI it has",
+            "remove it",
+            at_key=True,
+        )
+    if "abi" not in other:
+        yield Problem(
+            path,
+            f"{title} stands in for {quote(target)}, which has no `abi` that both must agree on",
+            f"to {quote(target)}, {_ABI_HINT}",
+        )
+
+
+def _has(thing: Raw, key: str) -> bool:
+    return isinstance(thing.get(key), str)

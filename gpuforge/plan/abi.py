@@ -1,0 +1,32 @@
+"""The ABI id of a library: what it and the code that calls it must agree on, as one string."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuforge import digest
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model import Object
+from gpuforge.plan import sources
+
+
+def identity(file: ManifestFile, item: Object) -> str:
+    """Return "VERSION-DIGEST" over the declared headers, their names and contents; "" without an `abi`.
+
+    A fallback that stands in for another object has that object's. Raises UsageError for patterns without a file.
+    """
+    owner = _owner(file, item)
+    if owner.abi is None:
+        return ""
+    headers: list[Path] = sources.abi_headers(file, owner)
+    parts = {path.relative_to(file.folder).as_posix(): digest.of_file(path) for path in headers}
+    return f"{owner.abi.version}-{digest.of_data([owner.abi.version, parts])}"
+
+
+def fallback_of(file: ManifestFile, item: Object) -> str:
+    """Return the name of the fallback that stands in for a user-compiled object; "" for none."""
+    return next((other.name for other in file.manifest.objects if other.stands_in_for == item.name), "")
+
+
+def _owner(file: ManifestFile, item: Object) -> Object:
+    return next((other for other in file.manifest.objects if other.name == item.stands_in_for), item)

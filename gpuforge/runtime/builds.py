@@ -1,0 +1,62 @@
+"""Where a user's own builds lie, and which of them is in use.
+
+<root>/<package>/<object>-<recipe>/active.json     names the build that is in use
+                                   <build>/        one library
+                                   work-*/         a compilation under way
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+SCHEMA = 1
+ACTIVE = "active.json"
+
+
+class BuildUnusable(Exception):  # noqa: N818  a state to report and to fall back from
+    """There is a user build, and it cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """A library that the user compiled, and what it was made with."""
+
+    file: Path
+    size: int  # bytes
+    toolchain: str  # its name in the manifest
+    compiler: str  # "g++ 12.2.0"
+    arch: str  # "sm_90"; "" where the compiler was told of no GPU
+    sources: tuple[str, ...]  # those that the user added
+
+
+class Place:
+    """Where the builds of one object of one wheel lie: sources or toolchains that change give another place."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def active(self) -> Build | None:
+        """Return the build in use, None when there is none; raises BuildUnusable."""
+        file = self.folder / ACTIVE
+        try:
+            data = json.loads(file.read_text(encoding="utf-8"))
+            if data["schema"] != SCHEMA:
+                raise BuildUnusable(f"{file} has schema {data['schema']!r}, and this runtime reads {SCHEMA}")
+            library = self.folder / data["build"] / data["file"]
+            build = Build(
+                library,
+                int(data["size"]),
+                str(data["toolchain"]),
+                str(data["compiler"]),
+                str(data["arch"]),
+                tuple(map(str, data["sources"])),
+            )
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise BuildUnusable(f"{file}: {error.strerror or error}") from error
+        except (KeyError, TypeError, ValueError):
+            raise BuildUnusable(f"{file} is damaged: compile again") from None
+        return build

@@ -1,0 +1,140 @@
+"""Where the library of an object is looked for, and why each is accepted or refused; nothing is loaded here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import builds, elf
+from .errors import KernelUnavailable
+from .look import user_folder, variable
+from .reason import Reason
+from .resolve import Build, Candidate, Origin
+
+ABI_SYMBOL = "gpuforge_abi_id"
+
+
+class Wanted(NamedTuple):
+    """An object whose library is looked up: its package, the runtime's folder in it, and the user's environment."""
+
+    name: str
+    home: str
+    package: str
+    env: Mapping[str, str]
+
+
+def candidates(wanted: Wanted) -> tuple[Candidate, ...]:
+    """Return every place where a library is looked for, in order; raises KernelUnavailable for a damaged wheel."""
+    recipe = read(os.path.join(wanted.home, "sources", wanted.name, "recipe.json"))
+    fallback = str(recipe["fallback"]) if recipe else wanted.name
+    index = read(os.path.join(wanted.home, "kernels", fallback, "index.json")) if fallback else None
+    if recipe is None and (index is None or index.get("kind") != "library"):
+        raise KernelUnavailable([str(Reason("no-library-set", {"name": wanted.name}))])
+    abi = str((recipe or index or {}).get("abi", ""))
+    return (
+        *_explicit(wanted, abi),
+        *([_built(wanted, abi)] if recipe else []),
+        _shipped(wanted, index, fallback, abi),
+    )
+
+
+def wrong_abi(path: str, abi: str) -> Reason | None:
+    """Return why a file is not a library with this ABI id. It is read, not loaded; "" demands no id."""
+    try:
+        found = elf.read_string(path, ABI_SYMBOL)
+    except OSError as error:
+        return Reason("unreadable", {"file": path, "problem": error.strerror or str(error)})
+    except elf.NotReadable as error:
+        return Reason("unreadable", {"file": path, "problem": str(error)})
+    if not abi or found == abi:
+        return None
+    if found is None:
+        return Reason("no-abi", {"file": path, "symbol": ABI_SYMBOL})
+    return Reason("other-abi", {"file": path, "found": found, "expected": abi})
+
+
+def place_of(wanted: Wanted) -> builds.Place:
+    """Return where the user's builds of an object lie: sources or toolchains that change give another place.
+
+    Raises KernelUnavailable when the recipe cannot be read.
+    """
+    recipe = Path(wanted.home, "sources", wanted.name, "recipe.json")
+    try:
+        digest = hashlib.sha256(recipe.read_bytes()).hexdigest()
+    except OSError as error:
+        raise KernelUnavailable([f"{recipe}: {error.strerror or error}"]) from error
+    return builds.Place(
+        Path(f"{user_folder(wanted.package, wanted.name, wanted.env)}-{digest[:16]}").absolute()
+    )
+
+
+def read(path: str) -> dict[str, Any] | None:
+    """Return a recipe or an index, None when there is none; raises KernelUnavailable."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            data = json.load(stream)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise KernelUnavailable([f"{path}: {error.strerror or error}"]) from error
+    except ValueError as error:
+        raise KernelUnavailable([str(Reason("damaged", {"file": path, "problem": error}))]) from error
+    if not isinstance(data, dict) or "name" not in data:
+        raise KernelUnavailable([str(Reason("damaged", {"file": path, "problem": "it has no name"}))])
+    return data
+
+
+def _explicit(wanted: Wanted, abi: str) -> list[Candidate]:
+    named = variable(wanted.package, wanted.name)
+    file = wanted.env.get(named, "")
+    if not file:
+        return []
+    refusal = wrong_abi(file, abi)
+    return [_candidate(Origin.EXPLICIT, file, refusal, Reason("unread", {"variable": named}))]
+
+
+def _built(wanted: Wanted, abi: str) -> Candidate:
+    place = place_of(wanted)
+    try:
+        build = place.active()
+    except builds.BuildUnusable as error:
+        return _candidate(Origin.USER_BUILD, str(place.folder), Reason("unusable", {"problem": str(error)}))
+    if build is None:
+        command = f"python -m {wanted.package}._gpuforge compile"
+        return _candidate(Origin.USER_BUILD, "", Reason("not-compiled", {"command": command}))
+    file = str(build.file)
+    refusal = _cut_short(file, build.size) or wrong_abi(file, abi)
+    facts = {"compiler": build.compiler, "arch": f" for {build.arch}" if build.arch else ""}
+    return _candidate(Origin.USER_BUILD, file, refusal, Reason("made-here", facts))
+
+
+def _shipped(wanted: Wanted, index: Mapping[str, Any] | None, name: str, abi: str) -> Candidate:
+    folder = os.path.join(wanted.home, "kernels", name)
+    if index is None:
+        return _candidate(Origin.SHIPPED, folder, Reason("nothing-shipped"))
+    try:
+        file = os.path.join(folder, str(index["library"]["file"]))
+        refusal = _cut_short(file, int(index["library"]["size"])) or wrong_abi(file, abi)
+        made = f"{index['toolchain']['family']} {index['toolchain']['version']}"
+    except (KeyError, TypeError, ValueError) as error:
+        facts = {"file": os.path.join(folder, "index.json"), "problem": f"{error} is missing in it"}
+        return _candidate(Origin.SHIPPED, folder, Reason("damaged", facts))
+    return _candidate(Origin.SHIPPED, file, refusal, Reason("made-there", {"name": name, "compiler": made}))
+
+
+def _candidate(origin: Origin, place: str, refusal: Reason | None, merit: Reason | None = None) -> Candidate:
+    reason = refusal or merit
+    assert reason is not None  # noqa: S101  there is one or the other
+    return Candidate(Build(origin, place, problem=refusal), None, refusal is None, reason)
+
+
+def _cut_short(file: str, size: int) -> Reason | None:
+    try:
+        found = os.stat(file).st_size
+    except OSError as error:
+        return Reason("unreadable", {"file": file, "problem": error.strerror or str(error)})
+    return None if found == size else Reason("cut-short", {"file": file, "found": found, "expected": size})

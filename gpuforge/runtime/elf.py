@@ -1,0 +1,139 @@
+"""Reads of a shared library what the loader would: what it needs and where it looks, without loading it.
+
+Format: https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+_LOAD, _DYNAMIC = 1, 2  # p_type
+_DYNSYM = 11  # sh_type
+_NEEDED, _STRTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 1, 5, 10, 14, 15, 29  # d_tag
+_LONGEST = 4096  # bytes of a string that is asked for by name
+_MOST = 64 << 20  # bytes of a table
+
+
+class NotReadable(Exception):  # noqa: N818  a fact about a file, for the reader to judge
+    """The file is no library of this kind of machine, or is damaged; the message says which."""
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """The dynamic section of a library; `search` are its RUNPATH's entries, or else its RPATH's, as written."""
+
+    path: Path
+    soname: str
+    needed: tuple[str, ...]
+    search: tuple[str, ...]
+
+
+def read_dynamic(path: Path) -> Dynamic:
+    """Read a library's dynamic section; raises NotReadable, and OSError when the file cannot be opened."""
+    with path.open("rb") as stream:
+        return _File(stream).dynamic(path)
+
+
+def read_string(path: str | os.PathLike[str], symbol: str) -> str | None:
+    """Return the text that an exported symbol stands for, None when the library exports no such symbol.
+
+    Raises NotReadable and OSError.
+    """
+    with open(path, "rb") as stream:
+        file = _File(stream)
+        address = next((at for name, at in file.symbols() if name == symbol and at), None)
+        return None if address is None else file.text(file.offset(address))
+
+
+def imports(path: str | os.PathLike[str]) -> frozenset[str]:
+    """Return the symbols that a library takes from others, without their versions; raises NotReadable and OSError."""
+    with open(path, "rb") as stream:
+        return frozenset(name for name, address in _File(stream).symbols() if not address)
+
+
+class _File:
+    """A 64-bit little-endian ELF file, read piece by piece."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        head = self._read(0, 64)
+        if head[:4] != b"\x7fELF":
+            raise NotReadable("it is not an ELF file")
+        if head[4:6] != b"\x02\x01":
+            raise NotReadable("it is not a 64-bit little-endian ELF file")
+        phoff, self._shoff = struct.unpack_from("<QQ", head, 32)
+        phentsize, phnum, self._shentsize, self._shnum = struct.unpack_from("<HHHH", head, 54)
+        if phnum and phentsize < 56:
+            raise NotReadable("its program headers are damaged")
+        table = self._read(phoff, phentsize * phnum)
+        #: (type, offset, address, size in the file) of each segment
+        self._segments = []
+        for number in range(phnum):
+            kind, _, offset, address, _, size = struct.unpack_from("<IIQQQQ", table, number * phentsize)
+            self._segments.append((kind, offset, address, size))
+
+    def dynamic(self, path: Path) -> Dynamic:
+        found = next(((offset, size) for kind, offset, _, size in self._segments if kind == _DYNAMIC), None)
+        if found is None:
+            raise NotReadable("it is not a shared library")
+        entries = list(struct.iter_unpack("<qQ", self._read(found[0], found[1] // 16 * 16)))
+        single = dict(reversed(entries))
+        strings = self._read(self.offset(single.get(_STRTAB, 0)), single.get(_STRSZ, 0))
+
+        def text(at: int) -> str:
+            return strings[at : strings.find(b"\0", at)].decode("utf-8", "replace")
+
+        search = text(single[tag]) if (tag := _RUNPATH if _RUNPATH in single else _RPATH) in single else ""
+        return Dynamic(
+            path,
+            text(single[_SONAME]) if _SONAME in single else "",
+            tuple(text(value) for tag, value in entries if tag == _NEEDED),
+            tuple(entry for entry in search.split(":") if entry),
+        )
+
+    def symbols(self) -> Iterator[tuple[str, int]]:
+        """Yield the dynamic symbols with their addresses, 0 for those of other libraries."""
+        sections = self._read(self._shoff, self._shentsize * self._shnum)
+        if self._shnum and self._shentsize < 64:
+            raise NotReadable("its section headers are damaged")
+        rows = [struct.unpack_from("<IIQQQQI", sections, n * self._shentsize) for n in range(self._shnum)]
+        for _, kind, _, _, offset, size, link in rows:
+            if kind != _DYNSYM or link >= len(rows):
+                continue
+            strings = self._read(rows[link][4], rows[link][5])
+            for name, _, _, section, value, _ in struct.iter_unpack(
+                "<IBBHQQ", self._read(offset, size // 24 * 24)
+            ):
+                text = strings[name : strings.find(b"\0", name)].decode("utf-8", "replace")
+                yield text, value if section else 0
+
+    def offset(self, address: int) -> int:
+        """Return where in the file lies what is at an address of the loaded library."""
+        for kind, offset, start, size in self._segments:
+            if kind == _LOAD and start <= address < start + size:
+                return int(offset + address - start)
+        raise NotReadable("it is damaged: an address lies in no segment")
+
+    def text(self, offset: int) -> str:
+        self._stream.seek(offset)
+        data, end, _ = self._stream.read(_LONGEST).partition(b"\0")
+        if not end:
+            raise NotReadable("it is damaged: a string has no end")
+        return data.decode("utf-8", "replace")
+
+    def _read(self, offset: int, size: int) -> bytes:
+        if size > _MOST:
+            raise NotReadable("it is damaged: a table is larger than any library's")
+        try:
+            self._stream.seek(offset)
+        except (OSError, ValueError, OverflowError):
+            raise NotReadable("it is damaged: a table lies outside of the file") from None
+        data = self._stream.read(size)
+        if len(data) < size:
+            raise NotReadable("it is cut short")
+        return data

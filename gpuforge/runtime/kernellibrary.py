@@ -1,0 +1,109 @@
+"""A kernel library: which of the user's own and the shipped one is used, and why; opened, its symbols kept local."""
+
+from __future__ import annotations
+
+import os
+
+from .errors import KernelUnavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ctypes
+    from collections.abc import Mapping
+
+    from .reason import Reason
+    from .resolve import Candidate
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class KernelLibrary:
+    """The library of one object of the manifest. Safe to use from several threads.
+
+    The order is: the file that the environment names, the user's build, the wheel's fallback.
+    """
+
+    def __init__(
+        self, name: str, *, home: str = _HERE, package: str = "", env: Mapping[str, str] | None = None
+    ) -> None:
+        import threading
+
+        self.name = name
+        self.package = package
+        self.home = os.fspath(home)
+        self.env: Mapping[str, str] = os.environ if env is None else env
+        self._lock = threading.Lock()
+        self._opened: ctypes.CDLL | None = None
+
+    @classmethod
+    def shipped(cls, name: str) -> KernelLibrary:
+        """Return the library of that object beside this runtime. It reads nothing yet and never raises."""
+        return cls(name, package=(__package__ or "").rpartition(".")[0])
+
+    def load(self) -> ctypes.CDLL:
+        """Open the first library that can be used, and return it: the same one each time.
+
+        No other library sees its symbols (RTLD_LOCAL). A file that the environment names and that cannot be used is
+        warned of. Raises KernelUnavailable, with the reason of every place, when there is none; a failure is not
+        remembered.
+        """
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Return every place where the library is looked for, in order; raises KernelUnavailable."""
+        from .candidates import Wanted, candidates
+
+        return candidates(Wanted(self.name, self.home, self.package, self.env))
+
+    def explain(self) -> str:
+        """Say for each place whether its library is used, fits or is refused, and why."""
+        from .explain import library_as_text, library_facts_of
+
+        return library_as_text(library_facts_of(self))
+
+    def _open(self) -> ctypes.CDLL:
+        import ctypes
+        import warnings
+
+        from .reason import Reason
+        from .resolve import Origin
+
+        reasons = []
+        for candidate in self.candidates():
+            reason: Reason = candidate.reason
+            if candidate.accepted:
+                try:
+                    return ctypes.CDLL(candidate.build.place, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+                except OSError as error:
+                    reason = Reason("not-opened", {"problem": str(error)})
+            if candidate.origin is Origin.EXPLICIT:
+                warnings.warn(f"{self.name}: {reason}", RuntimeWarning, stacklevel=4)
+            reasons.append(f"{candidate.origin.label}: {reason}")
+        raise KernelUnavailable(reasons)
+
+
+def library_names(home: str = _HERE) -> list[str]:
+    """Return the names of the kernel libraries beside this runtime, sorted."""
+    from .candidates import read
+
+    compiled = set(_folders(home, "sources"))
+    shipped = {}
+    for name in _folders(home, "kernels"):
+        try:
+            index = read(os.path.join(home, "kernels", name, "index.json"))
+        except KernelUnavailable:
+            continue
+        if index and index.get("kind") == "library":
+            shipped[name] = index.get("stands-in-for") or name
+    return sorted({*compiled, *shipped.values()})
+
+
+def _folders(home: str, kind: str) -> list[str]:
+    folder = os.path.join(home, kind)
+    try:
+        return [name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name))]
+    except OSError:
+        return []

@@ -1,0 +1,100 @@
+"""Puts a user's build in use by one rename, and clears what killed compilations left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from ..builds import ACTIVE, SCHEMA, Build, BuildUnusable, Place
+
+_LOCK, _OWNER, _WORK = "lock", "owner", "work-"
+
+
+@contextlib.contextmanager
+def work(place: Place) -> Iterator[Path]:
+    """Give a new folder to compile in, on the file system of the builds; it is removed afterwards.
+
+    What killed processes left behind is removed, too. Raises OSError.
+    """
+    place.folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        with _locked(place):
+            _clean(place)
+            folder = Path(tempfile.mkdtemp(prefix=_WORK, dir=place.folder))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            owner = stack.enter_context((folder / _OWNER).open("w"))
+            fcntl.flock(owner, fcntl.LOCK_EX)  # held while this process lives
+        yield folder
+
+
+def activate(place: Place, library: Path, made: Build) -> Build:
+    """Put a checked library of the `work` folder in use and remove the one before it; raises OSError."""
+    with _locked(place):
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="build-", dir=place.folder))
+            folder.chmod(0o755)
+            build = replace(made, file=folder / made.file.name)
+            _sync(library)
+            library.rename(build.file)
+            content = {**asdict(build), "schema": SCHEMA, "build": folder.name, "file": build.file.name}
+            draft = folder / ACTIVE
+            draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+            _sync(draft)
+            draft.replace(place.folder / ACTIVE)
+        finally:
+            _clean(place)
+    return build
+
+
+def remove(place: Place) -> bool:
+    """Take the build out of use and remove it; return whether there was one. Raises OSError."""
+    if not place.folder.is_dir():
+        return False
+    with _locked(place):
+        there = (place.folder / ACTIVE).exists()
+        if there:
+            (place.folder / ACTIVE).unlink()
+        _clean(place)
+    return there
+
+
+@contextlib.contextmanager
+def _locked(place: Place) -> Iterator[None]:
+    with (place.folder / _LOCK).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _clean(place: Place) -> None:
+    """Remove builds that are not in use, and the work of processes that are gone."""
+    try:
+        active = place.active()
+    except BuildUnusable:
+        active = None
+    used = active.file.parent.name if active else ""
+    for entry in place.folder.iterdir():
+        if not entry.is_dir() or entry.name == used:
+            continue
+        if not entry.name.startswith(_WORK) or _abandoned(entry):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _abandoned(work: Path) -> bool:
+    try:
+        with (work / _OWNER).open("a") as owner:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # its process lives
+        return False
+    return True
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())

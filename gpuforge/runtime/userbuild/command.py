@@ -1,0 +1,215 @@
+"""Compiles a package's sources on the user's machine, checks the result, and puts it in use."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..arch import Arch
+from ..builds import Build, Place
+from ..candidates import Wanted, candidates, place_of
+from ..errors import KernelUnavailable
+from ..look import HOME, variable
+from ..machine import probe
+from ..resolve import Origin, gpu_disabled
+from . import activation, wheel
+from .check import check
+from .compilers import Compiler
+from .distribution import how_to_install
+from .invoke import invoke
+from .outcome import FAILED, USAGE, Stopped
+from .recipe import Recipe, Toolchain, recipes
+from .select import select
+
+LIMIT_S = 1800.0
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Package:
+    """The package that this runtime lies in: its import name, the runtime's folder, and the user's environment."""
+
+    name: str
+    home: Path
+    env: Mapping[str, str]
+
+
+SUMMARY = "compile the package's sources with a compiler of this machine, and use the result from now on"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "sources", nargs="*", type=Path, help="sources of your own, compiled with the package's"
+    )
+    parser.add_argument("--object", help="which of the package's objects; default: all of them")
+    parser.add_argument(
+        "--toolchain", metavar="NAME[=PATH]", help="this toolchain, or this compiler, and no other"
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FOLDER", help="put the library there and activate nothing"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
+    )
+    parser.add_argument(
+        "--remove", action="store_true", help="remove your build: the shipped library is used again"
+    )
+
+
+def main(options: argparse.Namespace, package: Package, say: Say, complain: Say) -> int:
+    """Run the command; return its exit status: 0, or 1, 2 and 3 as `gpuforge` itself has them."""
+    try:
+        for recipe in _chosen(package, options):
+            say(_remove(recipe, package) if options.remove else _compile(recipe, package, options))
+    except Stopped as stopped:
+        complain(f"error: {stopped}")
+        return stopped.status
+    except KernelUnavailable as error:
+        complain(f"error: {error.reasons[0]}")
+        return FAILED
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        complain(f"error: {place}{error.strerror or error}; nothing was changed. {HOME} names another folder")
+        return FAILED
+    return 0
+
+
+def _chosen(package: Package, options: argparse.Namespace) -> list[Recipe]:
+    found = recipes(package.home)
+    names = ", ".join(recipe.name for recipe in found)
+    if not found:
+        raise Stopped(f"{package.name} has no sources to compile", USAGE)
+    if options.object:
+        found = [recipe for recipe in found if recipe.name == options.object]
+        if not found:
+            raise Stopped(f"{package.name} has no object {options.object!r}; it has: {names}", USAGE)
+    if options.sources and len(found) > 1:
+        raise Stopped(f"which object do the sources belong to? Name one with --object: {names}", USAGE)
+    if options.sources and options.remove:
+        raise Stopped("--remove takes no sources", USAGE)
+    for source in options.sources:
+        if not source.is_file():
+            raise Stopped(f"{source}: there is no such file", USAGE)
+    return found
+
+
+def _remove(recipe: Recipe, package: Package) -> str:
+    place = place_of(_wanted(recipe, package))
+    there = activation.remove(place)
+    now = _in_use(recipe, package)
+    return f"{recipe.name}: {'your build was removed' if there else 'there was no build of yours'}; {now}"
+
+
+def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> str:
+    toolchain, compiler = select(recipe, options.toolchain or "", package.env, how_to_install)
+    arch = _arch(package.env)
+    with _work(recipe, package, options.output) as (work, place):
+        log = place.folder / f"{recipe.name}.log" if place else options.output / f"{recipe.name}.log"
+        try:
+            library = invoke(
+                recipe,
+                toolchain,
+                compiler,
+                work,
+                extra=[source.absolute() for source in options.sources],
+                arch=arch,
+                env=package.env,
+                limit=options.timeout,
+            )
+            check(library, recipe, toolchain, _wheel(recipe, package), package.env)
+        except Stopped as stopped:
+            raise Stopped(f"{recipe.name}: {stopped}; {_kept(work, log)}{_in_use(recipe, package)}") from None
+        made = _made(recipe, toolchain, compiler, library, arch, options.sources)
+        if place is None:
+            target = options.output / made.file.name
+            library.chmod(0o755)
+            library.replace(target)
+            named = variable(package.name, recipe.name)
+            return f"{recipe.name}: {target}, made by {_by(made)}; {named}={target.absolute()} uses it"
+        build = activation.activate(place, library, made)
+    return f"{recipe.name}: {build.file}, made by {_by(build)}, is used from now on"
+
+
+def _by(build: Build) -> str:
+    added = (
+        f" with {len(build.sources)} source{'s' * (len(build.sources) > 1)} of yours" if build.sources else ""
+    )
+    return (
+        f"{build.compiler} (toolchain {build.toolchain})"
+        + (f" for {build.arch}" if build.arch else "")
+        + added
+    )
+
+
+def _made(
+    recipe: Recipe, toolchain: Toolchain, compiler: Compiler, library: Path, arch: str, extra: Sequence[Path]
+) -> Build:
+    told = any("{arch}" in word for word in toolchain.argv)
+    return Build(
+        file=Path(f"lib{recipe.name}.so"),
+        size=library.stat().st_size,
+        toolchain=toolchain.name,
+        compiler=compiler.label,
+        arch=f"sm_{arch}" if arch and told else "",
+        sources=tuple(str(source.absolute()) for source in extra),
+    )
+
+
+@contextmanager
+def _work(recipe: Recipe, package: Package, output: Path | None) -> Iterator[tuple[Path, Place | None]]:
+    """Give the folder to compile in, and the place of the user's builds, None where `--output` names a folder."""
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=".compile-", dir=output))
+        try:
+            yield work, None
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        return
+    place = place_of(_wanted(recipe, package))
+    with activation.work(place) as work:
+        yield work, place
+
+
+def _wheel(recipe: Recipe, package: Package) -> list[Path]:
+    return wheel.libraries(package.home, package.name, without=recipe.fallback)
+
+
+def _kept(work: Path, log: Path) -> str:
+    """Keep the compiler's log for the user, if there is room for it; return where it is."""
+    try:
+        if not (work / "log").stat().st_size:
+            return ""
+        shutil.copyfile(work / "log", log)
+    except OSError:
+        return ""
+    return f"all it printed: {log}; "
+
+
+def _in_use(recipe: Recipe, package: Package) -> str:
+    """Return what is used now, which a failure has not changed."""
+    used = next((c for c in candidates(_wanted(recipe, package)) if c.accepted), None)
+    if used is None:
+        return "no library is in use"
+    what = (
+        f"{used.origin.label} ({used.build.place})"
+        if used.origin is not Origin.SHIPPED
+        else "the shipped library"
+    )
+    return f"in use: {what}, {used.reason}"
+
+
+def _wanted(recipe: Recipe, package: Package) -> Wanted:
+    return Wanted(recipe.name, str(package.home), package.name, package.env)
+
+
+def _arch(env: Mapping[str, str]) -> str:
+    """Return the compute capability of the first GPU as compilers write it ("90"), "" without one."""
+    devices = () if gpu_disabled(env) else probe().devices
+    return Arch(*devices[0].capability).number if devices else ""

@@ -1,0 +1,176 @@
+"""Finds the compiler of a toolchain: at a given path, on PATH, or in the usual places, of a version that fits."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .recipe import Toolchain
+
+ANSWER_S = 20  # seconds that a compiler may take to print its version
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler on this machine that fits a toolchain; `version` is "" for a command."""
+
+    family: str
+    path: Path
+    version: str
+
+    @property
+    def label(self) -> str:
+        """Its name for people: "g++ 12.2.0"."""
+        return f"{self.family} {self.version}" if self.version else str(self.path)
+
+
+@dataclass(frozen=True)
+class Absent:
+    """No compiler fits a toolchain; `refused` says of each that was found why it does not."""
+
+    toolchain: Toolchain
+    refused: tuple[str, ...]
+
+
+def find(toolchain: Toolchain, env: Mapping[str, str], *, path: str = "") -> Compiler | Absent:
+    """Return the first compiler that fits: the plain name, then versioned names, the newest first.
+
+    `path` (a file, or a name on PATH) names the only one to consider; so does the manifest's, by its name.
+    """
+    if toolchain.family == "command":
+        program = shutil.which(path or toolchain.argv[0], path=env.get("PATH"))
+        return Compiler(toolchain.argv[0], Path(program), "") if program else Absent(toolchain, ())
+    refused: list[str] = []
+    for candidate in _candidates(toolchain, env, path):
+        version = _version(candidate, toolchain, env, refused)
+        if version and _offloads(candidate, toolchain, env, refused):
+            return Compiler(toolchain.family, candidate, version)
+    return Absent(toolchain, tuple(refused))
+
+
+def _candidates(toolchain: Toolchain, env: Mapping[str, str], path: str) -> Iterator[Path]:
+    if path or toolchain.path:
+        name = path or Path(toolchain.path).name
+        program = shutil.which(os.path.expanduser(name), path=env.get("PATH"))
+        named = Path(path or toolchain.path)
+        yield Path(program).absolute() if program else named.absolute()
+        return
+    places = [place for pattern in _places(toolchain, env) for place in _newest_first(glob.glob(pattern))]
+    seen: set[Path] = set()
+    for folders in ([folder for folder in env.get("PATH", "").split(os.pathsep) if folder], places):
+        for found in _programs(re.compile(toolchain.programs), folders):
+            place = found.parent.resolve() / found.name
+            if place not in seen:
+                seen.add(place)
+                yield found
+
+
+def _places(toolchain: Toolchain, env: Mapping[str, str]) -> list[str]:
+    homes = [env[name] for name in ("CUDA_HOME", "CUDA_PATH", "NVHPC_ROOT") if env.get(name)]
+    return [
+        *(f"{glob.escape(home)}/{sub}" for home in homes for sub in ("bin", "compilers/bin")),
+        *toolchain.places,
+    ]
+
+
+def _programs(names: re.Pattern[str], folders: Sequence[str]) -> Iterator[Path]:
+    versioned = []
+    for folder in folders:
+        try:
+            entries = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for entry in entries:
+            match = names.fullmatch(entry)
+            if match and match.groupdict().get("version"):
+                versioned.append((numbers(match["version"]), Path(folder, entry)))
+            elif match:
+                yield Path(folder, entry)
+    yield from (program for _, program in sorted(versioned, key=lambda pair: pair[0], reverse=True))
+
+
+def _version(program: Path, toolchain: Toolchain, env: Mapping[str, str], refused: list[str]) -> str:
+    """Return the version of a program if it is of the toolchain's family and range, else say why not."""
+    output, reason = _ask(program, ["--version"], env)
+    match = re.search(toolchain.answers, output) if not reason else None
+    if match is None:
+        refused.append(f"{program}: {reason or 'is not ' + toolchain.family}")
+        return ""
+    version = match["version"]
+    if not all(holds(operator, bound, numbers(version)) for operator, bound in toolchain.accepts):
+        refused.append(f"{program}: version {version} is not {toolchain.version}")
+        return ""
+    return version
+
+
+def _offloads(program: Path, toolchain: Toolchain, env: Mapping[str, str], refused: list[str]) -> bool:
+    """Return whether GCC's offload compiler is there; without it, GPU code is left out in silence."""
+    if not toolchain.offload:
+        return True
+    tool = f"accel/{toolchain.offload}/mkoffload"
+    output, _ = _ask(program, [f"-print-prog-name={tool}"], env)
+    if os.path.isabs(output.strip()):
+        return True
+    refused.append(f"{program}: has no offload compiler for {toolchain.offload}")
+    return False
+
+
+def _ask(program: Path, arguments: Sequence[str], env: Mapping[str, str]) -> tuple[str, str]:
+    """Return what a program prints, or why it does not."""
+    try:
+        done = subprocess.run(
+            [str(program), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**env, "LC_ALL": "C"},
+            timeout=ANSWER_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "", f"does not answer to {arguments[0]} within {ANSWER_S} s"
+    except OSError as error:
+        return "", f"cannot be run ({error.strerror})"
+    output = done.stdout.decode(errors="replace")
+    if done.returncode:
+        first = next(iter(output.strip().splitlines()), "")
+        return "", f"{arguments[0]} ended with exit status {done.returncode}" + (
+            f": {first}" if first else ""
+        )
+    return output, ""
+
+
+def _newest_first(folders: Sequence[str]) -> list[str]:
+    return sorted(folders, key=numbers, reverse=True)
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers in a text: (12, 2, 0) of "12.2.0"."""
+    return tuple(int(number) for number in re.findall(r"\d+", text))
+
+
+def holds(operator: str, bound: tuple[int, ...], version: tuple[int, ...]) -> bool:
+    """Return whether a version is within one bound of a range; see `gpuforge.toolchains.ranges`."""
+    if operator.endswith("*"):
+        same = _padded(version, len(bound))[: len(bound)] == bound
+        return same == (operator == "==*")
+    size = max(len(bound), len(version))
+    have, want = _padded(version, size), _padded(bound, size)
+    return {
+        ">=": have >= want,
+        "<=": have <= want,
+        ">": have > want,
+        "<": have < want,
+        "==": have == want,
+        "!=": have != want,
+    }[operator]
+
+
+def _padded(version: tuple[int, ...], size: int) -> tuple[int, ...]:
+    return version + (0,) * (size - len(version))

@@ -1,0 +1,141 @@
+"""Calls a compiler in a folder of its own, with a time limit, and returns the library that it left."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .compilers import Compiler
+from .outcome import Stopped
+from .recipe import Recipe, Toolchain
+
+_PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
+_TELLING = re.compile(r"error|fatal|cannot|no space|not found|killed", re.IGNORECASE)
+_LARGEST_LOG = 1 << 20  # bytes that are read of it
+
+
+def invoke(
+    recipe: Recipe,
+    toolchain: Toolchain,
+    compiler: Compiler,
+    work: Path,
+    *,
+    extra: Sequence[Path],
+    arch: str,
+    env: Mapping[str, str],
+    limit: float,
+) -> Path:
+    """Compile the recipe's sources and the user's own into one library below `work`.
+
+    `arch` is the GPU's ("90"), "" without one. Raises Stopped, whose message names the compiler's log, and OSError.
+    """
+    values = _values(recipe, compiler, work, extra, arch, env)
+    argv = fill(toolchain.argv, values)
+    if toolchain.family == "command":
+        argv[0] = str(compiler.path)
+    log = work / "log"
+    status = _run(argv, work / "run", log, {**env, "TMPDIR": str(work / "tmp"), "LC_ALL": "C"}, limit)
+    if status is None:
+        raise Stopped(f"{compiler.label} did not end within {limit:g} s; --timeout sets another limit")
+    if status:
+        raise Stopped(_failure(compiler, status, log))
+    return _product(toolchain, compiler, work)
+
+
+def fill(argv: Sequence[str], values: Mapping[str, Sequence[str]]) -> list[str]:
+    """Fill a call's placeholders: a word is repeated for each value, and left out where there is none."""
+    filled = []
+    for word in argv:
+        named = [name for name in _PLACEHOLDER.findall(word) if name in values]
+        if not named:
+            filled.append(word)
+            continue
+        filled += [word.replace("{" + named[0] + "}", value) for value in values[named[0]]]
+    return filled
+
+
+def _values(
+    recipe: Recipe, compiler: Compiler, work: Path, extra: Sequence[Path], arch: str, env: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Lay the sources and the file with the ABI id out, and return what the placeholders stand for."""
+    for folder in ("run", "tmp", "sources"):
+        (work / folder).mkdir()
+    laid = work / "sources"
+    for name in (*recipe.sources, *recipe.includes):
+        (laid / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(recipe.folder / name, laid / name)
+    abi = work / "gpuforge_abi.c"
+    template = Path(__file__).parent.parent.joinpath("abi.c").read_text(encoding="utf-8")
+    abi.write_text(f'#define GPUFORGE_ABI_ID "{recipe.abi}"\n{template}', encoding="utf-8")
+    folders = {laid, *((laid / name).parent for name in (*recipe.sources, *recipe.includes))}
+    toolkit = _toolkit(compiler, env)
+    return {
+        "compiler": [str(compiler.path)],
+        "include": [str(laid)],
+        "folders": [str(folder) for folder in sorted(folders)],
+        "sources": [*(str(laid / name) for name in recipe.sources), *map(str, extra)],
+        "abi": [str(abi)],
+        "output": [str(work / f"lib{recipe.name}.so")],
+        "arch": [arch] if arch else [],
+        "cuda": [str(toolkit)] if toolkit else [],
+    }
+
+
+def _toolkit(compiler: Compiler, env: Mapping[str, str]) -> Path | None:
+    """Return the CUDA toolkit that a compiler belongs to, or else the machine's."""
+    own = [compiler.path.resolve().parent.parent] if compiler.family == "nvcc" else []
+    named = [Path(env[name]) for name in ("CUDA_HOME", "CUDA_PATH") if env.get(name)]
+    for folder in (*own, *named, Path("/usr/local/cuda")):
+        if (folder / "include" / "cuda.h").is_file() or list(folder.glob("lib*/libcudart.so*")):
+            return folder
+    return None
+
+
+def _run(argv: Sequence[str], folder: Path, log: Path, env: Mapping[str, str], limit: float) -> int | None:
+    """Run a command in a process group of its own, which ends with it; None when it took too long."""
+    with log.open("wb") as output:
+        try:
+            process = subprocess.Popen(
+                argv,
+                cwd=folder,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Stopped(f"{argv[0]} cannot be run: {error.strerror or error}") from error
+        try:
+            return process.wait(timeout=limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _failure(compiler: Compiler, status: int, log: Path) -> str:
+    how = f"was killed by signal {-status}" if status < 0 else f"failed with exit status {status}"
+    with log.open("rb") as stream:
+        lines = stream.read(_LARGEST_LOG).decode(errors="replace").splitlines()
+    told = [line.strip() for line in lines if _TELLING.search(line)] or [line.strip() for line in lines[-1:]]
+    return f"{compiler.label} {how}" + (f": {told[0][:300]}" if told else "")
+
+
+def _product(toolchain: Toolchain, compiler: Compiler, work: Path) -> Path:
+    if toolchain.product:
+        found = sorted(path for path in (work / "run").glob(toolchain.product) if path.is_file())
+    else:
+        found = sorted(work.glob("lib*.so"))
+    if len(found) != 1:
+        what = ", ".join(path.name for path in found) or "no library"
+        where = f" matching {toolchain.product!r}" if toolchain.product else ""
+        raise Stopped(f"{compiler.label} ended well and left {what}{where}, where one library was expected")
+    return found[0]

@@ -1,0 +1,108 @@
+"""Reads the recipe of a user-compiled object: its sources, and the toolchains to try in order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .outcome import Stopped
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """How one toolchain is found here, and how it compiles; see `gpuforge.package.kernels.Recipe`."""
+
+    name: str
+    family: str
+    version: str
+    accepts: tuple[tuple[str, tuple[int, ...]], ...]
+    path: str
+    programs: str
+    answers: str
+    places: tuple[str, ...]
+    argv: tuple[str, ...]
+    product: str
+    offload: str
+    runtimes: tuple[str, ...]
+    install: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A user-compiled object: `folder` holds its files, `sources` are those that the compiler is given."""
+
+    name: str
+    folder: Path
+    abi: str
+    fallback: str
+    sources: tuple[str, ...]
+    includes: tuple[str, ...]
+    toolchains: tuple[Toolchain, ...]
+
+
+def recipes(home: Path) -> list[Recipe]:
+    """Return the recipes of a package, by name; raises Stopped for one that cannot be read."""
+    return [_read(file) for file in sorted((home / "sources").glob("*/recipe.json"))]
+
+
+def _read(file: Path) -> Recipe:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if data["schema"] != SCHEMA:
+            raise Stopped(f"{file} has schema {data['schema']!r}, and this runtime reads {SCHEMA}")
+        folder = file.parent
+        return Recipe(
+            name=str(data["name"]),
+            folder=folder,
+            abi=str(data["abi"]),
+            fallback=str(data["fallback"]),
+            sources=tuple(_checked(folder, entry) for entry in data["sources"]),
+            includes=tuple(_checked(folder, entry) for entry in data["includes"]),
+            toolchains=tuple(_toolchain(entry) for entry in data["toolchains"]),
+        )
+    except OSError as error:
+        raise Stopped(f"{error.filename or file}: {error.strerror or error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise Stopped(f"{file} is damaged ({error}): install the wheel again") from error
+
+
+def _checked(folder: Path, entry: Mapping[str, Any]) -> str:
+    name = str(entry["file"])
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise ValueError(f"{name!r} leads out of its folder")
+    if hashlib.sha256((folder / name).read_bytes()).hexdigest() != entry["sha256"]:
+        raise Stopped(
+            f"{folder / name} was changed after it was installed: install the wheel again, and give sources of "
+            "your own as arguments"
+        )
+    return name
+
+
+def _toolchain(entry: Mapping[str, Any]) -> Toolchain:
+    def text(key: str) -> str:
+        return str(entry[key] or "")
+
+    def words(key: str) -> tuple[str, ...]:
+        return tuple(map(str, entry[key]))
+
+    return Toolchain(
+        name=text("name"),
+        family=text("family"),
+        version=text("version"),
+        accepts=tuple((str(operator), tuple(map(int, numbers))) for operator, numbers in entry["accepts"]),
+        path=text("path"),
+        programs=text("programs"),
+        answers=text("answers"),
+        places=words("places"),
+        argv=words("argv"),
+        product=text("product"),
+        offload=text("offload"),
+        runtimes=words("runtimes"),
+        install={str(key): str(value) for key, value in entry["install"].items()},
+    )

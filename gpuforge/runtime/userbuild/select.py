@@ -1,0 +1,43 @@
+"""Chooses the toolchain: the one that the user names, else the first of the recipe with a compiler here that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from .compilers import Absent, Compiler, find
+from .outcome import MISSING, USAGE, Stopped
+from .recipe import Recipe, Toolchain
+
+
+def select(
+    recipe: Recipe, wanted: str, env: Mapping[str, str], how_to_install: Callable[[Toolchain], str]
+) -> tuple[Toolchain, Compiler]:
+    """Return a toolchain and its compiler. `wanted` is "", a toolchain's name, or "NAME=PATH"; raises Stopped."""
+    name, equals, path = wanted.partition("=")
+    toolchains = [toolchain for toolchain in recipe.toolchains if not name or toolchain.name == name]
+    if not toolchains or (equals and not path):
+        known = ", ".join(toolchain.name for toolchain in recipe.toolchains)
+        raise Stopped(f"{recipe.name} has no toolchain {wanted!r}; it has: {known}", USAGE)
+    absent: list[Absent] = []
+    for toolchain in toolchains:
+        found = find(toolchain, env, path=path)
+        if isinstance(found, Compiler):
+            return toolchain, found
+        absent.append(found)
+    raise Stopped(_nothing(recipe, absent, how_to_install), MISSING)
+
+
+def _nothing(recipe: Recipe, absent: list[Absent], how_to_install: Callable[[Toolchain], str]) -> str:
+    """Return one line: what was looked for, what was found instead, and what to install."""
+    tried = "; ".join(
+        f"{_what(each.toolchain)}" + (f" ({', '.join(each.refused)})" if each.refused else "")
+        for each in absent
+    )
+    easiest = absent[-1].toolchain
+    return f"{recipe.name}: found no compiler of {tried}. For {_what(easiest)}: {how_to_install(easiest)}"
+
+
+def _what(toolchain: Toolchain) -> str:
+    what = toolchain.argv[0] if toolchain.family == "command" else toolchain.family
+    offload = f" with offloading to {toolchain.offload}" if toolchain.offload else ""
+    return f"{what} {toolchain.version}".strip() + offload

@@ -1,0 +1,132 @@
+"""A package with a kernel library, installed in a folder: real sources, a real fallback made by g++."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from gpuforge.package import kernels
+from gpuforge.toolchains.detect import FAMILIES
+from gpuforge.toolchains.ranges import bounds
+
+RUNTIME = Path(kernels.__file__).parent.parent / "runtime"
+ABI = "1-abc"
+SOURCE = """\
+#include "answer.h"
+#ifdef _OPENMP
+#include <omp.h>
+extern "C" int threads(void) { return omp_get_max_threads(); }
+#endif
+extern "C" int answer(void) { return ANSWER; }
+"""
+
+
+def toolchain(name: str, family: str, *flags: str, version: str = "", **changed: object) -> kernels.Recipe:
+    """A toolchain as a recipe has it."""
+    found = FAMILIES[family]
+    assert found.library
+    call = found.library(["answer.cpp"], flags)
+    known = {
+        "name": name,
+        "family": family,
+        "version": version,
+        "accepts": tuple((bound.operator, bound.numbers) for bound in bounds(version)),
+        "programs": found.programs.pattern,
+        "answers": found.answers,
+        "argv": call.argv,
+        "offload": call.offload,
+        "runtimes": call.runtimes,
+        "install": {"": f"install {family}"},
+    }
+    return kernels.Recipe(**{**known, **changed})  # type: ignore[arg-type]
+
+
+def compile_library(target: Path, source: Path, *flags: str, abi: str = ABI) -> Path:
+    """Compile one source with g++, as gpuforge compiles a fallback."""
+    argv = ["g++", "-shared", "-fPIC", f'-DGPUFORGE_ABI_ID="{abi}"', *flags, str(source)]
+    subprocess.run([*argv, str(RUNTIME / "abi.c"), "-o", str(target)], check=True)
+    return target
+
+
+def install(site: Path, *toolchains: kernels.Recipe, abi: str = ABI) -> Path:
+    """Lay a package `demo` with the object `answers` and its fallback into a folder; return the runtime's home."""
+    work = site.parent / "work"
+    work.mkdir(parents=True)
+    (work / "answer.h").write_text("#ifndef ANSWER\n#define ANSWER 42\n#endif\n")
+    (work / "answer.cpp").write_text(SOURCE)
+    packed = [
+        kernels.pack_user_compiled(
+            work / "packed",
+            name="answers",
+            sources={"mod/answer.cpp": work / "answer.cpp"},
+            includes={"mod/answer.h": work / "answer.h"},
+            toolchains=toolchains,
+            toolkit="13.0",
+            archs=["80"],
+            abi=abi,
+            fallback="default-answers",
+        ).parents[1],
+    ]
+    kernels.pack_library(
+        work / "packed",
+        name="default-answers",
+        toolchain=kernels.Toolchain("g++", "12.2.0"),
+        toolkit="13.0",
+        library=compile_library(work / "fallback.so", work / "answer.cpp", "-DANSWER=7", abi=abi),
+        abi=abi,
+        stands_in_for="answers",
+    )
+    (site / "demo").mkdir(parents=True)
+    (site / "demo" / "__init__.py").write_text("")
+    kernels.embed(site, "demo", packed, RUNTIME)
+    shutil.rmtree(work)
+    return site / "demo" / "_gpuforge"
+
+
+def run(site: Path, *arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -m demo._gpuforge` as a user would; nothing of the user's own environment is seen."""
+    return subprocess.run(
+        [sys.executable, "-m", "demo._gpuforge", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=site,
+        env=environment(site, **env),
+    )
+
+
+def environment(site: Path, **env: str) -> dict[str, str]:
+    """The environment of a user without a GPU, whose builds lie beside the packages."""
+    builds = str(site.parent / "builds")
+    return {"PATH": os.defpath, "GPUFORGE_KERNEL_HOME": builds, "GPUFORGE_DISABLE_GPU": "1", **env}
+
+
+def answer(site: Path, **env: str) -> int:
+    """Load the library in a process of its own, and call it."""
+    program = (
+        "from demo._gpuforge import KernelLibrary; print(KernelLibrary.shipped('answers').load().answer())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=site,
+        env=environment(site, **env),
+    )
+    return int(done.stdout)
+
+
+def program(folder: Path, name: str, script: str) -> Path:
+    """Write a program in shell."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    return file
+
+
+__all__ = ["ABI", "answer", "compile_library", "environment", "install", "program", "run", "toolchain"]

@@ -1,0 +1,230 @@
+"""`compile` on the user's machine: what it makes is used from now on, and whatever fails changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from library_samples import answer, compile_library, environment, install, program, run, toolchain
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "runtime"
+GXX = shutil.which("g++") or "g++"
+VERSION = "echo 'g++ (Debian 12.2.0-1) 12.2.0'; echo 'Copyright (C) 2022 Free Software Foundation, Inc.'"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    install(tmp_path / "site", toolchain("host", "g++", version=">=9"))
+    return tmp_path / "site"
+
+
+def compiler(tmp_path: Path, script: str) -> str:
+    """A compiler that answers as g++ 12 and otherwise runs `script`; returned as the option that names it."""
+    file = program(tmp_path / "bin", "g++", f'[ "$1" = --version ] && {{ {VERSION}; exit; }}\n{script}')
+    return f"--toolchain=host={file}"
+
+
+def builds(site: Path) -> list[str]:
+    return sorted(
+        p.name.partition("-")[0] for p in (site.parent / "builds").glob("user/demo/*/*") if p.is_dir()
+    )
+
+
+def test_a_build_is_used_from_now_on_until_it_is_removed(site: Path) -> None:
+    assert answer(site) == 7
+    done = run(site, "compile")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"answers: {site.parent}/builds/user/demo/answers-")
+    assert done.stdout.count("\n") == 1
+    assert "made by g++ " in done.stdout
+    assert done.stdout.endswith(" (toolchain host), is used from now on\n")
+    assert answer(site) == 42
+    assert builds(site) == ["build"]
+
+    again = run(site, "compile")
+    assert again.returncode == 0
+    assert builds(site) == ["build"]  # the one before is gone
+
+    removed = run(site, "compile", "--remove")
+    assert removed.stdout == (
+        "answers: your build was removed; in use: the shipped library, default-answers, made by g++ 12.2.0\n"
+    )
+    assert (answer(site), builds(site)) == (7, [])
+    assert "there was no build of yours" in run(site, "compile", "--remove").stdout
+
+
+def test_sources_of_the_users_own_are_compiled_with_it(site: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.cpp"
+    own.write_text('#include "answer.h"\nextern "C" int more(void) { return ANSWER + 1; }\n')
+    done = run(site, "compile", own)
+    assert done.returncode == 0, done.stderr
+    assert "with 1 source of yours" in done.stdout
+    loads = "from demo._gpuforge import KernelLibrary; print(KernelLibrary.shipped('answers').load().more())"
+    shown = subprocess.run(
+        [sys.executable, "-c", loads],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=site,
+        env=environment(site),
+    )
+    assert shown.stdout == "43\n"
+
+
+def test_a_folder_gets_the_library_and_nothing_is_activated(site: Path, tmp_path: Path) -> None:
+    done = run(site, "compile", "--output", tmp_path / "out")
+    target = tmp_path / "out" / "libanswers.so"
+    assert done.stdout.endswith(f"; GPUFORGE_KERNELS_DEMO_ANSWERS={target} uses it\n")
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["libanswers.so"]
+    assert answer(site) == 7
+    assert answer(site, GPUFORGE_KERNELS_DEMO_ANSWERS=str(target)) == 42
+
+
+def test_another_release_of_the_package_does_not_use_it(site: Path, tmp_path: Path) -> None:
+    run(site, "compile")
+    newer = tmp_path / "newer" / "site"
+    install(newer, toolchain("host", "g++", version=">=10"))
+    env = {"GPUFORGE_KERNEL_HOME": str(tmp_path / "builds")}
+    assert (answer(newer, **env), answer(site)) == (7, 42)
+
+
+FAILURES = {
+    "no compiler": (None, 3),
+    "crashes": ("echo 'answer.cpp:3:9: error: expected a type'; exit 1", 1),
+    "killed": ("kill -9 $$", 1),
+    "hangs": ("sleep 60", 1),
+    "writes nothing": ("exit 0", 1),
+    "disk full": (f'{GXX} "$@" -o /dev/full; exit 1', 1),
+    "another abi": ("for last; do :; done; cp OTHER $last", 1),
+    "no abi": (f'for last; do :; done; echo "int x;" | {GXX} -shared -fPIC -x c++ - -o $last', 1),
+    "cut short": (f'{GXX} "$@"; for last; do :; done; truncate -s 9000 $last', 1),
+    "does not load": (f'{GXX} "$@" -Wl,--no-as-needed -Wl,-z,now -DX -include BROKEN', 1),
+}
+
+
+def test_whatever_fails_is_one_line_and_changes_nothing(site: Path, tmp_path: Path) -> None:
+    source = tmp_path / "other.cpp"
+    source.write_text("int x;\n")
+    (tmp_path / "broken.h").write_text("extern int missing(); static int called = missing();\n")
+    other = compile_library(tmp_path / "other.so", source, abi="2-def")
+    assert run(site, "compile").returncode == 0
+    before = answer(site)
+    told = []
+    for name, (written, status) in FAILURES.items():
+        script = written and written.replace("OTHER", str(other)).replace(
+            "BROKEN", str(tmp_path / "broken.h")
+        )
+        option = compiler(tmp_path, script) if script else f"--toolchain=host={tmp_path}/none"
+        done = run(site, "compile", option, "--timeout", 1 if name == "hangs" else 100)
+        assert (done.returncode, done.stdout) == (status, ""), done.stderr
+        assert done.stderr.count("\n") == 1
+        assert (answer(site), builds(site)) == (before, ["build"])
+        told.append(f"{name}\n  {done.stderr}")
+    text = "".join(told).replace(str(tmp_path), "TMP")
+    for word in text.split():
+        for part in word.split("/"):
+            if part.startswith(("answers-", "work-", "build-")) and len(part) > 12:
+                text = text.replace(part.rstrip(",;:"), part.partition("-")[0] + "-…")
+    text = text.replace(
+        subprocess.run([GXX, "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip(),
+        "12.2.0",
+    )
+    golden = GOLDEN / "compile.txt"
+    if "UPDATE_GOLDEN" in os.environ:
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+def test_calls_that_are_wrong(site: Path, tmp_path: Path) -> None:
+    said = [
+        run(site, "compile", *arguments)
+        for arguments in (
+            ["--toolchain", "acc"],
+            ["--object", "answer"],
+            [tmp_path / "none.cpp"],
+            ["--remove", __file__],
+        )
+    ]
+    assert [done.returncode for done in said] == [2] * 4
+    assert [done.stderr.replace(str(tmp_path), "TMP") for done in said] == [
+        f"error: {problem}\n"
+        for problem in (
+            "answers has no toolchain 'acc'; it has: host",
+            "demo has no object 'answer'; it has: answers",
+            "TMP/none.cpp: there is no such file",
+            "--remove takes no sources",
+        )
+    ]
+
+
+def test_changed_sources_are_not_compiled(site: Path) -> None:
+    source = site / "demo/_gpuforge/sources/answers/mod/answer.cpp"
+    source.write_text(source.read_text() + "// mine\n")
+    done = run(site, "compile")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: {source} was changed after it was installed: install the wheel again, and "
+        "give sources of your own as arguments\n"
+    )
+
+
+def test_a_folder_that_cannot_be_written(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run(site, "compile", GPUFORGE_KERNEL_HOME=str(tmp_path / "file"))
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "Not a directory; nothing was changed. GPUFORGE_KERNEL_HOME names another folder" in done.stderr
+
+
+@pytest.mark.parametrize("damage", ["", "{}", '{"schema": 2}', "[1]"])
+def test_a_damaged_record_is_a_reason(site: Path, damage: str) -> None:
+    run(site, "compile")
+    (record,) = (site.parent / "builds").glob("user/demo/*/active.json")
+    record.write_text(damage)
+    assert answer(site) == 7
+    assert run(site, "compile").returncode == 0
+    assert answer(site) == 42
+
+
+def test_the_first_toolchain_that_is_here_and_fits_is_used(tmp_path: Path) -> None:
+    toolchains = (
+        toolchain("acc", "nvc++"),
+        toolchain("future", "g++", version=">=1000"),
+        toolchain("host", "g++", version=">=9,!=10.1.*"),
+    )
+    install(tmp_path / "site", *toolchains)
+    assert "(toolchain host)" in run(tmp_path / "site", "compile").stdout
+    install(tmp_path / "none" / "site", *toolchains[:2])
+    done = run(tmp_path / "none" / "site", "compile")
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: answers: found no compiler of nvc++; g++ >=1000 (")
+    assert done.stderr.endswith(" is not >=1000). For g++ >=1000: install g++\n")
+
+
+def test_a_command_makes_the_library(tmp_path: Path) -> None:
+    script = program(
+        tmp_path / "bin",
+        "makelib",
+        f'mkdir x86_64; {GXX} -shared -fPIC "$1"/mod/*.cpp "$2" -o x86_64/libmech.so',
+    )
+    command = replace(
+        toolchain("tool", "g++"),
+        family="command",
+        programs="",
+        argv=(script.name, "{include}", "{abi}"),
+        product="*/libmech.so",
+    )
+    install(tmp_path / "site", command)
+    absent = run(tmp_path / "site", "compile")
+    assert (absent.returncode, absent.stderr) == (
+        3,
+        "error: answers: found no compiler of makelib. For makelib: install g++\n",
+    )
+    done = run(tmp_path / "site", "compile", PATH=f"{script.parent}:{os.defpath}")
+    assert done.returncode == 0, done.stderr
+    assert answer(tmp_path / "site") == 42

@@ -1,0 +1,149 @@
+"""Which kernel library a package uses, and that one of another ABI is never loaded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from library_samples import RUNTIME, answer, compile_library, environment, install, run, toolchain
+
+from gpuforge.runtime import elf
+from gpuforge.runtime.candidates import wrong_abi
+from gpuforge.runtime.kernellibrary import KernelLibrary
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    site = tmp_path_factory.mktemp("package") / "site"
+    install(site, toolchain("host", "g++"))
+    return site
+
+
+def source(folder: Path, text: str) -> Path:
+    file = folder / "source.cpp"
+    file.write_text(text)
+    return file
+
+
+def test_without_a_build_the_shipped_library_is_used(packages: Path) -> None:
+    library = KernelLibrary(
+        "answers", home=packages / "demo/_gpuforge", package="demo", env=environment(packages)
+    )
+    assert library.explain() == (
+        "kernel library answers\n"
+        "  used     shipped     default-answers, made by g++ 12.2.0\n"
+        "  refused  user build  nothing was compiled yet: python -m demo._gpuforge compile"
+    )
+    assert library.load().answer() == 7
+    assert library.load() is library.load()
+
+
+def test_a_path_in_the_environment_comes_first(packages: Path, tmp_path: Path) -> None:
+    own = compile_library(tmp_path / "own.so", source(tmp_path, 'extern "C" int answer() { return 1; }'))
+    assert answer(packages, GPUFORGE_KERNELS_DEMO_ANSWERS=str(own)) == 1
+
+
+def test_a_library_of_another_abi_is_not_even_opened(packages: Path, tmp_path: Path) -> None:
+    """What it runs when it is loaded would show that it was."""
+    shout = '#include <cstdio>\nstruct Shout { Shout() { std::puts("LOADED"); } } shout;\n'
+    text = shout + 'extern "C" int answer() { return 1; }'
+    other = compile_library(tmp_path / "other.so", source(tmp_path, text), abi="2-def")
+    program = (
+        "from demo._gpuforge import KernelLibrary; l = KernelLibrary.shipped('answers'); "
+        "print(l.load().answer(), l.explain())"
+    )
+    env = environment(packages, GPUFORGE_KERNELS_DEMO_ANSWERS=str(other))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=packages, env=env
+    )
+    assert "LOADED" not in done.stdout
+    assert done.stdout.startswith("7 ")
+    assert f"{other}: was compiled for the ABI 2-def, and this package has 1-abc" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it is cut short"),
+        (b"#!/bin/sh\n" * 10, "it is not an ELF file"),
+        (b"\x7fELF\x01\x01" + bytes(58), "it is not a 64-bit little-endian ELF file"),
+    ],
+)
+def test_what_is_no_library_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+    file = tmp_path / "x.so"
+    file.write_bytes(content)
+    assert str(wrong_abi(str(file), "1-abc")) == f"{file}: {reason}"
+
+
+def test_a_library_without_an_id_is_refused(tmp_path: Path) -> None:
+    target = tmp_path / "none.so"
+    subprocess.run(
+        ["g++", "-shared", "-fPIC", source(tmp_path, "int x;"), "-o", target], check=True, capture_output=True
+    )
+    assert str(wrong_abi(str(target), "1-abc")) == (
+        f"{target}: has no ABI id (gpuforge_abi_id): it was not compiled for this package"
+    )
+
+
+@pytest.mark.parametrize(
+    "flags", [("-fvisibility=hidden",), ("-s",), ("-flto",), ("-Wl,-Bsymbolic", "-Wl,--gc-sections")]
+)
+def test_the_id_is_found_whatever_the_flags(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    target = compile_library(tmp_path / "x.so", source(tmp_path, "int x;"), *flags)
+    assert elf.read_string(target, "gpuforge_abi_id") == "1-abc"
+
+
+def test_a_cut_or_changed_library_is_a_reason_and_nothing_else(tmp_path: Path) -> None:
+    whole = compile_library(tmp_path / "x.so", source(tmp_path, "int x;")).read_bytes()
+    file = tmp_path / "broken.so"
+    for position in range(0, len(whole), len(whole) // 200):
+        for content in (whole[:position], whole[:position] + b"\xff" * 8 + whole[position + 8 :]):
+            file.write_bytes(content)
+            for read in (
+                elf.read_dynamic,
+                elf.imports,
+                lambda path: elf.read_string(path, "gpuforge_abi_id"),
+            ):
+                try:
+                    read(file)
+                except elf.NotReadable as error:
+                    assert str(error).startswith("it is ") or str(error).startswith("its ")  # noqa: PT017
+
+
+def test_a_damaged_shipped_library_is_not_loaded(tmp_path: Path) -> None:
+    home = install(tmp_path / "site", toolchain("host", "g++"))
+    shipped = home / "kernels/default-answers/libdefault-answers.so"
+    size = shipped.stat().st_size
+    shipped.write_bytes(shipped.read_bytes()[:-100])
+    library = KernelLibrary("answers", home=home, package="demo", env=environment(tmp_path / "site"))
+    assert f"{shipped}: has {size - 100} bytes and should have {size}: it is damaged" in library.explain()
+
+
+def test_an_object_that_the_wheel_has_not(packages: Path) -> None:
+    explained = KernelLibrary("no-such", home=packages / "demo/_gpuforge", package="demo", env={}).explain()
+    assert explained == (
+        "kernel library no-such: cannot be used\n  this wheel has no kernel library 'no-such'"
+    )
+
+
+def test_the_table_of_runtimes_is_the_packagers(tmp_path: Path) -> None:
+    import runpy
+
+    script = runpy.run_path(str(RUNTIME.parents[1] / "scripts" / "copy_to_runtime.py"))
+    assert (RUNTIME / "userbuild" / "families.py").read_text() == script["families"](), (
+        "run: python scripts/copy_to_runtime.py"
+    )
+
+
+def test_the_command_line_says_what_there_is(packages: Path) -> None:
+    assert "compile " in run(packages, "--help").stdout
+    shown = json.loads(run(packages, "explain", "--json").stdout)
+    (library,) = shown["kernel_libraries"]
+    assert (library["name"], [c["verdict"] for c in library["candidates"]]) == (
+        "answers",
+        ["used", "refused"],
+    )
+    assert shown["sets"] == []
