@@ -38,7 +38,8 @@ def commands(data: Raw) -> Iterator[Problem]:
 
 def objects(data: Raw) -> Iterator[Problem]:
     """Yield libraries without an ABI, and objects that stand in for one that they cannot replace."""
-    by_name = {thing["name"]: thing for _, thing in numbered(data.get("objects")) if _has(thing, "name")}
+    found = [(index, thing) for index, thing in numbered(data.get("objects")) if _has(thing, "name")]
+    by_name = {thing["name"]: (index, thing) for index, thing in found}
     taken: dict[str, str] = {}
     for index, thing in numbered(data.get("objects")):
         if thing.get("role") != "fallback":
@@ -77,11 +78,11 @@ def _only_libraries(path: tuple[str, int], title: str, thing: Raw) -> Iterator[P
 
 
 def _stand_in(
-    path: tuple[str, int, str], title: str, thing: Raw, target: str, by_name: Mapping[str, Raw]
+    path: tuple[str, int, str], title: str, thing: Raw, target: str, by_name: Mapping[str, tuple[int, Raw]]
 ) -> Iterator[Problem]:
-    other = by_name.get(target)
-    if other is None or other.get("role") != "user-compiled":
-        known = [name for name, each in by_name.items() if each.get("role") == "user-compiled"]
+    index, other = by_name.get(target, (0, {}))
+    if other.get("role") != "user-compiled":
+        known = [name for name, (_, each) in by_name.items() if each.get("role") == "user-compiled"]
         yield Problem(
             path,
             f"{title} stands in for {quote(target)}, which is not a user-compiled object",
@@ -97,9 +98,9 @@ def _stand_in(
         )
     if "abi" not in other:
         yield Problem(
-            path,
-            f"{title} stands in for {quote(target)}, which has no `abi` that both must agree on",
-            f"to {quote(target)}, {_ABI_HINT}",
+            ("objects", index),
+            f"{object_title(other)} has no `abi` to share with {title}, which stands in for it",
+            _ABI_HINT,
         )
 
 
