@@ -77,7 +77,7 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
             files=tuple(o.file for o, _, _ in met),
             subject=tuple(
                 f"{o.name} ({_TOOLCHAINS[family]}), loaded by {names(e.loader for e in graph.users(o)) or 'nothing'}; "
-                f"{libraries.plain_name(o.name)} comes with {', '.join(brought)}"
+                f"{', '.join(brought)}"
                 for o, family, brought in met
             ),
             message="runtimes of a toolchain are in the wheel under hashed names, and the libraries that users compile "
@@ -88,13 +88,15 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
 
 
 def _brought(wheel: WheelFacts, family: str) -> Iterator[str]:
-    """Yield the toolchains of user-compiled objects whose libraries need a runtime of a family."""
+    """Yield the runtimes of a family that user-compiled libraries need, each with the toolchain that brings it."""
     for held in wheel.sources:
         toolchains = held.recipe.get("toolchains")
         for toolchain in toolchains if isinstance(toolchains, list) else []:
             runtimes = toolchain.get("runtimes") if isinstance(toolchain, Mapping) else None
-            if any(_family(str(name)) == family for name in (runtimes if isinstance(runtimes, list) else [])):
-                yield f"the toolchain {toolchain.get('name')} of {held.folder.rpartition('/')[2]}"
+            for name in runtimes if isinstance(runtimes, list) else []:
+                if _family(str(name)) == family:
+                    owner = held.folder.rpartition("/")[2]
+                    yield f"{name} comes with the toolchain {toolchain.get('name')} of {owner}"
 
 
 def link_artefacts(wheel: WheelFacts) -> str:
