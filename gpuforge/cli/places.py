@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -59,4 +60,11 @@ def _unwritable(folder: Path) -> str:
         return f"{there} is a file"
     if not os.access(there, os.W_OK | os.X_OK):
         return f"{there} may not be written to"
+    for path in (folder.absolute(), *folder.absolute().parents):
+        if path.is_symlink() and not path.exists():
+            return f"{path} is a link to nothing"
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".gpuforge-", dir=there))
+    except OSError as error:  # /proc, a quota, a file system of which permissions do not tell what it takes
+        return f"no folder can be made in {there}: {error.strerror or error}"
     return ""

@@ -72,3 +72,27 @@ def test_folders_without_permission(recipe: Callable[..., ManifestFile], tmp_pat
         f"the output folder {closed}/dist cannot be written to: {closed} may not be written to\n"
         in done.stderr
     )
+
+
+def test_folders_where_root_cannot_make_any_either(
+    recipe: Callable[..., ManifestFile], tmp_path: Path
+) -> None:
+    (tmp_path / "dist").symlink_to(tmp_path / "gone")
+    done = build(
+        recipe(), "-o", str(tmp_path / "dist"), GPUFORGE_CACHE_DIR="/proc/c", GPUFORGE_WORK="/proc/w"
+    )
+    why = (
+        "no folder can be made in /proc: No such file or directory"
+        if not os.geteuid()
+        else "/proc may not be written to"
+    )
+    assert done.returncode == 3
+    assert done.stderr == (
+        f"error: the output folder {tmp_path}/dist cannot be written to: {tmp_path}/dist is a link to nothing\n"
+        "  hint: choose another folder with --output (-o), or change who may write there\n"
+        f"error: the cache folder /proc/c, which GPUFORGE_CACHE_DIR names, cannot be used: {why}\n"
+        "  hint: set GPUFORGE_CACHE_DIR to a folder of your own\n"
+        f"error: the working directory /proc/w, which GPUFORGE_WORK names, cannot be used: {why}\n"
+        "  hint: set GPUFORGE_WORK to a folder of your own\n"
+        "3 errors\n"
+    )
