@@ -64,7 +64,7 @@ def _unwritable(folder: Path) -> str:
         if path.is_symlink() and not path.exists():
             return f"{path} is a link to nothing"
     try:
-        os.rmdir(tempfile.mkdtemp(prefix=".gpuforge-", dir=there))
+        Path(tempfile.mkdtemp(prefix=".gpuforge-", dir=there)).rmdir()
     except OSError as error:  # /proc, a quota, a file system of which permissions do not tell what it takes
         return f"no folder can be made in {there}: {error.strerror or error}"
     return ""
