@@ -16,6 +16,7 @@ from gpuforge.cli.options import listed, selection
 from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
 from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog, expected
+from gpuforge.containers.reference import refuse_name
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Cell, LeftOut, Selection
 from gpuforge.plan.machine import machine_type
@@ -84,10 +85,11 @@ def places(file: ManifestFile, images: Sequence[str], machine: str) -> list[expe
     """Return what is known of the images to build in: those of --image, else the manifest's, else the default."""
     versions = file.manifest.cuda.versions.values()
     own = [version.toolkit for version in versions if version.provider == "image"]
-    return [
-        expected.image(name, machine, test=file.manifest.test.image or True, toolkits=own)
-        for name in images or file.manifest.wheel.image or [DEFAULT_IMAGE]
-    ]
+    names, test = images or file.manifest.wheel.image or [DEFAULT_IMAGE], file.manifest.test.image or True
+    for name in (*names, test):
+        if isinstance(name, str) and catalog.find(name, machine) is None:
+            refuse_name(name, [known.name for known in catalog.images(machine)])
+    return [expected.image(name, machine, test=test, toolkits=own) for name in names]
 
 
 def job(made: Planned, path: Path, cell: Cell, options: Sequence[str]) -> dict[str, Any]:

@@ -36,18 +36,25 @@ def refuse_pull(reference: str, names: Sequence[str] = ()) -> None:
             f"the engine has no image {reference}",
             hint="`docker images --no-trunc` lists the IDs that it has",
         )
-    host, made = _made_here(reference)
+    refuse_name(reference, names)
+    if _made_here(reference)[0] == LOCAL:
+        raise MissingError.of(
+            f"image {reference} is not here, and no registry has it: its name says that this machine made it",
+            hint="build it, or name a registry's image",
+        )
+
+
+def refuse_name(reference: str, names: Sequence[str] = ()) -> None:
+    """Raise MissingError for a name that gpuforge gives, or a single word; neither is what a registry has."""
+    if _ID.fullmatch(reference):
+        return
+    _, made = _made_here(reference)
     if made:
         raise MissingError.of(
             f"image {reference} is not here. It is never pulled: gpuforge makes its images on each machine",
             hint=f"name it {made!r}; gpuforge images build {made}"
             if made in names
             else "`gpuforge images list` shows those it makes",
-        )
-    if host == LOCAL:
-        raise MissingError.of(
-            f"image {reference} is not here, and no registry has it: its name says that this machine made it",
-            hint="build it, or name a registry's image",
         )
     if not re.search(r"[/:@]", reference):
         near = difflib.get_close_matches(reference, names, n=1)

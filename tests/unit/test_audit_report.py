@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from gpuforge import __version__
 from gpuforge.audit import Ignore, Report, audit
-from gpuforge.audit.report import data, text
+from gpuforge.audit.report import data, tables, text
 from gpuforge.audit.report.shown import brief
 
 
@@ -153,3 +153,10 @@ def test_what_is_accepted_is_told_once_for_each_reason(tmp_path: Path) -> None:
     assert [line for line in lines if line.startswith("  accepted")] == [
         "  accepted  GF503 demo/a.so, demo/b.so, demo/c.so and 2 more: known"
     ]
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"), [(22_700_000, "22.7"), (100_000, "0.1"), (20_604, "0.0206"), (7, "0.0001")]
+)
+def test_a_size_of_gpu_code_is_never_all_zeros(size: int, shown: str) -> None:
+    assert tables._megabytes(size) == shown

@@ -100,6 +100,32 @@ def test_what_a_build_refuses_is_refused_with_the_same_words(
     assert said[0][1].startswith("error: ")
 
 
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (
+            "bokworm",
+            "image bokworm is not here, and gpuforge knows none of this name\n  hint: did you mean bookworm?",
+        ),
+        ("gpuforge/bookworm", "image gpuforge/bookworm is not here. It is never pulled"),
+        (
+            "localhost/gpuforge/bookworm:0",
+            "image localhost/gpuforge/bookworm:0 is not here. It is never pulled",
+        ),
+    ],
+)
+def test_names_that_no_registry_has_are_refused_as_a_build_refuses_them(
+    recipe: Recipe, capsys: pytest.CaptureFixture[str], image: str, message: str
+) -> None:
+    file = recipe()
+    assert run(["matrix", str(file.folder), "--image", image]) == 3
+    assert capsys.readouterr().err.startswith(f"error: {message}")
+    old = "[toolchains.host]"
+    for key in (f'[wheel]\nimage = "{image}"', f'[test]\nimage = "{image}"'):
+        assert run(["matrix", str(recipe((old, f"{key}\n{old}")).folder)]) == 3
+        assert capsys.readouterr().err.startswith(f"error: {message}")
+
+
 def test_what_an_image_lacks_is_left_out_and_without_any_cell_an_error(
     recipe: Recipe, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,7 +95,7 @@ def _code_table(rows: Sequence[devices.Code], width: int) -> Table:
             _short(row.ptx, "compute_"),
             row.toolkit,
             row.packing,
-            f"{row.stored / 1e6:.1f}",
+            _megabytes(row.stored),
             row.driver,
         )
         for row in rows
@@ -109,6 +109,11 @@ def _code_table(rows: Sequence[devices.Code], width: int) -> Table:
     for row in cells:
         table.add_row(*(row[column] for column in shown))
     return table
+
+
+def _megabytes(size: int) -> str:
+    """Write bytes as MB with digits that are not all zero: "22.7", "0.0206"."""
+    return f"{size / 1e6:.1f}" if size >= 100_000 else f"{max(size, 100) / 1e6:.4f}"
 
 
 def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
