@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -65,12 +66,16 @@ def _of_text(found: str, *, words: bool) -> Iterator[object]:
         return
     if words:
         with suppress(ValueError):  # an open quote
-            yield shlex.split(found)
-            yield [shlex.split(found)]
+            meant = ["sh", "-c", found] if _SHELL.search(found) else shlex.split(found)
+            yield meant
+            yield [meant]
     yield [found]
     yield [part.strip() for part in found.split(",")]
     yield found.split()
 
+
+# What a shell gives a meaning and no program does. Braces are placeholders of the manifest.
+_SHELL = re.compile(r"[|&;<>$`*?]|^\s*\w+=")
 
 _TRUTH: Mapping[str, bool] = {
     "true": True,

@@ -12,6 +12,7 @@ import pytest
 import tomli
 
 from gpuforge.manifest.load import check
+from gpuforge.manifest.readings import reading
 from gpuforge.manifest.relations import Problem
 from gpuforge.manifest.syntax import TomlError, parse
 
@@ -147,3 +148,17 @@ def test_who_follows_a_hint_is_rid_of_the_error(changed: Data, problem: Problem)
 
 def test_most_hints_show_toml() -> None:
     assert len(SHOWN) >= 75
+
+
+@pytest.mark.parametrize(
+    ("written", "argv"),
+    [
+        ("pytest -q 'a b'", ["pytest", "-q", "a b"]),
+        ("cd t && pytest", ["sh", "-c", "cd t && pytest"]),
+        ("pytest | tee log", ["sh", "-c", "pytest | tee log"]),
+        ("DEBUG=1 pytest", ["sh", "-c", "DEBUG=1 pytest"]),
+        ("pytest {project}/tests -k a=b", ["pytest", "{project}/tests", "-k", "a=b"]),
+    ],
+)
+def test_a_command_line_that_only_a_shell_understands_is_given_to_one(written: str, argv: list[str]) -> None:
+    assert reading(written, ("test", "command")) == argv

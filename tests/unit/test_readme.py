@@ -80,3 +80,10 @@ def test_what_is_verified_by_a_test_names_one_that_is_there() -> None:
     paths = re.findall(r"(?:tests|bench)/[\w/]+\.py", (ROOT / "docs" / "verified.md").read_text())
     assert len(paths) > 15
     assert [path for path in paths if not (ROOT / path).is_file()] == []
+
+
+def test_no_recipe_installs_the_wheels_of_several_pythons_at_once() -> None:
+    """`pip install dist/name-*.whl` fails where the build has found more than one Python; nor is an index asked."""
+    for path in (ROOT / "recipes").glob("*/README.md"):
+        for line in re.findall(r"^\$ pip install (.+)$", path.read_text(), re.MULTILINE):
+            assert line.startswith("--no-index --find-links dist "), (path, line)
