@@ -93,6 +93,7 @@ def _explicit(wanted: Wanted, abi: str) -> list[Candidate]:
     file = wanted.env.get(named, "")
     if not file:
         return []
+    file = os.path.abspath(file)  # the loader would look for a bare name in the system's folders
     refusal = wrong_abi(file, abi)
     return [_candidate(Origin.EXPLICIT, file, refusal, Reason("unread", {"variable": named}))]
 

@@ -15,6 +15,7 @@ from typing import BinaryIO
 _LOAD, _DYNAMIC = 1, 2  # p_type
 _DYNSYM = 11  # sh_type
 _NEEDED, _STRTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 1, 5, 10, 14, 15, 29  # d_tag
+_MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "riscv64": 243}  # e_machine
 _LONGEST = 4096  # bytes of a string that is asked for by name
 _MOST = 64 << 20  # bytes of a table
 
@@ -66,6 +67,9 @@ class _File:
             raise NotReadable("it is not an ELF file")
         if head[4:6] != b"\x02\x01":
             raise NotReadable("it is not a 64-bit little-endian ELF file")
+        (machine,) = struct.unpack_from("<H", head, 18)
+        if machine != _MACHINES.get(os.uname().machine, machine):
+            raise NotReadable(f"it is for another architecture than {os.uname().machine}")
         phoff, self._shoff = struct.unpack_from("<QQ", head, 32)
         phentsize, phnum, self._shentsize, self._shnum = struct.unpack_from("<HHHH", head, 54)
         if phnum and phentsize < 56:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,22 @@ def test_a_path_in_the_environment_comes_first(packages: Path, tmp_path: Path) -
     assert answer(packages, GPUFORGE_KERNELS_DEMO_ANSWERS=str(own)) == 1
 
 
+def test_a_bare_name_in_the_environment_is_a_file_here_and_not_one_of_the_systems(
+    packages: Path, tmp_path: Path
+) -> None:
+    """The loader takes a name without a slash for a library of the system: one that nothing has checked."""
+    compile_library(tmp_path / "libm.so.6", source(tmp_path, 'extern "C" int answer() { return 1; }'))
+    program = (
+        "import os, sys; sys.path.insert(0, os.getcwd()); from demo._gpuforge import KernelLibrary as K; "
+        f"os.chdir({str(tmp_path)!r}); print(K.shipped('answers').load().answer())"
+    )
+    env = environment(packages, GPUFORGE_KERNELS_DEMO_ANSWERS="libm.so.6")
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=packages, env=env
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
 def test_a_library_of_another_abi_is_not_even_opened(packages: Path, tmp_path: Path) -> None:
     """What it runs when it is loaded would show that it was."""
     shout = '#include <cstdio>\nstruct Shout { Shout() { std::puts("LOADED"); } } shout;\n'
@@ -76,6 +93,15 @@ def test_what_is_no_library_is_refused(tmp_path: Path, content: bytes, reason: s
     file = tmp_path / "x.so"
     file.write_bytes(content)
     assert str(wrong_abi(str(file), "1-abc")) == f"{file}: {reason}"
+
+
+def test_a_library_for_another_architecture_is_refused(tmp_path: Path) -> None:
+    file = compile_library(tmp_path / "x.so", source(tmp_path, "int x;"))
+    content = bytearray(file.read_bytes())
+    content[18:20] = (8).to_bytes(2, "little")  # EM_MIPS
+    file.write_bytes(content)
+    refusal = wrong_abi(str(file), "1-abc")
+    assert str(refusal) == f"{file}: it is for another architecture than {os.uname().machine}"
 
 
 def test_a_library_without_an_id_is_refused(tmp_path: Path) -> None:
