@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -19,6 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.configure(added)
         added.set_defaults(run=command.run)
     options = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may hold what the terminal cannot show
     code: int = options.run(options)
     return code
 

@@ -8,6 +8,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +59,22 @@ class Place:
             return None
         except OSError as error:
             raise BuildUnusable(f"{file}: {error.strerror or error}") from error
-        except (KeyError, TypeError, ValueError):
+        except (ArithmeticError, KeyError, TypeError, ValueError):
             raise BuildUnusable(f"{file} is damaged: compile again") from None
+        for path in (self.folder, library.parent, library):
+            guard(path)
         return build
+
+
+def guard(path: Path) -> None:
+    """Raise BuildUnusable where others could put code into a folder or a file; what is not there is no danger."""
+    try:
+        found = path.stat()
+    except OSError:
+        return
+    except ValueError:  # no path at all
+        raise BuildUnusable(f"{str(path)!r} is no path: compile again") from None
+    if found.st_uid not in (0, os.geteuid()):
+        raise BuildUnusable(f"{path} belongs to another user, who could put code into it")
+    if found.st_mode & stat.S_IWOTH:
+        raise BuildUnusable(f"{path} can be written by other users (chmod o-w {path})")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,11 @@ from library_samples import answer, compile_library, environment, install, progr
 GOLDEN = Path(__file__).parents[1] / "golden" / "runtime"
 GXX = shutil.which("g++") or "g++"
 VERSION = "echo 'g++ (Debian 12.2.0-1) 12.2.0'; echo 'Copyright (C) 2022 Free Software Foundation, Inc.'"
+
+RECORD = '{"schema": 1, "build": "b", "file": "FILE", "size": SIZE, "toolchain": "", '
+RECORD += '"compiler": "", "arch": "", "sources": []}'
+NUL = RECORD.replace("FILE", "a\\u0000b").replace("SIZE", "1")
+INFINITE = RECORD.replace("SIZE", "Infinity")
 
 
 @pytest.fixture
@@ -83,6 +90,15 @@ def test_a_folder_gets_the_library_and_nothing_is_activated(site: Path, tmp_path
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["libanswers.so"]
     assert answer(site) == 7
     assert answer(site, GPUFORGE_KERNELS_DEMO_ANSWERS=str(target)) == 42
+
+
+def test_the_folder_may_be_relative(site: Path) -> None:
+    done = run(site, "compile", "--output", "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"GPUFORGE_KERNELS_DEMO_ANSWERS={site}/out/libanswers.so uses it" in done.stdout
+    (site / "file").write_text("")
+    done = run(site, "compile", "--output", "file")
+    assert done.stderr == "error: file: File exists; nothing was changed. --output names another folder\n"
 
 
 def test_another_release_of_the_package_does_not_use_it(site: Path, tmp_path: Path) -> None:
@@ -181,7 +197,7 @@ def test_a_folder_that_cannot_be_written(site: Path, tmp_path: Path) -> None:
     assert "Not a directory; nothing was changed. GPUFORGE_KERNEL_HOME names another folder" in done.stderr
 
 
-@pytest.mark.parametrize("damage", ["", "{}", '{"schema": 2}', "[1]"])
+@pytest.mark.parametrize("damage", ["", "{}", '{"schema": 2}', "[1]", NUL, INFINITE])
 def test_a_damaged_record_is_a_reason(site: Path, damage: str) -> None:
     run(site, "compile")
     (record,) = (site.parent / "builds").glob("user/demo/*/active.json")
@@ -189,6 +205,78 @@ def test_a_damaged_record_is_a_reason(site: Path, damage: str) -> None:
     assert answer(site) == 7
     assert run(site, "compile").returncode == 0
     assert answer(site) == 42
+
+
+def test_a_link_to_the_library_is_followed(site: Path, tmp_path: Path) -> None:
+    """Builds with a version leave libx.so as a link to libx.so.1."""
+    script = f'{GXX} "$@"; for last; do :; done; mv $last $last.1; ln -s $last.1 $last'
+    assert run(site, "compile", compiler(tmp_path, script)).returncode == 0
+    assert answer(site) == 42
+
+
+@pytest.mark.parametrize("part", ["", "*/", "*/libanswers.so"])
+def test_where_others_could_put_code_nothing_is_loaded(site: Path, part: str) -> None:
+    run(site, "compile")
+    (place,) = (site.parent / "builds/user/demo").iterdir()
+    (path,) = place.glob(part) if part else [place]
+    mode = path.stat().st_mode
+    path.chmod(0o777)
+    assert answer(site) == 7
+    assert f"{path} can be written by other users (chmod o-w {path})" in run(site, "explain").stdout
+    done = run(site, "compile")
+    assert (done.returncode, done.stderr.count("\n")) == ((1, 1) if not part else (0, 0))
+    path.chmod(mode) if not part else None
+    assert answer(site) == 42
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
+def test_a_build_of_another_user_is_not_loaded(site: Path) -> None:
+    run(site, "compile")
+    (place,) = (site.parent / "builds/user/demo").iterdir()
+    os.chown(place, 12345, 12345)
+    assert answer(site) == 7
+    done = run(site, "compile")
+    assert done.stderr == (
+        f"error: {place} belongs to another user, who could put code into it; nothing was changed. "
+        "GPUFORGE_KERNEL_HOME names another folder\n"
+    )
+
+
+def test_a_build_is_used_whatever_the_umask(site: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert run(site, "compile").returncode == 0
+    finally:
+        os.umask(before)
+    assert answer(site) == 42
+
+
+def test_an_interruption_is_one_line_and_changes_nothing(site: Path, tmp_path: Path) -> None:
+    run(site, "compile")
+    script = f"touch {tmp_path}/started; sleep 60"
+    command = [sys.executable, "-m", "demo._gpuforge", "compile", compiler(tmp_path, script)]
+    with subprocess.Popen(command, cwd=site, env=environment(site), stderr=subprocess.PIPE) as process:
+        while not (tmp_path / "started").exists():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr
+        assert process.stderr.read() == b"error: interrupted; the library that was in use still is\n"
+    assert (process.returncode, answer(site), builds(site)) == (130, 42, ["build"])
+
+
+@pytest.mark.parametrize("name", ["b ü", "b\udcff"])
+def test_a_folder_whose_name_the_terminal_cannot_show(site: Path, tmp_path: Path, name: str) -> None:
+    env = {"GPUFORGE_KERNEL_HOME": str(tmp_path / name), "PYTHONIOENCODING": "ascii"}
+    for command in (["compile"], ["explain"], ["compile", "--remove"]):
+        done = run(site, *command, **env)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1", "x"])
+def test_a_time_limit_is_a_time(site: Path, limit: str) -> None:
+    done = run(site, "compile", f"--timeout={limit}")
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"error: argument --timeout: {limit!r} is not a number of seconds\n")
 
 
 def test_the_first_toolchain_that_is_here_and_fits_is_used(tmp_path: Path) -> None:

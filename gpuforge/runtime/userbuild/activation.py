@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ..builds import ACTIVE, SCHEMA, Build, BuildUnusable, Place
+from ..builds import ACTIVE, SCHEMA, Build, BuildUnusable, Place, guard
 
 _LOCK, _OWNER, _WORK = "lock", "owner", "work-"
 
@@ -21,9 +21,10 @@ _LOCK, _OWNER, _WORK = "lock", "owner", "work-"
 def work(place: Place) -> Iterator[Path]:
     """Give a new folder to compile in, on the file system of the builds; it is removed afterwards.
 
-    What killed processes left behind is removed, too. Raises OSError.
+    What killed processes left behind is removed, too. Raises OSError, and BuildUnusable where others could put code in.
     """
-    place.folder.mkdir(parents=True, exist_ok=True)
+    place.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    guard(place.folder)
     with contextlib.ExitStack() as stack:
         with _locked(place):
             _clean(place)
@@ -41,6 +42,7 @@ def activate(place: Place, library: Path, made: Build) -> Build:
             folder = Path(tempfile.mkdtemp(prefix="build-", dir=place.folder))
             folder.chmod(0o755)
             build = replace(made, file=folder / made.file.name)
+            library.chmod(0o755)
             _sync(library)
             library.rename(build.file)
             content = {**asdict(build), "schema": SCHEMA, "build": folder.name, "file": build.file.name}

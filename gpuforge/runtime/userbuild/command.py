@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..arch import Arch
-from ..builds import Build, Place
+from ..builds import Build, BuildUnusable, Place
 from ..candidates import Wanted, candidates, place_of
 from ..errors import KernelUnavailable
 from ..look import HOME, variable
@@ -22,7 +23,7 @@ from .check import check
 from .compilers import Compiler
 from .distribution import how_to_install
 from .invoke import invoke
-from .outcome import FAILED, USAGE, Stopped
+from .outcome import FAILED, INTERRUPTED, USAGE, Stopped
 from .recipe import Recipe, Toolchain, recipes
 from .select import select
 
@@ -55,11 +56,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, metavar="FOLDER", help="put the library there and activate nothing"
     )
     parser.add_argument(
-        "--timeout", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
+        "--timeout", type=_seconds, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
     )
     parser.add_argument(
         "--remove", action="store_true", help="remove your build: the shipped library is used again"
     )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < threading.TIMEOUT_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds
 
 
 def main(options: argparse.Namespace, package: Package, say: Say, complain: Say) -> int:
@@ -75,8 +86,17 @@ def main(options: argparse.Namespace, package: Package, say: Say, complain: Say)
         return FAILED
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        complain(f"error: {place}{error.strerror or error}; nothing was changed. {HOME} names another folder")
+        other = "--output" if options.output else HOME
+        complain(
+            f"error: {place}{error.strerror or error}; nothing was changed. {other} names another folder"
+        )
         return FAILED
+    except BuildUnusable as error:
+        complain(f"error: {error}; nothing was changed. {HOME} names another folder")
+        return FAILED
+    except KeyboardInterrupt:
+        complain("error: interrupted; the library that was in use still is")
+        return INTERRUPTED
     return 0
 
 
@@ -166,7 +186,8 @@ def _work(recipe: Recipe, package: Package, output: Path | None) -> Iterator[tup
     """Give the folder to compile in, and the place of the user's builds, None where `--output` names a folder."""
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=".compile-", dir=output))
+        # The compiler runs in a folder of its own, where a relative path would lead elsewhere.
+        work = Path(tempfile.mkdtemp(prefix=".compile-", dir=output.absolute()))
         try:
             yield work, None
         finally:

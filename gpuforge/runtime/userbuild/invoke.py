@@ -133,9 +133,13 @@ def _product(toolchain: Toolchain, compiler: Compiler, work: Path) -> Path:
     if toolchain.product:
         found = sorted(path for path in (work / "run").glob(toolchain.product) if path.is_file())
     else:
-        found = sorted(work.glob("lib*.so"))
+        found = sorted(path for path in work.glob("lib*.so") if path.is_file())
     if len(found) != 1:
         what = ", ".join(path.name for path in found) or "no library"
         where = f" matching {toolchain.product!r}" if toolchain.product else ""
         raise Stopped(f"{compiler.label} ended well and left {what}{where}, where one library was expected")
-    return found[0]
+    if not found[0].is_symlink():
+        return found[0]
+    whole = work / "library"  # what a link leads to may lie in a folder that is removed
+    shutil.copyfile(found[0], whole)
+    return whole

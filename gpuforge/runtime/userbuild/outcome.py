@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-FAILED, USAGE, MISSING = 1, 2, 3
+FAILED, USAGE, MISSING, INTERRUPTED = 1, 2, 3, 130
 
 
 class Stopped(Exception):  # noqa: N818  an end that was foreseen
