@@ -121,3 +121,16 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     assert not loaded & {f"gpuforge.cli.{name}" for name in commands.COMMANDS}
     for name in commands.COMMANDS:
         assert f"\n  {name} " in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["build", "--json", "--jobs", "0"], ["audit", "--format", "json", "--nope"]]
+)
+def test_a_command_line_that_cannot_be_read_is_on_stderr_alone(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the README says: whether JSON was asked for is not known before the line is read."""
+    assert main.run(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Error: " in printed.err
