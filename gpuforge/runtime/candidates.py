@@ -109,8 +109,18 @@ def _built(wanted: Wanted, abi: str) -> Candidate:
         return _candidate(Origin.USER_BUILD, "", Reason("not-compiled", {"command": command}))
     file = str(build.file)
     refusal = _cut_short(file, build.size) or wrong_abi(file, abi)
+    if refusal and not build.file.exists() and _replaced(place, build):
+        return _built(wanted, abi)
     facts = {"compiler": build.compiler, "arch": f" for {build.arch}" if build.arch else ""}
     return _candidate(Origin.USER_BUILD, file, refusal, Reason("made-here", facts))
+
+
+def _replaced(place: builds.Place, build: builds.Build) -> bool:
+    """Return whether `compile` has put another build in use since this one was read."""
+    try:
+        return place.active() != build
+    except builds.BuildUnusable:
+        return True
 
 
 def _shipped(wanted: Wanted, index: Mapping[str, Any] | None, name: str, abi: str) -> Candidate:

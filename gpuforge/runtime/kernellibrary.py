@@ -78,6 +78,8 @@ class KernelLibrary:
                 try:
                     return ctypes.CDLL(candidate.build.place, mode=os.RTLD_NOW | os.RTLD_LOCAL)
                 except OSError as error:
+                    if not os.path.exists(candidate.build.place):  # `compile` has put another in its place
+                        return self._open()
                     reason = Reason("not-opened", {"problem": str(error)})
             if candidate.origin is Origin.EXPLICIT:
                 warnings.warn(f"{self.name}: {reason}", RuntimeWarning, stacklevel=4)

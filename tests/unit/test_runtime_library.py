@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from library_samples import RUNTIME, answer, compile_library, environment, install, run, toolchain
 
-from gpuforge.runtime import elf
+from gpuforge.runtime import candidates, elf
 from gpuforge.runtime.candidates import wrong_abi
 from gpuforge.runtime.kernellibrary import KernelLibrary
 
@@ -61,6 +61,25 @@ def test_a_bare_name_in_the_environment_is_a_file_here_and_not_one_of_the_system
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=packages, env=env
     )
     assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_a_build_that_is_replaced_while_it_is_looked_at_gives_way_to_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = install(tmp_path / "site", toolchain("host", "g++"))
+    library = KernelLibrary("answers", home=home, package="demo", env=environment(tmp_path / "site"))
+    assert run(tmp_path / "site", "compile").returncode == 0
+    looked = []
+
+    def look(file: str, size: int) -> object:
+        looked.append(file)
+        if len(looked) == 1:
+            assert run(tmp_path / "site", "compile").returncode == 0
+        return cut_short(file, size)
+
+    cut_short = candidates._cut_short
+    monkeypatch.setattr(candidates, "_cut_short", look)
+    assert library.load().answer() == 42
 
 
 def test_a_library_of_another_abi_is_not_even_opened(packages: Path, tmp_path: Path) -> None:
