@@ -78,6 +78,8 @@ def resolve(wanted: Path, python: Path, own: str, beside: str) -> list[Requireme
         "--no-header",
     ]
     command += ["--no-annotate", "--only-binary=:all:", f"--python={python}", f"--index-url={index_url()}"]
+    # as pip, which installs the wheel on users' machines and in the test: a name's versions are those of all indexes
+    command.append("--index-strategy=unsafe-best-match")
     places = {"extra-index-url": "--extra-index-url", "find-links": "--find-links"}
     for setting, option in places.items():
         command += [f"{option}={word}" for word in pip_setting(setting).split() if _is_there(word)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.beside import Neighbour, judged
 from gpuforge.audit.judge import Ignore
 from gpuforge.plan.lower_audit import is_for
-from gpuforge.steps.fetch_beside import reason
+from gpuforge.steps.fetch_beside import reason, resolve
 
 CU13 = "$ORIGIN/../nvidia/cu13/lib"
 CUDART = "demo.libs/libcudart-0a1b2c3d.so.13.0.96"
@@ -84,3 +86,30 @@ def test_uvs_reason_is_one_line_without_its_hints() -> None:
     )
     assert reason("cause: " + "word " * 400).endswith(" …")
     assert reason("") == ""
+
+
+def test_a_names_versions_are_those_of_all_indexes_as_pip_sees_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for index, version in (("main", "1.0"), ("more", "2.0")):
+        page = tmp_path / index / "neighbour"
+        page.mkdir(parents=True)
+        name = f"neighbour-{version}-py3-none-any.whl"
+        with zipfile.ZipFile(page / name, "w") as archive:
+            folder = f"neighbour-{version}.dist-info"
+            archive.writestr(
+                f"{folder}/METADATA", f"Metadata-Version: 2.1\nName: neighbour\nVersion: {version}\n"
+            )
+            archive.writestr(
+                f"{folder}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
+            archive.writestr(f"{folder}/RECORD", "")
+        (page / "index.html").write_text(f'<a href="{name}">{name}</a>')
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "main").as_uri())
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", (tmp_path / "more").as_uri())
+    (tmp_path / "wanted").write_text("neighbour\n")
+    (found,) = resolve(tmp_path / "wanted", Path(sys.executable), "demo", "neighbour")
+    assert str(found) == "neighbour==2.0"
+    (tmp_path / "wanted").write_text("neighbour<2\n")
+    (found,) = resolve(tmp_path / "wanted", Path(sys.executable), "demo", "neighbour")
+    assert str(found) == "neighbour==1.0"
