@@ -31,7 +31,10 @@ def proofs(graph: LinkGraph, wheel: WheelFacts, findings: tuple[Finding, ...]) -
     found += _kernels(wheel, codes)
     if graph.against and "GF110" not in codes:
         count = len(graph.against.libraries)
-        text = f"{graph.against.label}: none of its {count} libraries is loaded by the wheel as another file"
+        text = (
+            f"{graph.against.label}: none of the {count} libraries that {graph.against.known_by} "
+            "is loaded by the wheel as another file"
+        )
         found.append(Proof("against", text))
     return tuple(found)
 

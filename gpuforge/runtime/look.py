@@ -81,7 +81,7 @@ def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple
         places.append(_explicit(env[named], named))
     user = user_folder(package, name, env)
     if os.path.isdir(user):
-        places.append(_folder(Origin.USER_BUILD, user))
+        places.append(_own_folder(user))
     if os.path.isdir(shipped):
         places.append(_folder(Origin.SHIPPED, shipped))
     else:
@@ -96,6 +96,19 @@ def _explicit(path: str, named: str) -> Place:
         return Place(Origin.EXPLICIT, path, file=path, variable=named)
     reason = Reason("not-kernels", {"variable": named, "file": path})
     return Place(Origin.EXPLICIT, path, problem=reason)
+
+
+def _own_folder(path: str) -> Place:
+    """Return the place of the user's build, with a problem where others could have put code into it."""
+    from pathlib import Path
+
+    from .builds import BuildUnusable, guard
+
+    try:
+        guard(Path(path))
+    except BuildUnusable as error:
+        return Place(Origin.USER_BUILD, path, problem=Reason("unusable", {"problem": str(error)}))
+    return _folder(Origin.USER_BUILD, path)
 
 
 def _folder(origin: Origin, path: str) -> Place:

@@ -15,7 +15,7 @@ from runtime_samples import write_set
 
 import gpuforge
 from gpuforge.runtime import KernelSet, KernelUnavailable
-from gpuforge.runtime.look import user_folder, variable
+from gpuforge.runtime.look import look, user_folder, variable
 
 VARIABLE = "GPUFORGE_KERNELS_PKG_DEFAULT_KERNELS"
 
@@ -218,3 +218,15 @@ def test_importing_opens_nothing_and_is_quick(package: Path) -> None:
         assert loaded == ["False", "False"]
         times.append(float(took))
     assert min(times) < 0.015
+
+
+def test_a_user_build_that_others_could_have_changed_is_refused_and_the_next_is_used(tmp_path: Path) -> None:
+    env = {"GPUFORGE_KERNEL_HOME": str(tmp_path / "home")}
+    shipped = write_set(tmp_path / "s")
+    own = write_set(Path(user_folder("demo", "s", env)))
+    own.chmod(0o777)
+    (user, other) = look("demo", "s", str(shipped), env)
+    assert str(user.problem) == f"{own} can be written by other users (chmod o-w {own})"
+    assert (user.contents, other.problem) == (None, None)
+    own.chmod(0o755)
+    assert look("demo", "s", str(shipped), env)[0].problem is None

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     prune = commands.add_parser(
         "prune", help="remove damaged entries, what killed processes left, and old entries"
     )
-    prune.add_argument("--size", metavar="SIZE", type=bytes_of, help='keep no more than this, such as "200M"')
+    prune.add_argument("--size", metavar="SIZE", type=_size, help='keep no more than this, such as "200M"')
     commands.add_parser("clear", help="remove all entries")
 
 
@@ -33,6 +33,13 @@ def run(options: argparse.Namespace) -> int:
     folder = CacheFolder(folder_of(os.environ), limit_of(os.environ))
     action = {"ls": _list, "verify": _verify, "prune": _prune, "clear": _clear}[options.action]
     return action(folder, options)
+
+
+def _size(text: str) -> int:
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def say(line: str) -> None:
