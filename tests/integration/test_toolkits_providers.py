@@ -209,7 +209,7 @@ def test_nvidia_s_archives_make_the_same_compiler(
 
 
 @pytest.mark.parametrize("provider", ["debian", "redist"])
-def test_a_wheel_of_cuda_12_requires_what_it_was_linked_with(
+def test_a_wheel_of_cuda_12_requires_what_its_symbols_need(
     nvidia: str, tmp_path: Path, provider: str
 ) -> None:
     gxx(13)
@@ -237,6 +237,6 @@ def test_a_wheel_of_cuda_12_requires_what_it_was_linked_with(
         name = next(n for n in archive.namelist() if n.endswith("METADATA"))
         metadata = email.message_from_bytes(archive.read(name))
     assert metadata.get_all("Requires-Dist") == [
-        "nvidia-cuda-runtime-cu12>=12.4,<13",
-        "nvidia-cufft-cu12>=11.2,<12",
+        "nvidia-cuda-runtime-cu12>=12.0,<13",  # as old as the symbols allow, not as what was linked
+        "nvidia-cufft-cu12>=11.0,<12",
     ]
