@@ -43,9 +43,9 @@ class KernelLibrary:
     def load(self) -> ctypes.CDLL:
         """Open the first library that can be used, and return it: the same one each time.
 
-        No other library sees its symbols (RTLD_LOCAL). A file that the environment names and that cannot be used is
-        warned of. Raises KernelUnavailable, with the reason of every place, when there is none; a failure is not
-        remembered.
+        No other library sees its symbols (RTLD_LOCAL). A warning says why a file that the environment names, or the
+        user's own build, cannot be used. Raises KernelUnavailable, with the reason of every place, when there is none;
+        a failure is not remembered.
         """
         with self._lock:
             if self._opened is None:
@@ -81,7 +81,8 @@ class KernelLibrary:
                     if not os.path.exists(candidate.build.place):  # `compile` has put another in its place
                         return self._open()
                     reason = Reason("not-opened", {"problem": str(error)})
-            if candidate.origin is Origin.EXPLICIT:
+            built = candidate.origin is Origin.USER_BUILD and reason.kind != "not-compiled"
+            if built or candidate.origin is Origin.EXPLICIT:
                 warnings.warn(f"{self.name}: {reason}", RuntimeWarning, stacklevel=4)
             reasons.append(f"{candidate.origin.label}: {reason}")
         raise KernelUnavailable(reasons)

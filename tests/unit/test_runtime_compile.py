@@ -316,3 +316,28 @@ def test_a_command_makes_the_library(tmp_path: Path) -> None:
     done = run(tmp_path / "site", "compile", PATH=f"{script.parent}:{os.defpath}")
     assert done.returncode == 0, done.stderr
     assert answer(tmp_path / "site") == 42
+
+
+def test_a_build_that_cannot_be_used_is_warned_of_when_the_library_is_loaded(site: Path) -> None:
+    """Who compiled for the GPU must not compute on the CPU without a word."""
+    load = "from demo._gpuforge import KernelLibrary; print(KernelLibrary.shipped('answers').load().answer())"
+
+    def loaded() -> tuple[str, str]:
+        done = subprocess.run(
+            [sys.executable, "-c", load],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=site,
+            env=environment(site),
+        )
+        return done.stdout, done.stderr
+
+    assert loaded() == ("7\n", "")
+    assert run(site, "compile").returncode == 0
+    assert loaded() == ("42\n", "")
+    (library,) = (site.parent / "builds").rglob("lib*.so")
+    library.write_bytes(library.read_bytes()[:9000])
+    answer, warning = loaded()
+    assert answer == "7\n"
+    assert f"RuntimeWarning: answers: {library}: has 9000 bytes" in warning
