@@ -119,8 +119,9 @@ class Package(Table):
     python: Annotated[tuple[forms.PythonVersion, ...], Distinct] = Field(
         default=(), examples=[["3.11", "3.12"]]
     )
-    """Python versions to build wheels for, one wheel each, `3.10` or newer. With `abi = "abi3"` exactly one, the lowest
-    that the wheel supports, which may be an older one; with `abi = "none"` at most one, the Python that builds it."""
+    """Python versions to build wheels for, one wheel each, `3.10` or newer. With `abi = "abi3"` exactly one, the
+    lowest that the wheel supports, which may be an older one; with `abi = "none"` at most one, the oldest that may
+    build it."""
     abi: Literal["abi3", "none"] | None = Field(default=None, examples=["abi3"])
     """Set when one wheel serves many Python versions: `abi3` for extensions of the limited API, `none` for
     wheels without extension modules."""
@@ -137,8 +138,10 @@ class Build(Table):
     """The host build: the project's own PEP 517 build, in an environment that gpuforge controls.
 
     In `config-settings`, `env` and `before`, `{project}` stands for the source tree, `{overlay}` for the folder that
-    holds the overlays, `{toolkit}` for the CUDA toolkit and `{env}` for the build's Python environment (in a container
-    it can only be read). Any other name in braces is an error; `{{name}}` is the text `{name}`.
+    holds what is in the overlays, `{toolkit}` for the CUDA toolkit and `{env}` for the build's Python environment (in
+    a container it can only be read). Any other name in braces is an error, but `${name}` stays as it is; `{{name}}`
+    is the text `{name}`. When the backend is asked for its requirements there is only `{project}`, and neither `env`
+    nor `before`.
     """
 
     config_settings: Mapping[str, Setting] = Field(
@@ -160,8 +163,9 @@ class Build(Table):
     """Build requirements added to the project's own; a range restricts what the project asks for."""
     constraints: forms.RelativePath | None = Field(default=None, examples=["build-constraints.txt"])
     """A file beside the manifest, as `pip install --constraint` reads it: the versions that build requirements get,
-    also those of requirements' own. It names no other file (`-r`, `-c`). Left out, they are the newest of the day. The
-    build record of a wheel names those that it was built with."""
+    also those of requirements' own. It names no other file (`-r`, `-c`). Left out, they are the newest of the day on
+    which they are first fetched; the store keeps them. The build record of a wheel names those that it was built
+    with."""
     cuda: StrictBool = Field(default=True, examples=[False])
     """Whether the host build needs a CUDA toolkit. `false`: it is given none, and one build per Python serves the
     wheels of all CUDA versions. Kernels that gpuforge compiles have nothing to do with it."""
@@ -175,8 +179,8 @@ class Toolchain(Table):
     `opencl`, `halide` and `iree` are names for later: `gpuforge build` refuses them."""
     version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
     """Versions that may be used. Left out, any version that fits the CUDA toolkit. Where the usual host compiler does
-    not fit a toolkit, another installed one in this range that does is used, or one that is fetched (on Debian and
-    Ubuntu): `g++-11` for CUDA 11.8."""
+    not fit a toolkit, and `path` names none, another installed one in this range that does is used, or one that is
+    fetched (on Debian and Ubuntu): `g++-11` for CUDA 11.8."""
     path: forms.Text | None = Field(default=None, examples=["/usr/bin/g++-12"])
     """The executable of the host compiler. Left out, it is looked for on PATH and in the usual places. Refused for
     every other toolchain: nvcc is the toolkit's, and a user's compiler is on the user's machine."""
@@ -186,13 +190,13 @@ class Toolchain(Table):
     """The command line (`compiler = "command"`), as a list of words; no shell reads them. `{sources}` stands for the
     sources, `{include}` for the folder that they lie in, `{abi}` for the C file with the ABI id, which must be linked
     in, `{output}` for the library to write and `{arch}` for the GPU's compute capability, such as `90`: a word with
-    `{arch}` is left out where there is no GPU."""
+    `{arch}` is left out where there is no GPU. A word is repeated for each source, and may hold one placeholder."""
     product: forms.Pattern | None = Field(default=None, examples=["*/libcorenrnmech.so"])
     """Where the command leaves the library, as a pattern in the folder that it runs in. Left out, it writes
     `{output}`."""
     install: forms.Text | None = Field(default=None, examples=["pip install neuron"])
-    """How a user gets this toolchain, for the message that nothing was found. Left out, the compiler's packages are
-    named."""
+    """How a user gets this toolchain, for the message that nothing was found, which says it of the last one tried. Left
+    out, the compiler's packages are named, or the command's program."""
 
     @property
     def versions(self) -> SpecifierSet:
@@ -207,14 +211,14 @@ class CudaVersion(Table):
     """Version of the toolkit, `major.minor`. A table named `[cuda."12.4"]` need not repeat it."""
     provider: Provider | None = Field(default=None, examples=["pypi"])
     """Where the toolkit comes from: the container `image`; NVIDIA's wheels on `pypi` (CUDA 13 on); the `system`, an
-    installation of exactly this version; `debian`, its compiler with NVIDIA's wheels (11.8 and 12.4, on any Linux);
-    NVIDIA's `redist` archives (11.4 on). Left out, the first in this order that has it; `gpuforge build --dry-run`
+    installation of exactly this version; `debian`, its compiler with NVIDIA's wheels (11.8 and 12.4);
+    NVIDIA's `redist` archives (11.4 to 13.0). Left out, the first in this order that has it; `gpuforge build --dry-run`
     says which. GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL name other servers."""
     archs: Annotated[tuple[forms.Architecture, ...], Distinct] = Field(examples=[["80", "90"]])
-    """Compute capabilities to compile for. `90a` and `100f` are architecture- and family-specific; `+ptx`
-    adds an image that newer GPUs can compile for themselves, but not to `90a`, which only that architecture runs. The
-    wheel must have code for exactly these, or the audit says so. `[]`: the package has no GPU code of its own, it only
-    calls CUDA's libraries or compiles at run time."""
+    """Compute capabilities to compile for. `90a` and `100f` are architecture- and family-specific; `+ptx` adds an
+    image that newer GPUs can compile for themselves, but not to `90a`, which only that architecture runs. The wheel
+    must have code for exactly these, or the audit says so; with `linkage = "static"` only of what is missing. `[]`:
+    the package has no GPU code of its own, it only calls CUDA's libraries or compiles at run time."""
     ptx: forms.VirtualArchitecture | None = Field(default=None, examples=["90"])
     """Compute capability of the PTX to embed, for GPUs newer than any in `archs`; `90a` is refused, as no newer
     GPU runs it."""
@@ -248,8 +252,8 @@ class Cuda(Table):
     libraries: Annotated[tuple[forms.Library, ...], Distinct] = Field(default=(), examples=[["cufft"]])
     """Toolkit libraries that the build needs besides the runtime, for their headers or to link with: `cublas`, `cufft`,
     `cufile`, `cupti`, `curand`, `cusolver`, `cusparse`, `npp`, `nvfatbin`, `nvjitlink`, `nvjpeg`, `nvml`,
-    `nvptxcompiler`, `nvrtc`, `nvtx`, `profiler`. A name that the toolkit does not have is an error that lists those it
-    has."""
+    `nvptxcompiler`, `nvrtc`, `nvtx`, `profiler` and others. A name that is not known of the toolkit is an error that
+    lists the known ones; of an installation, an image and `redist` archives it is not known beforehand."""
     versions: Mapping[str, CudaVersion] = Field(default={}, alias="<version>")
     """The toolkits, by the key of their table: a major (`13`) or major.minor (`"12.4"`)."""
 
@@ -272,13 +276,14 @@ class Cuda(Table):
 
 
 class Abi(Table):
-    """What a library and the code that calls it must agree on. A change of either key is a new ABI."""
+    """What a library and the code that calls it must agree on. A change of the version, or of a header's name or
+    content, is a new ABI."""
 
     version: Annotated[str, forms.AbiVersion] = Field(examples=["1"])
     """A version of your choice. Change it when functions keep their declarations and change their meaning."""
     headers: tuple[forms.Pattern, ...] = Field(min_length=1, examples=[["mod/mechanisms.h"]])
-    """Patterns of the header files that declare the library's functions, relative to the manifest's folder. They go
-    into the wheel with the sources."""
+    """Patterns of the header files that declare the library's functions, relative to the manifest's folder. Those of a
+    `user-compiled` object go into the wheel with its sources."""
 
 
 class Object(Table):
@@ -287,20 +292,21 @@ class Object(Table):
     name: forms.Name = Field(examples=["default-kernels"])
     """Name of the object, for messages and in the wheel; unique in the manifest."""
     role: Role = Field(examples=["fallback"])
-    """`host-only`: files of the wheel that may hold nothing of a GPU toolchain, nor load anything of one, which the
-    audit proves.
+    """`host-only`: files of the wheel that may hold nothing of a GPU toolchain, nor NEED a library of one but for
+    `needs`, which the audit proves; what they open while they run (`dlopen`) is not judged.
     `user-compiled`: sources in the wheel, compiled on the user's machine.
     `fallback`: kernels compiled here, used where the user has compiled nothing."""
     files: tuple[forms.Pattern, ...] = Field(default=(), examples=[["**/*.so"]])
-    """Patterns of files in the built wheel (`host-only`): programs, libraries, objects and archives of objects."""
+    """Patterns of files in the built wheel (`host-only`): programs, libraries, objects and archives of objects. Kernels
+    that gpuforge put there are not meant."""
     needs: Annotated[tuple[forms.LibraryName, ...], Distinct] = Field(default=(), examples=[["cufft"]])
     """Libraries of a GPU stack that the files may NEED all the same, themselves or through other libraries of the
     wheel (`host-only`): `cufft` of `libcufft.so.11`, `cuda` of the driver's `libcuda.so.1`. Left out, none."""
     sources: tuple[forms.Pattern, ...] = Field(default=(), examples=[["kernels/*.cu"]])
     """Patterns of source files, relative to the manifest's folder (`user-compiled`, `fallback`)."""
     headers: tuple[forms.Pattern, ...] = Field(default=(), examples=[["kernels/*.cuh"]])
-    """Patterns of further files that the sources include; a change in one of them compiles the sources again
-    (`user-compiled`, `fallback`)."""
+    """Patterns of further files that the sources include. After a change in one of them the sources are compiled again
+    (`fallback`), and a user's earlier build is not used (`user-compiled`)."""
     toolchain: forms.Name | None = Field(default=None, examples=["device"])
     """The toolchain, of those in `[toolchains]`, that compiles the sources (`fallback`)."""
     toolchains: Annotated[tuple[forms.Name, ...], Distinct] = Field(
@@ -319,8 +325,9 @@ class Object(Table):
     flags: tuple[str, ...] = Field(default=(), examples=[["-use_fast_math"]])
     """Flags for these sources, after the toolchain's own (`user-compiled`, `fallback`)."""
     in_host_build: StrictBool = Field(default=False, alias="in-host-build", examples=[True])
-    """Whether the project's own build reads these sources too. Otherwise they are left out of the host
-    build's source tree, so that a changed kernel does not rebuild it (`user-compiled`, `fallback`)."""
+    """Whether the project's own build reads these sources too, where the source is a folder (`path`). Otherwise they
+    and their `headers` are left out of the host build's source tree, so that a changed kernel does not rebuild it;
+    what several objects share stays in only if all of them say `true` (`user-compiled`, `fallback`)."""
 
 
 class Wheel(Table):
@@ -336,8 +343,9 @@ class Wheel(Table):
     )
     """Container images of the build, for `--runner docker`: a manylinux policy, one of `gpuforge images list`, or any
     image's reference. Of several, each cell is built in the first that has its Python and a compiler that its toolkit
-    takes, and `gpuforge matrix` names that one. A build in local processes is not bound by it, and says so when its
-    wheel needs a newer platform than a manylinux policy promises."""
+    takes, and `gpuforge matrix --format json` names that one; kernels are compiled in the first with such a compiler,
+    and a host build without CUDA runs where the C library is the oldest. A build in local processes is not bound by
+    it, and says so when its wheel needs a newer platform than a policy named here (`manylinux_2_28`) promises."""
     size_limit: forms.Size | None = Field(default=None, alias="size-limit", examples=["100 MB"])
     """Largest size a wheel may have; MB is 10⁶ bytes, MiB 2²⁰."""
 
@@ -373,10 +381,10 @@ class Audit(Table):
 class Test(Table):
     """How each built wheel is tested, in an environment of its own.
 
-    The wheel is installed there with what it declares and nothing else, and imported where no GPU is to be seen, and
-    no CUDA of the machine: toolkits, libraries and variables are hidden where the system allows it, and a CUDA library
-    that was loaded from elsewhere than the environment fails the test everywhere. Then the command is run. A wheel
-    that fails is kept back."""
+    The wheel is installed there with what it declares and nothing else, and imported where no GPU is to be seen (but
+    with `--gpu`), and no CUDA of the machine but, with `linkage = "system"`, the toolkit: toolkits, libraries and
+    variables are hidden where the system allows it, and a CUDA library from elsewhere that a Python of the environment
+    has loaded when it ends fails the test everywhere. Then the command is run. A wheel that fails is kept back."""
 
     __test__ = False  # no test class, whatever pytest thinks of its name
 
@@ -391,7 +399,7 @@ class Test(Table):
     """Packages that the command needs besides, as wheels; they come after the wheel was imported without them."""
     sources: Annotated[tuple[forms.Text, ...], Distinct] = Field(default=(), examples=[["tests"]])
     """Files and folders beside the manifest that are copied into the folder that the command runs in. Left out,
-    that folder is empty. So the tests cannot import the source tree instead of the installed wheel."""
+    that folder is empty. So the tests do not import the source tree, as those in `{project}` may."""
     command: tuple[str, ...] = Field(default=(), examples=[["pytest", "-q", "{project}/tests"]])
     """The command, as a list of words; no shell reads them. `{project}` is a copy of the source tree that the wheel
     was built from. Left out, the wheel is imported and nothing more."""
@@ -419,7 +427,8 @@ class Manifest(Table):
     package: Package
     build: Build = Build()
     toolchains: Mapping[forms.Name, Toolchain] = {}
-    """The compilers, by a name of your choice. Every one that is used is declared."""
+    """The compilers, by a name of your choice: every one that an object names. The host build uses the one called
+    `host`, else the only one for C++; with none declared, g++ or another that the toolkit takes."""
     cuda: Cuda
     objects: tuple[Object, ...] = ()
     wheel: Wheel = Wheel()

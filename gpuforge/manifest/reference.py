@@ -24,8 +24,9 @@ _OPENING = """\
 One TOML file beside the project says what is built, with which compilers and CUDA toolkits, and which files may
 hold code of a GPU toolchain. [`gpuforge.toml.example`](../gpuforge.toml.example) is a complete one, with comments.
 
-- Unknown keys are errors, and the message names the nearest known key.
-- All errors are reported at once, each as `file:line:column: message` with a hint.
+- Unknown keys are errors, and the hint names the nearest known key, its table, or all of them.
+- All errors in the keys are reported at once, each as `file:line:column: message`, with a hint where there is one. An
+  error in the TOML itself comes alone, and what planning finds comes later.
 - Relative paths start from the manifest's folder.
 - Editors that know TOML schemas (Even Better TOML, Taplo) complete and check the file while you type: run
   `gpuforge schema > gpuforge.schema.json` and begin the manifest with `#:schema ./gpuforge.schema.json`.
