@@ -253,7 +253,7 @@ class Cuda(Table):
     """Toolkit libraries that the build needs besides the runtime, for their headers or to link with: `cublas`, `cufft`,
     `cufile`, `cupti`, `curand`, `cusolver`, `cusparse`, `npp`, `nvfatbin`, `nvjitlink`, `nvjpeg`, `nvml`,
     `nvptxcompiler`, `nvrtc`, `nvtx`, `profiler` and others. A name that is not known of the toolkit is an error that
-    lists the known ones; of an installation, an image and `redist` archives it is not known beforehand."""
+    lists the known ones; of an installation, an image and NVIDIA's archives it is not known beforehand."""
     versions: Mapping[str, CudaVersion] = Field(default={}, alias="<version>")
     """The toolkits, by the key of their table: a major (`13`) or major.minor (`"12.4"`)."""
 
