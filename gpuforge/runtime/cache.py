@@ -81,12 +81,6 @@ class KernelCache:
         if self.folder is not None:
             self.folder.remove(key.digest)
 
-    def clear(self) -> int:
-        """Forget all kernels; return how many there were on disk."""
-        with self._lock:
-            self._memory.clear()
-        return self.folder.clear() if self.folder is not None else 0
-
     def _look_up_or_compile(self, key: CacheKey, compile: Compile) -> bytes:  # noqa: A002
         self._prepare()
         known = self._known(key.digest)
