@@ -8,25 +8,58 @@ from ctypes import c_int, c_uint, c_void_p
 from functools import partial
 from typing import Any, NamedTuple
 
+from . import runs_on
+from .arch import Arch
 from .driver import Device, NoDriver, open_driver
 from .library import Attempt, bind, open_library, patience
 from .reason import Reason
 from .tables import DRIVER, NCCL, NVML, OPENCL, Table
 
-__all__ = ["Device", "Probe", "libraries", "probe"]
+__all__ = ["Device", "Nvrtc", "OpenClDevice", "Probe", "libraries", "probe"]
 _PLATFORM_NAME = 0x0902  # CL_PLATFORM_NAME
+
+
+class Nvrtc(NamedTuple):
+    """A library of NVIDIA's runtime compiler: its CUDA version, and the architectures that it compiles for.
+
+    `release` is its whole version, as in its package's metadata or its file's name; two builds never share one.
+    """
+
+    file: str
+    version: tuple[int, int]
+    release: str
+    archs: tuple[Arch, ...]
+
+    @property
+    def label(self) -> str:
+        """Its name for people and for keys: "nvrtc 12.4.127"."""
+        return f"nvrtc {self.release}"
+
+    def target(self, gpu: tuple[int, int]) -> Arch | None:
+        """Return the architecture to compile for, so that a device of compute capability `gpu` runs it."""
+        return max((arch for arch in self.archs if runs_on.binary_mismatch(arch, gpu) is None), default=None)
+
+
+class OpenClDevice(NamedTuple):
+    """A device of OpenCL, as pyopencl lists it; GPUs come first. `driver` and `platform` say which compiler it has."""
+
+    name: str
+    driver: str
+    platform: str
 
 
 class Probe(NamedTuple):
     """The facts that decide which image can run here.
 
     `driver` is the newest CUDA version that the driver supports, None without a usable one; `problem` then
-    says why.
+    says why. `nvrtc` and `opencl` are what would compile sources here, or why there is none; None: not looked for.
     """
 
     driver: tuple[int, int] | None
     devices: tuple[Device, ...] = ()
     problem: Reason | None = None
+    nvrtc: Nvrtc | Reason | None = None
+    opencl: tuple[OpenClDevice, ...] | Reason | None = None
 
 
 def probe(files: tuple[str, ...] = DRIVER.files) -> Probe:

@@ -12,6 +12,8 @@ SENTENCES = {
     "same-major": "built for {built}, whose code {here} runs too",
     "jit": "the driver compiles it for {here} when it is first loaded",
     "unread": "what {variable} names, taken as it is",
+    "nvrtc": "{compiler} compiles it for {arch} when it is first loaded; it is kept",
+    "opencl": "{device} compiles it when it is first loaded; it is kept",
     "no-gpu-needed": "needs no GPU",
     # refused: the image
     "alone": "runs on {built} alone; this device is {here}",
@@ -51,6 +53,12 @@ SENTENCES = {
     "no-library-set": "this wheel has no kernel library {name!r}",
     "driver-error": "{message}",
     "not-loaded": "kernel {kernel}: {message}",
+    # refused: what would compile a source here
+    "nvrtc-older": "{compiler} compiles for no architecture that {here} runs: install a newer one",
+    "not-installed": "no {what}: {install}",
+    "not-looked-for": "{what} was not looked for",
+    "no-opencl-devices": "OpenCL has no device: install a driver for one ({example})",
+    "no-such-opencl-device": "there is no OpenCL device {device}: there are {count}",
     # refused: the machine
     "switched-off": "switched off ({variable}={value})",
     "no-usable-gpu": "no usable NVIDIA GPU",
@@ -62,6 +70,9 @@ SENTENCES = {
     "no-answer": "the {what} did not answer within {seconds} seconds: {advice}",
     "forked": "this process was forked after its parent used the GPU; start workers with 'spawn'",
 }
+
+# The kinds of `SENTENCES` by which a candidate is accepted.
+MERITS = frozenset({"exact", "same-major", "jit", "unread", "nvrtc", "opencl", "no-gpu-needed"})
 
 
 class Reason(NamedTuple):

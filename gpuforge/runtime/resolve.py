@@ -3,14 +3,15 @@
 What a set has is looked up before (`look.py`), what the machine has too (`machine.py`); nothing is opened here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import NamedTuple, Optional
 
 from . import runs_on
 from .arch import Arch
-from .machine import Probe
-from .reason import Reason, dotted
+from .machine import Nvrtc, Probe
+from .reason import MERITS, Reason, dotted
 
 DISABLE_GPU = "GPUFORGE_DISABLE_GPU"
 
@@ -22,10 +23,10 @@ class Origin(IntEnum):
 
     EXPLICIT = 0  # named by a variable of the environment
     USER_BUILD = 1  # compiled by `python -m PACKAGE._gpuforge compile`
-    CACHED_BUILD = 2  # compiled at first use, kept in the kernel cache
+    CACHED_BUILD = 2  # sources in the wheel, compiled by NVRTC at first use, kept in the kernel cache
     SHIPPED = 3  # in the wheel
-    OPENCL = 4
-    CPU = 5
+    OPENCL = 4  # sources in the wheel, compiled by an OpenCL device's driver at first use
+    CPU = 5  # a library in the wheel, or the caller's own code
 
     @property
     def label(self) -> str:
@@ -36,16 +37,20 @@ class Origin(IntEnum):
 _LABELS = ("environment", "user build", "cached build", "shipped", "OpenCL", "CPU")
 
 
+_NAMED = {"unread": "file", "cuda": "CUDA source", "opencl": "source", "library": "library"}
+
+
 class Image(NamedTuple):
     """One image in a fatbin: a "cubin", "ptx", or another kind, which the driver does not load by itself.
 
     `arch` is "sm_90a" or "compute_120", "" when the file was not read; `toolkit` is the CUDA version of the compiler
-    that wrote it; `isa` is the PTX ISA, None but for PTX.
+    that wrote it; `isa` is the PTX ISA, None but for PTX. Other kinds have none of them: "cuda" (a source for NVRTC),
+    "opencl" (a source for OpenCL), "library" (a shared object for the CPU).
     """
 
     kind: str
-    arch: str
-    toolkit: Version
+    arch: str = ""
+    toolkit: Version = (0, 0)
     isa: Optional[Version] = None
 
     @property
@@ -61,8 +66,8 @@ class Image(NamedTuple):
     @property
     def label(self) -> str:
         """Its name for people: "cubin sm_80", "PTX compute_120"."""
-        if self.kind == "unread":
-            return "file"
+        if self.kind in _NAMED:
+            return _NAMED[self.kind]
         return f"{'PTX' if self.kind == 'ptx' else self.kind} {self.arch}"
 
 
@@ -111,7 +116,9 @@ class Candidate(NamedTuple):
 def resolve(
     builds: Sequence[Build], machine: Probe, env: Mapping[str, str], *, device: int = 0
 ) -> "tuple[Candidate, ...]":
-    """Judge every image of every build for device number `device`, and the CPU, which is added last.
+    """Judge every image of every build for device number `device`, and the CPU, which comes last.
+
+    The CPU is the set's library for it; where a set has none, the caller's own code, which is always there.
 
     The accepted ones come first, the one that will run at their head: by origin, and of one origin the image of this
     very architecture, the nearest lower one of the same major, then PTX. The refused follow in the same order of
@@ -119,8 +126,11 @@ def resolve(
     """
     obstacle = _obstacle(machine, env, device)
     gpu = machine.devices[device].capability if obstacle is None else (0, 0)
-    ordered = sorted([*builds, CPU], key=lambda build: build.origin)
-    judged = [candidate for build in ordered for candidate in _candidates(build, machine, gpu, obstacle)]
+    own = () if any(build.origin is Origin.CPU for build in builds) else (CPU,)
+    ordered = sorted([*builds, *own], key=lambda build: build.origin)
+    off = switched_off(env) if gpu_disabled(env) else None
+    judge = partial(_judge, machine=machine, gpu=gpu, obstacle=obstacle, off=off, device=device)
+    judged = [candidate for build in ordered for candidate in _candidates(build, judge)]
     accepted = sorted((c for c in judged if c.accepted), key=_preference)
     return (*accepted, *(c for c in judged if not c.accepted))
 
@@ -148,25 +158,60 @@ def _obstacle(machine: Probe, env: Mapping[str, str], device: int) -> Optional[R
     return None
 
 
-def _candidates(build: Build, machine: Probe, gpu: Version, obstacle: Optional[Reason]) -> "list[Candidate]":
-    if build.origin is Origin.CPU:
+def _candidates(build: Build, judge: "Callable[[Build, Image], Reason]") -> "list[Candidate]":
+    if build is CPU:
         return [Candidate(build, None, True, Reason("no-gpu-needed"))]
     if build.problem is not None:
         return [Candidate(build, image, False, build.problem) for image in build.images or (None,)]
+    verdicts = [(image, judge(build, image)) for image in build.images]
+    return [Candidate(build, image, reason.kind in MERITS, reason) for image, reason in verdicts]
+
+
+def _judge(
+    build: Build,
+    image: Image,
+    *,
+    machine: Probe,
+    gpu: Version,
+    obstacle: Optional[Reason],
+    off: Optional[Reason],
+    device: int,
+) -> Reason:
+    """Return why an image can run here, or why it cannot."""
+    if image.kind == "library":
+        return build.failure or Reason("no-gpu-needed")
+    if image.kind == "opencl":
+        return off or _opencl(machine, device, build.failure)
     if obstacle is not None:
-        return [Candidate(build, image, False, obstacle) for image in build.images]
-    return [_judge(build, image, machine, gpu) for image in build.images]
-
-
-def _judge(build: Build, image: Image, machine: Probe, gpu: Version) -> Candidate:
+        return obstacle
+    if image.kind == "cuda":
+        return _nvrtc(machine, gpu, build.failure)
     if not image.loadable:
-        return Candidate(build, image, False, Reason("not-loadable"))
+        return Reason("not-loadable")
     if image.kind == "unread":
-        merit = Reason("unread", {"variable": image.arch})
-        return Candidate(build, image, build.failure is None, build.failure or merit)
+        return build.failure or Reason("unread", {"variable": image.arch})
     refusal = _architecture_refusal(image, gpu) or _driver_refusal(image, machine.driver or (0, 0))
-    refusal = refusal or build.failure
-    return Candidate(build, image, refusal is None, refusal or _merit(image, gpu))
+    return refusal or build.failure or _merit(image, gpu)
+
+
+def _nvrtc(machine: Probe, gpu: Version, failure: Optional[Reason]) -> Reason:
+    found = machine.nvrtc
+    if not isinstance(found, Nvrtc):
+        return found or Reason("not-looked-for", {"what": "NVRTC"})
+    target = found.target(gpu)
+    if target is None:
+        return Reason("nvrtc-older", {"compiler": found.label, "here": dotted(gpu)})
+    refusal = _driver_refusal(Image("cubin", target.sm, found.version), machine.driver or (0, 0))
+    return refusal or failure or Reason("nvrtc", {"compiler": found.label, "arch": target.sm})
+
+
+def _opencl(machine: Probe, device: int, failure: Optional[Reason]) -> Reason:
+    found = machine.opencl
+    if found is None or isinstance(found, Reason):
+        return found or Reason("not-looked-for", {"what": "OpenCL"})
+    if not 0 <= device < len(found):
+        return Reason("no-such-opencl-device", {"device": device, "count": len(found)})
+    return failure or Reason("opencl", {"device": found[device].name})
 
 
 _MISMATCHES = {
@@ -210,7 +255,7 @@ def _merit(image: Image, gpu: Version) -> Reason:
 
 def _preference(candidate: Candidate) -> "tuple[int, bool, int, int, int]":
     image = candidate.image
-    if image is None or image.kind == "unread":
+    if image is None or not image.arch or image.kind == "unread":
         return candidate.origin, False, 0, 0, 0
     arch = image.parsed
     variant = ("a", "f", "").index(arch.variant)

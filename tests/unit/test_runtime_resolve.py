@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuforge.runtime.machine import Device, Probe
+from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.machine import Device, Nvrtc, OpenClDevice, Probe
 from gpuforge.runtime.reason import Reason
 from gpuforge.runtime.resolve import Build, Candidate, Image, Origin, resolve
 
@@ -234,3 +235,81 @@ def test_a_reason_is_data_first() -> None:
         "here": "8.6",
         "text": "runs on 8.7 alone, as embedded GPUs share no binaries; this device is 8.6",
     }
+
+
+NVRTC = Nvrtc("libnvrtc.so.12", (12, 4), "12.4.127", (Arch(5, 0), Arch(8, 0), Arch(9, 0)))
+POCL = OpenClDevice("cpu-znver3", "3.0", "Portable Computing Language")
+EVERYWHERE = [
+    Build(Origin.CPU, "libop.so", (Image("library"),)),
+    Build(Origin.OPENCL, "op.cl", (Image("opencl"),)),
+    Build(Origin.SHIPPED, "op.fatbin", (ptx("compute_80"), cubin("sm_80"), cubin("sm_90"))),
+    Build(Origin.CACHED_BUILD, "op.cu", (Image("cuda"),)),
+    Build(Origin.USER_BUILD, "user.fatbin", (cubin("sm_90"),)),
+    Build(Origin.EXPLICIT, "named.cubin", (Image("unread", "GPUFORGE_KERNELS_DEMO_OP"),)),
+]
+
+
+def test_the_order_of_all_origins() -> None:
+    found = resolve(EVERYWHERE, machine((9, 0))._replace(nvrtc=NVRTC, opencl=(POCL,)), {})
+    assert [(c.label, str(c.reason)) for c in found if c.accepted] == [
+        ("environment file", "what GPUFORGE_KERNELS_DEMO_OP names, taken as it is"),
+        ("user build cubin sm_90", "built for this very architecture"),
+        (
+            "cached build CUDA source",
+            "nvrtc 12.4.127 compiles it for sm_90 when it is first loaded; it is kept",
+        ),
+        ("cubin sm_90", "built for this very architecture"),
+        ("PTX compute_80", "the driver compiles it for 9.0 when it is first loaded"),
+        ("OpenCL source", "cpu-znver3 compiles it when it is first loaded; it is kept"),
+        ("CPU library", "needs no GPU"),
+    ]
+    assert [(c.label, c.reason.kind) for c in found if not c.accepted] == [("cubin sm_80", "same-major-only")]
+
+
+def test_without_a_gpu_opencl_and_the_cpu_are_left() -> None:
+    found = resolve(EVERYWHERE, Probe(None, problem=Reason("no-devices"), opencl=(POCL,)), {})
+    assert [c.label for c in found if c.accepted] == ["OpenCL source", "CPU library"]
+
+
+def test_a_switched_off_gpu_leaves_the_cpu() -> None:
+    """OpenCL too: looking for its devices starts NVIDIA's driver, where that is installed."""
+    found = resolve(EVERYWHERE, machine((9, 0))._replace(opencl=(POCL,)), {"GPUFORGE_DISABLE_GPU": "1"})
+    assert [c.label for c in found if c.accepted] == ["CPU library"]
+    assert {c.reason.kind for c in found if not c.accepted} == {"switched-off"}
+
+
+@pytest.mark.parametrize(
+    ("probe", "kind", "device", "sentence"),
+    [
+        (machine((9, 0)), "cuda", 0, "NVRTC was not looked for"),
+        (
+            machine((9, 0))._replace(nvrtc=Reason("not-installed", {"what": "NVRTC", "install": "pip install x"})),
+            *("cuda", 0, "no NVRTC: pip install x"),
+        ),
+        (
+            machine((12, 0))._replace(nvrtc=NVRTC),
+            *("cuda", 0, "nvrtc 12.4.127 compiles for no architecture that 12.0 runs: install a newer one"),
+        ),
+        (
+            machine((9, 0), driver=(11, 8))._replace(nvrtc=NVRTC),
+            *("cuda", 0, "code of CUDA 12.4 needs a driver for CUDA 12 or newer; this one is for 11.8"),
+        ),
+        (Probe(None, problem=Reason("no-devices"), nvrtc=NVRTC), "cuda", 0, "no usable NVIDIA GPU"),
+        (machine((9, 0))._replace(opencl=(POCL,)), "opencl", 1, "there is no OpenCL device 1: there are 1"),
+    ],
+)  # fmt: skip
+def test_why_a_source_is_not_compiled_here(probe: Probe, kind: str, device: int, sentence: str) -> None:
+    wide = probe._replace(devices=probe.devices * 2)
+    (found, *_) = resolve([Build(Origin.CACHED_BUILD, "op.cu", (Image(kind),))], wide, {}, device=device)[
+        ::-1
+    ]
+    assert (found.accepted, str(found.reason)) == (False, sentence)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "target"),
+    [((9, 0), "sm_90"), ((8, 6), "sm_80"), ((8, 9), "sm_80"), ((7, 5), None), ((5, 2), "sm_50"), ((12, 0), None)],
+)  # fmt: skip
+def test_what_nvrtc_compiles_for_a_device(gpu: tuple[int, int], target: str | None) -> None:
+    arch = NVRTC.target(gpu)
+    assert (arch and arch.sm) == target
