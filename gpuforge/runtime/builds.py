@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+
+from . import document
 
 SCHEMA = 1
 ACTIVE = "active.json"
@@ -43,23 +44,24 @@ class Place:
         """Return the build in use, None when there is none; raises BuildUnusable."""
         file = self.folder / ACTIVE
         try:
-            data = json.loads(file.read_text(encoding="utf-8"))
-            if data["schema"] != SCHEMA:
-                raise BuildUnusable(f"{file} has schema {data['schema']!r}, and this runtime reads {SCHEMA}")
-            library = self.folder / data["build"] / data["file"]
+            data = document.read(str(file))
+            schema = document.whole(data, "schema")
+            if schema != SCHEMA:
+                raise BuildUnusable(f"{file} has schema {schema}, and this runtime reads {SCHEMA}")
+            library = self.folder / document.file_name(data, "build") / document.file_name(data, "file")
             build = Build(
                 library,
-                int(data["size"]),
-                str(data["toolchain"]),
-                str(data["compiler"]),
-                str(data["arch"]),
-                tuple(map(str, data["sources"])),
+                document.whole(data, "size"),
+                document.text(data, "toolchain"),
+                document.text(data, "compiler"),
+                document.text(data, "arch"),
+                document.texts(data, "sources"),
             )
         except FileNotFoundError:
             return None
         except OSError as error:
             raise BuildUnusable(f"{file}: {error.strerror or error}") from error
-        except (ArithmeticError, KeyError, TypeError, ValueError):
+        except document.Damaged:
             raise BuildUnusable(f"{file} is damaged: compile again") from None
         for path in (self.folder, library.parent, library):
             guard(path)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import builds, elf
+from . import builds, document, elf
 from .errors import KernelUnavailable
+from .index import made_by
 from .look import user_folder, variable
 from .reason import Reason
 from .resolve import Build, Candidate, Origin
@@ -29,12 +29,19 @@ class Wanted(NamedTuple):
 
 def candidates(wanted: Wanted) -> tuple[Candidate, ...]:
     """Return every place where a library is looked for, in order; raises KernelUnavailable for a damaged wheel."""
-    recipe = read(os.path.join(wanted.home, "sources", wanted.name, "recipe.json"))
-    fallback = str(recipe["fallback"]) if recipe else wanted.name
-    index = read(os.path.join(wanted.home, "kernels", fallback, "index.json")) if fallback else None
-    if recipe is None and (index is None or index.get("kind") != "library"):
-        raise KernelUnavailable([str(Reason("no-library-set", {"name": wanted.name}))])
-    abi = str((recipe or index or {}).get("abi", ""))
+    file = os.path.join(wanted.home, "sources", wanted.name, "recipe.json")
+    recipe = read(file)
+    try:
+        fallback = document.file_name(recipe, "fallback", "") if recipe else wanted.name
+        index = None
+        if fallback:
+            file = os.path.join(wanted.home, "kernels", fallback, "index.json")
+            index = read(file)
+        if recipe is None and (index is None or index.get("kind") != "library"):
+            raise KernelUnavailable([str(Reason("no-library-set", {"name": wanted.name}))])
+        abi = document.text(recipe or index or {}, "abi", "")
+    except document.Damaged as error:
+        raise KernelUnavailable([str(Reason("damaged", {"file": file, "problem": error}))]) from error
     return (
         *_explicit(wanted, abi),
         *([_built(wanted, abi)] if recipe else []),
@@ -75,16 +82,14 @@ def place_of(wanted: Wanted) -> builds.Place:
 def read(path: str) -> dict[str, Any] | None:
     """Return a recipe or an index, None when there is none; raises KernelUnavailable."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            data = json.load(stream)
+        data = document.read(path)
+        document.text(data, "name")
     except FileNotFoundError:
         return None
     except OSError as error:
         raise KernelUnavailable([f"{path}: {error.strerror or error}"]) from error
-    except ValueError as error:
+    except document.Damaged as error:
         raise KernelUnavailable([str(Reason("damaged", {"file": path, "problem": error}))]) from error
-    if not isinstance(data, dict) or "name" not in data:
-        raise KernelUnavailable([str(Reason("damaged", {"file": path, "problem": "it has no name"}))])
     return data
 
 
@@ -123,17 +128,19 @@ def _replaced(place: builds.Place, build: builds.Build) -> bool:
         return True
 
 
-def _shipped(wanted: Wanted, index: Mapping[str, Any] | None, name: str, abi: str) -> Candidate:
+def _shipped(wanted: Wanted, index: dict[str, Any] | None, name: str, abi: str) -> Candidate:
     folder = os.path.join(wanted.home, "kernels", name)
     if index is None:
         return _candidate(Origin.SHIPPED, folder, Reason("nothing-shipped"))
     try:
-        file = os.path.join(folder, str(index["library"]["file"]))
-        refusal = _cut_short(file, int(index["library"]["size"])) or wrong_abi(file, abi)
-        made = f"{index['toolchain']['family']} {index['toolchain']['version']}"
-    except (KeyError, TypeError, ValueError) as error:
-        facts = {"file": os.path.join(folder, "index.json"), "problem": f"{error} is missing in it"}
+        library = document.table(index, "library")
+        file = os.path.join(folder, document.file_name(library, "file"))
+        size = document.whole(library, "size")
+        made = made_by(index)
+    except document.Damaged as error:
+        facts = {"file": os.path.join(folder, "index.json"), "problem": str(error)}
         return _candidate(Origin.SHIPPED, folder, Reason("damaged", facts))
+    refusal = _cut_short(file, size) or wrong_abi(file, abi)
     return _candidate(Origin.SHIPPED, file, refusal, Reason("made-there", {"name": name, "compiler": made}))
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from .document import open_file
+
 _LOAD, _DYNAMIC = 1, 2  # p_type
 _DYNSYM = 11  # sh_type
 _NEEDED, _STRTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 1, 5, 10, 14, 15, 29  # d_tag
@@ -36,7 +38,7 @@ class Dynamic:
 
 def read_dynamic(path: Path) -> Dynamic:
     """Read a library's dynamic section; raises NotReadable, and OSError when the file cannot be opened."""
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         return _File(stream).dynamic(path)
 
 
@@ -45,7 +47,7 @@ def read_string(path: str | os.PathLike[str], symbol: str) -> str | None:
 
     Raises NotReadable and OSError.
     """
-    with open(path, "rb") as stream:
+    with open_file(path) as stream:
         file = _File(stream)
         address = next((at for name, at in file.symbols() if name == symbol and at), None)
         return None if address is None else file.text(file.offset(address))
@@ -53,7 +55,7 @@ def read_string(path: str | os.PathLike[str], symbol: str) -> str | None:
 
 def imports(path: str | os.PathLike[str]) -> frozenset[str]:
     """Return the symbols that a library takes from others, without their versions; raises NotReadable and OSError."""
-    with open(path, "rb") as stream:
+    with open_file(path) as stream:
         return frozenset(name for name, address in _File(stream).symbols() if not address)
 
 
@@ -62,6 +64,7 @@ class _File:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
+        self._size = os.fstat(stream.fileno()).st_size
         head = self._read(0, 64)
         if head[:4] != b"\x7fELF":
             raise NotReadable("it is not an ELF file")
@@ -124,8 +127,7 @@ class _File:
         raise NotReadable("it is damaged: an address lies in no segment")
 
     def text(self, offset: int) -> str:
-        self._stream.seek(offset)
-        data, end, _ = self._stream.read(_LONGEST).partition(b"\0")
+        data, end, _ = self._read(offset, min(_LONGEST, max(self._size - offset, 0))).partition(b"\0")
         if not end:
             raise NotReadable("it is damaged: a string has no end")
         return data.decode("utf-8", "replace")
@@ -133,10 +135,9 @@ class _File:
     def _read(self, offset: int, size: int) -> bytes:
         if size > _MOST:
             raise NotReadable("it is damaged: a table is larger than any library's")
-        try:
-            self._stream.seek(offset)
-        except (OSError, ValueError, OverflowError):
-            raise NotReadable("it is damaged: a table lies outside of the file") from None
+        if offset + size > self._size:
+            raise NotReadable("it is cut short")
+        self._stream.seek(offset)
         data = self._stream.read(size)
         if len(data) < size:
             raise NotReadable("it is cut short")

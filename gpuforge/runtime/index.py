@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from . import document
 from .reason import Reason
 from .resolve import Image
 
 SCHEMA = 1
 FILE = "index.json"
+_LONGEST_ARCH = 16  # characters
 
 
 class Refused(Exception):  # noqa: N818  a reason on its way to a candidate
@@ -38,7 +40,7 @@ class Module(NamedTuple):
     def read(self) -> bytes:
         """Return the fatbin's bytes; raises Refused when they are missing or not those indexed."""
         try:
-            with open(self.file, "rb") as stream:
+            with document.open_file(self.file) as stream:
                 data = stream.read()
         except OSError as error:
             raise Refused(_unreadable(self.file, error)) from error
@@ -61,49 +63,56 @@ class Index(NamedTuple):
 def read_index(path: str) -> Index:
     """Read an index.json; raises Refused with a reason that names the file and what is wrong in it."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            data = json.load(stream)
-        if data["schema"] != SCHEMA:
-            facts = {"file": path, "found": repr(data["schema"]), "expected": SCHEMA}
-            raise Refused(Reason("other-schema", facts))
-        toolkit = str(data["toolkit"])
-        modules = [_module(os.path.dirname(path), entry, toolkit) for entry in data["modules"]]
-        compiler = f"{data['toolchain']['family']} {data['toolchain']['version']}"
+        data = document.read(path)
+        schema = document.whole(data, "schema")
+        if schema != SCHEMA:
+            raise Refused(Reason("other-schema", {"file": path, "found": schema, "expected": SCHEMA}))
+        toolkit = document.text(data, "toolkit")
+        folder = os.path.dirname(path)
+        modules = [_module(folder, entry, toolkit) for entry in document.tables(data, "modules")]
         named = {module.name: module for module in modules}
-        return Index(str(data["name"]), str(data.get("kind", "module")), compiler, toolkit, named)
+        name = document.text(data, "name")
+        kind = document.text(data, "kind", "module")
+        return Index(name, kind, made_by(data), toolkit, named)
     except OSError as error:
         raise Refused(_unreadable(path, error)) from error
-    except KeyError as error:
-        raise Refused(Reason("damaged", {"file": path, "problem": f"{error} is missing in it"})) from error
-    except (AttributeError, TypeError, ValueError) as error:
+    except document.Damaged as error:
         raise Refused(Reason("damaged", {"file": path, "problem": str(error)})) from error
+
+
+def made_by(data: dict[str, Any]) -> str:
+    """Return the compiler that an index names, "nvcc 13.0.88"; raises Damaged."""
+    toolchain = document.table(data, "toolchain")
+    return f"{document.text(toolchain, 'family')} {document.text(toolchain, 'version')}"
 
 
 def _unreadable(path: str, error: OSError) -> Reason:
     return Reason("unreadable", {"file": path, "problem": error.strerror or str(error)})
 
 
-def _module(folder: str, entry: Mapping[str, Any], toolkit: str) -> Module:
-    file = str(entry["file"])
-    if os.path.basename(file) != file or file in {"", ".", ".."}:
-        raise ValueError(f"{file!r} is not the name of a file beside it")
-    images = tuple(_image(image, toolkit) for image in entry["images"])
-    place = os.path.join(folder, file)
-    return Module(str(entry["name"]), str(entry["source"]), place, str(entry["sha256"]), images)
+def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
+    file = document.file_name(entry, "file")
+    images = tuple(_image(image, toolkit) for image in document.tables(entry, "images"))
+    name, source = document.text(entry, "name"), document.text(entry, "source")
+    return Module(name, source, os.path.join(folder, file), document.text(entry, "sha256"), images)
 
 
-def _image(entry: Mapping[str, Any], toolkit: str) -> Image:
-    kind = str(entry["kind"])
-    isa = _version(entry["isa"]) if kind == "ptx" else None
-    image = Image(kind, str(entry["arch"]), _version(toolkit), isa)
-    if kind in {"cubin", "ptx"}:
-        image.parsed  # noqa: B018  its check comes with reading, not when the image is first judged
+def _image(entry: dict[str, Any], toolkit: str) -> Image:
+    kind, arch = document.text(entry, "kind"), document.text(entry, "arch")
+    isa = _version(document.text(entry, "isa")) if kind == "ptx" else None
+    image = Image(kind, arch, _version(toolkit), isa)
+    if kind in {"cubin", "ptx"}:  # its check comes with reading, not when the image is first judged
+        try:
+            image.parsed  # noqa: B018
+        except ValueError:
+            raise document.Damaged(f"'{arch}' is not a GPU architecture") from None
+        if len(arch) > _LONGEST_ARCH:
+            raise document.Damaged(f"'{arch}' is not a GPU architecture")
     return image
 
 
-def _version(text: Any) -> tuple[int, int]:
-    major, _, rest = str(text).partition(".")
-    minor = rest.partition(".")[0]
-    if not (major.isdecimal() and minor.isdecimal()):
-        raise ValueError(f"{text!r} is not a version like 13.0")
-    return int(major), int(minor)
+def _version(text: str) -> tuple[int, int]:
+    found = re.match(r"([0-9]{1,4})\.([0-9]{1,4})(?:\.|\Z)", text)
+    if found is None:
+        raise document.Damaged(f"'{text}' is not a version like 13.0")
+    return int(found[1]), int(found[2])

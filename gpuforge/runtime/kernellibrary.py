@@ -90,6 +90,7 @@ class KernelLibrary:
 
 def library_names(home: str = _HERE) -> list[str]:
     """Return the names of the kernel libraries beside this runtime, sorted."""
+    from . import document
     from .candidates import read
 
     compiled = set(_folders(home, "sources"))
@@ -97,10 +98,10 @@ def library_names(home: str = _HERE) -> list[str]:
     for name in _folders(home, "kernels"):
         try:
             index = read(os.path.join(home, "kernels", name, "index.json"))
-        except KernelUnavailable:
+            if index and index.get("kind") == "library":
+                shipped[name] = document.text(index, "stands-in-for", "") or name
+        except (KernelUnavailable, document.Damaged):
             continue
-        if index and index.get("kind") == "library":
-            shipped[name] = index.get("stands-in-for") or name
     return sorted({*compiled, *shipped.values()})
 
 

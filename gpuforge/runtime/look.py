@@ -58,7 +58,7 @@ class Place(NamedTuple):
 def variable(package: str, name: str) -> str:
     """Return the variable that names a set's kernels: GPUFORGE_KERNELS_SAXPY_DEFAULT_KERNELS."""
     words = f"{package}_{name}" if package else name
-    return "GPUFORGE_KERNELS_" + "".join(c if c.isalnum() else "_" for c in words).upper()
+    return "GPUFORGE_KERNELS_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in words).upper()
 
 
 def kernel_home(env: Mapping[str, str]) -> str:

@@ -34,8 +34,8 @@ SENTENCES = {
         "the file is damaged, install the wheel again"
     ),
     "other-schema": "{file}: has schema {found}; the runtime beside it reads {expected}",
-    "no-set": "this wheel has no kernel set {name!r}",
-    "no-module": "kernel set {set} has no module {name!r}; it has: {known}",
+    "no-set": "this wheel has no kernel set '{name}'",
+    "no-module": "kernel set {set} has no module '{name}'; it has: {known}",
     "several-modules": "kernel set {set} has several modules: name one of {known}",
     "not-kernels": (
         "{variable} names {file}, which is neither a folder with an index.json nor a .fatbin, .cubin or .ptx file"
@@ -50,7 +50,7 @@ SENTENCES = {
     "no-abi": "{file}: has no ABI id ({symbol}): it was not compiled for this package",
     "other-abi": "{file}: was compiled for the ABI {found}, and this package has {expected}",
     "not-opened": "cannot be loaded: {problem}",
-    "no-library-set": "this wheel has no kernel library {name!r}",
+    "no-library-set": "this wheel has no kernel library '{name}'",
     "driver-error": "{message}",
     "not-loaded": "kernel {kernel}: {message}",
     # refused: what would compile a source here
