@@ -23,11 +23,11 @@ class Damaged(ValueError):  # noqa: N818  a fact about a file, for the reader to
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a regular file for reading; raises OSError, at once for a pipe that nobody writes to."""
-    stream = open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")  # noqa: SIM115  the caller's
-    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-        stream.close()
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
         raise OSError(errno.EINVAL, "it is not a regular file", path)
-    return stream
+    return open(handle, "rb")
 
 
 def read(path: str) -> dict[str, Any]:

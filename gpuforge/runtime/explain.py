@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Union
 
 from .errors import KernelUnavailable
 from .kernellibrary import KernelLibrary
 from .kernelset import KernelSet
 from .loading import named
 from .machine import Device, Probe
+from .reason import Reason
 from .resolve import Candidate, Origin, resolve
 
 SCHEMA = 1
@@ -83,6 +84,38 @@ class LibraryFacts(NamedTuple):
     name: str
     candidates: tuple[Candidate, ...]
     problem: str = ""
+
+
+class PackageFacts(NamedTuple):
+    """What a package has, on this machine; `beside` are libraries beside the driver, or why each is not there."""
+
+    sets: tuple[SetFacts, ...]
+    libraries: tuple[LibraryFacts, ...]
+    beside: Mapping[str, Union[str, Reason]]
+
+
+def package_as_text(facts: PackageFacts) -> str:
+    """Return the facts as lines for people."""
+    lines = [*map(as_text, facts.sets), *map(library_as_text, facts.libraries)]
+    beside = [
+        str(found) if isinstance(found, Reason) else f"{name}: {found}"
+        for name, found in facts.beside.items()
+    ]
+    return "\n".join([*(lines or ["this package has no kernels"]), *beside])
+
+
+def package_as_data(facts: PackageFacts) -> dict[str, Any]:
+    """Return the facts as `explain --json` prints them."""
+    return {
+        "schema": SCHEMA,
+        "machine": machine_data(facts.sets[0].machine) if facts.sets else None,
+        "libraries": {
+            name: found.as_data() if isinstance(found, Reason) else {"text": found}
+            for name, found in facts.beside.items()
+        },
+        "sets": [as_data(one) for one in facts.sets],
+        "kernel_libraries": [library_as_data(one) for one in facts.libraries],
+    }
 
 
 def library_facts_of(library: KernelLibrary) -> LibraryFacts:

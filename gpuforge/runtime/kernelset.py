@@ -183,9 +183,9 @@ class KernelSet:
         return kernel
 
 
-def shipped_names() -> list[str]:
+def shipped_names(home: str = _HERE) -> list[str]:
     """Return the names of the kernel sets beside this runtime, sorted."""
-    folder = os.path.join(_HERE, "kernels")
+    folder = os.path.join(home, "kernels")
     try:
         names = os.listdir(folder)
     except OSError:

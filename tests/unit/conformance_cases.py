@@ -1,0 +1,238 @@
+"""The cases of tests/conformance: kernel sets, machine facts and an environment; and what Python makes of them.
+
+A case is NAME.toml with NAME.txt and NAME.json, which `explain` must print, whichever reader runs it. UPDATE_GOLDEN=1
+writes both from Python's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import struct
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.explain import (
+    PackageFacts,
+    facts_of,
+    library_facts_of,
+    package_as_data,
+    package_as_text,
+)
+from gpuforge.runtime.kernellibrary import KernelLibrary, library_names
+from gpuforge.runtime.kernelset import KernelSet, shipped_names
+from gpuforge.runtime.machine import Device, Nvrtc, OpenClDevice, Probe
+from gpuforge.runtime.reason import Reason
+from gpuforge.runtime.resolve import gpu_disabled, switched_off
+
+FOLDER = Path(__file__).parents[1] / "conformance"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.toml"))
+HOME = "site/demo/_gpuforge"  # where the package's runtime would lie
+MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "riscv64": 243}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case, its files laid out below `root`."""
+
+    root: Path
+    package: str
+    names: tuple[str, ...]
+    environment: dict[str, str]
+    machine: Probe
+    beside: dict[str, str | Reason]
+
+    @property
+    def home(self) -> str:
+        return str(self.root / HOME)
+
+    def neutral(self, text: str) -> str:
+        """Return what was printed without what differs from machine to machine: the width of a column, too."""
+        named = text.replace(str(self.root), "{root}").replace(os.uname().machine, "{machine}")
+        return re.sub(r"(?<=\S) {3,}", "  ", named)
+
+
+def lay_out(name: str, root: Path) -> Case:
+    """Read a case and write its files."""
+    data = tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    for path, content in data.get("files", {}).items():
+        _write(root / path.format(home=HOME, recipe=_recipe_digest(data)), content)
+    environment = {"GPUFORGE_KERNEL_HOME": "{root}/kernels", **data.get("environment", {})}
+    return Case(
+        root,
+        data.get("package", "demo"),
+        tuple(data.get("names", ())),
+        {key: value.replace("{root}", str(root)) for key, value in environment.items()},
+        _machine(data.get("machine", {})),
+        {key: _text_or_reason(value) for key, value in data.get("beside", {}).items()},
+    )
+
+
+def explained(case: Case) -> tuple[str, str]:
+    """Return what Python's reader prints of a case: for people, and as JSON."""
+    sets, libraries = shipped_names(case.home), library_names(case.home)
+    facts = PackageFacts(
+        tuple(facts_of(_Told(case, name)) for name in sets if name in (case.names or sets)),
+        tuple(
+            library_facts_of(KernelLibrary(name, home=case.home, package=case.package, env=case.environment))
+            for name in libraries
+            if name in (case.names or libraries)
+        ),
+        case.beside,
+    )
+    return package_as_text(facts) + "\n", json.dumps(package_as_data(facts), indent=2) + "\n"
+
+
+class _Told(KernelSet):
+    """A kernel set on a machine that is described, not looked at."""
+
+    def __init__(self, case: Case, name: str) -> None:
+        super().__init__(Path(case.home, "kernels", name), package=case.package, env=case.environment)
+        self._machine = case.machine
+
+    def probe(self) -> Probe:
+        return Probe(None, problem=switched_off(self.env)) if gpu_disabled(self.env) else self._machine
+
+
+def _machine(data: Mapping[str, Any]) -> Probe:
+    devices = [
+        Device(number, name, _version(capability))
+        for number, (capability, _, name) in enumerate(
+            text.partition(" ") for text in data.get("devices", ())
+        )
+    ]
+    driver = _version(data["cuda"]) if "cuda" in data else None
+    problem = data.get("problem") or ({"kind": "no-devices"} if driver and not devices else None)
+    nvrtc, opencl = data.get("nvrtc"), data.get("opencl")
+    return Probe(
+        driver,
+        tuple(devices),
+        _reason(problem) if problem else None,
+        None
+        if nvrtc is None
+        else _reason(nvrtc)
+        if "kind" in nvrtc
+        else Nvrtc("", _version(nvrtc["version"]), nvrtc["release"], tuple(map(Arch.parse, nvrtc["archs"]))),
+        None
+        if opencl is None
+        else _reason(opencl)
+        if isinstance(opencl, dict)
+        else tuple(OpenClDevice(name, "", "") for name in opencl),
+    )
+
+
+def _reason(data: Mapping[str, Any]) -> Reason:
+    return Reason(data["kind"], {key: value for key, value in data.items() if key != "kind"})
+
+
+def _text_or_reason(value: Any) -> str | Reason:
+    return value if isinstance(value, str) else _reason(value)
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if "link" in content:
+        path.symlink_to(content["link"])
+        return
+    if "pipe" in content:
+        os.mkfifo(path)
+        return
+    if "modules" in content:
+        _write_set(path, content)
+    elif "folder" in content:
+        path.mkdir()
+    else:
+        path.write_bytes(_bytes(content))
+    if "mode" in content:
+        path.chmod(int(content["mode"], 8))
+
+
+def _bytes(content: Mapping[str, Any]) -> bytes:
+    if "text" in content:
+        data = content["text"].encode()
+    elif "hex" in content:
+        data = bytes.fromhex(content["hex"])
+    elif "json" in content:
+        data = json.dumps(content["json"]).encode()
+    else:
+        data = library(content["library"].get("abi"), content["library"].get("machine"))
+    for offset, value in content.get("patch", {}).items():
+        data = data[: int(offset)] + bytes.fromhex(value) + data[int(offset) + len(value) // 2 :]
+    return data[: content.get("cut", len(data))]
+
+
+def _write_set(folder: Path, content: Mapping[str, Any]) -> None:
+    """Write an index of modules, `{ saxpy = "cubin sm_80, ptx compute_90 9.0" }`, and the files that it lists."""
+    folder.mkdir()
+    modules = []
+    for name, images in content["modules"].items():
+        data = f"fatbin of {name}".encode()
+        (folder / f"{name}.fatbin").write_bytes(data)
+        modules.append(
+            {
+                "name": name,
+                "source": f"kernels/{name}.cu",
+                "digest": "00",
+                "file": f"{name}.fatbin",
+                "sha256": hashlib.sha256(data).hexdigest(),
+                "images": [_image(text) for text in images.split(", ") if text],
+            }
+        )
+    index = {
+        "schema": 1,
+        "name": folder.name,
+        "kind": "module",
+        "toolchain": {"family": "nvcc", "version": "13.0.88"},
+        "toolkit": "13.0",
+        "modules": modules,
+    }
+    (folder / "index.json").write_text(json.dumps({**index, **content.get("index", {})}))
+
+
+def _image(text: str) -> dict[str, str]:
+    return dict(zip(("kind", "arch", "isa"), text.split(), strict=False))
+
+
+def _recipe_digest(data: Mapping[str, Any]) -> str:
+    """The name by which a user's builds know the recipe of the one object that is compiled."""
+    recipes = [content for path, content in data.get("files", {}).items() if path.endswith("recipe.json")]
+    return hashlib.sha256(_bytes(recipes[0])).hexdigest()[:16] if recipes else ""
+
+
+def library(abi: str | None, machine: int | None = None) -> bytes:
+    """Make a shared library as small as can be read: one segment, and one exported symbol with an ABI id."""
+    names = b"\0gpuforge_abi_id\0" if abi is not None else b"\0something_else\0"
+    text = (abi or "").encode() + b"\0"
+    strings, symbols = 120, 120 + len(names) + len(text)
+    rows = struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)
+    rows += struct.pack("<IBBHQQ", 1, 0x11, 0, 1, strings + len(names), len(text))
+    sections = symbols + len(rows)
+    total = sections + 3 * 64
+    head = b"\x7fELF\x02\x01\x01" + bytes(9)
+    head += struct.pack("<HHIQQQIHHHHHH", 3, machine or MACHINES.get(os.uname().machine, 62), 1, 0, 64, sections,
+                        0, 64, 56, 1, 64, 3, 0)  # fmt: skip
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, total, total, 4096)
+    table = bytes(64)
+    table += struct.pack("<IIQQQQIIQQ", 0, 11, 0, symbols, symbols, len(rows), 2, 1, 8, 24)
+    table += struct.pack("<IIQQQQIIQQ", 0, 3, 0, strings, strings, len(names), 0, 0, 1, 0)
+    return head + segment + names + text + rows + table
+
+
+def check(case: Case, name: str, text: str, data: str) -> None:
+    """Compare with the golden files."""
+    for suffix, found in ((".txt", text), (".json", data)):
+        golden = FOLDER / f"{name}{suffix}"
+        if os.environ.get("UPDATE_GOLDEN"):
+            golden.write_text(case.neutral(found))
+        assert case.neutral(found) == golden.read_text()
