@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1] / "gpuforge"
 SHARED = ("arch.py", "runs_on.py")
@@ -19,15 +20,24 @@ def copy_of(name: str) -> str:
 
 
 def families() -> str:
-    """Return the runtime's table of toolchain runtimes: each SONAME's family, without its version."""
-    rows = tomllib.loads((ROOT / "toolkits" / "data" / "runtimes.toml").read_text(encoding="utf-8"))[
-        "compiler"
+    """Return the runtime's table of names: toolchain runtimes with their families, and NVIDIA's own libraries."""
+    runtimes, libraries = _data("runtimes.toml"), _data("libraries.toml")
+    lines = [
+        f'    "{soname}": "{row["name"]}",\n' for row in runtimes["compiler"] for soname in row["sonames"]
     ]
-    lines = [f'    "{soname}": "{row["name"]}",\n' for row in rows for soname in row["sonames"]]
+    own = {soname for row in runtimes["driver"] for soname in row["sonames"]}
+    own |= {f"{soname.partition('.so')[0]}.so" for row in libraries["package"] for soname in row["sonames"]}
+    names = [f'        "{soname}",\n' for soname in sorted(own - {"libcudart.so"})]
     return (
-        '"""Whose runtime a SONAME is: from gpuforge/toolkits/data/runtimes.toml, by scripts/copy_to_runtime.py."""\n'
-        f"\nFAMILIES = {{\n{''.join(lines)}}}\n"
+        '"""Whose a SONAME is: from gpuforge/toolkits/data, by scripts/copy_to_runtime.py."""\n'
+        f"\n# Runtimes of toolchains, and their families.\nFAMILIES = {{\n{''.join(lines)}}}\n"
+        "\n# NVIDIA's own libraries, which have a CUDA runtime inside by design, and those of the driver.\n"
+        f"NVIDIAS = frozenset(\n    {{\n{''.join(names)}    }}\n)\n"
     )
+
+
+def _data(name: str) -> dict[str, Any]:
+    return tomllib.loads((ROOT / "toolkits" / "data" / name).read_text(encoding="utf-8"))
 
 
 def main() -> None:

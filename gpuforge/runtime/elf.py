@@ -5,9 +5,10 @@ Format: https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -18,7 +19,7 @@ _LOAD, _DYNAMIC = 1, 2  # p_type
 _DYNSYM = 11  # sh_type
 _NEEDED, _STRTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 1, 5, 10, 14, 15, 29  # d_tag
 _MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "riscv64": 243}  # e_machine
-_LONGEST = 4096  # bytes of a string that is asked for by name
+_LONGEST = 1 << 16  # bytes of a string
 _MOST = 64 << 20  # bytes of a table
 
 
@@ -28,12 +29,16 @@ class NotReadable(Exception):  # noqa: N818  a fact about a file, for the reader
 
 @dataclass(frozen=True)
 class Dynamic:
-    """The dynamic section of a library; `search` are its RUNPATH's entries, or else its RPATH's, as written."""
+    """The dynamic section of a library; `search` are its RUNPATH's entries, or else its RPATH's, as written.
+
+    An RPATH (`first`) is searched before LD_LIBRARY_PATH, a RUNPATH after it.
+    """
 
     path: Path
     soname: str
     needed: tuple[str, ...]
     search: tuple[str, ...]
+    first: bool = False
 
 
 def read_dynamic(path: Path) -> Dynamic:
@@ -57,6 +62,15 @@ def imports(path: str | os.PathLike[str]) -> frozenset[str]:
     """Return the symbols that a library takes from others, without their versions; raises NotReadable and OSError."""
     with open_file(path) as stream:
         return frozenset(name for name, address in _File(stream).symbols() if not address)
+
+
+def defines(path: str | os.PathLike[str], symbols: Sequence[str]) -> bool:
+    """Return whether a library exports one of these symbols; raises NotReadable and OSError.
+
+    It is quick for large libraries that have none: their strings are searched before any symbol is read.
+    """
+    with open(path, "rb") as stream:
+        return _File(stream).defines(symbols)
 
 
 class _File:
@@ -90,10 +104,12 @@ class _File:
             raise NotReadable("it is not a shared library")
         entries = list(struct.iter_unpack("<qQ", self._read(found[0], found[1] // 16 * 16)))
         single = dict(reversed(entries))
-        strings = self._read(self.offset(single.get(_STRTAB, 0)), single.get(_STRSZ, 0))
+        strings, size = self.offset(single.get(_STRTAB, 0)), single.get(_STRSZ, 0)
 
         def text(at: int) -> str:
-            return strings[at : strings.find(b"\0", at)].decode("utf-8", "replace")
+            if at >= size:
+                raise NotReadable("it is damaged: a string lies outside of its table")
+            return self.text(strings + at)
 
         search = text(single[tag]) if (tag := _RUNPATH if _RUNPATH in single else _RPATH) in single else ""
         return Dynamic(
@@ -101,23 +117,49 @@ class _File:
             text(single[_SONAME]) if _SONAME in single else "",
             tuple(text(value) for tag, value in entries if tag == _NEEDED),
             tuple(entry for entry in search.split(":") if entry),
+            first=tag == _RPATH,
         )
+
+    def defines(self, names: Sequence[str]) -> bool:
+        """Return whether one of these names is among the symbols that are exported."""
+        for table, size, strings, length in self._tables():
+            places = {at - strings for name in names for at in self._places(f"{name}\0", strings, length)}
+            if places and any(
+                name in places and section
+                for name, _, _, section, _, _ in struct.iter_unpack(
+                    "<IBBHQQ", self._read(table, size // 24 * 24)
+                )
+            ):
+                return True
+        return False
+
+    def _places(self, text: str, start: int, length: int) -> Iterator[int]:
+        """Yield where in the file a text lies; a linker lets names share their ends, so any may be a name's."""
+        with mmap.mmap(self._stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            end = min(start + length, len(data))
+            while (start := data.find(text.encode(), start, end)) >= 0:
+                yield start
+                start += 1
 
     def symbols(self) -> Iterator[tuple[str, int]]:
         """Yield the dynamic symbols with their addresses, 0 for those of other libraries."""
+        for table, size, strings, length in self._tables():
+            texts = self._read(strings, length)
+            for name, _, _, section, value, _ in struct.iter_unpack(
+                "<IBBHQQ", self._read(table, size // 24 * 24)
+            ):
+                text = texts[name : texts.find(b"\0", name)].decode("utf-8", "replace")
+                yield text, value if section else 0
+
+    def _tables(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yield where the dynamic symbols and their strings lie in the file: offset, size, offset, size."""
         sections = self._read(self._shoff, self._shentsize * self._shnum)
         if self._shnum and self._shentsize < 64:
             raise NotReadable("its section headers are damaged")
         rows = [struct.unpack_from("<IIQQQQI", sections, n * self._shentsize) for n in range(self._shnum)]
         for _, kind, _, _, offset, size, link in rows:
-            if kind != _DYNSYM or link >= len(rows):
-                continue
-            strings = self._read(rows[link][4], rows[link][5])
-            for name, _, _, section, value, _ in struct.iter_unpack(
-                "<IBBHQQ", self._read(offset, size // 24 * 24)
-            ):
-                text = strings[name : strings.find(b"\0", name)].decode("utf-8", "replace")
-                yield text, value if section else 0
+            if kind == _DYNSYM and link < len(rows):
+                yield offset, size, rows[link][4], rows[link][5]
 
     def offset(self, address: int) -> int:
         """Return where in the file lies what is at an address of the loaded library."""

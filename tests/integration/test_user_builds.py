@@ -11,6 +11,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,13 +73,15 @@ def tool(name: str, *arguments: object) -> str:
     return done.stdout.strip()
 
 
-def with_openmp(site: Path) -> Path:
+def with_openmp(site: Path, *, graft: bool = True) -> Path:
     """Give the package a host library with OpenMP, as auditwheel leaves it: libgomp is grafted under a hashed name."""
     core, libs = site / "demo" / "core.so", site / "demo.libs"
     libs.mkdir()
     source = site.parent / "core.cpp"
     source.write_text('#include <omp.h>\nextern "C" int threads() { return omp_get_max_threads(); }\n')
     tool("g++", "-shared", "-fPIC", "-fopenmp", source, "-o", core)
+    if not graft:
+        return core
     grafted = libs / "libgomp-0a1b2c3d.so.1.0.0"
     grafted.write_bytes(Path(tool("g++", "-print-file-name=libgomp.so.1")).read_bytes())
     tool("patchelf", "--set-soname", grafted.name, grafted)
@@ -106,62 +109,138 @@ def test_a_second_copy_of_the_wheels_libgomp_is_refused_and_audited_before(tmp_p
     assert (refused.returncode, refused.stdout) == (1, "")
     plain = Path(tool("g++", "-print-file-name=libgomp.so.1")).resolve()
     assert (
-        f"brings a second libgomp.so into the process: the package has {grafted}, and the compiled"
-        in refused.stderr
+        f"brings a second OpenMP runtime into the process: the package has {grafted}, and" in refused.stderr
     )
-    assert (
-        Path(refused.stderr.partition("the compiled library needs ")[2].partition(";")[0]).resolve() == plain
-    )
+    assert needed(refused.stderr) == plain
     assert answer(site) == 7
+    # The refusal names what to do, and that is so.
+    assert "; --toolchain host makes one without it; in use: the shipped library" in refused.stderr
     assert run(site, "compile", "--toolchain", "host").returncode == 0
     assert answer(site) == 42
+    run(site, "compile", "--remove")
 
     # What is refused is real: where such a library is loaded all the same, the process has both.
-    run(site, "compile", "--toolchain", "host", "--remove")
-    other = compile_library(
-        tmp_path / "own.so", site / "demo/_gpuforge/sources/answers/mod/answer.cpp", "-fopenmp"
-    )
+    assert libgomps(site, "demo/core.so", with_own_openmp(site)) == {grafted, plain}
+
+    wheel = as_wheel(site, tmp_path)
+    (finding,) = audit("GF101", wheel)
+    assert finding["subject"] == [
+        "libgomp-0a1b2c3d.so.1.0.0 (OpenMP of GCC), loaded by core.so; libgomp.so.1 comes with the toolchain openmp of "
+        "answers"
+    ]
+    (finding,) = audit("GF110", wheel, "--against", "g++")
+    assert finding["subject"] == [
+        "libgomp-0a1b2c3d.so.1.0.0, which comes in through core.so; g++ brings libgomp.so"
+    ]
+    assert audit("GF110", wheel, "--against", "nvhpc") == []
+
+
+def test_what_needs_the_plain_libgomp_alone_passes_and_is_one_copy(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(site, toolchain("openmp", "g++", "-fopenmp"))
+    with_openmp(site, graft=False)
+    assert run(site, "compile").returncode == 0
+    plain = Path(tool("g++", "-print-file-name=libgomp.so.1")).resolve()
+    assert libgomps(site, "demo/core.so") == {plain}
+    assert audit("GF110", as_wheel(site, tmp_path), "--against", "g++") == []
+
+
+@pytest.mark.network
+def test_scikit_learns_libgomp_counts_where_the_wheel_requires_it(tmp_path: Path) -> None:
+    """A real wheel of PyPI, as pip installs it."""
+    site, wheels = tmp_path / "site", tmp_path / "wheels"
+    tool(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", wheels, "scikit-learn==1.7.2")
+    (scikit_learn,) = wheels.glob("*.whl")
+    install(site, toolchain("openmp", "g++", "-fopenmp"), toolchain("host", "g++"))
+    tool(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site, scikit_learn)
+    (grafted,) = (site / "scikit_learn.libs").glob("libgomp-*")
+    plain = Path(tool("g++", "-print-file-name=libgomp.so.1")).resolve()
+
+    wheel = as_wheel(site, tmp_path)
+    assert run(site, "compile").returncode == 0  # it lies beside the package, which does not require it
+    run(site, "compile", "--remove")
+
+    wheel = as_wheel(site, tmp_path, requires="scikit-learn>=1")
+    refused = run(site, "compile")
+    assert (refused.returncode, answer(site)) == (1, 7)
+    assert (
+        "brings a second OpenMP runtime into the process: scikit-learn, which the package requires, has "
+        f"{grafted}, and the compiled library needs "
+    ) in refused.stderr
+    assert needed(refused.stderr) == plain
+    assert run(site, "compile", "--toolchain", "host").returncode == 0
+    (module,) = (site / "sklearn" / "utils").glob("_openmp_helpers.*.so")
+    assert libgomps(site, str(module)) == {grafted}
+    assert libgomps(site, str(module), with_own_openmp(site)) == {grafted, plain}
+
+    (finding,) = audit("GF110", wheel, scikit_learn, "--against", "g++")
+    assert finding["wheel"] == scikit_learn.name
+    assert finding["subject"][0].startswith(f"{grafted.name}, which comes in through ")
+
+
+def needed(message: str) -> Path:
+    """Return the library that a refusal names as the second copy."""
+    return Path(message.partition("the compiled library needs ")[2].partition(";")[0]).resolve()
+
+
+def with_own_openmp(site: Path) -> Path:
+    """Compile the package's source with OpenMP by hand, past `compile`."""
+    source = site / "demo/_gpuforge/sources/answers/mod/answer.cpp"
+    return compile_library(site.parent / "own.so", source, "-fopenmp")
+
+
+def libgomps(site: Path, host: str, kernels: Path | None = None) -> set[Path]:
+    """Return the copies of libgomp in a process that loads a host library, and then the package's kernels."""
     program = (
-        "import ctypes; from demo._gpuforge import KernelLibrary; ctypes.CDLL('demo/core.so'); "
-        "KernelLibrary.shipped('answers').load(); print(open('/proc/self/maps').read())"
+        f"import ctypes; from demo._gpuforge import KernelLibrary; ctypes.CDLL({host!r}); "
+        "KernelLibrary.shipped('answers').load().answer(); print(open('/proc/self/maps').read())"
     )
-    maps = subprocess.run(
+    named = {"GPUFORGE_KERNELS_DEMO_ANSWERS": str(kernels)} if kernels else {}
+    done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
         check=True,
         cwd=site,
-        env=environment(site, GPUFORGE_KERNELS_DEMO_ANSWERS=str(other)),
-    ).stdout
-    assert {line.split()[-1] for line in maps.splitlines() if "libgomp" in line} == {str(grafted), str(plain)}
+        env=environment(site, **named),
+    )
+    mapped = {Path(line.split()[-1]) for line in done.stdout.splitlines() if ".so" in line}
+    return {path for path in mapped if path.name.startswith("libgomp")}
 
-    wheel = as_wheel(site, tmp_path)
-    audited = subprocess.run(
-        [Path(sys.executable).with_name("gpuforge"), "audit", wheel, "--format", "json"],
+
+def audit(code: str, *arguments: object) -> list[dict[str, Any]]:
+    """Audit wheels, and return the findings of one code; with an error among them the exit status is 1."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("gpuforge"), "audit", *map(str, arguments), "--format", "json"],
         capture_output=True,
         text=True,
         check=False,
     )
-    (finding,) = [f for f in json.loads(audited.stdout)["findings"] if f["code"] == "GF101"]
-    assert (audited.returncode, finding["severity"]) == (1, "error")
-    assert finding["subject"] == [
-        "libgomp-0a1b2c3d.so.1.0.0 (OpenMP of GCC), loaded by core.so; libgomp.so.1 comes with the toolchain openmp of "
-        "answers"
-    ]
+    findings = [finding for finding in json.loads(done.stdout)["findings"] if finding["code"] == code]
+    assert done.returncode == (
+        1 if any(finding["severity"] == "error" for finding in findings) else done.returncode
+    )
+    return findings
 
 
-def as_wheel(site: Path, folder: Path) -> Path:
-    """Pack an installed package as a wheel."""
+def as_wheel(site: Path, folder: Path, requires: str = "") -> Path:
+    """Pack the installed package as a wheel, and leave beside it what an installer would have written."""
     info = site / "demo-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n")
+    info.mkdir(exist_ok=True)
+    line = f"Requires-Dist: {requires}\n" if requires else ""
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n{line}")
     (info / "WHEEL").write_text("Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n")
-    (info / "RECORD").write_text("")
+    own = [path for name in ("demo", "demo.libs") for path in sorted((site / name).rglob("*"))]
+    names = [
+        path.relative_to(site).as_posix()
+        for path in own
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+    (info / "RECORD").write_text("".join(f"{name},,\n" for name in names))
     wheel = folder / "demo-1.0-py3-none-linux_x86_64.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(site.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                archive.write(file, file.relative_to(site).as_posix())
+        for name in (*names, *(f"{info.name}/{file}" for file in ("METADATA", "WHEEL", "RECORD"))):
+            archive.write(site / name, name)
     return wheel
 
 

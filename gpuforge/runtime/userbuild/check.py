@@ -9,18 +9,19 @@ from pathlib import Path
 
 from .. import elf
 from ..candidates import wrong_abi
+from .installed import Part
 from .outcome import Stopped
 from .recipe import Recipe, Toolchain
-from .runtimes import conflicts
+from .runtimes import Conflict, conflicts, kinds_of
 
 _LOAD = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_LOCAL)"
 _LOADING_S = 120  # seconds; a runtime may look for devices
 
 
 def check(
-    library: Path, recipe: Recipe, toolchain: Toolchain, wheel: Sequence[Path], env: Mapping[str, str]
+    library: Path, recipe: Recipe, toolchain: Toolchain, parts: Sequence[Part], env: Mapping[str, str]
 ) -> None:
-    """Raise Stopped unless the library can be used in one process with the wheel's own libraries."""
+    """Raise Stopped unless the library can be used in one process with the wheel and what it requires."""
     refusal = wrong_abi(str(library), recipe.abi)
     if refusal:
         raise Stopped(f"what was compiled cannot be used: {refusal}")
@@ -31,13 +32,36 @@ def check(
             f"what was compiled has no GPU code: the compiler made none for {toolchain.offload}, although it has the "
             "flags for it; look for the pragmas that it should come from"
         )
-    for found in conflicts(wheel, library, env):
-        raise Stopped(
-            f"what was compiled brings a second {found.runtime} into the process: the package has {found.ours}, and "
-            f"the compiled library needs {found.theirs}; use a toolchain without it, or ask the package's maintainer "
-            "to leave it out of the wheel"
-        )
+    for conflict in conflicts(parts, library, env):
+        raise Stopped(_refusal(conflict, library, recipe))
     _load(library, env)
+
+
+def _refusal(conflict: Conflict, library: Path, recipe: Recipe) -> str:
+    there, brought = conflict.there, conflict.brought
+    has = "has it inside of" if not there.image else "has"
+    needs = (
+        "has it inside"
+        if brought.path == library
+        else f"needs {brought.path}" + " with it inside" * (not brought.image)
+    )
+    owner = f"{there.owner}, which the package requires," if there.owner else "the package"
+    return (
+        f"what was compiled brings a second {there.kind} into the process: {owner} {has} {there.path}, and the "
+        f"compiled library {needs}; {_remedy(conflict, recipe)}"
+    )
+
+
+def _remedy(conflict: Conflict, recipe: Recipe) -> str:
+    kind = conflict.there.kind
+    others = [
+        other.name
+        for other in recipe.toolchains
+        if other.family != "command" and kind not in kinds_of(other.runtimes)
+    ]
+    if others:
+        return f"--toolchain {others[0]} makes one without it"
+    return "none of the package's toolchains does without it: ask its maintainer for one"
 
 
 def _load(library: Path, env: Mapping[str, str]) -> None:

@@ -17,8 +17,8 @@ from ..candidates import Wanted, candidates, place_of
 from ..errors import KernelUnavailable
 from ..look import HOME, variable
 from ..machine import probe
-from ..resolve import Origin, gpu_disabled
-from . import activation, wheel
+from ..resolve import Candidate, Origin, gpu_disabled
+from . import activation, installed
 from .check import check
 from .compilers import Compiler
 from .distribution import how_to_install
@@ -142,7 +142,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
                 env=package.env,
                 limit=options.timeout,
             )
-            check(library, recipe, toolchain, _wheel(recipe, package), package.env)
+            check(library, recipe, toolchain, _parts(recipe, package), package.env)
         except Stopped as stopped:
             raise Stopped(f"{recipe.name}: {stopped}; {_kept(work, log)}{_in_use(recipe, package)}") from None
         made = _made(recipe, toolchain, compiler, library, arch, options.sources)
@@ -198,8 +198,14 @@ def _work(recipe: Recipe, package: Package, output: Path | None) -> Iterator[tup
         yield work, place
 
 
-def _wheel(recipe: Recipe, package: Package) -> list[Path]:
-    return wheel.libraries(package.home, package.name, without=recipe.fallback)
+def _parts(recipe: Recipe, package: Package) -> list[installed.Part]:
+    """Return what is in the process already: the package, what it requires, and the libraries of its other objects."""
+    others = [_used(other, package) for other in recipes(package.home) if other.name != recipe.name]
+    builds = tuple(Path(used.build.place) for used in others if used and used.origin is not Origin.SHIPPED)
+    return [
+        *installed.parts(package.home, package.name, without=recipe.fallback),
+        *([installed.Part("", builds)] if builds else []),
+    ]
 
 
 def _kept(work: Path, log: Path) -> str:
@@ -215,7 +221,7 @@ def _kept(work: Path, log: Path) -> str:
 
 def _in_use(recipe: Recipe, package: Package) -> str:
     """Return what is used now, which a failure has not changed."""
-    used = next((c for c in candidates(_wanted(recipe, package)) if c.accepted), None)
+    used = _used(recipe, package)
     if used is None:
         return "no library is in use"
     what = (
@@ -224,6 +230,10 @@ def _in_use(recipe: Recipe, package: Package) -> str:
         else "the shipped library"
     )
     return f"in use: {what}, {used.reason}"
+
+
+def _used(recipe: Recipe, package: Package) -> Candidate | None:
+    return next((c for c in candidates(_wanted(recipe, package)) if c.accepted), None)
 
 
 def _wanted(recipe: Recipe, package: Package) -> Wanted:

@@ -9,7 +9,7 @@ import os
 import platform
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,11 +22,11 @@ _CACHE_HEAD, _CACHE_ENTRY = 48, 24  # bytes
 
 @dataclass(frozen=True)
 class Loaded:
-    """A library that will be in the process: by which name it is needed, and by which library (None: it is first)."""
+    """A library that will be in the process: by which name it is needed, and what the loader then knows it by."""
 
     name: str
     path: Path
-    needed_by: Path | None
+    soname: str = ""
 
 
 def graph(first: Sequence[Path], env: Mapping[str, str]) -> list[Loaded]:
@@ -35,7 +35,7 @@ def graph(first: Sequence[Path], env: Mapping[str, str]) -> list[Loaded]:
     What is not found is left out: whether a library loads is for another check to say.
     """
     found: dict[Path, Loaded] = {}
-    pending = [Loaded(path.name, path, None) for path in first]
+    pending = [Loaded(path.name, path) for path in first]
     while pending:
         library = pending.pop(0)
         real = library.path.resolve()
@@ -45,18 +45,19 @@ def graph(first: Sequence[Path], env: Mapping[str, str]) -> list[Loaded]:
             dynamic = elf.read_dynamic(library.path)
         except (OSError, elf.NotReadable):
             continue
-        found[real] = library
+        found[real] = replace(library, soname=dynamic.soname or library.name)
         for name in dynamic.needed:
             path = _find(name, dynamic, env)
             if path:
-                pending.append(Loaded(name, path, library.path))
+                pending.append(Loaded(name, path))
     return list(found.values())
 
 
 def _find(name: str, needed_by: elf.Dynamic, env: Mapping[str, str]) -> Path | None:
     origin = needed_by.path.resolve().parent
     own = [_expanded(entry, origin) for entry in needed_by.search]
-    for folder in (*own, *filter(None, env.get("LD_LIBRARY_PATH", "").split(":"))):
+    named = [folder for folder in env.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    for folder in (*own, *named) if needed_by.first else (*named, *own):
         path = Path(folder, name)
         if path.is_file():
             return path

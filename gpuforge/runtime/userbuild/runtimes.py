@@ -1,4 +1,4 @@
-"""Finds toolchain runtimes that would be in one process twice: the wheel's copy, and that of a new library."""
+"""Finds toolchain runtimes that would be in one process twice: the one that is there, and that of a new library."""
 
 from __future__ import annotations
 
@@ -9,77 +9,113 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import elf
-from .families import FAMILIES
+from .families import FAMILIES, NVIDIAS
+from .installed import Part
 from .loader import Loaded, graph
 
 # auditwheel's libx-0a1b2c3d.so.1 and delocate's libx.0a1b2c3d.so.1
 _HASHED = re.compile(r"(?P<stem>lib[^/]+?)[-.][0-9a-f]{8}(?P<rest>(\.[^/]*)?\.so.*)")
-_CUDART = "libcudart.so"
+CUDART, OPENMP = "CUDA runtime", "OpenMP runtime"
+# Runtimes of several names that do one thing: two of them in a process are as bad as two of one name.
+_KINDS = {
+    "libcudart.so": CUDART,
+    **dict.fromkeys(("libgomp.so", "libomp.so", "libiomp5.so", "libnvomp.so"), OPENMP),
+}
+# What every OpenMP runtime exports to compiled code, whatever it is called: GCC's, and LLVM's, Intel's and NVIDIA's.
+_OPENMP_ENTRIES = ("GOMP_parallel", "__kmpc_fork_call")
 # Texts that only libcudart holds, and what it is linked into.
 _STATIC_CUDART = (b"cudaErrorCudartUnloading", b"/cudart.shm.%")
 _ONE_VERSION = {"nvhpc", "pgi"}  # runtimes that fit their own release only, whatever their names
 
 
 @dataclass(frozen=True)
+class Runtime:
+    """A runtime in a process: `kind` is what it does or its name ("libnvc.so"), `image` what the loader knows it by.
+
+    `image` is "" where it is linked into a library. `owner` is the package that brings it, "" for the wheel.
+    """
+
+    kind: str
+    image: str
+    path: Path
+    owner: str = ""
+
+
+@dataclass(frozen=True)
 class Conflict:
-    """One runtime that would be loaded twice: `ours` for the wheel, `theirs` for the new library."""
+    """One runtime that would be in the process twice: what is there already, and what the new library brings."""
 
-    runtime: str  # "libgomp.so"
-    ours: Path
-    theirs: Path
-    needed_by: Path  # what brings `theirs`
+    there: Runtime
+    brought: Runtime
 
 
-def conflicts(wheel: Sequence[Path], library: Path, env: Mapping[str, str]) -> list[Conflict]:
-    """Return the runtimes that the wheel's libraries and a new one would bring into a process in two copies."""
-    ours, theirs = _runtimes(graph(wheel, env)), _runtimes(graph([library], env))
+def conflicts(parts: Sequence[Part], library: Path, env: Mapping[str, str]) -> list[Conflict]:
+    """Return the runtimes of which a new library would bring another copy into a process with these parts."""
+    brought = list(_runtimes(Part("", (library,)), {CUDART, OPENMP}, env))
+    kinds = {runtime.kind for runtime in brought}
+    there = [runtime for part in parts for runtime in _runtimes(part, kinds, env)] if kinds else []
+    own = {runtime.image for runtime in there if not runtime.owner and runtime.image}
     return [
-        Conflict(stem, mine.path, other.path, other.needed_by or other.path)
-        for stem, others in theirs.items()
-        for other in others
-        for mine in ours.get(stem, [])
-        if _two_copies(stem, mine, other)
+        Conflict(old, new)
+        for new in brought
+        for old in there
+        if old.kind == new.kind and _two_copies(old, new) and (new.image not in own or old.image == new.image)
     ]
 
 
-def _runtimes(loaded: Sequence[Loaded]) -> dict[str, list[Loaded]]:
-    found: dict[str, list[Loaded]] = {}
-    for library in loaded:
-        for stem in _stems(library):
-            found.setdefault(stem, []).append(library)
-    return found
+def kinds_of(names: Sequence[str]) -> set[str]:
+    """Return the kinds of runtimes that go by these SONAMEs."""
+    return {kind for name in names for kind in [_kind(name)] if kind}
 
 
-def _stems(library: Loaded) -> Iterator[str]:
-    """Yield the runtimes that a library is or holds, without hashes and versions."""
-    stem = _stem(library.name)
-    if stem in FAMILIES or stem == _CUDART:
-        yield stem
-    elif _holds_cudart(library.path):
-        yield _CUDART
+def _runtimes(part: Part, searched: set[str], env: Mapping[str, str]) -> Iterator[Runtime]:
+    """Yield the runtimes that a part loads. Files are searched for those of the kinds `searched` alone."""
+    for library in graph(part.libraries, env):
+        kind = _kind(library.soname) or _kind(library.name)
+        if kind:
+            yield Runtime(kind, library.soname, library.path, part.owner)
+            continue
+        if OPENMP in searched and _exports(library.path, _OPENMP_ENTRIES):
+            yield Runtime(OPENMP, library.soname, library.path, part.owner)
+        if CUDART in searched and not _of_nvidia(library, part) and _holds_cudart(library.path):
+            yield Runtime(CUDART, "", library.path, part.owner)
+
+
+def _kind(name: str) -> str:
+    stem = _stem(name)
+    return _KINDS.get(stem) or (stem if stem in FAMILIES else "")
 
 
 def _stem(name: str) -> str:
+    """Return a name without hash and version: "libgomp.so" of "libgomp-a34b3233.so.1.0.0"."""
     match = _HASHED.fullmatch(name)
     plain = match["stem"] + match["rest"] if match else name
     head, dot_so, _ = plain.partition(".so")
     return head + dot_so
 
 
-def _two_copies(stem: str, mine: Loaded, other: Loaded) -> bool:
+def _two_copies(old: Runtime, new: Runtime) -> bool:
     """Return whether both are loaded: the loader takes two files for one when they have the same SONAME."""
-    if mine.path.resolve() == other.path.resolve():
+    if old.path.resolve() == new.path.resolve():
         return False
-    static = [library for library in (mine, other) if _stem(library.name) != stem]
-    if static:  # each with a copy linked in see the same device; a shared one beside it does not
-        return len(static) == 1
-    if FAMILIES.get(stem) in _ONE_VERSION:
-        return mine.path.read_bytes() != other.path.read_bytes()
-    return _soname(mine) != _soname(other)
+    if not (
+        old.image and new.image
+    ):  # each with a copy linked in see the same device; a shared one beside it does not
+        return bool(old.image or new.image)
+    if old.image != new.image:
+        return True
+    return FAMILIES.get(_stem(new.image)) in _ONE_VERSION and old.path.read_bytes() != new.path.read_bytes()
 
 
-def _soname(library: Loaded) -> str:
-    return elf.read_dynamic(library.path).soname or library.name
+def _of_nvidia(library: Loaded, part: Part) -> bool:
+    return _stem(library.name) in NVIDIAS or part.owner.startswith("nvidia-")
+
+
+def _exports(path: Path, symbols: Sequence[str]) -> bool:
+    try:
+        return elf.defines(path, symbols)
+    except elf.NotReadable:  # its symbols are damaged: what it needs is known all the same
+        return False
 
 
 def _holds_cudart(path: Path) -> bool:

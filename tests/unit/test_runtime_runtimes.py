@@ -1,0 +1,262 @@
+"""Runtimes that would be in a process twice: each refusal beside the nearest thing that must pass."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from audit_samples import elf
+
+from gpuforge.runtime.userbuild.installed import Part, parts, version
+from gpuforge.runtime.userbuild.runtimes import conflicts
+
+STATIC_CUDART = {".rodata": b"\0/cudart.shm.%x\0"}
+GOMP, HASHED_GOMP = elf(soname="libgomp.so.1"), "libgomp-a34b3233.so.1.0.0"
+
+
+def needing(*names: str) -> bytes:
+    return elf(needed=["libc.so.6", *names])
+
+
+class Case(NamedTuple):
+    """Files of the wheel, of a package that it requires, and of the machine; what the new library needs (or is)."""
+
+    needed: tuple[str, ...] = ()
+    machine: Mapping[str, bytes] = {}
+    wheel: Mapping[str, bytes] = {}
+    required: Mapping[str, bytes] = {}
+    library: bytes = b""
+
+
+CUDART_12, CUDART_13 = elf(soname="libcudart.so.12"), elf(soname="libcudart.so.13")
+NVC, OTHER_NVC = elf(soname="libnvc.so"), elf(soname="libnvc.so", defined=["later"])
+REFUSED = {
+    "a hashed libgomp in the wheel": Case(
+        ("libgomp.so.1",), {"libgomp.so.1": GOMP}, {f"demo.libs/{HASHED_GOMP}": elf(soname=HASHED_GOMP)}
+    ),
+    "auditwheel's short name": Case(
+        ("libgomp.so.1",),
+        {"libgomp.so.1": GOMP},
+        {"demo.libs/libgomp-a34b3233.so.1": elf(soname="libgomp-a34b3233.so.1")},
+    ),
+    "a hashed libgomp of a required package": Case(
+        ("libgomp.so.1",),
+        {"libgomp.so.1": GOMP},
+        {},
+        {f"other.libs/{HASHED_GOMP}": elf(soname=HASHED_GOMP)},
+    ),
+    "a file with the plain name whose SONAME has the hash": Case(
+        ("libgomp.so.1",), {"libgomp.so.1": GOMP}, {"demo.libs/libgomp.so.1": elf(soname=HASHED_GOMP)}
+    ),
+    "LLVM's beside GCC's": Case(
+        ("libomp.so.5",),
+        {"libomp.so.5": elf(soname="libomp.so.5"), "libgomp.so.1": GOMP},
+        {"demo/a.so": needing("libgomp.so.1")},
+    ),
+    "Intel's beside GCC's": Case(
+        ("libgomp.so.1",), {"libgomp.so.1": GOMP}, {}, {"other/libiomp5.so": elf(soname="libiomp5.so")}
+    ),
+    "Intel's beside LLVM's": Case(
+        ("libomp.so.5",),
+        {"libomp.so.5": elf(soname="libomp.so.5")},
+        {},
+        {"other/libiomp5.so": elf(soname="libiomp5.so")},
+    ),
+    "an OpenMP runtime under a name of its own": Case(
+        ("libgomp.so.1",),
+        {"libgomp.so.1": GOMP},
+        {"demo/libthreads.so": b"exports __kmpc_fork_call"},
+    ),
+    "an OpenMP runtime that was linked into the new library": Case(
+        wheel={f"demo.libs/{HASHED_GOMP}": elf(soname=HASHED_GOMP)},
+        library=b"exports GOMP_parallel",
+    ),
+    "two majors of cudart": Case(
+        ("libcudart.so.13",), {"libcudart.so.13": CUDART_13}, {"demo.libs/libcudart.so.12": CUDART_12}
+    ),
+    "two majors of cudart, one of a required package": Case(
+        ("libcudart.so.13",), {"libcudart.so.13": CUDART_13}, {}, {"nvidia/lib/libcudart.so.12": CUDART_12}
+    ),
+    "a hashed cudart": Case(
+        ("libcudart.so.13",),
+        {"libcudart.so.13": CUDART_13},
+        {"demo.libs/libcudart-0a1b2c3d.so.13": elf(soname="libcudart-0a1b2c3d.so.13")},
+    ),
+    "a cudart that was linked into the wheel's library": Case(
+        ("libcudart.so.13",), {"libcudart.so.13": CUDART_13}, {"demo/a.so": elf(sections=STATIC_CUDART)}
+    ),
+    "a cudart that was linked into the new library": Case(
+        wheel={"demo.libs/libcudart.so.13": CUDART_13}, library=elf(sections=STATIC_CUDART)
+    ),
+    "two releases of the HPC SDK": Case(
+        ("libnvc.so",), {"libnvc.so": OTHER_NVC}, {"demo.libs/libnvc.so": NVC}
+    ),
+    "a hashed library of the HPC SDK": Case(
+        ("libnvhpcatm.so",),
+        {"libnvhpcatm.so": elf(soname="libnvhpcatm.so")},
+        {"demo.libs/libnvhpcatm-406400d8.so": elf(soname="libnvhpcatm-406400d8.so")},
+    ),
+    "one that a needed library brings": Case(
+        ("libmiddle.so",),
+        {"libmiddle.so": needing("libnvomp.so"), "libnvomp.so": elf(soname="libnvomp.so")},
+        {"demo/a.so": needing("libhost.so"), "demo/libhost.so": needing("libnvomp-fb1a2b9f.so")}
+        | {"demo/libnvomp-fb1a2b9f.so": elf(soname="libnvomp-fb1a2b9f.so")},
+    ),
+}
+PASS = {
+    "the same SONAME in two files": Case(
+        ("libgomp.so.1",), {"libgomp.so.1": GOMP}, {}, {"other/lib/libgomp.so.1": elf(soname="libgomp.so.1")}
+    ),
+    "no OpenMP in the new library": Case(wheel={f"demo.libs/{HASHED_GOMP}": elf(soname=HASHED_GOMP)}),
+    "a hashed library that is no runtime": Case(
+        ("libz.so.1",),
+        {"libz.so.1": elf(soname="libz.so.1")},
+        {"demo.libs/libz-a34b3233.so.1": elf(soname="libz-a34b3233.so.1")},
+    ),
+    "a plugin of libgomp": Case(
+        ("libgomp.so.1",),
+        {"libgomp.so.1": GOMP},
+        {"demo/libgomp-plugin-nvptx.so.1": elf(soname="libgomp-plugin-nvptx.so.1")},
+    ),
+    "a library that uses OpenMP and brings none": Case(
+        ("libgomp.so.1",), {"libgomp.so.1": GOMP}, {"demo/a.so": b"imports GOMP_parallel"}
+    ),
+    "one that the wheel itself loads already, beside another of a required package": Case(
+        ("libgomp.so.1",),
+        {"libgomp.so.1": GOMP},
+        {"demo/a.so": needing("libgomp.so.1")},
+        {f"other.libs/{HASHED_GOMP}": elf(soname=HASHED_GOMP)},
+    ),
+    "two minor releases of one cudart": Case(
+        ("libcudart.so.13",),
+        {"libcudart.so.13": elf(soname="libcudart.so.13", defined=["later"])},
+        {"demo.libs/libcudart.so.13": CUDART_13},
+    ),
+    "a cudart linked into each": Case(
+        wheel={"demo/a.so": elf(sections=STATIC_CUDART)}, library=elf(sections=STATIC_CUDART)
+    ),
+    "NVIDIA's own library, which has one inside": Case(
+        ("libcudart.so.13",),
+        {"libcudart.so.13": CUDART_13},
+        {},
+        {"nvidia/lib/libcufft.so.12": elf(soname="libcufft.so.12", sections=STATIC_CUDART)},
+    ),
+    "its words in a library of the driver": Case(
+        ("libcudart.so.13", "libcuda.so.1"),
+        {"libcudart.so.13": CUDART_13, "libcuda.so.1": elf(soname="libcuda.so.1", sections=STATIC_CUDART)},
+        {"demo/a.so": needing("libcudart.so.13")},
+    ),
+    "one release of the HPC SDK in two files": Case(
+        ("libnvc.so",), {"libnvc.so": NVC}, {"demo.libs/libnvc.so": NVC}
+    ),
+    "a library that cannot be read": Case(
+        ("libgomp.so.1",), {"libgomp.so.1": GOMP}, {f"demo.libs/{HASHED_GOMP}": b"\x7fELF"}
+    ),
+}
+
+
+def lay(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if data.startswith((b"exports ", b"imports ")):
+            link(folder / name, *data.decode().split())
+        else:
+            (folder / name).write_bytes(data)
+    return tuple(folder / name for name in files)
+
+
+def link(target: Path, what: str, symbol: str) -> None:
+    """Make a library with symbols, of which the samples have no table; their names may share their ends."""
+    source = f"void {symbol}(void)" + (
+        "{}" if what == "exports" else f"; void x{symbol}(void) {{ {symbol}(); }}"
+    )
+    argv = ["gcc", "-shared", "-fPIC", "-xc", "-", "-o", str(target)]
+    subprocess.run(argv, input=source.encode(), check=True)
+
+
+def judged(tmp_path: Path, case: Case) -> list[tuple[str, str, str]]:
+    site, machine = tmp_path / "site", tmp_path / "machine"
+    lay(machine, case.machine)
+    (library,) = lay(tmp_path, {"libanswers.so": case.library or needing(*case.needed)})
+    found = [Part("", lay(site, case.wheel)), Part("other", lay(site, case.required))]
+    env = {"LD_LIBRARY_PATH": f"{machine}:{site}/demo"}
+    return [
+        (conflict.there.kind, conflict.there.path.name, conflict.there.owner)
+        for conflict in conflicts(found, library, env)
+    ]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_second_copy_is_found(tmp_path: Path, name: str) -> None:
+    assert len(judged(tmp_path, REFUSED[name])) == 1
+
+
+@pytest.mark.parametrize("name", PASS)
+def test_the_nearest_thing_that_is_none_passes(tmp_path: Path, name: str) -> None:
+    assert judged(tmp_path, PASS[name]) == []
+
+
+def test_the_owner_is_told(tmp_path: Path) -> None:
+    case = REFUSED["a hashed libgomp of a required package"]
+    assert judged(tmp_path, case) == [("OpenMP runtime", HASHED_GOMP, "other")]
+
+
+def distribution(site: Path, name: str, *requires: str, files: Mapping[str, bytes] | None = None) -> None:
+    info = site / f"{name.replace('-', '_')}-1.0.dist-info"
+    lines = "".join(f"Requires-Dist: {line}\n" for line in requires)
+    lay(info, {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{lines}".encode()})
+    lay(site, files or {})
+    lay(info, {"RECORD": "".join(f"{file},,\n" for file in files or ()).encode()})
+
+
+def owners(site: Path) -> list[str]:
+    return [part.owner for part in parts(site / "demo" / "_gpuforge", "demo", without="")]
+
+
+RUNTIME = {"demo/_gpuforge/__init__.py": b"", "demo/core.so": needing()}
+
+
+def test_the_packages_that_a_wheel_requires_are_followed(tmp_path: Path) -> None:
+    distribution(tmp_path, "Demo", "Middle_One>=1; python_version > '3'", "absent", files=RUNTIME)
+    distribution(tmp_path, "middle-one", "far[fast]")
+    distribution(
+        tmp_path,
+        "far",
+        "fast; extra == 'fast'",
+        "slow; extra == 'slow'",
+        "middle-one",
+        files={"far.libs/libfar.so.1.2": needing(), "far/data.txt": b""},
+    )
+    for name in ("fast", "slow", "stranger"):
+        distribution(tmp_path, name, files={f"{name}/{name}.so": needing()})
+    assert owners(tmp_path) == ["", "far", "fast"]
+    assert version(tmp_path / "demo/_gpuforge", "demo") == "1.0"
+
+
+@pytest.mark.parametrize(
+    ("extras", "counted"),
+    [
+        (["one; extra == 'all'"], True),
+        (["one; platform_system == 'Linux' and extra == \"all\""], True),
+        (["one; 'all' == extra"], True),
+        (["one; extra == 'all'", "absent; extra == 'all'"], False),
+        (["one; extra == 'all'", "absent; extra == 'all'", "one; extra == 'less'"], True),
+        (["two; extra == 'all'"], False),
+    ],
+)
+def test_an_extra_counts_when_all_of_it_is_installed(
+    tmp_path: Path, extras: list[str], counted: bool
+) -> None:
+    distribution(tmp_path, "demo", *extras, files=RUNTIME)
+    distribution(tmp_path, "one", files={"one/one.so": needing()})
+    assert owners(tmp_path) == ["", *["one"] * counted]
+
+
+def test_without_a_record_the_package_and_what_was_grafted_count(tmp_path: Path) -> None:
+    lay(tmp_path, {**RUNTIME, "demo.libs/libx.so.1": needing(), "stranger/s.so": needing()})
+    (part,) = parts(tmp_path / "demo/_gpuforge", "demo", without="")
+    assert [path.name for path in part.libraries] == ["core.so", "libx.so.1"]
+    assert version(tmp_path / "demo/_gpuforge", "demo") == ""
