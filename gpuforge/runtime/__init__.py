@@ -21,7 +21,8 @@ from .kernelset import KernelSet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .kernel import BoundLaunch, Kernel
+    from .bound import BoundLaunch
+    from .kernel import Kernel
     from .machine import Device, Probe, probe
     from .memory import Memory
     from .reason import Reason
@@ -45,7 +46,8 @@ __all__ = [
     "probe",
 ]
 _HOMES = {
-    "kernel": ("BoundLaunch", "Kernel"),
+    "bound": ("BoundLaunch",),
+    "kernel": ("Kernel",),
     "memory": ("Memory",),
     "machine": ("Device", "Probe", "probe"),
     "reason": ("Reason",),

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from .frame import HEAD, Frame
 from .memory import Memory
 from .stream import LEGACY
 
-# CUlaunchConfig: grid, block, dynamic shared memory, stream; then the attributes, of which there are none
-CONFIG = "@7IP16x"
 # DLDeviceType: kDLCUDA, kDLCUDAHost, kDLCUDAManaged; https://dmlc.github.io/dlpack/latest/c_api.html
 _REACHABLE = {2, 3, 13}
+_STREAMS = 16
 
 
 class Reader(NamedTuple):
@@ -131,34 +131,17 @@ def _dlpack_address(array: Any, stream: int, _: object) -> int:
     return int((tensor.data or 0) + tensor.byte_offset)
 
 
-class Frame:
-    """Memory for one launch at a time: the launch's configuration, the values, and pointers to them.
+class Layout:
+    """How the arguments of one launch signature are read and packed, with the frames that wait to be used.
 
-    `held` takes the handle of the context that is current.
+    `frames` are by stream, for as many streams as one program is likely to have; the others share theirs.
     """
 
-    __slots__ = ("buffer", "config", "held", "held_at", "parameters")
-
-    def __init__(self, size: int, offsets: Sequence[int]) -> None:
-        raw = (ctypes.c_uint64 * (size // 8 + 3))()
-        start = -ctypes.addressof(raw) % 16  # a CUDA type is aligned to 16 bytes at most
-        self.buffer = (ctypes.c_char * size).from_buffer(raw, start)
-        base = ctypes.addressof(self.buffer)
-        pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
-        self.config = ctypes.byref(self.buffer)
-        self.parameters = ctypes.byref(pointers)
-        self.held = ctypes.c_void_p()
-        self.held_at = ctypes.byref(self.held)
-
-
-class Layout:
-    """How the arguments of one launch signature are read and packed, with the frames that wait to be used."""
-
-    __slots__ = ("_offsets", "_size", "frames", "pack", "readers", "waits")
+    __slots__ = ("_offsets", "_shared", "_size", "frames", "pack", "readers", "waits")
 
     def __init__(self, arguments: Sequence[Any]) -> None:
         found = [reader(number, value) for number, value in enumerate(arguments)]
-        code, self._offsets = CONFIG, []
+        code, self._offsets = HEAD, []
         for one in found:
             alignment = one.code if one.code[0] == "0" else f"0{one.code}"
             padded = struct.calcsize(code + alignment[: 2 if alignment[0] == "0" else 1])
@@ -169,7 +152,8 @@ class Layout:
         self.pack = packer.pack_into
         self.readers = tuple(one.value for one in found)
         self.waits = tuple(one.waits for one in found) if any(one.waits for one in found) else ()
-        self.frames: list[Frame] = []
+        self.frames: dict[int, list[Frame]] = {}
+        self._shared: list[Frame] = []
 
     def check(self, sizes: Sequence[int] | None, arguments: Sequence[Any]) -> None:
         """Compare with the sizes of the kernel's parameters, where the driver knows them; raises TypeError."""
@@ -186,12 +170,23 @@ class Layout:
                     f"argument {number}: {type(value).__name__} has {found} bytes, and the kernel's parameter {wanted}"
                 )
 
-    def frame(self) -> Frame:
-        """Return a frame that nobody uses."""
+    def frame(self, queue: int, function: int) -> Frame:
+        """Return a frame for a launch of a CUfunction on a stream, that nobody uses; put it back into its `home`."""
+        home = self.frames.get(queue)
+        if home is None:
+            home = self.frames.setdefault(queue, []) if len(self.frames) < _STREAMS else self._shared
         try:
-            return self.frames.pop()
+            return home.pop()
         except IndexError:
-            return Frame(self._size, self._offsets)
+            frame = self.new_frame(function)
+        frame.home = home
+        if home is self._shared:
+            frame.left = 0
+        return frame
+
+    def new_frame(self, function: int) -> Frame:
+        """Return a frame of the caller's own."""
+        return Frame(self._size, self._offsets, function)
 
     def values(self, arguments: Sequence[Any], stream: int, wait: Callable[[int, int], None]) -> list[Any]:
         """Return what is packed for these arguments."""

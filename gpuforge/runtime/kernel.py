@@ -7,8 +7,11 @@ import struct
 from ctypes import byref, c_void_p
 from typing import Any, Union
 
-from .arguments import Frame, Layout
+from .arguments import Layout
+from .bound import BoundLaunch
 from .context import Context, Function
+from .errors import DriverError
+from .frame import Frame
 from .memory import Memory
 from .stream import stream_handle
 
@@ -33,17 +36,18 @@ class Kernel:
 
     def __init__(self, name: str, context: Context, function: Function) -> None:
         driver = context.driver
-        handle = function.handle
         self._held = function.held
         self.name = name
         self._context = context
-        self._handle = context.handle
-        self._function = c_void_p.from_param(handle)
+        self._handle = function.handle
+        self._function = c_void_p.from_param(function.handle)
         with context.current():
-            self._sizes = driver.parameter_sizes(handle)
+            self._sizes = driver.parameter_sizes(function.handle)
         self._layouts: dict[tuple[type, ...], Layout] = {}
         self._current = driver.quick("cuCtxGetCurrent", holds_gil=True)
-        self._launch = driver.quick("cuLaunchKernelEx") or _without_ex(driver.c.cuLaunchKernel, handle)
+        self._launch = driver.quick("cuLaunchKernelEx") or _without_ex(
+            driver.c.cuLaunchKernel, function.handle
+        )
 
     def memory(self, size: int) -> Memory:
         """Allocate `size` bytes in the kernel's context, freed by a `with` statement; raises DriverError."""
@@ -73,20 +77,30 @@ class Kernel:
         Raises TypeError (with host memory too: copy it with `upload`), ValueError, DriverError. A fault inside the
         kernel shows in the next `Memory.read`.
         """
-        signature = tuple([type(value) for value in arguments])
-        layout = self._layouts.get(signature) or self._layout(signature, arguments)
+        layout = self._layouts.get(tuple(map(type, arguments))) or self._layout(arguments)
         queue = 0 if stream is None else stream_handle(stream)
-        frame = layout.frame()
         try:
-            self._fill(frame, layout, grid, block, shared, queue, arguments)
-            if self._current(frame.held_at) or frame.held.value != self._handle:
-                code = self._elsewhere(frame.held.value, frame.config, frame.parameters)
-            else:
-                code = self._launch(frame.config, self._function, frame.parameters, None)
+            frame = layout.frames[queue].pop()
+        except (KeyError, IndexError):
+            frame = layout.frame(queue, self._handle)
+        try:
+            replay = frame.replay
+            word = queue if replay is None else frame.parameters_at
+            self._fill(frame, layout, grid, block, shared, queue, word, arguments)
+            if (
+                replay is None
+                or replay.look(*replay.at)
+                or replay.held.value != replay.expected
+                or replay.update(replay.instance, replay.node, frame.node)
+            ):
+                frame.set_stream(queue)
+                self.launch_plainly(frame, queue)
+                return
+            code = replay.send(replay.instance, replay.queue)
         finally:
-            layout.frames.append(frame)
+            frame.home.append(frame)
         if code:
-            raise self._context.driver.error("cuLaunchKernel", code)
+            raise self.error("cuGraphLaunch", code)
 
     def bind(
         self, grid: Dim, block: Dim, *arguments: Any, shared: int = 0, stream: Any = None
@@ -95,25 +109,43 @@ class Kernel:
 
         It keeps the arguments alive. What an array's own stream has queued is waited for now, not at each call.
         """
-        signature = tuple([type(value) for value in arguments])
-        layout = self._layouts.get(signature) or self._layout(signature, arguments)
-        frame = layout.frame()
-        self._fill(frame, layout, grid, block, shared, stream_handle(stream), arguments)
-        return BoundLaunch(self, frame, arguments)
+        layout = self._layouts.get(tuple(map(type, arguments))) or self._layout(arguments)
+        queue = stream_handle(stream)
+        frame = layout.new_frame(self._handle)
+        self._fill(frame, layout, grid, block, shared, queue, queue, arguments)
+        return BoundLaunch(self, frame, queue, arguments)
 
-    def _layout(self, signature: tuple[type, ...], arguments: tuple[Any, ...]) -> Layout:
+    def error(self, call: str, code: int) -> DriverError:
+        """Return the exception for a driver function's result that is not 0."""
+        return self._context.driver.error(call, code)
+
+    def launch_plainly(self, frame: Frame, queue: int) -> None:
+        """Queue the kernel as the frame says, without a graph; make one after some launches. Raises DriverError."""
+        held = c_void_p()
+        if self._current(byref(held)) or held.value != self._context.handle:
+            code = self._elsewhere(held.value, frame.config, frame.parameters)
+        else:
+            code = self._launch(frame.config, self._function, frame.parameters, None)
+        if code:
+            raise self.error("cuLaunchKernel", code)
+        frame.left -= 1
+        if not frame.left:
+            frame.make_replay(self._context, queue)
+
+    def _layout(self, arguments: tuple[Any, ...]) -> Layout:
         layout = Layout(arguments)
         layout.check(self._sizes, arguments)
-        return self._layouts.setdefault(signature, layout)
+        return self._layouts.setdefault(tuple(map(type, arguments)), layout)
 
     def _fill(
-        self, frame: Frame, layout: Layout, grid: Dim, block: Dim, shared: int, queue: int, arguments: Any
-    ) -> None:
+        self, frame: Frame, layout: Layout, grid: Dim, block: Dim, shared: int, queue: int, word: int,
+        arguments: tuple[Any, ...],
+    ) -> None:  # fmt: skip
         gx, gy, gz = (grid, 1, 1) if type(grid) is int else _three(grid)
         bx, by, bz = (block, 1, 1) if type(block) is int else _three(block)
         values = layout.values(arguments, queue, self._wait)
         try:
-            layout.pack(frame.buffer, 0, gx, gy, gz, bx, by, bz, shared, queue, *values)
+            layout.pack(frame.buffer, 0, gx, gy, gz, bx, by, bz, shared, word, *values)
         except (struct.error, OverflowError) as error:
             raise ValueError(
                 f"grid {grid}, block {block}, shared {shared}, stream {queue}: {error}"
@@ -122,7 +154,7 @@ class Kernel:
     def _elsewhere(self, held: int | None, config: Any, parameters: Any) -> int:
         """Launch where another context is current, or none: then a primary one stays current, as with cudart."""
         if not held and self._context.primary:
-            self._context.driver.call("cuCtxSetCurrent", self._handle)
+            self._context.driver.call("cuCtxSetCurrent", self._context.handle)
             return int(self._launch(config, self._function, parameters, None))
         with self._context.current():
             return int(self._launch(config, self._function, parameters, None))
@@ -137,43 +169,6 @@ class Kernel:
                 driver.call("cuStreamWaitEvent", ours, event, 0)
             finally:
                 driver.call("cuEventDestroy_v2", event)
-
-
-class BoundLaunch:
-    """A launch whose grid, block, stream and arguments are fixed; calling it queues the kernel once more."""
-
-    __slots__ = (
-        "_arguments",
-        "_config",
-        "_context",
-        "_current",
-        "_function",
-        "_handle",
-        "_kernel",
-        "_launch",
-        "_parameters",
-    )
-
-    def __init__(self, kernel: Kernel, frame: Frame, arguments: tuple[Any, ...]) -> None:
-        self._arguments = arguments
-        self._kernel = kernel
-        self._config = frame.config
-        self._parameters = frame.parameters
-        self._context = kernel._context
-        self._current = kernel._current
-        self._function = kernel._function
-        self._handle = kernel._handle
-        self._launch = kernel._launch
-
-    def __call__(self) -> None:
-        """Queue the kernel; raises DriverError."""
-        held = c_void_p()
-        if self._current(byref(held)) or held.value != self._handle:
-            code = self._kernel._elsewhere(held.value, self._config, self._parameters)
-        else:
-            code = self._launch(self._config, self._function, self._parameters, None)
-        if code:
-            raise self._context.driver.error("cuLaunchKernel", code)
 
 
 def _without_ex(launch: Any, handle: int) -> Any:
