@@ -206,9 +206,21 @@ def opened_driver(files: tuple[str, ...] = DRIVER.files) -> Driver | None:
     return driver if driver and driver.pid == os.getpid() else None
 
 
-def _attempt(files: tuple[str, ...]) -> Driver | Reason:
+def begin_driver(files: tuple[str, ...] = DRIVER.files) -> None:
+    """Have the driver opened in the background, which takes 0.1 s or more; `open_driver` then waits for the rest."""
+    if files not in _drivers:
+        with _lock:
+            _begun(files)
+
+
+def _begun(files: tuple[str, ...]) -> Attempt:
     attempt = _attempts.get(files) or Attempt(DRIVER, lambda: _open(files))
     _attempts[files] = attempt
+    return attempt
+
+
+def _attempt(files: tuple[str, ...]) -> Driver | Reason:
+    attempt = _begun(files)
     opened: Driver | Reason = attempt.wait(patience(os.environ))
     if not attempt.pending:
         del _attempts[files]

@@ -162,6 +162,10 @@ class KernelSet:
         return probe(self._driver)
 
     def _load(self, name: str, module: str | None, device: int, context: Any, cache: bool) -> Kernel:
+        if self.env.get(_DISABLE, "") in ("", "0"):
+            from .driver import begin_driver
+
+            begin_driver(self._driver)  # meanwhile the modules are imported and the set is read
         from .loading import home_of, load, reasons
 
         if self._forks != _process[0]:
