@@ -14,6 +14,7 @@ from .index import made_by
 from .look import user_folder, variable
 from .reason import Reason
 from .resolve import Build, Candidate, Origin
+from .wheels import Listing, installed, listing, none_installed
 
 ABI_SYMBOL = "gpuforge_abi_id"
 
@@ -37,15 +38,21 @@ def candidates(wanted: Wanted) -> tuple[Candidate, ...]:
         if fallback:
             file = os.path.join(wanted.home, "kernels", fallback, "index.json")
             index = read(file)
-        if recipe is None and (index is None or index.get("kind") != "library"):
+        known = listing(wanted.home)
+        apart = known and known.sets.get(fallback)
+        if recipe is None and not apart and (index is None or index.get("kind") != "library"):
             raise KernelUnavailable([str(Reason("no-library-set", {"name": wanted.name}))])
-        abi = document.text(recipe or index or {}, "abi", "")
+        abi = apart.abi if apart else document.text(recipe or index or {}, "abi", "")
     except document.Damaged as error:
         raise KernelUnavailable([str(Reason("damaged", {"file": file, "problem": error}))]) from error
     return (
         *_explicit(wanted, abi),
         *([_built(wanted, abi)] if recipe else []),
-        _shipped(wanted, index, fallback, abi),
+        *(
+            _apart(wanted, known, fallback, abi)
+            if known and apart
+            else [_shipped(wanted, index, fallback, abi)]
+        ),
     )
 
 
@@ -142,6 +149,21 @@ def _shipped(wanted: Wanted, index: dict[str, Any] | None, name: str, abi: str) 
         return _candidate(Origin.SHIPPED, folder, Reason("damaged", facts))
     refusal = _cut_short(file, size) or wrong_abi(file, abi)
     return _candidate(Origin.SHIPPED, file, refusal, Reason("made-there", {"name": name, "compiler": made}))
+
+
+def _apart(wanted: Wanted, known: Listing, name: str, abi: str) -> list[Candidate]:
+    """Return the library's places in the kernels wheels that are installed, those for the newest CUDA first."""
+    found = []
+    for wheel in installed(wanted.home, wanted.package):
+        inside = wanted._replace(home=wheel.home)
+        problem = wheel.problem_of(name)
+        if problem is None:
+            index = read(os.path.join(wheel.home, "kernels", name, "index.json"))
+            candidate = _shipped(inside, index, name, abi)
+        else:
+            candidate = _candidate(Origin.SHIPPED, wheel.home, problem)
+        found.append(candidate._replace(build=candidate.build._replace(wheel=wheel.distribution)))
+    return found or [_candidate(Origin.SHIPPED, "", none_installed(known))]
 
 
 def _candidate(origin: Origin, place: str, refusal: Reason | None, merit: Reason | None = None) -> Candidate:

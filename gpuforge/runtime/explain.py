@@ -50,14 +50,13 @@ def facts_of(kernels: KernelSet) -> SetFacts:
             kernels.module_named(None)
         except KernelUnavailable as error:
             return SetFacts(kernels.name, "", machine, (), str(error))
-    shipped = next(
-        (p.contents for p in kernels.places() if p.origin is Origin.SHIPPED and p.contents), indexes[0]
-    )
+    shipped = [p.contents for p in kernels.places() if p.origin is Origin.SHIPPED and p.contents]
+    made_by = [f"{each.compiler} with CUDA {each.toolkit}" for each in shipped or indexes[:1]]
     names = {name: module.source for index in reversed(indexes) for name, module in index.modules.items()}
     modules = tuple(
         ModuleFacts(name, source, _verdicts(kernels, name, machine)) for name, source in names.items()
     )
-    return SetFacts(kernels.name, f"{shipped.compiler} with CUDA {shipped.toolkit}", machine, modules)
+    return SetFacts(kernels.name, " and ".join(made_by), machine, modules)
 
 
 def _verdicts(kernels: KernelSet, module: str, machine: Probe) -> tuple[Verdict, ...]:
@@ -218,6 +217,7 @@ def _candidates(candidates: Sequence[Candidate]) -> Iterator[dict[str, Any]]:
             "verdict": _word(rank, candidate),
             "origin": candidate.origin.label,
             "place": candidate.build.place,
+            **({"wheel": candidate.build.wheel} if candidate.build.wheel else {}),
             "image": image.label if image else None,
             "reason": candidate.reason.as_data(),
         }

@@ -89,9 +89,10 @@ class KernelLibrary:
 
 
 def library_names(home: str = _HERE) -> list[str]:
-    """Return the names of the kernel libraries beside this runtime, sorted."""
+    """Return the names of the kernel libraries beside this runtime and in its kernels wheels, sorted."""
     from . import document
     from .candidates import read
+    from .wheels import listing
 
     compiled = set(_folders(home, "sources"))
     shipped = {}
@@ -102,6 +103,10 @@ def library_names(home: str = _HERE) -> list[str]:
                 shipped[name] = document.text(index, "stands-in-for", "") or name
         except (KernelUnavailable, document.Damaged):
             continue
+    known = listing(home)
+    for name, each in known.sets.items() if known else ():
+        if each.kind == "library":
+            shipped[name] = each.stands_in_for or name
     return sorted({*compiled, *shipped.values()})
 
 

@@ -188,16 +188,19 @@ class KernelSet:
 
 
 def shipped_names(home: str = _HERE) -> list[str]:
-    """Return the names of the kernel sets beside this runtime, sorted."""
+    """Return the names of the kernel sets beside this runtime and in its kernels wheels, sorted."""
+    from .wheels import listing
+
     folder = os.path.join(home, "kernels")
     try:
         names = os.listdir(folder)
     except OSError:
-        return []
+        names = []
     folders = (os.path.join(folder, name) for name in names)
-    return sorted(
-        os.path.basename(found) for found in folders if os.path.isdir(found) and not _is_library(found)
-    )
+    own = {os.path.basename(found) for found in folders if os.path.isdir(found) and not _is_library(found)}
+    known = listing(home)
+    apart = {name for name, each in known.sets.items() if each.kind == "module"} if known else set()
+    return sorted(own | apart)
 
 
 def _is_library(folder: str) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from .index import FILE, Index, Module, Refused, read_index
 from .reason import Reason
 from .resolve import Build, Image, Origin
+from .wheels import installed, listing, none_installed
 
 HOME = "GPUFORGE_KERNEL_HOME"
 _FILES = (".fatbin", ".cubin", ".ptx")
@@ -26,6 +27,7 @@ class Place(NamedTuple):
     file: str = ""
     variable: str = ""
     problem: Reason | None = None
+    wheel: str = ""  # the kernels wheel that it is in, such as "saxpy-kernels-cu13"
 
     def module(self, name: str) -> Module | None:
         """Return the module of that name, None when this place has none; a file that was named serves for any."""
@@ -37,12 +39,12 @@ class Place(NamedTuple):
         """Return what `resolve` judges for a module."""
         module = self.module(name)
         if self.problem or (self.contents is None and not self.file):
-            return Build(self.origin, self.path, problem=self.problem)
+            return Build(self.origin, self.path, problem=self.problem, wheel=self.wheel)
         if module is None:
             known = ", ".join(sorted(self.contents.modules if self.contents else ())) or "none"
             facts = {"set": self.path, "name": name, "known": known}
-            return Build(self.origin, self.path, problem=Reason("no-module", facts))
-        return Build(self.origin, module.file, module.images)
+            return Build(self.origin, self.path, problem=Reason("no-module", facts), wheel=self.wheel)
+        return Build(self.origin, module.file, module.images, wheel=self.wheel)
 
     def trouble(self, name: str) -> Reason | None:
         """Return what is wrong with the file of a module, None when it can be read and is the one indexed."""
@@ -82,11 +84,23 @@ def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple
     user = user_folder(package, name, env)
     if os.path.isdir(user):
         places.append(_own_folder(user))
-    if os.path.isdir(shipped):
-        places.append(_folder(Origin.SHIPPED, shipped))
-    else:
-        places.append(Place(Origin.SHIPPED, shipped, problem=Reason("no-set", {"name": name})))
-    return tuple(places)
+    return (*places, *_shipped(package, name, shipped))
+
+
+def _shipped(package: str, name: str, folder: str) -> tuple[Place, ...]:
+    """Return the places in the wheel itself and in its kernels wheels, those for the newest CUDA first."""
+    if os.path.isdir(folder):
+        return (_folder(Origin.SHIPPED, folder),)
+    home = os.path.dirname(os.path.dirname(folder))
+    known = listing(home)
+    if known is None or name not in known.sets:
+        return (Place(Origin.SHIPPED, folder, problem=Reason("no-set", {"name": name})),)
+    places = []
+    for wheel in installed(home, package):
+        inside, problem = os.path.join(wheel.home, "kernels", name), wheel.problem_of(name)
+        place = Place(Origin.SHIPPED, inside, problem=problem) if problem else _folder(Origin.SHIPPED, inside)
+        places.append(place._replace(wheel=wheel.distribution))
+    return tuple(places) or (Place(Origin.SHIPPED, folder, problem=none_installed(known)),)
 
 
 def _explicit(path: str, named: str) -> Place:

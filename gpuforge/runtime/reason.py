@@ -35,6 +35,12 @@ SENTENCES = {
     ),
     "other-schema": "{file}: has schema {found}; the runtime beside it reads {expected}",
     "no-set": "this wheel has no kernel set '{name}'",
+    "no-kernels-wheel": "the kernels are in wheels of their own, and none is installed: pip install {wanted}",
+    "other-version": "{wheel} is of version {found}, and this package of {expected}: pip install {wanted}",
+    "other-interface": (
+        "{wheel} has kernels for the interface {found}, and this package was built for {expected}: "
+        "install both from one build"
+    ),
     "no-module": "kernel set {set} has no module '{name}'; it has: {known}",
     "several-modules": "kernel set {set} has several modules: name one of {known}",
     "not-kernels": (

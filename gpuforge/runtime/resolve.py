@@ -83,6 +83,7 @@ class Build(NamedTuple):
     images: "tuple[Image, ...]" = ()
     problem: Optional[Reason] = None
     failure: Optional[Reason] = None
+    wheel: str = ""  # the kernels wheel that it is in; "" for the package's own
 
 
 CPU = Build(Origin.CPU, "")
@@ -109,7 +110,7 @@ class Candidate(NamedTuple):
         """Its name for people: "cubin sm_80", "CPU", "user build cubin sm_80"."""
         image = self.image.label if self.image else ""
         if self.origin is Origin.SHIPPED:
-            return image or self.origin.label
+            return " of ".join(filter(None, (image or self.origin.label, self.build.wheel)))
         return f"{self.origin.label} {image}".rstrip()
 
 

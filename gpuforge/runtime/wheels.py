@@ -1,0 +1,150 @@
+"""Finds kernels that come in wheels of their own, such as saxpy-kernels-cu13: read where they lie, never imported.
+
+`wheels.json` beside the runtime lists the kernels wheels of this package. Each has a folder of its own beside the
+package's, with a `_gpuforge` in it as the package has, and in that a `wheel.json`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from . import document
+from .reason import Reason
+
+SCHEMA = 1
+LISTING = "wheels.json"  # beside the runtime
+FILE = "wheel.json"  # in a kernels wheel
+HOME = "_gpuforge"
+
+
+class Expected(NamedTuple):
+    """A kernel set or library that comes in kernels wheels: `abi` is the interface that the package was built for."""
+
+    kind: str
+    abi: str
+    stands_in_for: str = ""
+
+
+class Known(NamedTuple):
+    """A kernels wheel that this package can have, installed or not: `extra` brings it, `folder` is its own."""
+
+    distribution: str
+    folder: str
+    extra: str
+
+
+class Listing(NamedTuple):
+    """What a package says of its kernels wheels, those for the newest CUDA first."""
+
+    distribution: str
+    version: str
+    wheels: tuple[Known, ...]
+    sets: Mapping[str, Expected]
+
+
+class KernelsWheel(NamedTuple):
+    """A kernels wheel that is installed: its folder of kernels, and why it cannot be used, set by set or at all."""
+
+    distribution: str
+    home: str
+    problem: Reason | None = None
+    refused: Mapping[str, Reason] = {}
+
+    def problem_of(self, name: str) -> Reason | None:
+        """Return why nothing of the set `name` can be used."""
+        return self.problem or self.refused.get(name)
+
+
+def listing(home: str) -> Listing | None:
+    """Return what the package whose runtime lies in `home` says of its kernels wheels; None when it has none."""
+    try:
+        data = _read(os.path.join(home, LISTING))
+        wheels = tuple(
+            Known(
+                document.text(wheel, "distribution"),
+                document.file_name(wheel, "folder"),
+                document.text(wheel, "extra"),
+            )
+            for wheel in document.tables(data, "wheels")
+        )
+        return Listing(
+            document.text(data, "distribution"), document.text(data, "version"), wheels, _sets(data)
+        )
+    except (OSError, document.Damaged):
+        return None
+
+
+def installed(home: str, package: str, path: Sequence[str] | None = None) -> tuple[KernelsWheel, ...]:
+    """Return the kernels wheels that are installed for the package whose runtime lies in `home`.
+
+    Each is looked for beside the package, then in the folders of `path` (default: sys.path); of several copies the
+    first that can be used counts.
+    """
+    known = listing(home)
+    if known is None:
+        return ()
+    site = os.path.dirname(home)
+    for _ in range(package.count(".") + 1):
+        site = os.path.dirname(site)
+    folders = [site, *(sys.path if path is None else path)]
+    found = []
+    for wheel in known.wheels:
+        places = dict.fromkeys(os.path.join(folder, wheel.folder, HOME) for folder in folders if folder)
+        copies = [
+            _judged(known, wheel, place) for place in places if os.path.isfile(os.path.join(place, FILE))
+        ]
+        if copies:
+            found.append(next((copy for copy in copies if copy.problem is None), copies[0]))
+    return tuple(found)
+
+
+def none_installed(known: Listing) -> Reason:
+    """Return the reason that no kernels wheel is there, with what would install one."""
+    wanted = " or ".join(f"'{known.distribution}[{wheel.extra}]'" for wheel in known.wheels)
+    return Reason("no-kernels-wheel", {"wanted": wanted})
+
+
+def _judged(known: Listing, wheel: Known, home: str) -> KernelsWheel:
+    file = os.path.join(home, FILE)
+    try:
+        data = _read(file)
+        version, sets = document.text(data, "version"), _sets(data)
+    except OSError as error:
+        problem = Reason("unreadable", {"file": file, "problem": error.strerror or str(error)})
+        return KernelsWheel(wheel.distribution, home, problem)
+    except document.Damaged as error:
+        return KernelsWheel(
+            wheel.distribution, home, Reason("damaged", {"file": file, "problem": str(error)})
+        )
+    if version != known.version:
+        wanted = f"'{known.distribution}[{wheel.extra}]'"
+        facts = {"wheel": wheel.distribution, "found": version, "expected": known.version, "wanted": wanted}
+        return KernelsWheel(wheel.distribution, home, Reason("other-version", facts))
+    refused = {
+        name: Reason(
+            "other-interface",
+            {"wheel": wheel.distribution, "found": there.abi, "expected": known.sets[name].abi},
+        )
+        for name, there in sets.items()
+        if name in known.sets and there.abi != known.sets[name].abi
+    }
+    return KernelsWheel(wheel.distribution, home, None, refused)
+
+
+def _read(file: str) -> dict[str, Any]:
+    data = document.read(file)
+    if document.whole(data, "schema") != SCHEMA:
+        raise document.Damaged(f"its schema is not {SCHEMA}")
+    return data
+
+
+def _sets(data: dict[str, Any]) -> dict[str, Expected]:
+    return {
+        document.file_name(each, "name"): Expected(
+            document.text(each, "kind"), document.text(each, "abi"), document.text(each, "stands-in-for", "")
+        )
+        for each in document.tables(data, "sets")
+    }
