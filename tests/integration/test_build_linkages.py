@@ -40,10 +40,12 @@ class Built:
             assert old in manifest
             manifest = manifest.replace(old, new)
         (folder / "gpuforge.toml").write_text(manifest)
-        command = [str(Path(sys.executable).with_name("gpuforge")), "build", str(folder), "--json"]
-        command += ["--cuda", "13", "--python", PYTHON, "-o", str(root / "dist")]
-        env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cache)}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+        self.command = [str(Path(sys.executable).with_name("gpuforge")), "build", str(folder)]
+        self.command += ["--cuda", "13", "--python", PYTHON, "-o", str(root / "dist")]
+        self.env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cache)}
+        done = subprocess.run(
+            [*self.command, "--json"], capture_output=True, text=True, check=False, env=self.env
+        )
         assert done.returncode == 0, done.stderr
         self.result: dict[str, Any] = json.loads(done.stdout)
         assert [wheel["findings"] for wheel in self.result["wheels"]] == [[] for _ in self.result["wheels"]]
@@ -177,3 +179,14 @@ def test_variant(tmp_path: Path, cache: Path) -> None:
     built.wheel = built.wheel.rename(plain)  # as today's pip wants it
     built.install()
     assert built.run()[1] == [f"{site(tmp_path)}/nvidia/cu13/lib/libcudart.so.13"]
+
+
+def test_beside_jax(tmp_path: Path, cache: Path) -> None:
+    """The wheel and all that JAX brings for CUDA 13, resolved together and judged as one process."""
+    built = Built(tmp_path, cache, add='\n[audit]\nbeside = ["jax[cuda13]", "jax[cuda12]"]\n')
+    again = subprocess.run(built.command, capture_output=True, text=True, check=True, env=built.env)
+    assert re.search(
+        r"beside: jax\[cuda13\]: \d+ packages fit beside it, and nothing is found in one process with them",
+        " ".join(again.stdout.split()),
+    )
+    assert "jax[cuda12]" not in again.stdout, "it names another major"
