@@ -21,6 +21,11 @@ GUARD = "guard.py"  # of the runtime's files the one that has its own place in a
 HOME = "_gpuforge"  # the folder in the package that the runtime looks in, and lies in itself
 _BUILD_PATH = re.compile(r"(?:^|[=,:]|^-[A-Za-z]+)(?:/|~/)")  # "/x", "-I/x", "--opt=/x"
 _PLACES = ("{compiler}", "{sources}", "{output}")
+_NO_PLACES = {
+    "command",
+    "nvrtc",
+    "opencl",
+}  # a call of the maintainer's own, and compilers without a command line
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +76,25 @@ class Recipe:
     offload: str = ""  # the target that GCC must have an offload compiler for
     runtimes: tuple[str, ...] = ()  # SONAMEs of a toolchain's runtimes that the library will need
     install: Mapping[str, str] = field(default_factory=dict)  # how to get it, by distribution; "": others
+    makes: str = "library"  # "library", or "module": images or sources that are loaded one by one
+    sources: tuple[str, ...] = ()  # of a set of modules, those that it compiles
 
 
 def pack_fallback(
-    folder: Path, *, name: str, toolchain: Toolchain, toolkit: str, modules: Iterable[Module]
+    folder: Path,
+    *,
+    name: str,
+    toolchain: Toolchain,
+    toolkit: str,
+    modules: Iterable[Module],
+    stands_in_for: str = "",
+    cpu: str = "",
 ) -> Path:
     """Lay compiled modules out below `folder` as they go into the wheel; return `folder/kernels/<name>`.
 
     `index.json` (schema 1) says what there is: for each module its source and that one's digest, the file
-    and its digest, and the images in it. Raises ActionError for two modules of one name, and for no images.
+    and its digest, and the images in it; `cpu` names the library that does their work on the CPU. Raises ActionError
+    for two modules of one name, and for no images.
     """
     target = _new(folder / "kernels", name)
     listed = []
@@ -104,6 +119,8 @@ def pack_fallback(
         "toolchain": {"family": toolchain.family, "version": toolchain.version},
         "toolkit": toolkit,
         "modules": listed,
+        **({"stands-in-for": stands_in_for} if stands_in_for else {}),
+        **({"cpu": cpu} if cpu else {}),
     }
     _write_json(target / INDEX, index)
     return target
@@ -161,14 +178,17 @@ def pack_user_compiled(
     toolkit: str,
     archs: Sequence[str],
     abi: str = "",
+    kind: str = "library",
     fallback: str = "",
+    cpu: str = "",
 ) -> Path:
     """Lay sources, what they include and their recipe out below `folder`; return `folder/sources/<name>`.
 
     `sources` are the files that the compiler is given, by their names in the project; `includes` those that
     must lie beside them.
     `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order they are tried. `abi` is
-    the id that each compiled library gets, `fallback` the object that is used where none was compiled.
+    the id that each compiled library gets, `fallback` the object that is used where none was compiled. A set of
+    modules (`kind`) may have a library that does its work on the CPU (`cpu`) besides.
     Raises ActionError when a recipe names a path of the build machine, or lacks a placeholder.
     """
     target = _new(folder / "sources", name)
@@ -178,8 +198,10 @@ def pack_user_compiled(
     content = {
         "schema": SCHEMA,
         "name": name,
+        "kind": kind,
         "abi": abi,
         "fallback": fallback,
+        "cpu": cpu,
         "sources": [{"file": file, "sha256": copied[file]} for file in sorted(sources)],
         "includes": [{"file": file, "sha256": copied[file]} for file in sorted(includes)],
         "toolchains": [asdict(recipe) for recipe in toolchains],
@@ -253,7 +275,7 @@ def _image(image: Image) -> dict[str, str]:
 
 
 def _check_argv(name: str, recipe: Recipe) -> None:
-    places = () if recipe.family == "command" else _PLACES
+    places = () if recipe.family in _NO_PLACES else _PLACES
     missing = [place for place in places if not any(place in word for word in recipe.argv)]
     if missing:
         raise ActionError.of(

@@ -13,6 +13,7 @@ from .memory import Memory
 from .stream import LEGACY
 
 # DLDeviceType: kDLCUDA, kDLCUDAHost, kDLCUDAManaged; https://dmlc.github.io/dlpack/latest/c_api.html
+_CPU = 1  # kDLCPU
 _REACHABLE = {2, 3, 13}
 _STREAMS = 16
 
@@ -129,6 +130,32 @@ def _dlpack_address(array: Any, stream: int, _: object) -> int:
     if tensor.device_type not in _REACHABLE:
         raise TypeError(_refusal(array))
     return int((tensor.data or 0) + tensor.byte_offset)
+
+
+def host_address(value: Any, kept: list[Any]) -> int | None:
+    """Return the address of an array in the CPU's memory, None for what is none.
+
+    What the address needs to stay valid is added to `kept`. A buffer that cannot be written is copied, but for NumPy's.
+    """
+    interface = getattr(value, "__array_interface__", None)
+    if interface is not None:
+        kept.append(value)
+        return int(interface["data"][0])
+    if hasattr(value, "__dlpack_device__"):
+        if value.__dlpack_device__()[0] != _CPU:
+            return None
+        capsule = value.__dlpack__()
+        kept.append(capsule)
+        tensor = _DLTensor.from_address(_tensor_of(capsule, b"dltensor"))
+        return int((tensor.data or 0) + tensor.byte_offset)
+    try:
+        view = memoryview(value).cast("B")
+    except TypeError:
+        return None
+    plain = ctypes.c_char * view.nbytes
+    held = plain.from_buffer_copy(view) if view.readonly else plain.from_buffer(view)
+    kept.append(held)
+    return ctypes.addressof(held)
 
 
 class Layout:

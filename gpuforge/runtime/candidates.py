@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import builds, document, elf
 from .errors import KernelUnavailable
 from .index import made_by
-from .look import user_folder, variable
+from .look import Wanted, user_folder, variable
 from .reason import Reason
 from .resolve import Build, Candidate, Origin
 from .wheels import Listing, installed, listing, none_installed
 
+__all__ = ["Wanted", "candidates", "place_of"]
 ABI_SYMBOL = "gpuforge_abi_id"
-
-
-class Wanted(NamedTuple):
-    """An object whose library is looked up: its package, the runtime's folder in it, and the user's environment."""
-
-    name: str
-    home: str
-    package: str
-    env: Mapping[str, str]
 
 
 def candidates(wanted: Wanted) -> tuple[Candidate, ...]:
@@ -46,12 +37,12 @@ def candidates(wanted: Wanted) -> tuple[Candidate, ...]:
     except document.Damaged as error:
         raise KernelUnavailable([str(Reason("damaged", {"file": file, "problem": error}))]) from error
     return (
-        *_explicit(wanted, abi),
-        *([_built(wanted, abi)] if recipe else []),
+        *explicit_library(wanted, abi),
+        *([built_library(wanted, abi)] if recipe else []),
         *(
-            _apart(wanted, known, fallback, abi)
+            _apart(wanted.home, wanted.package, known, fallback, abi, Origin.SHIPPED)
             if known and apart
-            else [_shipped(wanted, index, fallback, abi)]
+            else [_shipped(wanted.home, index, fallback, abi, Origin.SHIPPED)]
         ),
     )
 
@@ -100,7 +91,8 @@ def read(path: str) -> dict[str, Any] | None:
     return data
 
 
-def _explicit(wanted: Wanted, abi: str) -> list[Candidate]:
+def explicit_library(wanted: Wanted, abi: str) -> list[Candidate]:
+    """Return the library that the environment names, if it names one."""
     named = variable(wanted.package, wanted.name)
     file = wanted.env.get(named, "")
     if not file:
@@ -110,7 +102,8 @@ def _explicit(wanted: Wanted, abi: str) -> list[Candidate]:
     return [_candidate(Origin.EXPLICIT, file, refusal, Reason("unread", {"variable": named}))]
 
 
-def _built(wanted: Wanted, abi: str) -> Candidate:
+def built_library(wanted: Wanted, abi: str) -> Candidate:
+    """Return what the user has compiled: a library or, of a set of modules, a folder of device images."""
     place = place_of(wanted)
     try:
         build = place.active()
@@ -120,9 +113,9 @@ def _built(wanted: Wanted, abi: str) -> Candidate:
         command = f"python -m {wanted.package}._gpuforge compile"
         return _candidate(Origin.USER_BUILD, "", Reason("not-compiled", {"command": command}))
     file = str(build.file)
-    refusal = _cut_short(file, build.size) or wrong_abi(file, abi)
+    refusal = None if os.path.isdir(file) else _cut_short(file, build.size) or wrong_abi(file, abi)
     if refusal and not build.file.exists() and _replaced(place, build):
-        return _built(wanted, abi)
+        return built_library(wanted, abi)
     facts = {"compiler": build.compiler, "arch": f" for {build.arch}" if build.arch else ""}
     return _candidate(Origin.USER_BUILD, file, refusal, Reason("made-here", facts))
 
@@ -135,10 +128,22 @@ def _replaced(place: builds.Place, build: builds.Build) -> bool:
         return True
 
 
-def _shipped(wanted: Wanted, index: dict[str, Any] | None, name: str, abi: str) -> Candidate:
-    folder = os.path.join(wanted.home, "kernels", name)
+def cpu_library(wanted: Wanted, name: str, abi: str) -> list[Candidate]:
+    """Return the library `name` of the wheel, which does a kernel set's work where there is no GPU."""
+    try:
+        index = read(os.path.join(wanted.home, "kernels", name, "index.json"))
+        known = None if index else listing(wanted.home)
+        if known and name in known.sets:
+            return _apart(wanted.home, wanted.package, known, name, abi, Origin.CPU)
+    except KernelUnavailable as error:
+        return [_candidate(Origin.CPU, name, Reason("unusable", {"problem": error.reasons[0]}))]
+    return [_shipped(wanted.home, index, name, abi, Origin.CPU)]
+
+
+def _shipped(home: str, index: dict[str, Any] | None, name: str, abi: str, origin: Origin) -> Candidate:
+    folder = os.path.join(home, "kernels", name)
     if index is None:
-        return _candidate(Origin.SHIPPED, folder, Reason("nothing-shipped"))
+        return _candidate(origin, folder, Reason("nothing-shipped"))
     try:
         library = document.table(index, "library")
         file = os.path.join(folder, document.file_name(library, "file"))
@@ -146,24 +151,23 @@ def _shipped(wanted: Wanted, index: dict[str, Any] | None, name: str, abi: str) 
         made = made_by(index)
     except document.Damaged as error:
         facts = {"file": os.path.join(folder, "index.json"), "problem": str(error)}
-        return _candidate(Origin.SHIPPED, folder, Reason("damaged", facts))
+        return _candidate(origin, folder, Reason("damaged", facts))
     refusal = _cut_short(file, size) or wrong_abi(file, abi)
-    return _candidate(Origin.SHIPPED, file, refusal, Reason("made-there", {"name": name, "compiler": made}))
+    return _candidate(origin, file, refusal, Reason("made-there", {"name": name, "compiler": made}))
 
 
-def _apart(wanted: Wanted, known: Listing, name: str, abi: str) -> list[Candidate]:
+def _apart(home: str, package: str, known: Listing, name: str, abi: str, origin: Origin) -> list[Candidate]:
     """Return the library's places in the kernels wheels that are installed, those for the newest CUDA first."""
     found = []
-    for wheel in installed(wanted.home, wanted.package):
-        inside = wanted._replace(home=wheel.home)
+    for wheel in installed(home, package):
         problem = wheel.problem_of(name)
         if problem is None:
             index = read(os.path.join(wheel.home, "kernels", name, "index.json"))
-            candidate = _shipped(inside, index, name, abi)
+            candidate = _shipped(wheel.home, index, name, abi, origin)
         else:
-            candidate = _candidate(Origin.SHIPPED, wheel.home, problem)
+            candidate = _candidate(origin, wheel.home, problem)
         found.append(candidate._replace(build=candidate.build._replace(wheel=wheel.distribution)))
-    return found or [_candidate(Origin.SHIPPED, "", none_installed(known))]
+    return found or [_candidate(origin, "", none_installed(known))]
 
 
 def _candidate(origin: Origin, place: str, refusal: Reason | None, merit: Reason | None = None) -> Candidate:

@@ -35,7 +35,7 @@ class SetFacts(NamedTuple):
     """One kernel set on this machine; `problem` says why no place of it can be read."""
 
     name: str
-    made_by: str  # "nvcc 13.0.88 with CUDA 13.0"
+    made_by: str  # "nvcc 13.0.88 with CUDA 13.0"; "" where the wheel has sources alone
     machine: Probe
     modules: tuple[ModuleFacts, ...]
     problem: str = ""
@@ -51,7 +51,9 @@ def facts_of(kernels: KernelSet) -> SetFacts:
         except KernelUnavailable as error:
             return SetFacts(kernels.name, "", machine, (), str(error))
     shipped = [p.contents for p in kernels.places() if p.origin is Origin.SHIPPED and p.contents]
-    made_by = [f"{each.compiler} with CUDA {each.toolkit}" for each in shipped or indexes[:1]]
+    if not shipped and not any(place.sources for place in kernels.places()):
+        shipped = indexes[:1]
+    made_by = [f"{each.compiler} with CUDA {each.toolkit}" for each in shipped]
     names = {name: module.source for index in reversed(indexes) for name, module in index.modules.items()}
     modules = tuple(
         ModuleFacts(name, source, _verdicts(kernels, name, machine)) for name, source in names.items()
@@ -144,7 +146,8 @@ def as_text(facts: SetFacts) -> str:
     """Return the facts as lines for people."""
     if facts.problem:
         return f"kernel set {facts.name}: cannot be used\n  {facts.problem}"
-    lines = [f"kernel set {facts.name}: made by {facts.made_by}"]
+    made_by = f"made by {facts.made_by}" if facts.made_by else "compiled on the user's machine"
+    lines = [f"kernel set {facts.name}: {made_by}"]
     lines += [f"  {line}" for line in _machine(facts.machine)]
     for module in facts.modules:
         lines.append(f"  module {module.name}" + (f", from {module.source}" if module.source else ""))

@@ -51,13 +51,17 @@ class Module(NamedTuple):
 
 
 class Index(NamedTuple):
-    """What a kernel set holds and what made it: `compiler` is "nvcc 13.0.88", `toolkit` "13.0"."""
+    """What a kernel set holds and what made it: `compiler` is "nvcc 13.0.88", `toolkit` "13.0".
+
+    `cpu` names the library that does its work where there is no GPU, "" for none.
+    """
 
     name: str
     kind: str
     compiler: str
     toolkit: str
     modules: Mapping[str, Module]
+    cpu: str = ""
 
 
 def read_index(path: str) -> Index:
@@ -73,7 +77,7 @@ def read_index(path: str) -> Index:
         named = {module.name: module for module in modules}
         name = document.text(data, "name")
         kind = document.text(data, "kind", "module")
-        return Index(name, kind, made_by(data), toolkit, named)
+        return Index(name, kind, made_by(data), toolkit, named, document.file_name(data, "cpu", ""))
     except OSError as error:
         raise Refused(_unreadable(path, error)) from error
     except document.Damaged as error:

@@ -33,6 +33,7 @@ class Kernel:
         "_sizes",
         "name",
     )
+    backend = "cuda"
 
     def __init__(self, name: str, context: Context, function: Function) -> None:
         driver = context.driver

@@ -89,14 +89,17 @@ class KernelLibrary:
 
 
 def library_names(home: str = _HERE) -> list[str]:
-    """Return the names of the kernel libraries beside this runtime and in its kernels wheels, sorted."""
+    """Return the names of the kernel libraries beside this runtime and in its kernels wheels, sorted.
+
+    Those that do a kernel set's work on the CPU are part of that set.
+    """
     from . import document
     from .candidates import read
+    from .kernelset import folders, shipped_names
     from .wheels import listing
 
-    compiled = set(_folders(home, "sources"))
     shipped = {}
-    for name in _folders(home, "kernels"):
+    for name in folders(home, "kernels"):
         try:
             index = read(os.path.join(home, "kernels", name, "index.json"))
             if index and index.get("kind") == "library":
@@ -107,12 +110,4 @@ def library_names(home: str = _HERE) -> list[str]:
     for name, each in known.sets.items() if known else ():
         if each.kind == "library":
             shipped[name] = each.stands_in_for or name
-    return sorted({*compiled, *shipped.values()})
-
-
-def _folders(home: str, kind: str) -> list[str]:
-    folder = os.path.join(home, kind)
-    try:
-        return [name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name))]
-    except OSError:
-        return []
+    return sorted({*folders(home, "sources"), *shipped.values()} - {*shipped_names(home)})

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .kernel import Kernel
+    from .loading import AnyKernel
     from .look import Place
     from .machine import Probe
     from .reason import Reason
-    from .resolve import Candidate
+    from .resolve import Candidate, Origin
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _DISABLE = "GPUFORGE_DISABLE_GPU"
@@ -56,7 +56,7 @@ class KernelSet:
         self._driver = (driver,) if isinstance(driver, str) else tuple(driver)
         self._places: tuple[Place, ...] | None = None
         self._failures: dict[tuple[str, str], Reason] = {}  # (module, file): why its last load failed
-        self._kernels: dict[tuple[str, str | None, int], Kernel] = {}
+        self._kernels: dict[tuple[str, str | None, int], AnyKernel] = {}
         self._forks = _process[0]
 
     @classmethod
@@ -79,7 +79,7 @@ class KernelSet:
         device: int = 0,
         context: Any = None,
         cache: bool = True,
-    ) -> Kernel:
+    ) -> AnyKernel:
         """Load a module and return its kernel `name`, ready to launch; later calls return the same one.
 
         `module` may be left out where the set has one. `context` is None for the primary context of `device`, which
@@ -116,11 +116,13 @@ class KernelSet:
 
         Raises KernelUnavailable when the set cannot be read or has no such module.
         """
+        return self._judged(self.module_named(module), self.probe(), device)
+
+    def _judged(self, module: str, machine: Probe, device: int) -> tuple[Candidate, ...]:
         from .resolve import resolve
 
-        named = self.module_named(module)
-        builds = [place.build(named) for place in self.places()]
-        return resolve(builds, self.probe(), self.env, device=device)
+        builds = [place.build(module) for place in self.places()]
+        return resolve(builds, machine, self.env, device=device)
 
     def module_named(self, module: str | None) -> str:
         """Return the module's name, of None that of the only one; raises KernelUnavailable."""
@@ -152,55 +154,110 @@ class KernelSet:
         """Return why the last attempt to load a module's file failed, None when there was none."""
         return self._failures.get((module, file))
 
-    def probe(self) -> Probe:
-        """Return what this machine has; without opening the driver where the environment switches the GPU off."""
+    def probe(self, *, until: Origin | None = None) -> Probe:
+        """Return what this machine has; without opening the driver where the environment switches the GPU off.
+
+        NVRTC and OpenCL are looked for where the set has sources for them, and no further than `until` in the order
+        of origins.
+        """
         from .machine import Probe, probe
-        from .resolve import gpu_disabled, switched_off
+        from .resolve import Origin, gpu_disabled, switched_off
 
         if gpu_disabled(self.env):
             return Probe(None, problem=switched_off(self.env))
-        return probe(self._driver)
+        machine = probe(self._driver)
+        last = Origin.CPU if until is None else until
+        sources = {place.origin: place.sources for place in self.places() if place.sources}
+        cuda, opencl = sources.get(Origin.CACHED_BUILD), sources.get(Origin.OPENCL)
+        if cuda and machine.driver and last >= Origin.CACHED_BUILD:
+            from . import nvrtc
 
-    def _load(self, name: str, module: str | None, device: int, context: Any, cache: bool) -> Kernel:
+            machine = machine._replace(nvrtc=nvrtc.find(self.env, machine.driver, cuda.install))
+        if opencl and last >= Origin.OPENCL:
+            from .opencl.load import devices
+
+            machine = machine._replace(opencl=devices(self.env, opencl.install))
+        return machine
+
+    def _load(self, name: str, module: str | None, device: int, context: Any, cache: bool) -> AnyKernel:
         if self.env.get(_DISABLE, "") in ("", "0"):
             from .driver import begin_driver
 
             begin_driver(self._driver)  # meanwhile the modules are imported and the set is read
-        from .loading import home_of, load, reasons
+        from .loading import Request, home_of, is_foreign, load, reasons
+        from .resolve import Origin
 
         if self._forks != _process[0]:
             self._kernels, self._forks = {}, _process[0]
         named = self.module_named(module)
-        try:
-            home = home_of(self.probe(), self._driver, device, context)
-        except DriverError as error:  # the device is taken, or has no room left for a context
-            raise KernelUnavailable([f"GPU {device}: {error}"]) from error
-        candidates = self.candidates(named, home.ordinal if home else device)
-        kernel, failures = load(name, named, home, candidates, self.places(), self.env, use_cache=cache)
-        for candidate in candidates:
+        failures: dict[str, Reason] = {}
+        unable = ""
+        for last in self._stages():
+            machine, home = self.probe(until=last), None
+            try:
+                home = home_of(machine, self._driver, device, context)
+            except DriverError as error:  # the device is taken, or has no room left for a context
+                unable = f"GPU {device}: {error}"
+            judged = self._judged(named, machine, home.ordinal if home else device)
+            wanted = [c for c in judged if c.origin <= last]
+            if is_foreign(context):
+                wanted = [c for c in wanted if c.origin is Origin.OPENCL]
+            request = Request(name, named, home, device, context, self.env, cache)
+            kernel = load(request, wanted, self.places(), machine, failures)
+            if kernel is not None:
+                break
+        for candidate in judged:
             self._failures.pop((named, candidate.build.place), None)
         self._failures.update({(named, file): reason for file, reason in failures.items()})
         if kernel is None:
-            raise KernelUnavailable(reasons(candidates, failures, self.probe()))
+            raise KernelUnavailable([unable] if unable else reasons(judged, failures, machine))
         if context is None:
             self._kernels[name, module, device] = kernel
         return kernel
 
+    def _stages(self) -> tuple[Origin, ...]:
+        """Return up to which origins is looked, one after the other: finding compilers and OpenCL takes time."""
+        from .resolve import Origin
+
+        sources = {place.origin for place in self.places() if place.sources}
+        before_nvrtc = (Origin.USER_BUILD,) if Origin.CACHED_BUILD in sources else ()
+        before_opencl = (Origin.SHIPPED,) if Origin.OPENCL in sources else ()
+        return (*before_nvrtc, *before_opencl, Origin.CPU)
+
 
 def shipped_names(home: str = _HERE) -> list[str]:
-    """Return the names of the kernel sets beside this runtime and in its kernels wheels, sorted."""
+    """Return the names of the kernel sets beside this runtime and in its kernels wheels, sorted.
+
+    Those that stand in for others are part of these.
+    """
+    from .index import Refused
+    from .sources import read
     from .wheels import listing
 
-    folder = os.path.join(home, "kernels")
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        names = []
-    folders = (os.path.join(folder, name) for name in names)
-    own = {os.path.basename(found) for found in folders if os.path.isdir(found) and not _is_library(found)}
+    own, stand_ins = set(), set()
+    for name in folders(home, "sources"):
+        try:
+            recipe = read(os.path.join(home, "sources", name))
+        except Refused:
+            continue
+        if recipe is not None:
+            own.add(name)
+            stand_ins |= {recipe.fallback, recipe.cpu}
+    shipped = {
+        name for name in folders(home, "kernels") if not _is_library(os.path.join(home, "kernels", name))
+    }
     known = listing(home)
     apart = {name for name, each in known.sets.items() if each.kind == "module"} if known else set()
-    return sorted(own | apart)
+    return sorted(own | ((shipped | apart) - stand_ins))
+
+
+def folders(home: str, kind: str) -> list[str]:
+    """Return the names of the folders in `kernels` or `sources` of a runtime's folder."""
+    folder = os.path.join(home, kind)
+    try:
+        return [name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name))]
+    except OSError:
+        return []
 
 
 def _is_library(folder: str) -> bool:

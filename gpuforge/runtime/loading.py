@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .context import Context, Function, given_context, primary_context
 from .driver import NoDriver, open_driver
@@ -12,9 +12,21 @@ from .errors import DriverError
 from .index import Module, Refused
 from .kernel import Kernel
 from .look import Place
-from .machine import Probe
+from .machine import Nvrtc, Probe
 from .reason import Reason
 from .resolve import CPU, Candidate, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Union
+
+    from .hostkernel import HostKernel
+    from .opencl.kernel import OpenClKernel
+
+    AnyKernel = Union[Kernel, HostKernel, OpenClKernel]
+
+
+_OF_MACHINE = {"no-usable-gpu", "no-devices", "switched-off"}  # said once, by the machine's own problem
 
 
 def home_of(machine: Probe, driver: tuple[str, ...], device: int, context: Any) -> Context | None:
@@ -22,7 +34,7 @@ def home_of(machine: Probe, driver: tuple[str, ...], device: int, context: Any) 
 
     Raises ValueError when no context is current, TypeError for what is no context, DriverError.
     """
-    opened = None if machine.problem else open_driver(driver)
+    opened = None if machine.problem or is_foreign(context) else open_driver(driver)
     if opened is None or isinstance(opened, NoDriver):
         return None
     if context is not None:
@@ -30,39 +42,87 @@ def home_of(machine: Probe, driver: tuple[str, ...], device: int, context: Any) 
     return primary_context(opened, device) if 0 <= device < len(machine.devices) else None
 
 
+def is_foreign(context: Any) -> bool:
+    """Say whether a context is one of pyopencl's: then nothing but OpenCL is of use."""
+    return type(context).__module__.partition(".")[0] == "pyopencl"
+
+
+class Request(NamedTuple):
+    """A kernel as it is wanted: of which module, in which context, and whether the kernel cache is used.
+
+    `home` is the CUDA context that it is loaded into, None where there is none; `context` is what the caller gave.
+    """
+
+    name: str
+    module: str
+    home: Context | None
+    device: int
+    context: Any
+    env: Mapping[str, str]
+    use_cache: bool
+
+
 def load(
-    name: str,
-    module: str,
-    home: Context | None,
+    request: Request,
     candidates: Sequence[Candidate],
     places: Sequence[Place],
-    env: Mapping[str, str],
-    *,
-    use_cache: bool = True,
-) -> tuple[Kernel | None, dict[str, Reason]]:
-    """Return the kernel of the first accepted candidate that loads, and why the files before it did not, by file.
+    machine: Probe,
+    failures: dict[str, Reason],
+) -> AnyKernel | None:
+    """Return the kernel of the first accepted candidate that loads; `failures` gets why files before it did not.
 
-    A fatbin is loaded once, whatever number of its images fit: the driver chooses among them. PTX that it has to
-    compile is looked up in the kernel cache that `env` names. When what the environment names is not used, a warning
-    says so.
+    A fatbin is loaded once, whatever number of its images fit: the driver chooses among them. What is compiled here is
+    looked up in the kernel cache that `env` names. When what the environment names is not used, a warning says so.
     """
-    modules = {found.file: found for place in places for found in [place.module(module)] if found}
-    failures: dict[str, Reason] = {}
+    found = {
+        module.file: (module, place)
+        for place in places
+        for module in [place.module(request.module)]
+        if module
+    }
     for candidate in candidates:
         file = candidate.build.place
         if not candidate.accepted or candidate.build is CPU or file in failures:
             continue
-        found = modules[file]
-        if home is None:
-            break
         try:
-            function = _function(name, candidate, found, home, env, use_cache=use_cache)
+            kernel = _load(request, candidate, *found[file], machine)
         except (DriverError, Refused) as error:
-            failures[file] = _failure(name, error)
+            failures[file] = _failure(request.name, error)
+            continue
+        if kernel is None:
             continue
         _warn(candidates, failures, candidate)
-        return Kernel(name, home, function), failures
-    return None, failures
+        return kernel
+    return None
+
+
+def _load(
+    request: Request, candidate: Candidate, module: Module, place: Place, machine: Probe
+) -> AnyKernel | None:
+    """Return the kernel of one candidate; None for one that needs a context where there is none."""
+    kind = candidate.image.kind if candidate.image else ""
+    name, home, env = request.name, request.home, request.env
+    if kind == "library":
+        from . import hostkernel
+
+        return hostkernel.load(module.file, name)
+    if kind == "opencl" and place.sources:
+        from .cache import KernelCache
+        from .opencl import load as opencl
+
+        cache, use = KernelCache.of_user(env), request.use_cache
+        own = request.context if is_foreign(request.context) else None
+        return opencl.load(name, module, place.sources, request.device, own, cache, use=use)
+    if home is None:
+        return None
+    if kind == "cuda" and place.sources and isinstance(machine.nvrtc, Nvrtc):
+        from . import compiled
+        from .cache import KernelCache
+
+        cache, use = KernelCache.of_user(env), request.use_cache
+        function = compiled.function(name, module, place.sources, machine.nvrtc, home, cache, use=use)
+        return Kernel(name, home, function)
+    return Kernel(name, home, _function(name, candidate, module, home, env, use_cache=request.use_cache))
 
 
 def _function(
@@ -81,21 +141,21 @@ def _function(
 def reasons(
     candidates: Sequence[Candidate], failures: Mapping[str, Reason], machine: Probe
 ) -> tuple[str, ...]:
-    """Return one line for each place tried; the machine's own problem alone, where it has one."""
-    if machine.problem:
-        return (str(machine.problem),)
-    lines = [
+    """Return one line for each place tried; for all that need a GPU one line, where the machine has none."""
+    lines = [str(machine.problem)] if machine.problem else []
+    lines += [
         f"{named(candidate)}: "
         f"{failures.get(candidate.build.place, candidate.reason) if candidate.accepted else candidate.reason}"
         for candidate in candidates
-        if candidate.build is not CPU
+        if candidate.build is not CPU and not (machine.problem and candidate.reason.kind in _OF_MACHINE)
     ]
     return tuple(dict.fromkeys(lines)) or ("the module has no images",)
 
 
 def named(candidate: Candidate) -> str:
-    """Return a candidate's name, with its file where it is not a shipped one."""
-    shipped = candidate.origin is Origin.SHIPPED or not candidate.build.place
+    """Return a candidate's name, with its file where it is not one of the wheel."""
+    own = candidate.origin in {Origin.EXPLICIT, Origin.USER_BUILD}
+    shipped = not own or not candidate.build.place
     return candidate.label if shipped else f"{candidate.label} ({candidate.build.place})"
 
 

@@ -6,7 +6,7 @@ A place that is there but cannot be used is a build with a problem: it is listed
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from .index import FILE, Index, Module, Refused, read_index
@@ -14,25 +14,42 @@ from .reason import Reason
 from .resolve import Build, Image, Origin
 from .wheels import installed, listing, none_installed
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .sources import Recipe, Sources
+
 HOME = "GPUFORGE_KERNEL_HOME"
 _FILES = (".fatbin", ".cubin", ".ptx")
 
 
+class Wanted(NamedTuple):
+    """What is looked up: an object's name, the runtime's folder, its package, and the user's environment."""
+
+    name: str
+    home: str
+    package: str
+    env: Mapping[str, str]
+
+
 class Place(NamedTuple):
-    """One place with a build of a set: its contents, or the file that a variable names, or what is wrong with it."""
+    """One place with a build of a set: its contents, or one file for any module, or what is wrong with it.
+
+    `image` is what the file is. `sources` says how the contents are compiled, where they are sources.
+    """
 
     origin: Origin
     path: str
     contents: Index | None = None
     file: str = ""
-    variable: str = ""
+    image: Image = Image("unread")
     problem: Reason | None = None
     wheel: str = ""  # the kernels wheel that it is in, such as "saxpy-kernels-cu13"
+    sources: Sources | None = None
 
     def module(self, name: str) -> Module | None:
         """Return the module of that name, None when this place has none; a file that was named serves for any."""
         if self.file:
-            return Module(name, "", self.file, "", (Image("unread", self.variable, (0, 0)),))
+            return Module(name, "", self.file, "", (self.image,))
         return self.contents.modules.get(name) if self.contents else None
 
     def build(self, name: str) -> Build:
@@ -77,39 +94,105 @@ def user_folder(package: str, name: str, env: Mapping[str, str]) -> str:
 
 def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple[Place, ...]:
     """Return every place that has, or should have, a build of a set, in the order in which they are tried."""
-    places = []
-    named = variable(package, name)
-    if env.get(named):
-        places.append(_explicit(env[named], named))
-    user = user_folder(package, name, env)
-    if os.path.isdir(user):
-        places.append(_own_folder(user))
-    return (*places, *_shipped(package, name, shipped))
+    home = os.path.dirname(os.path.dirname(shipped))
+    wanted = Wanted(name, home, package, env)
+    recipe, problem = _recipe(os.path.join(home, "sources", name))
+    explicit = _explicit(wanted, recipe.abi if recipe else "")
+    if recipe is None:
+        user = user_folder(package, name, env)
+        own = [_own_folder(user)] if os.path.isdir(user) else []
+        there = _shipped(wanted, shipped, problem)
+        cpu = next((place.contents.cpu for place in there if place.contents), "")
+        return (*explicit, *own, *there, *_cpu(wanted, cpu, ""))
+    fallback = os.path.join(home, "kernels", recipe.fallback)
+    return (
+        *explicit,
+        _built(wanted, recipe),
+        *_here(recipe, "nvrtc", Origin.CACHED_BUILD),
+        *(_shipped(wanted, fallback, None) if recipe.fallback else ()),
+        *_here(recipe, "opencl", Origin.OPENCL),
+        *_cpu(wanted, recipe.cpu, recipe.abi),
+    )
 
 
-def _shipped(package: str, name: str, folder: str) -> tuple[Place, ...]:
+def _shipped(wanted: Wanted, folder: str, problem: Reason | None) -> tuple[Place, ...]:
     """Return the places in the wheel itself and in its kernels wheels, those for the newest CUDA first."""
     if os.path.isdir(folder):
         return (_folder(Origin.SHIPPED, folder),)
-    home = os.path.dirname(os.path.dirname(folder))
-    known = listing(home)
+    name = os.path.basename(folder)
+    known = listing(wanted.home)
     if known is None or name not in known.sets:
-        return (Place(Origin.SHIPPED, folder, problem=Reason("no-set", {"name": name})),)
+        return (Place(Origin.SHIPPED, folder, problem=problem or Reason("no-set", {"name": name})),)
     places = []
-    for wheel in installed(home, package):
-        inside, problem = os.path.join(wheel.home, "kernels", name), wheel.problem_of(name)
-        place = Place(Origin.SHIPPED, inside, problem=problem) if problem else _folder(Origin.SHIPPED, inside)
+    for wheel in installed(wanted.home, wanted.package):
+        inside, refused = os.path.join(wheel.home, "kernels", name), wheel.problem_of(name)
+        place = Place(Origin.SHIPPED, inside, problem=refused) if refused else _folder(Origin.SHIPPED, inside)
         places.append(place._replace(wheel=wheel.distribution))
     return tuple(places) or (Place(Origin.SHIPPED, folder, problem=none_installed(known)),)
 
 
-def _explicit(path: str, named: str) -> Place:
+def _recipe(folder: str) -> tuple[Recipe | None, Reason | None]:
+    from .sources import read
+
+    try:
+        return read(folder), None
+    except Refused as refused:
+        return None, refused.reason
+
+
+def _here(recipe: Recipe, family: str, origin: Origin) -> Iterator[Place]:
+    """Yield the place of the sources that a toolchain compiles when they are first used."""
+    sources = recipe.sources.get(family)
+    if sources is not None:
+        yield Place(origin, sources.folder, contents=sources.contents(recipe.name), sources=sources)
+
+
+def _cpu(wanted: Wanted, name: str, abi: str) -> Iterator[Place]:
+    """Yield the places of the library that does a set's work on the CPU, where it has one."""
+    if not name:
+        return
+    from .candidates import cpu_library
+
+    for candidate in cpu_library(wanted, name, abi):
+        build = candidate.build
+        yield Place(
+            *(Origin.CPU, build.place),
+            file=build.place,
+            image=Image("library"),
+            problem=build.problem,
+            wheel=build.wheel,
+        )
+
+
+def _built(wanted: Wanted, recipe: Recipe) -> Place:
+    """Return the place of what `compile` made of a set's sources: images, or a library for the CPU."""
+    from .candidates import built_library
+
+    candidate = built_library(wanted, recipe.abi)
+    file, problem = candidate.build.place, candidate.build.problem
+    if file and os.path.isdir(file):
+        return _folder(Origin.USER_BUILD, file)
+    return Place(Origin.USER_BUILD, file, file=file, image=Image("library"), problem=problem)
+
+
+def _explicit(wanted: Wanted, abi: str) -> Iterator[Place]:
+    """Yield the place that the environment names, if it names one."""
+    named = variable(wanted.package, wanted.name)
+    path = wanted.env.get(named)
+    if not path:
+        return
     if os.path.isfile(os.path.join(path, FILE)):
-        return _folder(Origin.EXPLICIT, path)
-    if os.path.isfile(path) and path.endswith(_FILES):
-        return Place(Origin.EXPLICIT, path, file=path, variable=named)
-    reason = Reason("not-kernels", {"variable": named, "file": path})
-    return Place(Origin.EXPLICIT, path, problem=reason)
+        yield _folder(Origin.EXPLICIT, path)
+    elif os.path.isfile(path) and path.endswith(_FILES):
+        yield Place(Origin.EXPLICIT, path, file=path, image=Image("unread", named))
+    elif os.path.isfile(path) and path.endswith(".so"):
+        from .candidates import explicit_library
+
+        (build,) = [candidate.build for candidate in explicit_library(wanted, abi)]
+        yield Place(Origin.EXPLICIT, path, file=build.place, image=Image("library"), problem=build.problem)
+    else:
+        problem = Reason("not-kernels", {"variable": named, "file": path})
+        yield Place(Origin.EXPLICIT, path, problem=problem)
 
 
 def _own_folder(path: str) -> Place:

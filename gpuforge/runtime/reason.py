@@ -61,6 +61,7 @@ SENTENCES = {
     "not-loaded": "kernel {kernel}: {message}",
     # refused: what would compile a source here
     "nvrtc-older": "{compiler} compiles for no architecture that {here} runs: install a newer one",
+    "compile-failed": "{file}: {compiler} refuses it: {problem}",
     "not-installed": "no {what}: {install}",
     "not-looked-for": "{what} was not looked for",
     "no-opencl-devices": "OpenCL has no device: install a driver for one ({example})",

@@ -104,3 +104,21 @@ OPENCL = Table(
     {},
     "one of the implementations listed in /etc/OpenCL/vendors hangs",
 )
+NVRTC = Table(
+    "NVRTC",
+    ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"),
+    {
+        "nvrtcVersion": (POINTER(c_int), POINTER(c_int)),
+        "nvrtcGetNumSupportedArchs": (POINTER(c_int),),
+        "nvrtcGetSupportedArchs": (POINTER(c_int),),
+        "nvrtcCreateProgram": (_OUT, c_char_p, c_char_p, c_int, POINTER(c_char_p), POINTER(c_char_p)),
+        "nvrtcCompileProgram": (c_void_p, c_int, POINTER(c_char_p)),
+        "nvrtcGetCUBINSize": (c_void_p, POINTER(c_size_t)),
+        "nvrtcGetCUBIN": (c_void_p, c_char_p),
+        "nvrtcGetProgramLogSize": (c_void_p, POINTER(c_size_t)),
+        "nvrtcGetProgramLog": (c_void_p, c_char_p),
+        "nvrtcDestroyProgram": (_OUT,),
+    },
+    {},
+    "install its package again",
+)

@@ -56,6 +56,8 @@ class UserToolchain(Specification):
     offload: str = ""
     runtimes: tuple[str, ...] = ()
     install: Mapping[str, str] = {}
+    makes: Literal["library", "module"] = "library"
+    sources: tuple[str, ...] = ()
 
 
 class KernelSpec(Specification):
@@ -74,6 +76,8 @@ class KernelSpec(Specification):
     abi: str = ""
     stands_in_for: str = ""  # the user-compiled object that this fallback is used for
     fallback: str = ""  # the fallback that stands in for this user-compiled object
+    kind: Literal["library", "module"] = "library"  # what is made of user-compiled sources
+    cpu: str = ""  # the library that does a set's work on the CPU
 
 
 def main(arguments: list[str]) -> None:
@@ -116,7 +120,13 @@ def fallback(spec: KernelSpec, folder: Path) -> Path:
     ]
     made_by = kernels.Toolchain(spec.toolchain.family, spec.toolchain.version)
     return kernels.pack_fallback(
-        folder, name=spec.name, toolchain=made_by, toolkit=spec.toolkit, modules=modules
+        folder,
+        name=spec.name,
+        toolchain=made_by,
+        toolkit=spec.toolkit,
+        modules=modules,
+        stands_in_for=spec.stands_in_for,
+        cpu=spec.cpu,
     )
 
 
@@ -129,7 +139,9 @@ def user_compiled(spec: KernelSpec, folder: Path) -> Path:
         includes={source.source: source.path for source in spec.includes},
         toolchains=[kernels.Recipe(**{**dict(t), "version": t.version or ""}) for t in spec.toolchains],
         abi=spec.abi,
+        kind=spec.kind,
         fallback=spec.fallback,
+        cpu=spec.cpu,
         toolkit=spec.toolkit,
         archs=spec.archs,
     )

@@ -111,6 +111,8 @@ def recipe(*argv: str) -> dict[str, object]:
         "offload": "",
         "runtimes": ["libgomp.so.1"],
         "install": {"": "install g++"},
+        "makes": "library",
+        "sources": [],
     }
 
 
@@ -134,8 +136,10 @@ def test_sources_are_laid_out_with_their_recipe(project: Path) -> None:
     assert json.loads((folder / "recipe.json").read_text()) == {
         "schema": 1,
         "name": "default-kernels",
+        "kind": "library",
         "abi": "1-abc",
         "fallback": "shipped",
+        "cpu": "",
         "sources": [{"file": "kernels/saxpy.cu", "sha256": hashlib.sha256(SAXPY).hexdigest()}],
         "includes": [{"file": "kernels/size.h", "sha256": header}],
         "toolchains": [recipe("{compiler}", "-O2", "{sources}", "-o", "{output}")],

@@ -1,0 +1,64 @@
+"""Sources that are compiled when they are first used: once on this machine, through the kernel cache."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from . import nvrtc
+from .cache import KernelCache
+from .cache_key import CacheKey
+from .context import Context, Function
+from .errors import DriverError
+from .index import Module
+from .jit import NOT_FOUND
+from .machine import Nvrtc
+from .sources import Sources
+
+
+def function(
+    name: str,
+    module: Module,
+    sources: Sources,
+    compiler: Nvrtc,
+    home: Context,
+    cache: KernelCache,
+    *,
+    use: bool = True,
+) -> Function:
+    """Return a kernel of a source that NVRTC compiles for the device of `home`, from the cache if it is there.
+
+    With `use` False nothing is looked up, and nothing is kept. Raises Refused with the compiler's log, DriverError.
+    """
+    capability = home.driver.devices[home.ordinal].capability
+    key = key_of(module, sources, compiler, capability)
+    for attempt in range(2):  # what the driver refuses to load is dropped, and compiled once more
+        try:
+            return home.function(
+                name,
+                key.digest,
+                lambda: cache.obtain(key, partial(compile_module, module, sources, compiler, key), cache=use),
+            )
+        except DriverError as error:
+            if error.code == NOT_FOUND or attempt:
+                raise
+            cache.discard(key)
+    raise AssertionError  # the loop has returned or raised
+
+
+def key_of(module: Module, sources: Sources, compiler: Nvrtc, gpu: tuple[int, int]) -> CacheKey:
+    """Return what the machine code of a source for a device is kept under; raises Refused for a damaged source."""
+    target = compiler.target(gpu)
+    assert target is not None  # noqa: S101  the candidate would have been refused
+    return CacheKey.of(
+        module.read(),
+        headers=sources.included(),
+        options=sources.filled(target.number),
+        toolchain=compiler.label,
+        arch=target.sm,
+        label=module.source,
+    )
+
+
+def compile_module(module: Module, sources: Sources, compiler: Nvrtc, key: CacheKey) -> bytes:
+    """Compile a source as its key says; raises Refused."""
+    return nvrtc.compile_cubin(compiler, module.source, module.read(), sources.spellings(module), key.options)

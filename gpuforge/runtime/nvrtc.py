@@ -1,0 +1,171 @@
+"""NVIDIA's runtime compiler: found beside Python's packages or on the system, opened by dlopen, kept out of the way.
+
+https://docs.nvidia.com/cuda/nvrtc/ · Its packages: nvidia-cuda-nvrtc-cu11, -cu12, and nvidia-cuda-nvrtc from CUDA 13 on
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
+from functools import partial
+from typing import Any
+
+from .arch import Arch
+from .index import Refused
+from .library import Attempt, bind, patience
+from .machine import Nvrtc
+from .reason import Reason
+from .tables import NVRTC
+
+SWITCH = "GPUFORGE_NVRTC"  # a file to use and no other; "0" uses none
+_PACKAGES = ("nvidia/cu[0-9]*/lib", "nvidia/cuda_nvrtc/lib")
+_NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2")
+_VERSION = re.compile(r"libnvrtc\.so\.(\d+)(?:\.(\d+))?(?:\.(\d+))?")
+_LONGEST_LOG = 4000  # characters of the compiler's log that a reason keeps
+_opened: dict[str, Nvrtc | Reason] = {}
+
+
+def find(env: Mapping[str, str], driver: tuple[int, int], install: str) -> Nvrtc | Reason:
+    """Return the NVRTC to compile with for a driver of this CUDA version, or why there is none.
+
+    Of several, the first whose code the driver takes: what Python's packages brought, then the system's. `install` is
+    said where there is none. Never raises, and never hangs.
+    """
+    named = env.get(SWITCH, "")
+    if named == "0":
+        return Reason("switched-off", {"variable": SWITCH, "value": named})
+    refused: list[Nvrtc] = []
+    problem: Reason | None = None
+    for file in [named] if named else _files(env):
+        found = _open(file, env)
+        if isinstance(found, Reason):
+            problem = found if named or os.sep in file else problem
+        elif found.version[0] <= driver[0]:
+            return found
+        else:
+            refused.append(found)
+    if refused:
+        return refused[0]
+    return problem or Reason("not-installed", {"what": "NVRTC", "install": install})
+
+
+def compile_cubin(
+    nvrtc: Nvrtc, name: str, source: bytes, headers: Mapping[str, bytes], options: Sequence[str]
+) -> bytes:
+    """Return machine code of one source, `name` in messages. Raises Refused with the compiler's log.
+
+    `headers` are by the names that they are included by; the compiler reads no other file of the package.
+    """
+    library = _library(nvrtc.file)
+    program = c_void_p()
+    contents = (c_char_p * max(len(headers), 1))(*headers.values())
+    names = (c_char_p * max(len(headers), 1))(*(os.fsencode(header) for header in headers))
+    arguments = (c_char_p * max(len(options), 1))(*(os.fsencode(option) for option in options))
+    _check(
+        library,
+        "nvrtcCreateProgram",
+        *(byref(program), source, os.fsencode(name), len(headers), contents, names),
+    )
+    try:
+        if library.nvrtcCompileProgram(program, len(options), arguments):
+            log = _text(library, "nvrtcGetProgramLog", program).decode(errors="replace").strip()
+            facts = {"file": name, "compiler": nvrtc.label, "problem": log[:_LONGEST_LOG]}
+            raise Refused(Reason("compile-failed", facts))
+        return _text(library, "nvrtcGetCUBIN", program)
+    finally:
+        library.nvrtcDestroyProgram(byref(program))
+
+
+def _files(env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the files and names that may be an NVRTC, the newest first in each kind of place."""
+    packaged = [
+        file
+        for folder in sys.path
+        for place in _PACKAGES
+        for file in glob.glob(os.path.join(glob.escape(folder or "."), place, "libnvrtc.so.*"))
+    ]
+    yield from sorted(dict.fromkeys(map(os.path.abspath, packaged)), key=_major, reverse=True)
+    yield from _NAMES
+    homes = [env[name] for name in ("CUDA_HOME", "CUDA_PATH") if env.get(name)]
+    for home in (*homes, "/usr/local/cuda"):
+        yield from sorted(glob.glob(os.path.join(glob.escape(home), "lib64", "libnvrtc.so.[0-9]*")))[:1]
+
+
+def _major(file: str) -> int:
+    found = _VERSION.fullmatch(os.path.basename(file))
+    return int(found[1]) if found else 0
+
+
+def _open(file: str, env: Mapping[str, str]) -> Nvrtc | Reason:
+    """Open a library once for the process; a failure is not remembered."""
+    found = _opened.get(file)
+    if found is None:
+        found = Attempt(NVRTC, partial(_look, file)).wait(patience(env))
+        if isinstance(found, Nvrtc):
+            _opened[file] = found
+    assert found is not None  # noqa: S101  an attempt ends with one or the other
+    return found
+
+
+def _look(file: str) -> Nvrtc | Reason:
+    try:
+        library = ctypes.CDLL(file)
+    except OSError as error:
+        return Reason("no-library", {"what": NVRTC.what, "problem": str(error)})
+    problem = bind(library, file, NVRTC)
+    if problem:
+        return problem
+    major, minor, count = c_int(), c_int(), c_int()
+    _check(library, "nvrtcVersion", byref(major), byref(minor))
+    _check(library, "nvrtcGetNumSupportedArchs", byref(count))
+    numbers = (c_int * count.value)()
+    _check(library, "nvrtcGetSupportedArchs", numbers)
+    version = (major.value, minor.value)
+    archs = tuple(Arch(number // 10, number % 10) for number in numbers)
+    return Nvrtc(file, version, _release(file, version), archs)
+
+
+def _library(file: str) -> Any:
+    library = ctypes.CDLL(file)  # it is open: this is its handle once more
+    bind(library, file, NVRTC)
+    return library
+
+
+def _release(file: str, version: tuple[int, int]) -> str:
+    """Return the whole version: of the file's own name, of the package's metadata, or with the file's size."""
+    plain = f"{version[0]}.{version[1]}"
+    path = os.path.realpath(file)
+    name = _VERSION.fullmatch(os.path.basename(path))
+    if name and name[3]:
+        return f"{name[1]}.{name[2]}.{name[3]}"
+    site = path
+    for _ in range(4):  # site-packages/nvidia/cu13/lib/libnvrtc.so.13
+        site = os.path.dirname(site)
+    pattern = os.path.join(glob.escape(site), f"nvidia_cuda_nvrtc*-{plain}.*.dist-info")
+    packages = [os.path.basename(found) for found in glob.glob(pattern)]
+    if len(packages) == 1:
+        return packages[0].split("-")[1][: -len(".dist")]
+    try:
+        return f"{plain} of {os.path.getsize(path)} bytes"
+    except OSError:  # the loader found it: its place is not known
+        return plain
+
+
+def _text(library: Any, function: str, program: c_void_p) -> bytes:
+    size = c_size_t()
+    _check(library, f"{function}Size", program, byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    _check(library, function, program, text)
+    return text.raw[:-1] if function.endswith("Log") else text.raw
+
+
+def _check(library: Any, function: str, *arguments: object) -> None:
+    code = getattr(library, function)(*arguments)
+    if code:
+        facts = {"library": "NVRTC", "what": "compiler", "problem": f"{function} failed (nvrtcResult {code})"}
+        raise Refused(Reason("not-the-library", facts))

@@ -1,0 +1,96 @@
+"""A kernel set with sources for every back end, laid out as in a wheel, and a stand-in for NVRTC."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from library_samples import RUNTIME, compile_library
+
+from gpuforge.package import kernels
+
+CUDA = """\
+#include "scale.h"
+extern "C" __global__ void saxpy(unsigned long long n, float a, float *x)
+{
+    unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+    if (i < n) x[i] = SCALE(a, x[i]);
+}
+"""
+OPENCL = """\
+#include "scale.h"
+__kernel void saxpy(ulong n, float a, __global float *x)
+{
+    if (get_global_id(0) < n) x[get_global_id(0)] = SCALE(a, x[get_global_id(0)]);
+}
+"""
+CPU = """\
+#include "scale.h"
+extern "C" void saxpy(unsigned long long n, float a, float *x)
+{
+    for (unsigned long long i = 0; i < n; i++) x[i] = SCALE(a, x[i]);
+}
+"""
+HEADER = "#define SCALE(a, x) ((a) * (x))\n"
+NVRTC_SOURCE = Path(__file__).with_name("nvrtc_stub.c")
+
+
+def nvrtc_stub(folder: Path) -> Path:
+    """Compile the stand-in; returns its file, `libnvrtc.so.12`."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc to make the library that stands in for NVRTC")
+    folder.mkdir(parents=True, exist_ok=True)
+    library = folder / "libnvrtc.so.12"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", str(NVRTC_SOURCE), "-o", str(library)], check=True)
+    return library
+
+
+def recipe(name: str, family: str, argv: tuple[str, ...], source: str, install: str) -> kernels.Recipe:
+    return kernels.Recipe(
+        name=name, family=family, version="", argv=argv, sources=(source,), install={"": install}
+    )
+
+
+NVRTC = recipe(
+    "rtc", "nvrtc", ("-std=c++17", "--gpu-architecture=sm_{arch}"), "mod/scale.cu", "pip install demo[nvrtc]"
+)
+OPENCL_C = recipe("cl", "opencl", ("-I{folders}",), "mod/scale.cl", "pip install demo[opencl]")
+
+
+def install_set(site: Path, *toolchains: kernels.Recipe, cpu: bool = True, cuda: str = CUDA) -> Path:
+    """Lay a package `demo` with the set `ops` into a folder; return the runtime's home, which holds the sources."""
+    work = site.parent / "set-work"
+    work.mkdir(parents=True)
+    texts = {"scale.cu": cuda, "scale.cl": OPENCL, "scale.cpp": CPU, "scale.h": HEADER}
+    for name, text in texts.items():
+        (work / name).write_text(text)
+    packed = [
+        kernels.pack_user_compiled(
+            work / "packed",
+            name="ops",
+            kind="module",
+            sources={f"mod/{name}": work / name for name in ("scale.cu", "scale.cl", "scale.cpp")},
+            includes={"mod/scale.h": work / "scale.h"},
+            toolchains=toolchains or (NVRTC, OPENCL_C),
+            toolkit="12.4",
+            archs=["80"],
+            cpu="ops-cpu" if cpu else "",
+        ).parents[1]
+    ]
+    if cpu:
+        kernels.pack_library(
+            work / "packed",
+            name="ops-cpu",
+            toolchain=kernels.Toolchain("g++", "12.2.0"),
+            toolkit="12.4",
+            library=compile_library(work / "cpu.so", work / "scale.cpp", abi=""),
+            abi="",
+            stands_in_for="ops",
+        )
+    (site / "demo").mkdir(parents=True)
+    (site / "demo" / "__init__.py").write_text("")
+    kernels.embed(site, "demo", packed, RUNTIME)
+    shutil.rmtree(work)
+    return site / "demo" / "_gpuforge"

@@ -1,0 +1,233 @@
+"""One kernel set with sources for several back ends: which is used, what is compiled once, and how each is called."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import sys
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from runtime_samples import counter
+from set_samples import CUDA, NVRTC, OPENCL_C, install_set, nvrtc_stub
+
+from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
+from gpuforge.runtime.cache import KernelCache
+from gpuforge.runtime.explain import as_text, facts_of
+
+Made = Callable[..., KernelSet]
+
+
+@pytest.fixture(autouse=True)
+def no_opencl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide pyopencl, should it be installed: what it compiles is tested with a real device elsewhere."""
+    monkeypatch.setitem(sys.modules, "pyopencl", None)
+
+
+@pytest.fixture
+def nvrtc(tmp_path: Path) -> Path:
+    return nvrtc_stub(tmp_path / "nvrtc")
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
+    """Make a set as a new process sees it: nothing is in memory, and `nvrtc` is the only NVRTC."""
+
+    def make(*toolchains: Any, driver: str = "libnothing.so", nvrtc: object = "0", **env: str) -> KernelSet:
+        site = tmp_path / f"site{len(list(tmp_path.glob('site*')))}" / "packages"
+        home = install_set(site, *toolchains)
+        monkeypatch.setattr("gpuforge.runtime.cache._caches", {})
+        own = {"GPUFORGE_KERNEL_HOME": str(tmp_path / "home"), "GPUFORGE_NVRTC": str(nvrtc), **env}
+        return KernelSet(home / "kernels" / "ops", package="demo", env=own, driver=driver)
+
+    return make
+
+
+def hooked(env: Any) -> list[str]:
+    """Count what the kernel cache has compiled."""
+    compiled: list[str] = []
+    KernelCache.of_user(env).hook = lambda key, compile: (  # noqa: A006
+        compiled.append(f"{key.label} by {key.toolchain} for {key.arch}") or compile()
+    )
+    return compiled
+
+
+def test_nvrtc_compiles_at_first_use_and_once(made: Made, stub: str, nvrtc: Path) -> None:
+    kernels = made(NVRTC, driver=stub, nvrtc=nvrtc)
+    first = hooked(kernels.env)
+    kernel = kernels.function("saxpy")
+    assert kernel.backend == "cuda"
+    assert kernels.function("saxpy") is kernel
+    size = nvrtc.stat().st_size
+    assert first == [f"mod/scale.cu by nvrtc 12.4 of {size} bytes for sm_90"]
+    (entry,) = Path(kernels.env["GPUFORGE_KERNEL_HOME"]).rglob("*.kernel")
+    assert entry.read_bytes().endswith(
+        b"a fatbin of mod/scale.cu|" + CUDA.encode() + b"|mod/scale.h=#define SCALE(a, x) ((a) * (x))\n"
+        b"|scale.h=#define SCALE(a, x) ((a) * (x))\n|-std=c++17|--gpu-architecture=sm_90"
+    )
+
+    again = made(NVRTC, driver=stub, nvrtc=nvrtc)
+    second = hooked(again.env)
+    again.function("saxpy")
+    assert second == []
+    anew = shutil.copy(stub, nvrtc.parent / "libcuda.so.1")  # nothing is loaded into this one
+    without = made(NVRTC, driver=str(anew), nvrtc=nvrtc)
+    third = hooked(without.env)
+    without.function("saxpy", cache=False)
+    assert len(third) == 1
+
+
+def test_what_nvrtc_refuses_is_a_reason_with_its_log_and_the_cpu_does_the_work(
+    made: Made, stub: str, nvrtc: Path, tmp_path: Path
+) -> None:
+    home = install_set(tmp_path / "wrong" / "packages", NVRTC, cuda="an error here\n")
+    env = {"GPUFORGE_KERNEL_HOME": str(tmp_path / "home"), "GPUFORGE_NVRTC": str(nvrtc)}
+    kernels = KernelSet(home / "kernels" / "ops", package="demo", env=env, driver=stub)
+    assert kernels.function("saxpy").backend == "cpu"
+    (refused,) = [c for c in kernels.candidates() if c.label.startswith("cached")]
+    assert refused.accepted  # `candidates` judges; what was tried is told by `explain`
+    assert "op.cu(1): error: an identifier is expected" in as_text(facts_of(kernels))
+    kernels._kernels.clear()
+    kernels.function("saxpy")  # failures are not kept: it was compiled again
+    assert counter(str(nvrtc), "stub_compiled") == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "argv"),
+    [("another header", None), ("another option", ("--gpu-architecture=sm_{arch}", "-use_fast_math"))],
+)
+def test_a_change_of_what_decides_on_the_code_compiles_again(
+    made: Made, stub: str, nvrtc: Path, monkeypatch: pytest.MonkeyPatch, change: str, argv: Any
+) -> None:
+    made(NVRTC, driver=stub, nvrtc=nvrtc).function("saxpy")
+    if argv is None:
+        monkeypatch.setattr("set_samples.HEADER", "#define SCALE(a, x) ((x) * (a))\n")
+    changed = NVRTC if argv is None else type(NVRTC)(**{**vars_of(NVRTC), "argv": argv})
+    kernels = made(changed, driver=stub, nvrtc=nvrtc)
+    compiled = hooked(kernels.env)
+    kernels.function("saxpy")
+    assert len(compiled) == 1, change
+
+
+def vars_of(recipe: Any) -> dict[str, Any]:
+    return {name: getattr(recipe, name) for name in recipe.__dataclass_fields__}
+
+
+@pytest.fixture
+def cpu(made: Made) -> Any:
+    return made().function("saxpy")
+
+
+@pytest.mark.parametrize("array_of", [lambda n: array("f", range(n)), lambda n: np.arange(n, dtype="f4")])
+def test_a_library_for_the_cpu_is_launched_as_kernels_are(cpu: Any, array_of: Callable[[int], Any]) -> None:
+    x = array_of(1000)
+    with cpu.upload(x) as device:
+        cpu.launch(4, 256, ctypes.c_ulonglong(1000), np.float32(3), device)
+        result = array_of(1000)
+        device.read(result)
+    assert list(result) == [3.0 * i for i in range(1000)]
+    again = cpu.bind(4, 256, np.uint64(1000), ctypes.c_float(2), x)  # in place
+    again()
+    again()
+    assert list(x) == [4.0 * i for i in range(1000)]
+
+
+def test_what_cannot_be_an_argument_is_named(cpu: Any) -> None:
+    with pytest.raises(TypeError, match=r"^argument 1: a Python float has no C type: write ctypes.c_float"):
+        cpu.launch(1, 1, np.uint64(1), 2.0, np.zeros(1, "f4"))
+    with pytest.raises(TypeError, match=r"^argument 2: a kernel takes numbers of ctypes or NumPy and arrays"):
+        cpu.launch(1, 1, np.uint64(1), np.float32(2), object())
+    with pytest.raises(ValueError, match=r"^the buffer holds 4 bytes and the memory 8$"):
+        cpu.upload(bytes(8)).read(bytearray(4))
+    cpu.launch(1, 1, np.uint64(0), np.float32(2), b"")  # nothing to do, nothing written
+
+
+def test_a_function_that_the_library_does_not_have(made: Made) -> None:
+    with pytest.raises(KernelUnavailable) as caught:
+        made().function("nothing")
+    last = next(line for line in caught.value.reasons if line.startswith("CPU library: "))
+    assert last.endswith("""has no function 'nothing': declare it extern "C\"""")
+
+
+def test_nothing_that_compiles_is_a_reason_each(made: Made, stub: str) -> None:
+    kernels = made(driver=stub, nvrtc="/nothing/libnvrtc.so.12")
+    assert kernels.function("saxpy").backend == "cpu"
+    assert as_text(facts_of(kernels)) == (
+        "kernel set ops: compiled on the user's machine\n"
+        "  driver: supports CUDA up to 13.0\n"
+        "  GPU 0: Stub 0, compute capability 9.0\n"
+        "  module scale, from mod/scale.cu\n"
+        "    used     CPU library               needs no GPU\n"
+        "    refused  user build                nothing was compiled yet: python -m demo._gpuforge compile\n"
+        "    refused  cached build CUDA source  no NVRTC (/nothing/libnvrtc.so.12: cannot open shared object "
+        "file: No such file or directory)\n"
+        "    refused  OpenCL source             no pyopencl: pip install demo[opencl]"
+    )
+
+
+def test_a_set_that_nothing_here_can_run_says_why_of_each(
+    tmp_path: Path,
+) -> None:
+    home = install_set(tmp_path / "packages", cpu=False)
+    kernels = KernelSet(home / "kernels" / "ops", package="demo", env={}, driver="libnothing.so")
+    with pytest.raises(KernelUnavailable) as caught:
+        kernels.function("saxpy")
+    assert caught.value.reasons == (
+        "no NVIDIA driver (libnothing.so: cannot open shared object file: No such file or directory)",
+        "user build: nothing was compiled yet: python -m demo._gpuforge compile",
+        "OpenCL source: no pyopencl: pip install demo[opencl]",
+    )
+
+
+def test_what_takes_time_to_find_is_not_looked_for_when_the_user_has_a_build(
+    made: Made, stub: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyopencl takes a third of a second to import."""
+    kernels = made(driver=stub)
+    named = kernels.places()[-1].file
+    monkeypatch.setattr("gpuforge.runtime.nvrtc.find", None)
+    monkeypatch.setattr("gpuforge.runtime.opencl.load.devices", None)
+    again = KernelSet(
+        kernels._folder, package="demo", driver=stub, env={**kernels.env, "GPUFORGE_KERNELS_DEMO_OPS": named}
+    )
+    assert again.function("saxpy").backend == "cpu"
+
+
+def test_a_damaged_source_is_never_compiled(made: Made, stub: str, nvrtc: Path) -> None:
+    kernels = made(NVRTC, driver=stub, nvrtc=nvrtc)
+    source = Path(kernels.places()[1].path) / "mod" / "scale.cu"
+    source.write_text(CUDA + "// changed\n")
+    compiled = hooked(kernels.env)
+    assert kernels.function("saxpy").backend == "cpu"
+    assert compiled == []
+    assert "scale.cu: its sha256 is" in kernels.explain()
+
+
+def test_the_newest_nvrtc_that_the_driver_takes_is_used(
+    tmp_path: Path, nvrtc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpuforge.runtime import nvrtc as finder
+
+    packages = tmp_path / "packages"
+    for place in ("nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"):
+        (packages / place).parent.mkdir(parents=True)
+    shutil.copy(nvrtc, packages / "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
+    (packages / "nvidia/cu13/lib/libnvrtc.so.13").write_text("not a library")
+    (packages / "nvidia_cuda_nvrtc_cu12-12.4.127.dist-info").mkdir()
+    (packages / "nvidia_cuda_nvrtc_cu11-11.8.89.dist-info").mkdir()
+    monkeypatch.setattr("sys.path", [str(packages), *sys.path])
+    found = finder.find({}, (12, 4), "")
+    assert isinstance(found, finder.Nvrtc)
+    assert (found.label, found.version) == ("nvrtc 12.4.127", (12, 4))
+    assert str(finder.find({"GPUFORGE_NVRTC": "0"}, (12, 4), "")) == "switched off (GPUFORGE_NVRTC=0)"
+
+
+def test_sets_of_one_process_do_not_mix(made: Made, stub: str, nvrtc: Path) -> None:
+    first, second = made(NVRTC, driver=stub, nvrtc=nvrtc), made(OPENCL_C, GPUFORGE_DISABLE_GPU="1")
+    assert [s.function("saxpy").backend for s in (first, second)] == ["cuda", "cpu"]
+    with pytest.raises((DriverError, KernelUnavailable)):
+        first.function("scale")
