@@ -82,8 +82,13 @@ def variable(package: str, name: str) -> str:
 
 def kernel_home(env: Mapping[str, str]) -> str:
     """Return where this user's kernels are kept: $GPUFORGE_KERNEL_HOME, else below the user's cache folder."""
+    home = os.path.expanduser("~")
+    if not os.path.isabs(
+        home
+    ):  # a user whom the machine does not know: the folder that Debian says is never there
+        home = "/nonexistent"
     return env.get(HOME) or os.path.join(
-        env.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "gpuforge", "kernels"
+        env.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "gpuforge", "kernels"
     )
 
 

@@ -8,11 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from library_samples import answer, compile_library, environment, install, program, run, toolchain
+
+from gpuforge.runtime import look
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "runtime"
 GXX = shutil.which("g++") or "g++"
@@ -113,6 +116,12 @@ FAILURES = {
     "no compiler": (None, 3),
     "crashes": ("echo 'answer.cpp:3:9: error: expected a type'; exit 1", 1),
     "killed": ("kill -9 $$", 1),
+    "crashes by a signal": ("kill -SEGV $$", 1),
+    "prints megabytes": (
+        "yes 'a warning' | head -c 30000000; echo 'x.cpp:1: error: the last line'; exit 1",
+        1,
+    ),
+    "prints without end": ("yes", 1),
     "hangs": ("sleep 60", 1),
     "writes nothing": ("exit 0", 1),
     "disk full": (f'{GXX} "$@" -o /dev/full; exit 1', 1),
@@ -121,6 +130,7 @@ FAILURES = {
     "cut short": (f'{GXX} "$@"; for last; do :; done; truncate -s 9000 $last', 1),
     "does not load": (f'{GXX} "$@" -Wl,--no-as-needed -Wl,-z,now -DX -include BROKEN', 1),
 }
+UNENDING = {"hangs", "prints without end"}
 
 
 def test_whatever_fails_is_one_line_and_changes_nothing(site: Path, tmp_path: Path) -> None:
@@ -136,7 +146,7 @@ def test_whatever_fails_is_one_line_and_changes_nothing(site: Path, tmp_path: Pa
             "BROKEN", str(tmp_path / "broken.h")
         )
         option = compiler(tmp_path, script) if script else f"--toolchain=host={tmp_path}/none"
-        done = run(site, "compile", option, "--timeout", 1 if name == "hangs" else 100)
+        done = run(site, "compile", option, "--timeout", 100 if name not in UNENDING else 1)
         assert (done.returncode, done.stdout) == (status, ""), done.stderr
         assert done.stderr.count("\n") == 1
         assert (answer(site), builds(site)) == (before, ["build"])
@@ -251,17 +261,95 @@ def test_a_build_is_used_whatever_the_umask(site: Path) -> None:
     assert answer(site) == 42
 
 
-def test_an_interruption_is_one_line_and_changes_nothing(site: Path, tmp_path: Path) -> None:
+HANGS = "echo $$ > HERE/pids; sleep 300 & echo $! >> HERE/pids; touch HERE/started; wait"
+
+
+class Compiling:
+    """A compilation whose compiler hangs, with a child of its own, until it is ended."""
+
+    def __init__(self, site: Path, tmp_path: Path, *arguments: object, before: Sequence[str] = ()) -> None:
+        option = compiler(tmp_path, HANGS.replace("HERE", str(tmp_path)))
+        argv = [*before, sys.executable, "-m", "demo._gpuforge", "compile", option, *map(str, arguments)]
+        self.process = subprocess.Popen(argv, cwd=site, env=environment(site), stderr=subprocess.PIPE)
+        eventually((tmp_path / "started").exists)
+        self.compilers = [Path("/proc", pid) for pid in (tmp_path / "pids").read_text().split()]
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Send a signal; return the exit status, and what was said."""
+        self.process.send_signal(number)
+        said = self.process.communicate()[1].decode()
+        return self.process.returncode, said
+
+    def alive(self) -> bool:
+        return any(pid.exists() for pid in self.compilers)
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_is_one_line_ends_the_compiler_and_changes_nothing(
+    site: Path, tmp_path: Path, number: signal.Signals
+) -> None:
     run(site, "compile")
-    script = f"touch {tmp_path}/started; sleep 60"
-    command = [sys.executable, "-m", "demo._gpuforge", "compile", compiler(tmp_path, script)]
-    with subprocess.Popen(command, cwd=site, env=environment(site), stderr=subprocess.PIPE) as process:
-        while not (tmp_path / "started").exists():
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        assert process.stderr
-        assert process.stderr.read() == b"error: interrupted; the library that was in use still is\n"
-    assert (process.returncode, answer(site), builds(site)) == (130, 42, ["build"])
+    compiling = Compiling(site, tmp_path)
+    assert builds(site) == ["build", "work"]
+    status, said = compiling.end(number)
+    (library,) = (site.parent / "builds").rglob("libanswers.so")
+    made_by = run(site, "explain").stdout.partition("made by ")[2].splitlines()[0]
+    now = f"in use: user build ({library}), made by {made_by}"
+    assert (status, said) == (130, f"error: answers: interrupted by {number.name}; {now}\n")
+    eventually(lambda: not compiling.alive())
+    assert (answer(site), builds(site)) == (42, ["build"])
+
+
+def test_a_signal_that_is_ignored_ends_nothing(site: Path, tmp_path: Path) -> None:
+    """As by nohup: the compilation goes on when the terminal is closed."""
+    compiling = Compiling(site, tmp_path, before=["nohup"])
+    compiling.process.send_signal(signal.SIGHUP)
+    time.sleep(0.2)
+    assert compiling.process.poll() is None
+    assert "interrupted by SIGTERM" in compiling.end(signal.SIGTERM)[1]
+
+
+@pytest.mark.parametrize("output", [False, True])
+def test_what_a_killed_compilation_leaves_is_cleared(site: Path, tmp_path: Path, output: bool) -> None:
+    """Its compiler ends with it; its folder goes with the next compilation, while that of another one stays."""
+    out = tmp_path / "out"
+    arguments = ["--output", out] if output else []
+    compiling = Compiling(site, tmp_path, *arguments)
+    folder = out if output else next((site.parent / "builds/user/demo").iterdir())
+    (left,) = folder.glob(".compile-*" if output else "work-*")
+    assert run(site, "compile", *arguments).returncode == 0
+    assert left.exists()
+    assert compiling.end(signal.SIGKILL) == (-signal.SIGKILL, "")
+    eventually(lambda: not compiling.alive())
+    assert left.exists()
+    assert run(site, "compile", *arguments).returncode == 0
+    assert sorted(p.name.partition("-")[0] for p in folder.iterdir()) == (
+        ["libanswers.so"] if output else ["active.json", "build", "lock"]
+    )
+
+
+def test_the_log_of_a_compiler_has_its_beginning_and_its_end(site: Path, tmp_path: Path) -> None:
+    script = "echo first; yes 'a warning' | head -c 30000000; echo last; exit 1"
+    said = run(site, "compile", compiler(tmp_path, script)).stderr
+    log = Path(said.partition("all it printed: ")[2].partition(";")[0]).read_text()
+    assert log.startswith("first\n")
+    assert log.endswith("\nlast\n")
+    assert " bytes are left out here]\n" in log
+    assert len(log) < 2_000_000
+
+
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it does for a user whom nobody knows
+    assert look.kernel_home({}) == "/nonexistent/.cache/gpuforge/kernels"
+    assert look.kernel_home({"XDG_CACHE_HOME": "/x"}) == "/x/gpuforge/kernels"
 
 
 @pytest.mark.parametrize("name", ["b ü", "b\udcff"])

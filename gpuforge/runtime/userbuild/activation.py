@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..builds import ACTIVE, SCHEMA, Build, BuildUnusable, Place, guard
 
-_LOCK, _OWNER, _WORK = "lock", "owner", "work-"
+_LOCK, _OWNER, _WORK, _HIDDEN = "lock", "owner", "work-", ".compile-"
 
 
 @contextlib.contextmanager
@@ -28,11 +28,43 @@ def work(place: Place) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         with _locked(place):
             _clean(place)
-            folder = Path(tempfile.mkdtemp(prefix=_WORK, dir=place.folder))
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            owner = stack.enter_context((folder / _OWNER).open("w"))
-            fcntl.flock(owner, fcntl.LOCK_EX)  # held while this process lives
+            folder = _own_folder(stack, place.folder, _WORK)
         yield folder
+
+
+@contextlib.contextmanager
+def work_in(output: Path) -> Iterator[Path]:
+    """Give a new folder to compile in, in a folder of the user's; what killed processes left there is removed."""
+    output.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        with _held(output):
+            for left in output.glob(f"{_HIDDEN}*"):
+                if _abandoned(left):
+                    shutil.rmtree(left, ignore_errors=True)
+            # The compiler runs in a folder of its own, where a relative path would lead elsewhere.
+            folder = _own_folder(stack, output.absolute(), _HIDDEN)
+        yield folder
+
+
+def _own_folder(stack: contextlib.ExitStack, parent: Path, prefix: str) -> Path:
+    """Make a folder that others leave alone while this process lives, and that is removed when the stack ends."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    owner = stack.enter_context((folder / _OWNER).open("w"))
+    fcntl.flock(owner, fcntl.LOCK_EX)
+    return folder
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Lock a folder without a file in it, where its file system can."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def activate(place: Place, library: Path, made: Build) -> Build:

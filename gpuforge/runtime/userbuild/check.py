@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .. import elf
 from ..candidates import wrong_abi
+from .execute import execute
 from .installed import Part
 from .outcome import Stopped
 from .recipe import Recipe, Toolchain
@@ -66,20 +66,10 @@ def _remedy(conflict: Conflict, recipe: Recipe) -> str:
 
 def _load(library: Path, env: Mapping[str, str]) -> None:
     """Load it in a process of its own: what it runs when it is loaded may end that process."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _LOAD, str(library)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=dict(env),
-            timeout=_LOADING_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise Stopped(f"what was compiled does not load: it took more than {_LOADING_S} s") from None
-    if done.returncode:
-        last = (done.stderr.decode(errors="replace").strip().splitlines() or [f"signal {-done.returncode}"])[
-            -1
-        ]
-        raise Stopped(f"what was compiled does not load: {last.replace('OSError: ', '')}")
+    argv = [sys.executable, "-I", "-S", "-c", _LOAD, str(library)]
+    ended = execute(argv, env=env, limit=_LOADING_S)
+    if ended.status is None:
+        raise Stopped(f"what was compiled does not load: it took more than {_LOADING_S} s")
+    if ended.status:
+        lines = ended.output.decode(errors="replace").strip().splitlines() or [f"signal {-ended.status}"]
+        raise Stopped(f"what was compiled does not load: {lines[-1].replace('OSError: ', '')}")

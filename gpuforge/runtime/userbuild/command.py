@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from .check import check
 from .compilers import Compiler
 from .distribution import how_to_install
 from .invoke import invoke
-from .outcome import FAILED, INTERRUPTED, USAGE, Stopped
+from .outcome import FAILED, INTERRUPTED, USAGE, Interrupted, Stopped, interruptible, uninterrupted
 from .recipe import Recipe, Toolchain, recipes
 from .select import select
 
@@ -74,10 +72,11 @@ def _seconds(text: str) -> float:
 
 
 def main(options: argparse.Namespace, package: Package, say: Say, complain: Say) -> int:
-    """Run the command; return its exit status: 0, or 1, 2 and 3 as `gpuforge` itself has them."""
+    """Run the command; return its exit status: 0, or 1, 2, 3 and 130 as `gpuforge` itself has them."""
     try:
-        for recipe in _chosen(package, options):
-            say(_remove(recipe, package) if options.remove else _compile(recipe, package, options))
+        with interruptible():
+            for recipe in _chosen(package, options):
+                say(_done(recipe, package, options))
     except Stopped as stopped:
         complain(f"error: {stopped}")
         return stopped.status
@@ -94,10 +93,18 @@ def main(options: argparse.Namespace, package: Package, say: Say, complain: Say)
     except BuildUnusable as error:
         complain(f"error: {error}; nothing was changed. {HOME} names another folder")
         return FAILED
-    except KeyboardInterrupt:
-        complain("error: interrupted; the library that was in use still is")
+    except Interrupted as end:
+        complain(f"error: interrupted by {end}; nothing was changed")
         return INTERRUPTED
     return 0
+
+
+def _done(recipe: Recipe, package: Package, options: argparse.Namespace) -> str:
+    try:
+        return _remove(recipe, package) if options.remove else _compile(recipe, package, options)
+    except Interrupted as end:
+        state = _in_use(recipe, package)
+        raise Stopped(f"{recipe.name}: interrupted by {end}; {state}", INTERRUPTED) from None
 
 
 def _chosen(package: Package, options: argparse.Namespace) -> list[Recipe]:
@@ -121,7 +128,8 @@ def _chosen(package: Package, options: argparse.Namespace) -> list[Recipe]:
 
 def _remove(recipe: Recipe, package: Package) -> str:
     place = place_of(_wanted(recipe, package))
-    there = activation.remove(place)
+    with uninterrupted():
+        there = activation.remove(place)
     now = _in_use(recipe, package)
     return f"{recipe.name}: {'your build was removed' if there else 'there was no build of yours'}; {now}"
 
@@ -144,7 +152,8 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
             )
             check(library, recipe, toolchain, _parts(recipe, package), package.env)
         except Stopped as stopped:
-            raise Stopped(f"{recipe.name}: {stopped}; {_kept(work, log)}{_in_use(recipe, package)}") from None
+            told = _kept(stopped.log, log)
+            raise Stopped(f"{recipe.name}: {stopped}; {told}{_in_use(recipe, package)}") from None
         made = _made(recipe, toolchain, compiler, library, arch, options.sources)
         if place is None:
             target = options.output / made.file.name
@@ -152,7 +161,8 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
             library.replace(target)
             named = variable(package.name, recipe.name)
             return f"{recipe.name}: {target}, made by {_by(made)}; {named}={target.absolute()} uses it"
-        build = activation.activate(place, library, made)
+        with uninterrupted():
+            build = activation.activate(place, library, made)
     return f"{recipe.name}: {build.file}, made by {_by(build)}, is used from now on"
 
 
@@ -181,17 +191,12 @@ def _made(
     )
 
 
-@contextmanager
+@contextlib.contextmanager
 def _work(recipe: Recipe, package: Package, output: Path | None) -> Iterator[tuple[Path, Place | None]]:
     """Give the folder to compile in, and the place of the user's builds, None where `--output` names a folder."""
     if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
-        # The compiler runs in a folder of its own, where a relative path would lead elsewhere.
-        work = Path(tempfile.mkdtemp(prefix=".compile-", dir=output.absolute()))
-        try:
+        with activation.work_in(output) as work:
             yield work, None
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
         return
     place = place_of(_wanted(recipe, package))
     with activation.work(place) as work:
@@ -208,13 +213,15 @@ def _parts(recipe: Recipe, package: Package) -> list[installed.Part]:
     ]
 
 
-def _kept(work: Path, log: Path) -> str:
-    """Keep the compiler's log for the user, if there is room for it; return where it is."""
+def _kept(printed: bytes, log: Path) -> str:
+    """Keep the compiler's output for the user, if there is room for it; return where it is."""
+    if not printed:
+        return ""
     try:
-        if not (work / "log").stat().st_size:
-            return ""
-        shutil.copyfile(work / "log", log)
+        log.write_bytes(printed)
     except OSError:
+        with contextlib.suppress(OSError):
+            log.unlink()
         return ""
     return f"all it printed: {log}; "
 

@@ -6,11 +6,11 @@ import glob
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .execute import execute
 from .recipe import Toolchain
 
 ANSWER_S = 20  # seconds that a compiler may take to print its version
@@ -124,25 +124,15 @@ def _offloads(program: Path, toolchain: Toolchain, env: Mapping[str, str], refus
 def _ask(program: Path, arguments: Sequence[str], env: Mapping[str, str]) -> tuple[str, str]:
     """Return what a program prints, or why it does not."""
     try:
-        done = subprocess.run(
-            [str(program), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            env={**env, "LC_ALL": "C"},
-            timeout=ANSWER_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return "", f"does not answer to {arguments[0]} within {ANSWER_S} s"
+        ended = execute([str(program), *arguments], env={**env, "LC_ALL": "C"}, limit=ANSWER_S)
     except OSError as error:
         return "", f"cannot be run ({error.strerror})"
-    output = done.stdout.decode(errors="replace")
-    if done.returncode:
-        first = next(iter(output.strip().splitlines()), "")
-        return "", f"{arguments[0]} ended with exit status {done.returncode}" + (
-            f": {first}" if first else ""
-        )
+    if ended.status is None:
+        return "", f"does not answer to {arguments[0]} within {ANSWER_S} s"
+    output = ended.output.decode(errors="replace")
+    if ended.status:
+        first = next(iter(output.strip().splitlines()), "")[:300]
+        return "", f"{arguments[0]} ended with exit status {ended.status}" + (f": {first}" if first else "")
     return output, ""
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .compilers import Compiler
+from .execute import execute
 from .outcome import Stopped
 from .recipe import Recipe, Toolchain
 
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _TELLING = re.compile(r"error|fatal|cannot|no space|not found|killed", re.IGNORECASE)
-_LARGEST_LOG = 1 << 20  # bytes that are read of it
 
 
 def invoke(
@@ -38,13 +36,22 @@ def invoke(
     argv = fill(toolchain.argv, values)
     if toolchain.family == "command":
         argv[0] = str(compiler.path)
-    log = work / "log"
-    status = _run(argv, work / "run", log, {**env, "TMPDIR": str(work / "tmp"), "LC_ALL": "C"}, limit)
-    if status is None:
-        raise Stopped(f"{compiler.label} did not end within {limit:g} s; --timeout sets another limit")
-    if status:
-        raise Stopped(_failure(compiler, status, log))
-    return _product(toolchain, compiler, work)
+    try:
+        ended = execute(
+            argv,
+            folder=work / "run",
+            env={**env, "TMPDIR": str(work / "tmp"), "LC_ALL": "C"},
+            limit=limit,
+        )
+    except OSError as error:
+        raise Stopped(f"{argv[0]} cannot be run: {error.strerror or error}") from error
+    if ended.status == 0:
+        return _product(toolchain, compiler, work, ended.output)
+    if ended.status is None:
+        what = f"{compiler.label} did not end within {limit:g} s; --timeout sets another limit"
+    else:
+        what = _failure(compiler, ended.status, ended.output)
+    raise Stopped(what, log=ended.output)
 
 
 def fill(argv: Sequence[str], values: Mapping[str, Sequence[str]]) -> list[str]:
@@ -96,40 +103,21 @@ def _toolkit(compiler: Compiler, env: Mapping[str, str]) -> Path | None:
     return None
 
 
-def _run(argv: Sequence[str], folder: Path, log: Path, env: Mapping[str, str], limit: float) -> int | None:
-    """Run a command in a process group of its own, which ends with it; None when it took too long."""
-    with log.open("wb") as output:
-        try:
-            process = subprocess.Popen(
-                argv,
-                cwd=folder,
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise Stopped(f"{argv[0]} cannot be run: {error.strerror or error}") from error
-        try:
-            return process.wait(timeout=limit)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-
-
-def _failure(compiler: Compiler, status: int, log: Path) -> str:
-    how = f"was killed by signal {-status}" if status < 0 else f"failed with exit status {status}"
-    with log.open("rb") as stream:
-        lines = stream.read(_LARGEST_LOG).decode(errors="replace").splitlines()
+def _failure(compiler: Compiler, status: int, log: bytes) -> str:
+    how = f"was ended by {_signal(-status)}" if status < 0 else f"failed with exit status {status}"
+    lines = log.decode(errors="replace").splitlines()
     told = [line.strip() for line in lines if _TELLING.search(line)] or [line.strip() for line in lines[-1:]]
     return f"{compiler.label} {how}" + (f": {told[0][:300]}" if told else "")
 
 
-def _product(toolchain: Toolchain, compiler: Compiler, work: Path) -> Path:
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _product(toolchain: Toolchain, compiler: Compiler, work: Path, log: bytes) -> Path:
     if toolchain.product:
         found = sorted(path for path in (work / "run").glob(toolchain.product) if path.is_file())
     else:
@@ -137,7 +125,9 @@ def _product(toolchain: Toolchain, compiler: Compiler, work: Path) -> Path:
     if len(found) != 1:
         what = ", ".join(path.name for path in found) or "no library"
         where = f" matching {toolchain.product!r}" if toolchain.product else ""
-        raise Stopped(f"{compiler.label} ended well and left {what}{where}, where one library was expected")
+        raise Stopped(
+            f"{compiler.label} ended well and left {what}{where}, where one library was expected", log=log
+        )
     if not found[0].is_symlink():
         return found[0]
     whole = work / "library"  # what a link leads to may lie in a folder that is removed

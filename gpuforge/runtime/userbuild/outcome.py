@@ -2,12 +2,63 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
 FAILED, USAGE, MISSING, INTERRUPTED = 1, 2, 3, 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(Exception):  # noqa: N818  an end that was foreseen
-    """Nothing was activated: `args[0]` says why and what to do, in one line; `status` is the exit status."""
+    """Nothing was activated: `args[0]` says why and what to do, in one line; `status` is the exit status.
 
-    def __init__(self, message: str, status: int = FAILED) -> None:
+    `log` is what the compiler printed.
+    """
+
+    def __init__(self, message: str, status: int = FAILED, *, log: bytes = b"") -> None:
         super().__init__(message)
         self.status = status
+        self.log = log
+
+
+class Interrupted(BaseException):
+    """A signal asked this process to end; `args[0]` is its name. Nothing but the command itself may catch it."""
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Make the signals that end a process raise Interrupted, once: what is cleaned up then is not interrupted again.
+
+    A signal that is ignored, as by nohup, stays ignored. Elsewhere than in the main thread nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        for other in _SIGNALS:
+            signal.signal(other, signal.SIG_IGN)
+        raise Interrupted(signal.Signals(number).name)
+
+    try:
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, interrupt)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let signals wait until what is begun here is whole."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

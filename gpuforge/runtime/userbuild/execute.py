@@ -1,0 +1,107 @@
+"""Runs a program with a time limit and bounds on what is kept of its output; nothing of it outlives the caller."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_GROUP = Path(__file__).with_name("group.py")
+_KEPT = 1 << 19  # bytes of the output's beginning, and as many of its end
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended: `status` is negative for a signal, None where it took too long."""
+
+    status: int | None
+    output: bytes
+
+
+class Output:
+    """What a program prints, standard error too; beyond a megabyte its middle is left out."""
+
+    def __init__(self) -> None:
+        self._head, self._tail, self._left_out = b"", b"", 0
+
+    def add(self, data: bytes) -> None:
+        """Take what was printed next."""
+        room = _KEPT - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:] if room < len(data) else b""
+        if len(self._tail) > 2 * _KEPT:
+            self._left_out += len(self._tail) - _KEPT
+            self._tail = self._tail[-_KEPT:]
+
+    def text(self) -> bytes:
+        """Return it."""
+        gap = f"\n[{self._left_out} bytes are left out here]\n".encode() if self._left_out else b""
+        return self._head + gap + self._tail
+
+
+def execute(
+    argv: Sequence[str], *, env: Mapping[str, str], limit: float, folder: Path | None = None
+) -> Ended:
+    """Run a program to its end, for `limit` seconds at most.
+
+    All processes that it started end with it, unless they made themselves a session of their own; so they do when this
+    process ends by whatever signal, or an exception leads out of here. Raises OSError where it cannot be run.
+    """
+    status_end, status = os.pipe()
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, status_end)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_GROUP), str(status), *argv],
+                cwd=folder,
+                env=dict(env),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(status,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(status)
+        stack.enter_context(process)
+        stack.callback(_end, process)
+        result, output = _follow(process, status_end, time.monotonic() + limit)
+    if result is not None and result.startswith("errno "):
+        code = int(result.partition(" ")[2])
+        raise OSError(code, os.strerror(code), argv[0])
+    # No result: something else has ended the group.
+    return Ended(None if result is None else int(result or -signal.SIGKILL), output.text())
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the group; its leader was not waited for yet, so the number is still its own."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _follow(process: subprocess.Popen[bytes], status: int, end: float) -> tuple[str | None, Output]:
+    """Return the result that the group's leader writes, None when it took too long, and what was printed."""
+    assert process.stdout  # noqa: S101  it is a pipe
+    printed, output = process.stdout.fileno(), Output()
+    watched = [printed, status]
+    while True:
+        left = end - time.monotonic()
+        ready = select.select(watched, [], [], max(0.0, left))[0]
+        if printed in ready and left > 0:
+            data = os.read(printed, _CHUNK)
+            output.add(data)
+            if not data:
+                watched.remove(printed)
+        elif status in ready:
+            return os.read(status, _CHUNK).decode(), output
+        elif left <= 0:
+            return None, output
