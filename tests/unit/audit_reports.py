@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+import golden
 
 from gpuforge.audit import Report, WheelReport
 from gpuforge.audit import graph as link
@@ -19,7 +18,6 @@ from gpuforge.audit.model import (
 )
 from gpuforge.diagnostics import Diagnostic, Place
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "audit"
 BAD = "bad-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 GOOD = "good-2.0-py3-none-manylinux_2_17_x86_64.whl"
 
@@ -93,9 +91,5 @@ def sample() -> Report:
 
 
 def hold(name: str, found: str) -> None:
-    """Compare with the golden file; GPUFORGE_UPDATE_GOLDEN=1 writes it instead."""
-    path = GOLDEN / name
-    if os.environ.get("GPUFORGE_UPDATE_GOLDEN"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(found)
-    assert found == path.read_text()
+    """Compare with the golden file."""
+    golden.hold(f"audit/{name}", found)

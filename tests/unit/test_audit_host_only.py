@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import golden
 import pytest
 from audit_samples import elf, fatbin, wheel
 from hypothesis import given, settings
@@ -21,7 +21,6 @@ from gpuforge.audit.host import look
 from gpuforge.cli.main import run
 from gpuforge.manifest.load import load
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "audit"
 MANIFEST = """
 schema = 1
 [package]
@@ -404,10 +403,7 @@ def test_the_report_as_a_user_reads_it(tmp_path: Path) -> None:
         run(["audit", str(wheel(tmp_path, files)), "--manifest", str(tmp_path), "--format", "json"])
     found = [f for f in json.loads(out.getvalue())["findings"] if f["code"].startswith("GF6")]
     text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
-    golden = GOLDEN / "host_only.json"
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_text(text)
-    assert text == golden.read_text()
+    golden.hold("audit/host_only.json", text)
 
 
 @settings(max_examples=200, deadline=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import golden
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -21,7 +21,6 @@ from gpuforge.cli.main import run
 from gpuforge.containers import expected
 from gpuforge.manifest.load import ManifestFile
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "matrix"
 Recipe = Callable[..., ManifestFile]
 
 
@@ -39,10 +38,7 @@ def test_output(
     assert run(["matrix", "recipe", "--cuda", "13", "--format", form]) == 0
     output = capsys.readouterr()
     found = f"{output.out}--- stderr\n{output.err}"
-    golden = GOLDEN / f"{form}.txt"
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_text(found)
-    assert found == golden.read_text()
+    golden.hold(f"matrix/{form}.txt", found)
 
 
 def test_github_reads_one_line_of_json(recipe: Recipe, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import golden
 import pytest
 
 from gpuforge.errors import UsageError
@@ -30,10 +31,7 @@ def test_broken_manifest(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     Path("gpuforge.toml").write_bytes((GOLDEN / f"{name}.toml").read_bytes())
     found = message_for(Path())
-    golden = GOLDEN / f"{name}.txt"
-    if "UPDATE_GOLDEN" in os.environ:
-        golden.write_text(found)
-    assert found == golden.read_text()
+    golden.hold(f"manifest/{name}.txt", found)
 
 
 @pytest.mark.parametrize(

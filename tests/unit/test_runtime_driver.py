@@ -10,21 +10,16 @@ import threading
 from array import array
 from pathlib import Path
 
+import golden
 import pytest
 from runtime_samples import counter, write_set
 
 from gpuforge.runtime import Device, DriverError, Kernel, KernelSet, KernelUnavailable, Probe, Reason, probe
 from gpuforge.runtime.driver import Driver, NoDriver, open_driver
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "runtime"
 
-
-def matches(golden: str, text: str) -> None:
-    """Compare with a golden file; UPDATE_GOLDEN=1 writes it instead."""
-    file = GOLDEN / golden
-    if "UPDATE_GOLDEN" in os.environ:
-        file.write_text(text + "\n")
-    assert text + "\n" == file.read_text()
+def matches(name: str, text: str) -> None:
+    golden.hold(f"runtime/{name}", text + "\n")
 
 
 def run_saxpy(kernel: Kernel, a: float, x: array[float], y: array[float]) -> array[float]:

@@ -1,0 +1,31 @@
+"""Golden files: what is printed, whole. UPDATE_GOLDEN=1 writes them instead; then read the diff."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpuforge.audit.model import Finding
+
+FOLDER = Path(__file__).parents[1] / "golden"
+
+
+def hold(name: str, found: str) -> None:
+    """Compare a text with a golden file, `name` below tests/golden."""
+    path = FOLDER / name
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(found)
+    assert found == path.read_text()
+
+
+def finding_text(finding: Finding) -> str:
+    """Return all that a finding says, one field a line."""
+    subjects = "".join(f"  {line}\n" for line in finding.subject)
+    return f"{finding.severity}: {finding.message}\n{subjects}fix: {finding.remedy}\n"
+
+
+def hold_findings(code: str, findings: Iterable[tuple[str, Finding]]) -> None:
+    """Compare what a rule says, in each of the named cases, with its golden file."""
+    hold(f"findings/{code}.txt", "\n".join(f"# {case}\n{finding_text(found)}" for case, found in findings))

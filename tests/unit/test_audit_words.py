@@ -1,0 +1,122 @@
+"""What each finding says, whole: message, subjects and remedy of every case of every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import test_audit_against
+import test_audit_host_only
+import test_audit_overwritten
+import test_audit_rules
+import test_audit_rules_device
+import test_audit_rules_platform
+import test_audit_rules_processes
+import test_audit_together
+from audit_cases import Case, findings
+from audit_samples import elf, fatbin, wheel
+from golden import FOLDER, hold_findings
+from object_samples import archive
+
+from gpuforge.audit import against, audit
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules import RULES, large
+from gpuforge.manifest.load import load
+from gpuforge.toolkits.provided import Provided
+
+MODULES = (
+    test_audit_rules,
+    test_audit_rules_device,
+    test_audit_rules_platform,
+    test_audit_rules_processes,
+)
+CASES: dict[str, dict[str, Case]] = {}
+for _module in MODULES:
+    for _name, _case in _module.CASES.items():
+        CASES.setdefault(_case.code, {})[_name] = _case
+
+
+@pytest.mark.parametrize("code", sorted(CASES))
+def test_what_a_rule_says(code: str, tmp_path: Path) -> None:
+    said = []
+    for number, (name, case) in enumerate(sorted(CASES[code].items())):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        said += [(name, found) for found in findings(case, case.files, folder)]
+    hold_findings(code, said)
+
+
+Files = dict[str, bytes | None]
+PROMISES, KERNEL = test_audit_rules.PROMISES, test_audit_rules.KERNEL
+EXT = "demo/ext.so"
+# what the manifest promises, and what a wheel holds instead
+BROKEN: dict[str, tuple[str, Files]] = {
+    "GF401": (PROMISES, {EXT: elf(sections={".nv_fatbin": KERNEL + fatbin("sm_90", "compute_90:8.7")})}),
+    "GF402": (PROMISES, {EXT: elf(sections={".nv_fatbin": fatbin("sm_80")})}),
+    "GF409": (PROMISES, {EXT: elf(sections={".nv_fatbin": fatbin("sm_80", "compute_80:8.7", "compute_90:8.7")})}),
+    "GF509": (PROMISES.partition("[[objects]]")[0].replace('["80"]\nptx = "90"', "[]"), {"demo/__init__.py": b""}),
+    "GF601": (PROMISES, {"demo/libcore.so": elf(sections={".nv_fatbin": fatbin("sm_80")})}),
+    "GF602": (PROMISES, {"demo/libcore.so": None}),
+    "GF604": (PROMISES.replace("lib*.so", "*.a"), {"demo/x.a": archive({"a.o": test_audit_host_only.BITCODE})}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", sorted(BROKEN))
+def test_what_a_rule_says_of_a_broken_promise(code: str, tmp_path: Path) -> None:
+    text, files = BROKEN[code]
+    (tmp_path / "gpuforge.toml").write_text(text)
+    held = files if code == "GF509" else {**test_audit_rules.BASE, **files}
+    name = (
+        "demo-1.0-py3-none-any.whl" if code == "GF509" else "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    )
+    path = wheel(tmp_path, {name: data for name, data in held.items() if data is not None}, name=name)
+    report = audit([path], manifest=load(tmp_path / "gpuforge.toml"))
+    hold_findings(code, [("a broken promise", found) for found in report.findings if found.code == code])
+
+
+def _against(folder: Path) -> list[Finding]:
+    return test_audit_against.found(folder, test_audit_against.FILES, against.of("nvhpc@24.9"))
+
+
+def _forgotten(folder: Path) -> list[Finding]:
+    files = {EXT: elf(needed=["libcurand.so.10"], runpath=test_audit_rules.CU13)}
+    brought = Provided(releases=(test_audit_rules_processes.RELEASE,))
+    return list(audit([wheel(folder, files, requires=["nvidia-curand"])], brought=brought).findings)
+
+
+def _undefined(folder: Path) -> list[Finding]:
+    return list(audit([wheel(folder, {EXT: elf(undefined=["cuInit", "cublasCreate_v2"])})]).findings)
+
+
+def _large(folder: Path) -> list[Finding]:
+    return list(audit([wheel(folder, {EXT: elf(sections={".nv_fatbin": bytes(2_000_000)})})]).findings)
+
+
+def _overwritten(folder: Path) -> list[Finding]:
+    tags = test_audit_overwritten.TAGS
+    one, other = ((f"{n}-1.0-{tags}", {EXT: elf(soname=n)}) for n in ("demo", "demo_gpu"))
+    return test_audit_overwritten.found(folder, one, other)
+
+
+def _unmet(folder: Path) -> list[Finding]:
+    own = wheel(folder, {EXT: elf()}, requires=["torch==2.9.1"])
+    return list(audit([own, test_audit_together.torch(folder)]).findings)
+
+
+MADE: dict[str, Callable[[Path], list[Finding]]] = {
+    "GF110": _against, "GF214": _forgotten, "GF215": _undefined, "GF708": _large,
+    "GF709": _overwritten, "GF710": _unmet,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", sorted(MADE))
+def test_what_a_rule_says_of_several_wheels_and_of_machines(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large, "_LIMIT", 100)
+    hold_findings(code, [("one", found) for found in MADE[code](tmp_path) if found.code == code])
+
+
+def test_every_rule_has_its_words_in_a_golden_file() -> None:
+    assert sorted(path.stem for path in FOLDER.glob("findings/*.txt")) == [rule.CODE for rule in RULES]
