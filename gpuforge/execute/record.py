@@ -1,4 +1,4 @@
-"""What the store writes down about one entry, and the cheap check of an entry against it."""
+"""What the store writes down about one entry, and the checks of an entry against it: by names and sizes, by bytes."""
 
 from __future__ import annotations
 
@@ -77,12 +77,39 @@ def _wrong(path: str, file: StoredFile) -> str:
         return " is gone"
     except OSError as error:
         return f" cannot be read: {error.strerror}"
-    if stat.S_ISLNK(found.st_mode) != bool(file.link):
+    if stat.S_ISLNK(found.st_mode) != bool(file.link) or not (file.link or stat.S_ISREG(found.st_mode)):
         return " is not what was stored"
     change = found.st_size - file.size
     if change:
         return f": {abs(change)} {_bytes(change)} {'missing' if change < 0 else 'too many'}"
     return ""
+
+
+def changes(folder: Path, record: Record) -> str:
+    """Return what is wrong with the files in `folder` when every byte is read, or an empty string.
+
+    What is there besides counts, too: a header or a `.pth` file more changes a build.
+    """
+    stored = {file.path: file for file in record.files}
+    there = {file.path: file for file in survey(folder, record.outputs)}
+    for name in sorted(stored.keys() | there.keys()):
+        if name not in stored:
+            return f"{name} was put there later"
+        if stored[name] != there.get(name):
+            return f"{name} is not what was stored"
+    return ""
+
+
+def stamp(folder: Path) -> str:
+    """Return a digest of when each file and folder below `folder` last changed; no byte of them is read.
+
+    The kernel sets these times (ctime), so a write shows also where its modification time was put back.
+    """
+    found = [os.lstat(folder)]
+    for name, folders, files in os.walk(folder):
+        found += [os.lstat(f"{name}/{each}") for each in sorted([*folders, *files])]
+        folders.sort()
+    return digest.of_data([[each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns] for each in found])
 
 
 def _bytes(count: int) -> str:

@@ -20,7 +20,9 @@ from uuid import uuid4
 
 from gpuforge import digest
 from gpuforge.execute import locks
-from gpuforge.execute.record import Record, damage, from_json, survey, to_json
+from gpuforge.execute.record import Record, changes, damage, from_json, stamp, survey, to_json
+
+_LARGE = 100_000_000  # bytes: a toolkit; reading it takes part of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Store(Protocol):
     """Where outputs are kept. Every method raises OSError when the place behind it fails."""
 
     def get(self, key: str) -> Stored | None:
-        """Return the entry if it is there and whole, as far as names and sizes tell."""
+        """Return the entry if it is there and its bytes are those that were stored."""
 
     def damage(self, key: str) -> str:
         """Return what is wrong with an entry that is there but not whole, else an empty string."""
@@ -79,9 +81,14 @@ class FolderStore:
         self._first = threading.Lock()
         self._session: Path | None = None
         self._guard = root / "tmp" / ".lock"
+        self._sound: set[str] = set()  # keys of entries whose bytes were read
 
     def get(self, key: str) -> Stored | None:
-        """Return the entry if it is there and whole (names and sizes are looked at, bytes are not)."""
+        """Return the entry if it is there and its bytes are those that were stored.
+
+        They are read once in a process. Of a large entry they are not read again while the times say that nothing
+        was written since they were.
+        """
         found = self._look(key)
         return found if isinstance(found, Stored) else None
 
@@ -98,8 +105,39 @@ class FolderStore:
             return "its record is gone" if entry.exists() else ""
         except ValueError as error:
             return f"its record cannot be read: {error}"
-        wrong = damage(entry / "out", record)
+        wrong = damage(entry / "out", record) or self._changes(entry, record)
         return wrong or Stored(key, entry / "out", record)
+
+    def _changes(self, entry: Path, record: Record) -> str:
+        """Return what is wrong with an entry's bytes, or an empty string."""
+        name = entry.resolve().name  # of an alias, the entry's own
+        if name in self._sound:
+            return ""
+        try:
+            if not (_is_large(record) and self._stamped(entry) == stamp(entry / "out")):
+                wrong = changes(entry / "out", record)
+                if wrong:
+                    return wrong
+                self._stamp(entry, record)
+        except OSError as error:
+            return f"{error.filename} cannot be read: {error.strerror}"
+        self._sound.add(name)
+        return ""
+
+    def _stamped(self, entry: Path) -> str:
+        try:
+            return (entry / "stamp").read_text(encoding="ascii")
+        except (OSError, ValueError):
+            return ""
+
+    def _stamp(self, entry: Path, record: Record) -> None:
+        """Write down, of a large entry, when it was last seen to be whole."""
+        if not _is_large(record):
+            return
+        with suppress(OSError):  # a store that can only be read: its bytes are read each time
+            new = self._own_folder() / uuid4().hex
+            new.write_text(stamp(entry / "out"), encoding="ascii")
+            new.rename(entry / "stamp")
 
     def _entry(self, key: str) -> Path:
         return self.root / key[:2] / key
@@ -134,11 +172,15 @@ class FolderStore:
             with suppress(FileNotFoundError):
                 entry.rename(grave)
             remove(grave)
+            self._sound.discard(key)
         try:
             box.rename(entry)
         except OSError as error:
             if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
                 raise
+        else:
+            self._stamp(entry, full)
+            self._sound.add(key)
         stored = self.get(key)
         if stored is None:
             msg = f"the store at {self.root} did not keep what was put into it: {self.damage(key)}"
@@ -185,6 +227,10 @@ class FolderStore:
                 held.release()
                 with suppress(OSError):
                     remove(folder)
+
+
+def _is_large(record: Record) -> bool:
+    return sum(file.size for file in record.files) > _LARGE
 
 
 def _leave(folder: Path, held: locks.Claim, owner: int) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.execute import locks
+from gpuforge.execute import store as store_module
 from gpuforge.execute.record import Record, StoredFile, from_json, to_json
 from gpuforge.execute.store import FolderStore, Stored, remove
 
@@ -62,6 +63,13 @@ def test_an_unknown_key_is_absent_without_damage_and_looking_writes_nothing(tmp_
         ("rm -r out/tree", "tree is gone"),
         ("rm out/tree/bin/nvcc", "tree/bin/nvcc is gone"),
         ("rm out/tree/lib64; printf abc > out/tree/lib64", "tree/lib64 is not what was stored"),
+        (
+            "printf K > out/kernel.fatbin; printf ernel >> out/kernel.fatbin",
+            "kernel.fatbin is not what was stored",
+        ),
+        ("ln -sfn bin out/tree/lib64", "tree/lib64 is not what was stored"),
+        ("chmod -x out/tree/bin/nvcc", "tree/bin/nvcc is not what was stored"),
+        ("touch out/tree/more.pth", "tree/more.pth was put there later"),
         ("rm record.json", "its record is gone"),
         (
             "echo '{}' > record.json",
@@ -77,11 +85,50 @@ def test_an_unknown_key_is_absent_without_damage_and_looking_writes_nothing(tmp_
 def test_a_damaged_entry_is_absent_says_why_and_is_replaced(tmp_path: Path, harm: str, reason: str) -> None:
     store = FolderStore(tmp_path)
     entry = put(store).folder.parent
+    store = FolderStore(tmp_path)  # another process
     assert os.system(f"cd {entry}; chmod u+w out/kernel.fatbin; {harm}") == 0  # noqa: S605 - the test's own text
     assert (store.get(KEY), store.damage(KEY)) == (None, reason)
     put(store, "second")
     assert store.damage(KEY) == ""
     assert (entry / "out/kernel.fatbin").read_text() == "second"
+
+
+@pytest.mark.parametrize("harm", ["tree/bin/nvcc", "tree/more.h"])
+def test_a_large_entry_is_read_again_when_something_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    """Also when its size is the same and its modification time was put back."""
+    monkeypatch.setattr(store_module, "_LARGE", 1)
+    file = put(FolderStore(tmp_path)).folder / harm
+    monkeypatch.setattr(store_module, "changes", unexpected)
+    assert FolderStore(tmp_path).get(KEY) is not None
+    monkeypatch.undo()
+    monkeypatch.setattr(store_module, "_LARGE", 1)
+    if file.exists():
+        before = file.stat()
+        file.chmod(0o755)
+        file.write_bytes(b"#" * before.st_size)
+        file.chmod(0o555)
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    else:
+        file.write_text("")
+    assert FolderStore(tmp_path).get(KEY) is None
+
+
+def unexpected(*_: object) -> str:
+    raise AssertionError
+
+
+def test_a_copy_of_a_store_is_read_once_and_then_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As CI's caches bring it."""
+    monkeypatch.setattr(store_module, "_LARGE", 1)
+    put(FolderStore(tmp_path / "one"))
+    shutil.copytree(tmp_path / "one", tmp_path / "two", symlinks=True)
+    assert FolderStore(tmp_path / "two").get(KEY) is not None
+    monkeypatch.setattr(store_module, "changes", unexpected)
+    assert FolderStore(tmp_path / "two").get(KEY) is not None
 
 
 def test_the_first_to_commit_wins_and_nothing_is_left_over(tmp_path: Path) -> None:
