@@ -32,6 +32,7 @@ Linkage = Literal["pip", "bundle", "system", "static"]
 Requires = Literal["always", "extra"]
 Provider = Literal["image", "system", "pypi", "debian", "redist"]
 Naming = Literal["suffix", "local", "variant", "plain"]
+VersionPart = Literal["major", "major.minor", "exact"]
 
 
 class Table(BaseModel):
@@ -284,6 +285,12 @@ class Abi(Table):
     headers: tuple[forms.Pattern, ...] = Field(min_length=1, examples=[["mod/mechanisms.h"]])
     """Patterns of the header files that declare the library's functions, relative to the manifest's folder. Those of a
     `user-compiled` object go into the wheel with its sources."""
+    packages: Mapping[forms.DistributionName, VersionPart] = Field(
+        default={}, examples=[{"neuron": "major.minor"}]
+    )
+    """Installed Python packages whose version is part of the ABI: `major`, `major.minor` or `exact`. With
+    `neuron = "major.minor"` a library that was compiled beside neuron 9.0.1 serves 9.0.2, and not 9.1. The build
+    environment must have them (`[build] requires`)."""
 
 
 class Object(Table):
@@ -315,7 +322,7 @@ class Object(Table):
     """The toolchains to try, in this order, on the user's machine (`user-compiled`)."""
     kind: Literal["module", "library"] = Field(default="module", examples=["module"])
     """What is made of the sources (`fallback`): a `module` of device images, loaded through the driver, or a
-    `library`, a shared object with a C interface, made by the host toolchain."""
+    `library`, a shared object with a C interface, made by the host toolchain or by a `command`."""
     abi: Abi | None = Field(default=None, examples=[{"version": "1", "headers": ["mod/mechanisms.h"]}])
     """What a compiled library must agree on with the code that calls it. Its id is compiled into every library, and a
     library with another one is never loaded (`user-compiled`, and `fallback` with `kind = "library"`)."""
@@ -348,6 +355,10 @@ class Wheel(Table):
     it, and says so when its wheel needs a newer platform than a policy named here (`manylinux_2_28`) promises."""
     size_limit: forms.Size | None = Field(default=None, alias="size-limit", examples=["100 MB"])
     """Largest size a wheel may have; MB is 10⁶ bytes, MiB 2²⁰."""
+    exclude: Annotated[tuple[forms.LibraryName, ...], Distinct] = Field(default=(), examples=[["gomp"]])
+    """Libraries that are not put into the wheel although its files need them: `gomp` of `libgomp.so.1`. The process
+    that loads the wheel's files has them, or the user's machine: a runtime that users' own builds bring, too, would be
+    in the process twice under a hashed name. The audit still reports a library that nothing provides."""
 
     @property
     def size_limit_bytes(self) -> int | None:

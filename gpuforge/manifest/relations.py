@@ -43,7 +43,7 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
     """
     for check in (
         *(_python, _import_name, _host_build, _unknown_placeholders, _toolkits, _architectures),
-        *(_linkage, _objects, _object_names, libraries.commands, libraries.objects),
+        *(_linkage, _objects, _object_names, libraries.commands, libraries.without_id, libraries.objects),
     ):
         yield from check(data)
     if folder is not None:

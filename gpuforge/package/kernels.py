@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 from gpuforge import digest
@@ -135,8 +136,12 @@ def pack_library(
     library: Path,
     abi: str,
     stands_in_for: str,
+    packages: Mapping[str, str] = MappingProxyType({}),
 ) -> Path:
-    """Lay a compiled library out below `folder` as it goes into the wheel; return `folder/kernels/<name>`."""
+    """Lay a compiled library out below `folder` as it goes into the wheel; return `folder/kernels/<name>`.
+
+    `packages` are those whose version is part of the ABI, beside the id `abi`: {"neuron": "major.minor"}.
+    """
     target = _new(folder / "kernels", name)
     file = f"lib{name}.so"
     shutil.copyfile(library, target / file)
@@ -147,6 +152,7 @@ def pack_library(
         "toolchain": {"family": toolchain.family, "version": toolchain.version},
         "toolkit": toolkit,
         "abi": abi,
+        **({"packages": dict(packages)} if packages else {}),
         "stands-in-for": stands_in_for,
         "library": {"file": file, **_measure(target / file)},
     }
@@ -179,6 +185,7 @@ def pack_user_compiled(
     archs: Sequence[str],
     abi: str = "",
     kind: str = "library",
+    packages: Mapping[str, str] = MappingProxyType({}),
     fallback: str = "",
     cpu: str = "",
 ) -> Path:
@@ -187,8 +194,9 @@ def pack_user_compiled(
     `sources` are the files that the compiler is given, by their names in the project; `includes` those that
     must lie beside them.
     `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order they are tried. `abi` is
-    the id that each compiled library gets, `fallback` the object that is used where none was compiled. A set of
-    modules (`kind`) may have a library that does its work on the CPU (`cpu`) besides.
+    the id that each compiled library gets, with the versions of the installed `packages`; `fallback` the object that is
+    used where none was compiled. A set of modules (`kind`) may have a library that does its work on the CPU (`cpu`)
+    besides.
     Raises ActionError when a recipe names a path of the build machine, or lacks a placeholder.
     """
     target = _new(folder / "sources", name)
@@ -200,6 +208,7 @@ def pack_user_compiled(
         "name": name,
         "kind": kind,
         "abi": abi,
+        **({"packages": dict(packages)} if packages else {}),
         "fallback": fallback,
         "cpu": cpu,
         "sources": [{"file": file, "sha256": copied[file]} for file in sorted(sources)],

@@ -36,6 +36,7 @@ def repair(
     linkage: Linkage,
     pins: Mapping[str, str],
     search_path: Sequence[str],
+    exclude: Sequence[str] = (),
     log: Log,
 ) -> Repaired:
     """Repair the unpacked wheel in `tree`, in place; a wheel without ELF files stays as it is.
@@ -49,7 +50,8 @@ def repair(
     - `static`: there must be none.
 
     `pins` names the packages the build used, which are preferred where several have a library. `search_path` is
-    where libraries are looked for besides the system's places.
+    where libraries are looked for besides the system's places. `exclude` names further libraries that are not grafted:
+    "gomp" of libgomp.so.1.
 
     Raises ActionError when no manylinux policy fits, a library is not found, a library is of another CUDA
     version, the linkage does not hold, or an NVHPC runtime would be grafted.
@@ -64,7 +66,7 @@ def repair(
         _refuse_linked(linked)
     if linkage == "bundle":
         _check_opened_by_name(linked, log)
-    excludes = _drivers()
+    excludes = _drivers() | {f"lib{name}.so*" for name in exclude}
     if linkage != "bundle":
         excludes |= {library.soname for found in linked.values() for library in found}
         excludes |= {library.soname for library in libraries.toolkit_libraries(_major(cuda))}

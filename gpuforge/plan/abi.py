@@ -23,6 +23,12 @@ def identity(file: ManifestFile, item: Object) -> str:
     return f"{owner.abi.version}-{digest.of_data([owner.abi.version, parts])}"
 
 
+def packages(file: ManifestFile, item: Object) -> dict[str, str]:
+    """Return the installed packages whose version is part of an object's ABI, each with the part that counts."""
+    owner = _owner(file, item)
+    return dict(owner.abi.packages) if owner.abi else {}
+
+
 def fallback_of(file: ManifestFile, item: Object) -> str:
     """Return the name of the fallback that stands in for a user-compiled object; "" for none."""
     return next((other.name for other in file.manifest.objects if other.stands_in_for == item.name), "")

@@ -18,6 +18,7 @@ from gpuforge.plan import (
     advice,
     environment,
     lower_audit,
+    lower_command,
     lower_compiler,
     lower_library,
     lower_provided,
@@ -343,7 +344,10 @@ class _Lowering:
         refuse_same_modules(self.file, item, compiled)
         modules: dict[str, Input] = {}
         spec: dict[str, Any] = {"name": item.name, "role": item.role, "toolkit": cell.toolkit}
-        if item.role == "fallback" and item.kind == "library":
+        if item.role == "fallback" and self.manifest.toolchains[item.toolchain or ""].compiler == "command":
+            modules = {"library": lower_command.run_command(self, cell, item, compiled)}
+            spec |= lower_command.described(self, cell, item)
+        elif item.role == "fallback" and item.kind == "library":
             modules = {"library": lower_library.compile_library(self, cell, item, compiled)}
             spec |= lower_library.described(self, cell, item)
         elif item.role == "fallback":
@@ -367,6 +371,7 @@ class _Lowering:
                 spec[key] = [{"source": name, "path": f"${{in:sources}}/{name}"} for name in names]
             spec["toolchains"] = recipe.toolchains(self.file, item, compiled)
             spec["abi"] = abi.identity(self.file, item)
+            spec["packages"] = abi.packages(self.file, item)
             spec["fallback"] = abi.fallback_of(self.file, item)
         action = Action(
             id=f"cu{cell.toolkit}/kernels/{item.name}",
@@ -440,6 +445,7 @@ class _Lowering:
             "pins": {pin.package: pin.version for pin in toolkit.pins},
             "pins_file": f"${{in:toolkit}}/{redist.VERSIONS}" if toolkit.archives else None,
             "size_limit": wheel.size_limit_bytes,
+            "exclude": list(wheel.exclude),
             "search_path": ["${in:toolkit}/lib64", "${in:toolkit}/lib"],
             "provided": "${in:provided}" if provided else None,
             "record": record.of(self.file, at, cell, host_at, host_compiler, of_nvcc),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
@@ -10,11 +10,11 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
 from gpuforge.plan import abi, advice, environment, lower_compiler, recipe, sources
 from gpuforge.plan.action import Action, ActionInput
+from gpuforge.plan.call import fill
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Machine
 
 _ABI_C = Path(__file__).resolve().parent.parent / "runtime" / "abi.c"
-_ABSENT = ("arch", "cuda")  # what the host compiler of a build is told nothing of
 
 
 class Lowering(lower_compiler.Lowering, Protocol):
@@ -52,7 +52,7 @@ def compile_library(lowering: Lowering, cell: Cell, item: Object, compiled: Sequ
         argv=(
             used.programs["cxx"],
             f'-DGPUFORGE_ABI_ID="{abi.identity(file, item)}"',
-            *_fill(made.argv[1:], paths),
+            *fill(made.argv[1:], paths),
         ),
         inputs={
             "sources": tree,
@@ -76,13 +76,3 @@ def described(lowering: Lowering, cell: Cell, item: Object) -> dict[str, Any]:
         "abi": abi.identity(lowering.file, item),
         "stands_in_for": item.stands_in_for or "",
     }
-
-
-def _fill(words: Sequence[str], paths: Mapping[str, Sequence[str]]) -> list[str]:
-    """Fill a call's placeholders: a word is repeated for each value, and left out where there is none."""
-    filled = []
-    for word in words:
-        named = next((name for name in (*paths, *_ABSENT) if f"{{{name}}}" in word), "")
-        values = paths.get(named, ()) if named else [""]
-        filled += [word.replace(f"{{{named}}}", value) for value in values]
-    return filled

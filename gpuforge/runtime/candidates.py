@@ -33,7 +33,7 @@ def candidates(wanted: Wanted) -> tuple[Candidate, ...]:
         apart = known and known.sets.get(fallback)
         if recipe is None and not apart and (index is None or index.get("kind") != "library"):
             raise KernelUnavailable([str(Reason("no-library-set", {"name": wanted.name}))])
-        abi = apart.abi if apart else document.text(recipe or index or {}, "abi", "")
+        abi = apart.abi if apart and not recipe else demanded(recipe or index or {})
     except document.Damaged as error:
         raise KernelUnavailable([str(Reason("damaged", {"file": file, "problem": error}))]) from error
     return (
@@ -47,8 +47,27 @@ def candidates(wanted: Wanted) -> tuple[Candidate, ...]:
     )
 
 
-def wrong_abi(path: str, abi: str) -> Reason | None:
+def demanded(data: dict[str, Any]) -> str | Reason:
+    """Return the ABI id that a recipe or an index demands of a library here, "" for none, or why none can serve.
+
+    Raises document.Damaged.
+    """
+    own = document.text(data, "abi", "")
+    packages = document.table(data, "packages") if "packages" in data else {}
+    if not packages:
+        return own
+    from .abi_id import PackageMissing, identity
+
+    try:
+        return identity(own, {name: document.text(packages, name) for name in packages})
+    except PackageMissing as missing:
+        return Reason("no-package", {"package": missing.args[0]})
+
+
+def wrong_abi(path: str, abi: str | Reason) -> Reason | None:
     """Return why a file is not a library with this ABI id. It is read, not loaded; "" demands no id."""
+    if isinstance(abi, Reason):
+        return abi
     try:
         found = elf.read_string(path, ABI_SYMBOL)
     except OSError as error:
@@ -91,7 +110,7 @@ def read(path: str) -> dict[str, Any] | None:
     return data
 
 
-def explicit_library(wanted: Wanted, abi: str) -> list[Candidate]:
+def explicit_library(wanted: Wanted, abi: str | Reason) -> list[Candidate]:
     """Return the library that the environment names, if it names one."""
     named = variable(wanted.package, wanted.name)
     file = wanted.env.get(named, "")
@@ -102,7 +121,7 @@ def explicit_library(wanted: Wanted, abi: str) -> list[Candidate]:
     return [_candidate(Origin.EXPLICIT, file, refusal, Reason("unread", {"variable": named}))]
 
 
-def built_library(wanted: Wanted, abi: str) -> Candidate:
+def built_library(wanted: Wanted, abi: str | Reason) -> Candidate:
     """Return what the user has compiled: a library or, of a set of modules, a folder of device images."""
     place = place_of(wanted)
     try:
@@ -128,7 +147,7 @@ def _replaced(place: builds.Place, build: builds.Build) -> bool:
         return True
 
 
-def cpu_library(wanted: Wanted, name: str, abi: str) -> list[Candidate]:
+def cpu_library(wanted: Wanted, name: str, abi: str | Reason) -> list[Candidate]:
     """Return the library `name` of the wheel, which does a kernel set's work where there is no GPU."""
     try:
         index = read(os.path.join(wanted.home, "kernels", name, "index.json"))
@@ -140,7 +159,9 @@ def cpu_library(wanted: Wanted, name: str, abi: str) -> list[Candidate]:
     return [_shipped(wanted.home, index, name, abi, Origin.CPU)]
 
 
-def _shipped(home: str, index: dict[str, Any] | None, name: str, abi: str, origin: Origin) -> Candidate:
+def _shipped(
+    home: str, index: dict[str, Any] | None, name: str, abi: str | Reason, origin: Origin
+) -> Candidate:
     folder = os.path.join(home, "kernels", name)
     if index is None:
         return _candidate(origin, folder, Reason("nothing-shipped"))
@@ -156,7 +177,9 @@ def _shipped(home: str, index: dict[str, Any] | None, name: str, abi: str, origi
     return _candidate(origin, file, refusal, Reason("made-there", {"name": name, "compiler": made}))
 
 
-def _apart(home: str, package: str, known: Listing, name: str, abi: str, origin: Origin) -> list[Candidate]:
+def _apart(
+    home: str, package: str, known: Listing, name: str, abi: str | Reason, origin: Origin
+) -> list[Candidate]:
     """Return the library's places in the kernels wheels that are installed, those for the newest CUDA first."""
     found = []
     for wheel in installed(home, package):

@@ -52,6 +52,10 @@ class KernelLibrary:
                 self._opened = self._open()
             return self._opened
 
+    def path(self) -> str:
+        """Return the file that `load` has opened, for a program that opens it by itself; raises KernelUnavailable."""
+        return self.load()._name
+
     def candidates(self) -> tuple[Candidate, ...]:
         """Return every place where the library is looked for, in order; raises KernelUnavailable."""
         from .candidates import Wanted, candidates

@@ -53,6 +53,7 @@ SENTENCES = {
     "nothing-shipped": "this wheel has none",
     "unusable": "{problem}",
     "cut-short": "{file}: has {found} bytes and should have {expected}: it is damaged",
+    "no-package": "{package} is not installed here, and its version is part of the ABI",
     "no-abi": "{file}: has no ABI id ({symbol}): it was not compiled for this package",
     "other-abi": "{file}: was compiled for the ABI {found}, and this package has {expected}",
     "not-opened": "cannot be loaded: {problem}",

@@ -74,6 +74,7 @@ class KernelSpec(Specification):
     toolchains: tuple[UserToolchain, ...] = ()
     library: Path | None = None  # a fallback of kind "library"
     abi: str = ""
+    packages: Mapping[str, str] = {}  # installed packages whose version is part of the ABI
     stands_in_for: str = ""  # the user-compiled object that this fallback is used for
     fallback: str = ""  # the fallback that stands in for this user-compiled object
     kind: Literal["library", "module"] = "library"  # what is made of user-compiled sources
@@ -104,6 +105,7 @@ def fallback(spec: KernelSpec, folder: Path) -> Path:
             toolkit=spec.toolkit,
             library=spec.library,
             abi=spec.abi,
+            packages=spec.packages,
             stands_in_for=spec.stands_in_for,
         )
     if spec.toolchain is None or not spec.modules:
@@ -140,6 +142,7 @@ def user_compiled(spec: KernelSpec, folder: Path) -> Path:
         toolchains=[kernels.Recipe(**{**dict(t), "version": t.version or ""}) for t in spec.toolchains],
         abi=spec.abi,
         kind=spec.kind,
+        packages=spec.packages,
         fallback=spec.fallback,
         cpu=spec.cpu,
         toolkit=spec.toolkit,

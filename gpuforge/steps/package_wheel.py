@@ -44,6 +44,7 @@ class PackageSpec(Specification):
     python: str | None = None  # the Python and ABI tags that the cell wants: "cp311"
     abi: str | None = None  # "abi3", "none"
     size_limit: int | None = None  # bytes
+    exclude: tuple[str, ...] = ()  # libraries that stay out of the wheel: "gomp" of libgomp.so.1
     search_path: tuple[str, ...] = ()  # where libraries to graft are looked for, besides the system's places
     provided: Path | None = None  # what fetch_provided found out of the packages of its CUDA libraries
     record: Mapping[str, Any] = Field(default={})  # the build record: what the wheel was built with
@@ -100,6 +101,7 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
         linkage=spec.linkage,
         pins=spec.pins,
         search_path=spec.search_path,
+        exclude=spec.exclude,
         log=print,
     )
     kernels.measure_again(tree, spec.package)

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpuforge.package import kernels
@@ -51,8 +52,17 @@ def compile_library(target: Path, source: Path, *flags: str, abi: str = ABI) -> 
     return target
 
 
-def install(site: Path, *toolchains: kernels.Recipe, abi: str = ABI) -> Path:
-    """Lay a package `demo` with the object `answers` and its fallback into a folder; return the runtime's home."""
+def install(
+    site: Path,
+    *toolchains: kernels.Recipe,
+    abi: str = ABI,
+    packages: Mapping[str, str] | None = None,
+    versions: str = "",
+) -> Path:
+    """Lay a package `demo` with the object `answers` and its fallback into a folder; return the runtime's home.
+
+    `packages` are part of the ABI; `versions` is what the fallback's id has of them.
+    """
     work = site.parent / "work"
     work.mkdir(parents=True)
     (work / "answer.h").write_text("#ifndef ANSWER\n#define ANSWER 42\n#endif\n")
@@ -67,6 +77,7 @@ def install(site: Path, *toolchains: kernels.Recipe, abi: str = ABI) -> Path:
             toolkit="13.0",
             archs=["80"],
             abi=abi,
+            packages=packages or {},
             fallback="default-answers",
         ).parents[1],
     ]
@@ -75,8 +86,9 @@ def install(site: Path, *toolchains: kernels.Recipe, abi: str = ABI) -> Path:
         name="default-answers",
         toolchain=kernels.Toolchain("g++", "12.2.0"),
         toolkit="13.0",
-        library=compile_library(work / "fallback.so", work / "answer.cpp", "-DANSWER=7", abi=abi),
+        library=compile_library(work / "fallback.so", work / "answer.cpp", "-DANSWER=7", abi=abi + versions),
         abi=abi,
+        packages=packages or {},
         stands_in_for="answers",
     )
     (site / "demo").mkdir(parents=True)

@@ -188,10 +188,47 @@ toolchain = "host"
     with pytest.raises(UsageError) as caught:
         plan_of(file, machine)
     assert [d.message for d in caught.value.diagnostics] == [
-        "object 'default-kernels': libraries are compiled by the host toolchain only, so far",
+        "object 'default-kernels': libraries are compiled by the host toolchain or a command, so far",
         "object 'more-kernels': modules are compiled by nvcc only, so far",
     ]
     assert all(d.place and d.place.line and d.hint for d in caught.value.diagnostics)
+
+
+COMMAND = """
+[toolchains.tool]
+compiler = "command"
+command = ["maketool", "-i", "{abi}", "{include}/mod", "{sources}", "-a={arch}"]
+product = "*/libmech.so"
+"""
+_LIBRARY = 'sources = ["mod/*.cpp"]\ntoolchain = "tool"\nkind = "library"\nstands-in-for = "mechanisms"'
+_ABI = 'abi = { version = "1", headers = ["mod/*.cpp"], packages = { tool = "major" } }'
+AS_COMMAND = (
+    ('sources = ["kernels/*.cu"]\ntoolchain = "device"', _LIBRARY),
+    ('toolchains = ["host"]', f'toolchains = ["tool"]\n{_ABI}'),
+)
+
+
+def test_a_command_makes_a_library_in_the_build_environment(recipe: Recipe, machine: Machine) -> None:
+    plan = plan_of(recipe(*AS_COMMAND, add=COMMAND), machine, cuda=["13"])
+    (made,) = [action for action in plan.actions if action.id == "cu13.0/kernels/default-kernels/library"]
+    assert made.cells == ("cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64")
+    spec = json.loads(made.argv[made.argv.index("--spec") + 1])
+    assert spec["argv"] == [
+        *("maketool", "-i", "${work}/gpuforge_abi.c", "${stage:sources}/mod", "${stage:sources}/mod/a.cpp")
+    ]
+    assert spec["packages"] == {"tool": "major"}
+    assert made.inputs["env"] == ActionInput("py3.11/requirements", "environment")
+    assert (made.env["CXX"], made.env["CC"]) == ("${in:cxx}", "${in:cc}")
+
+
+def test_versions_in_an_abi_go_with_commands_alone(recipe: Recipe, machine: Machine) -> None:
+    (library, made) = AS_COMMAND
+    file = recipe((library[0], library[1].replace('"tool"', '"host"')), made, add=COMMAND)
+    with pytest.raises(UsageError) as caught:
+        plan_of(file, machine)
+    assert [d.message for d in caught.value.diagnostics] == [
+        "object 'default-kernels': its ABI has `packages`, which only a library made by a command can have, so far"
+    ]
 
 
 @pytest.mark.parametrize("compiler", ["nvrtc", "opencl", "halide", "iree"])

@@ -192,3 +192,43 @@ def test_the_command_line_says_what_there_is(packages: Path) -> None:
         ["used", "refused"],
     )
     assert shown["sets"] == []
+
+
+def distribution(site: Path, name: str, number: str) -> None:
+    """Install a distribution, in place of any other version of it."""
+    info = site / f"{name}.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
+
+
+def test_the_version_of_a_package_that_is_installed_is_part_of_the_abi(tmp_path: Path) -> None:
+    """As with NEURON: what was compiled beside one release is not opened beside another that has another ABI."""
+    site = tmp_path / "site"
+    install(site, toolchain("host", "g++"), packages={"simulator": "major.minor"}, versions="+simulator-9.0")
+    absent = run(site, "explain").stdout
+    assert absent.count("simulator is not installed here, and its version is part of the ABI") == 1
+    compiling = run(site, "compile")
+    assert (compiling.returncode, compiling.stderr) == (
+        3,
+        "error: answers: simulator is not installed here, and its version is part of the ABI: install it first\n",
+    )
+    for number in ("9.0", "9.0.2"):
+        distribution(site, "simulator", number)
+        assert answer(site) == 7
+    distribution(site, "simulator", "9.1.0")
+    file = site / "demo/_gpuforge/kernels/default-answers/libdefault-answers.so"
+    assert (
+        f"{file}: was compiled for the ABI 1-abc+simulator-9.0, and this package has 1-abc+simulator-9.1"
+        in run(site, "explain").stdout
+    )
+    assert run(site, "compile").returncode == 0
+    assert answer(site) == 42
+    distribution(site, "simulator", "9.2.0")
+    assert "was compiled for the ABI 1-abc+simulator-9.1" in run(site, "explain").stdout
+
+
+def test_the_file_that_was_opened_is_named(packages: Path) -> None:
+    library = KernelLibrary(
+        "answers", home=packages / "demo/_gpuforge", package="demo", env=environment(packages)
+    )
+    assert library.path() == str(packages / "demo/_gpuforge/kernels/default-answers/libdefault-answers.so")

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .outcome import Stopped
+from ..candidates import demanded
+from ..reason import Reason
+from .outcome import MISSING, Stopped
 
 SCHEMA = 1
 
@@ -39,7 +41,7 @@ class Recipe:
 
     name: str
     folder: Path
-    abi: str
+    abi: str  # the id that each library gets here
     fallback: str
     sources: tuple[str, ...]
     includes: tuple[str, ...]
@@ -60,7 +62,7 @@ def _read(file: Path) -> Recipe:
         return Recipe(
             name=str(data["name"]),
             folder=folder,
-            abi=str(data["abi"]),
+            abi=_abi(data),
             fallback=str(data["fallback"]),
             sources=tuple(_checked(folder, entry) for entry in data["sources"]),
             includes=tuple(_checked(folder, entry) for entry in data["includes"]),
@@ -70,6 +72,13 @@ def _read(file: Path) -> Recipe:
         raise Stopped(f"{error.filename or file}: {error.strerror or error}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise Stopped(f"{file} is damaged ({error}): install the wheel again") from error
+
+
+def _abi(data: dict[str, Any]) -> str:
+    found = demanded(data)
+    if isinstance(found, Reason):
+        raise Stopped(f"{data['name']}: {found}: install it first", MISSING)
+    return found
 
 
 def _checked(folder: Path, entry: Mapping[str, Any]) -> str:

@@ -1,0 +1,128 @@
+"""Make a fallback library by a command of the manifest, in the build environment, and prove that it has its ABI id."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpuforge.errors import ActionError, UsageError
+from gpuforge.steps import entry
+from gpuforge.steps.environment import adopt, runner_of
+from gpuforge.steps.specification import Specification
+
+# What the runtime says of ids and libraries is asked of the runtime itself, in the environment's Python.
+_ASK = """\
+import importlib, json, os, sys
+above, package = os.path.split(sys.argv[1])
+sys.path.insert(0, above)
+abi_id, elf = (importlib.import_module(f"{package}.{name}") for name in ("abi_id", "elf"))
+what, *facts = json.loads(sys.argv[2])
+try:
+    answer = abi_id.identity(*facts) if what == "id" else elf.read_string(*facts)
+except abi_id.PackageMissing as missing:
+    answer = {"missing": missing.args[0]}
+except elf.NotReadable as error:
+    answer = {"unreadable": str(error)}
+json.dump(answer, sys.stdout)
+"""
+
+
+class CommandSpec(Specification):
+    """One library: the command line, where it leaves the library, and the ABI id that this one must have."""
+
+    name: str
+    argv: tuple[str, ...]
+    product: str = ""  # a pattern in the folder that the command runs in; "": it writes `made`
+    made: Path
+    abi: str
+    packages: Mapping[str, str] = {}
+    abi_file: Path  # the C file to write, which the command links in
+    runtime: Path  # a folder with the runtime's abi.c, abi_id.py and elf.py, and what they import
+    environment: Path
+    python: Path
+    scratch: Path
+    output: Path
+
+
+def main(arguments: list[str]) -> None:
+    """Leave the library at the spec's `output`; raises ActionError when the command makes none that can be used."""
+    parser = argparse.ArgumentParser(prog="command_library")
+    parser.add_argument("--spec", required=True, help="a CommandSpec as JSON")
+    spec = CommandSpec.parse(parser.parse_args(arguments).spec)
+    python = adopt(spec.environment, spec.python)
+    wanted = _identity(spec, python)
+    template = (spec.runtime / "abi.c").read_text(encoding="utf-8")
+    spec.abi_file.write_text(f'#define GPUFORGE_ABI_ID "{wanted}"\n{template}', encoding="utf-8")
+    folder = spec.scratch / "run"
+    folder.mkdir()
+    print("command:", *spec.argv, flush=True)
+    try:
+        runner_of(python)(spec.argv, str(folder))
+    except subprocess.CalledProcessError as error:
+        raise ActionError.of(
+            f"object {spec.name!r}: {spec.argv[0]} failed with exit status {error.returncode}",
+            hint="its first errors are above, and all of its output is in the log",
+        ) from error
+    except OSError as error:
+        raise ActionError.of(
+            f"object {spec.name!r}: {spec.argv[0]} cannot be run: {error.strerror}",
+            hint="it is looked for in the build environment and in the system's folders: name the package that "
+            "brings it in [build] requires",
+        ) from error
+    library = _product(spec, folder)
+    _check(spec, python, library, wanted)
+    shutil.copyfile(library, spec.output)
+
+
+def _identity(spec: CommandSpec, python: Path) -> str:
+    answer = _ask(spec, python, "id", spec.abi, dict(spec.packages))
+    if isinstance(answer, dict):
+        raise UsageError.of(
+            f"object {spec.name!r}: {answer['missing']} is part of its ABI and not in the build environment",
+            hint=f'add it: [build] requires = ["{answer["missing"]}"]',
+        )
+    return str(answer)
+
+
+def _product(spec: CommandSpec, folder: Path) -> Path:
+    found = sorted(path for path in folder.glob(spec.product) if path.is_file()) if spec.product else []
+    found = found or [spec.made] * spec.made.is_file()
+    if len(found) != 1:
+        names = ", ".join(path.relative_to(folder).as_posix() for path in found) or "none"
+        where = f"matching {spec.product!r}" if spec.product else "at {output}"
+        raise ActionError.of(
+            f"object {spec.name!r}: {spec.argv[0]} ended well and left {names} {where}, "
+            "where one library was expected",
+            hint="`product` of the toolchain is a pattern in the folder that the command runs in",
+        )
+    return found[0]
+
+
+def _check(spec: CommandSpec, python: Path, library: Path, wanted: str) -> None:
+    if not spec.abi:
+        return
+    found = _ask(spec, python, "symbol", str(library), "gpuforge_abi_id")
+    if found != wanted:
+        raise ActionError.of(
+            f"object {spec.name!r}: the library that {spec.argv[0]} made has "
+            + (f"the ABI id {found}, not {wanted}" if isinstance(found, str) else "no ABI id"),
+            hint="the command must link {abi} in, a C file that g++ and nvc++ take among their objects",
+        )
+
+
+def _ask(spec: CommandSpec, python: Path, *question: object) -> str | dict[str, str] | None:
+    answer = subprocess.run(
+        [python, "-I", "-c", _ASK, spec.runtime, json.dumps(question)],
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    found: str | dict[str, str] | None = json.loads(answer.stdout)
+    return found
+
+
+if __name__ == "__main__":
+    entry.run(main)
