@@ -7,8 +7,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import re
 import stat
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +20,8 @@ from . import document
 
 SCHEMA = 1
 ACTIVE = "active.json"
+_DIGITS = 16  # of a recipe's digest, in the name of a place
+_TOUCH_EVERY = 86400.0  # seconds; when a build was last looked up is kept no more precisely
 
 
 class BuildUnusable(Exception):  # noqa: N818  a state to report and to fall back from
@@ -24,7 +30,10 @@ class BuildUnusable(Exception):  # noqa: N818  a state to report and to fall bac
 
 @dataclass(frozen=True)
 class Build:
-    """A library that the user compiled, and what it was made with."""
+    """A library that the user compiled, and what it was made with.
+
+    `home` is the runtime's folder of the package that it was made for, and `release` that package's name and version.
+    """
 
     file: Path
     size: int  # bytes
@@ -32,6 +41,9 @@ class Build:
     compiler: str  # "g++ 12.2.0"
     arch: str  # "sm_90"; "" where the compiler was told of no GPU
     sources: tuple[str, ...]  # those that the user added
+    home: str = ""
+    release: str = ""  # "membrane 1.2"; "" where no version was known
+    asked: str = ""  # the toolchain that the user asked for: "", its name, or "NAME=PATH"
 
 
 class Place:
@@ -56,6 +68,7 @@ class Place:
                 document.text(data, "compiler"),
                 document.text(data, "arch"),
                 document.texts(data, "sources"),
+                *(document.text(data, key, "") for key in ("home", "release", "asked")),
             )
         except FileNotFoundError:
             return None
@@ -66,6 +79,56 @@ class Place:
         for path in (self.folder, library.parent, library):
             guard(path)
         return build
+
+    def used(self) -> float:
+        """Return when a build of this place was last looked up, by a day; raises OSError where there is none."""
+        return (self.folder / ACTIVE).stat().st_mtime
+
+    def touch(self) -> None:
+        """Note that the build is in use."""
+        with contextlib.suppress(OSError):
+            if time.time() - self.used() > _TOUCH_EVERY:
+                os.utime(self.folder / ACTIVE)
+
+
+def place_in(folder: str, recipe: str) -> Place:
+    """Return the place of an object's builds: `folder` with a digest of its recipe file; raises OSError."""
+    with open(recipe, "rb") as stream:
+        digest = hashlib.sha256(stream.read()).hexdigest()
+    return Place(Path(f"{folder}-{digest[:_DIGITS]}").absolute())
+
+
+def former(place: Place, home: str) -> tuple[Place, Build] | None:
+    """Return the user's last build of an object for another release, which was in the same folder; None without one."""
+    own = recorded(os.path.realpath(home))
+    found = []
+    for other in places(place.folder.parent):
+        if other.folder != place.folder and object_of(other) == object_of(place):
+            with contextlib.suppress(BuildUnusable, OSError):
+                build = other.active()
+                if build and build.home == own:
+                    found.append((other.used(), other, build))
+    return max(found, key=lambda each: each[0])[1:] if found else None
+
+
+def places(folder: Path) -> list[Place]:
+    """Return the places of all builds of a package, whose folder this is."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        return []
+    return [Place(entry) for entry in entries if re.fullmatch(f".+-[0-9a-f]{{{_DIGITS}}}", entry.name)]
+
+
+def object_of(place: Place) -> str:
+    """Return the name of the object that a place is for."""
+    return place.folder.name.rpartition("-")[0]
+
+
+def recorded(path: str) -> str:
+    """Return a path as a record has it: bytes that are no text, and control characters, are spelled out."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def guard(path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from pathlib import Path
 from typing import Any
 
 from . import builds, document, elf
@@ -86,14 +84,11 @@ def place_of(wanted: Wanted) -> builds.Place:
 
     Raises KernelUnavailable when the recipe cannot be read.
     """
-    recipe = Path(wanted.home, "sources", wanted.name, "recipe.json")
+    recipe = os.path.join(wanted.home, "sources", wanted.name, "recipe.json")
     try:
-        digest = hashlib.sha256(recipe.read_bytes()).hexdigest()
+        return builds.place_in(user_folder(wanted.package, wanted.name, wanted.env), recipe)
     except OSError as error:
         raise KernelUnavailable([f"{recipe}: {error.strerror or error}"]) from error
-    return builds.Place(
-        Path(f"{user_folder(wanted.package, wanted.name, wanted.env)}-{digest[:16]}").absolute()
-    )
 
 
 def read(path: str) -> dict[str, Any] | None:
@@ -129,12 +124,18 @@ def built_library(wanted: Wanted, abi: str | Reason) -> Candidate:
     except builds.BuildUnusable as error:
         return _candidate(Origin.USER_BUILD, str(place.folder), Reason("unusable", {"problem": str(error)}))
     if build is None:
-        command = f"python -m {wanted.package}._gpuforge compile"
-        return _candidate(Origin.USER_BUILD, "", Reason("not-compiled", {"command": command}))
+        facts = {"command": f"python -m {wanted.package}._gpuforge compile"}
+        earlier = builds.former(place, wanted.home)
+        if earlier is None:
+            return _candidate(Origin.USER_BUILD, "", Reason("not-compiled", facts))
+        facts["release"] = earlier[1].release or "an earlier release"
+        return _candidate(Origin.USER_BUILD, "", Reason("compiled-before", facts))
     file = str(build.file)
     refusal = None if os.path.isdir(file) else _cut_short(file, build.size) or wrong_abi(file, abi)
     if refusal and not build.file.exists() and _replaced(place, build):
         return built_library(wanted, abi)
+    if refusal is None:
+        place.touch()
     facts = {"compiler": build.compiler, "arch": f" for {build.arch}" if build.arch else ""}
     return _candidate(Origin.USER_BUILD, file, refusal, Reason("made-here", facts))
 

@@ -50,6 +50,7 @@ SENTENCES = {
     "made-here": "made by {compiler}{arch}",
     "made-there": "{name}, made by {compiler}",
     "not-compiled": "nothing was compiled yet: {command}",
+    "compiled-before": "your build was made for {release}, and other sources are installed now: {command}",
     "nothing-shipped": "this wheel has none",
     "unusable": "{problem}",
     "cut-short": "{file}: has {found} bytes and should have {expected}: it is damaged",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from audit_samples import elf
 
-from gpuforge.runtime.userbuild.installed import Part, parts, version
+from gpuforge.runtime.userbuild.installed import Part, parts, release
 from gpuforge.runtime.userbuild.runtimes import conflicts
 
 STATIC_CUDART = {".rodata": b"\0/cudart.shm.%x\0"}
@@ -233,7 +233,7 @@ def test_the_packages_that_a_wheel_requires_are_followed(tmp_path: Path) -> None
     for name in ("fast", "slow", "stranger"):
         distribution(tmp_path, name, files={f"{name}/{name}.so": needing()})
     assert owners(tmp_path) == ["", "far", "fast"]
-    assert version(tmp_path / "demo/_gpuforge", "demo") == "1.0"
+    assert release(tmp_path / "demo/_gpuforge", "demo") == "Demo 1.0"
 
 
 @pytest.mark.parametrize(
@@ -259,4 +259,4 @@ def test_without_a_record_the_package_and_what_was_grafted_count(tmp_path: Path)
     lay(tmp_path, {**RUNTIME, "demo.libs/libx.so.1": needing(), "stranger/s.so": needing()})
     (part,) = parts(tmp_path / "demo/_gpuforge", "demo", without="")
     assert [path.name for path in part.libraries] == ["core.so", "libx.so.1"]
-    assert version(tmp_path / "demo/_gpuforge", "demo") == ""
+    assert release(tmp_path / "demo/_gpuforge", "demo") == ""

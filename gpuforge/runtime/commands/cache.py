@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from ..cache import bytes_of, folder_of, limit_of
 from ..cache_folder import CacheFolder, File
+from ..userbuild.leftovers import remove_leftovers
 
 SUMMARY = "list, check or remove the kernels that were compiled on this machine"
 
@@ -22,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--json", action="store_true", help="as JSON")
     commands.add_parser("verify", help="read every entry; exit status 1 when one is damaged")
     prune = commands.add_parser(
-        "prune", help="remove damaged entries, what killed processes left, and old entries"
+        "prune", help="remove damaged and old entries, what killed processes left, and builds of what is gone"
     )
     prune.add_argument("--size", metavar="SIZE", type=_size, help='keep no more than this, such as "200M"')
     commands.add_parser("clear", help="remove all entries")
@@ -78,6 +79,8 @@ def _prune(folder: CacheFolder, options: argparse.Namespace) -> int:
         folder.remove(file.digest)
     removed = bad + folder.prune(options.size)
     say(f"removed {len(removed)} entries, {_megabytes(sum(file.size for file in removed))}")
+    for place in remove_leftovers(folder.path.with_name("user")):
+        say(f"removed {place}: what it was compiled for is gone")
     say(_total(folder, list(folder.files())))
     return 0
 

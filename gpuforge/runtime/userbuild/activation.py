@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ..builds import ACTIVE, SCHEMA, Build, BuildUnusable, Place, guard
+from ..builds import ACTIVE, SCHEMA, Build, BuildUnusable, Place, guard, object_of
 
 _LOCK, _OWNER, _WORK, _HIDDEN = "lock", "owner", "work-", ".compile-"
 
@@ -82,21 +82,27 @@ def activate(place: Place, library: Path, made: Build) -> Build:
             draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
             _sync(draft)
             draft.replace(place.folder / ACTIVE)
+            log_of(place).unlink(missing_ok=True)
         finally:
             _clean(place)
     return build
 
 
 def remove(place: Place) -> bool:
-    """Take the build out of use and remove it; return whether there was one. Raises OSError."""
+    """Take the build out of use and remove it with its log; return whether there was one. Raises OSError."""
     if not place.folder.is_dir():
         return False
     with _locked(place):
         there = (place.folder / ACTIVE).exists()
-        if there:
-            (place.folder / ACTIVE).unlink()
+        (place.folder / ACTIVE).unlink(missing_ok=True)
         _clean(place)
+        log_of(place).unlink(missing_ok=True)
     return there
+
+
+def log_of(place: Place) -> Path:
+    """Return where the output of the last compilation that failed is kept; the next that does not removes it."""
+    return place.folder / f"{object_of(place)}.log"
 
 
 @contextlib.contextmanager

@@ -6,11 +6,11 @@ import argparse
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..arch import Arch
-from ..builds import Build, BuildUnusable, Place
+from ..builds import ACTIVE, Build, BuildUnusable, Place, former, recorded
 from ..candidates import Wanted, candidates, place_of
 from ..errors import KernelUnavailable
 from ..look import HOME, variable
@@ -18,9 +18,10 @@ from ..machine import probe
 from ..resolve import Candidate, Origin, gpu_disabled
 from . import activation, installed
 from .check import check
-from .compilers import Compiler
+from .compilers import Compiler, find
 from .distribution import how_to_install
 from .invoke import invoke
+from .leftovers import remove_leftovers
 from .outcome import FAILED, INTERRUPTED, USAGE, Interrupted, Stopped, interruptible, uninterrupted
 from .recipe import Recipe, Toolchain, recipes
 from .select import select
@@ -130,22 +131,25 @@ def _remove(recipe: Recipe, package: Package) -> str:
     place = place_of(_wanted(recipe, package))
     with uninterrupted():
         there = activation.remove(place)
+        while earlier := former(place, str(package.home)):
+            there = activation.remove(earlier[0]) or there
     now = _in_use(recipe, package)
     return f"{recipe.name}: {'your build was removed' if there else 'there was no build of yours'}; {now}"
 
 
 def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> str:
-    toolchain, compiler = select(recipe, options.toolchain or "", package.env, how_to_install)
+    asked, sources = _asked(recipe, package, options)
+    toolchain, compiler = select(recipe, asked, package.env, how_to_install)
     arch = _arch(package.env)
     with _work(recipe, package, options.output) as (work, place):
-        log = place.folder / f"{recipe.name}.log" if place else options.output / f"{recipe.name}.log"
+        log = activation.log_of(place) if place else options.output / f"{recipe.name}.log"
         try:
             library = invoke(
                 recipe,
                 toolchain,
                 compiler,
                 work,
-                extra=[source.absolute() for source in options.sources],
+                extra=sources,
                 arch=arch,
                 env=package.env,
                 limit=options.timeout,
@@ -154,7 +158,12 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
         except Stopped as stopped:
             told = _kept(stopped.log, log)
             raise Stopped(f"{recipe.name}: {stopped}; {told}{_in_use(recipe, package)}") from None
-        made = _made(recipe, toolchain, compiler, library, arch, options.sources)
+        made = replace(
+            _made(recipe, toolchain, compiler, library, arch, sources),
+            home=recorded(str(package.home)),
+            release=installed.release(package.home, package.name),
+            asked=asked,
+        )
         if place is None:
             target = options.output / made.file.name
             library.chmod(0o755)
@@ -163,7 +172,29 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
             return f"{recipe.name}: {target}, made by {_by(made)}; {named}={target.absolute()} uses it"
         with uninterrupted():
             build = activation.activate(place, library, made)
+            remove_leftovers(place.folder.parents[1])
     return f"{recipe.name}: {build.file}, made by {_by(build)}, is used from now on"
+
+
+def _asked(recipe: Recipe, package: Package, options: argparse.Namespace) -> tuple[str, list[Path]]:
+    """Return the toolchain and the sources that the user asks for, or did for the release before this one."""
+    own = [source.absolute() for source in options.sources]
+    place = place_of(_wanted(recipe, package))
+    earlier = None if options.output or (place.folder / ACTIVE).exists() else former(place, str(package.home))
+    if options.toolchain or own or earlier is None:
+        return options.toolchain or "", own
+    build = earlier[1]
+    for source in build.sources:
+        if not Path(source).is_file():
+            raise Stopped(
+                f"{recipe.name}: your build for {build.release or 'the release before'} was made with {source}, "
+                "which is gone; name your sources, or drop that build with --remove",
+                USAGE,
+            )
+    name = build.asked.partition("=")[0]
+    known = next((toolchain for toolchain in recipe.toolchains if toolchain.name == name), None)
+    there = known and isinstance(find(known, package.env, path=build.asked.partition("=")[2]), Compiler)
+    return build.asked if there else "", [Path(source) for source in build.sources]
 
 
 def _by(build: Build) -> str:
@@ -187,7 +218,7 @@ def _made(
         toolchain=toolchain.name,
         compiler=compiler.label,
         arch=f"sm_{arch}" if arch and told else "",
-        sources=tuple(str(source.absolute()) for source in extra),
+        sources=tuple(recorded(str(source)) for source in extra),
     )
 
 

@@ -50,10 +50,10 @@ def parts(home: Path, package: str, *, without: str) -> list[Part]:
     return [part for part in found if part.libraries]
 
 
-def version(home: Path, package: str) -> str:
-    """Return the version of the wheel that this runtime came with, "" where it is not known."""
+def release(home: Path, package: str) -> str:
+    """Return the name and version of the wheel that this runtime came with, "" where it is not known."""
     wheel = _wheel(home, package)
-    return wheel.version if wheel else ""
+    return f"{wheel.metadata['Name']} {wheel.version}" if wheel else ""
 
 
 def _wheel(home: Path, package: str) -> PathDistribution | None:

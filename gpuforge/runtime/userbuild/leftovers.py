@@ -1,0 +1,52 @@
+"""Removes user builds that nobody can use any more: of releases that are gone, for packages that are gone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..builds import BuildUnusable, Place, object_of, place_in, places
+
+UNUSED_DAYS = 30
+
+
+def remove_leftovers(user: Path) -> list[Path]:
+    """Remove, below the folder of all user builds, the places that are left over; return them.
+
+    One is when nothing has looked its build up for 30 days, and the package that it was made for is not installed
+    where it was, or has other sources now. Another installation of the same release that uses the build keeps it.
+    """
+    return [place.folder for place in _all(user) if _left_over(place) and _removed(place)]
+
+
+def _all(user: Path) -> Iterator[Place]:
+    try:
+        packages = sorted(user.iterdir())
+    except OSError:
+        return
+    for package in packages:
+        yield from places(package)
+
+
+def _left_over(place: Place) -> bool:
+    try:
+        build = place.active()
+        used = place.used() if build else place.folder.stat().st_mtime
+    except (BuildUnusable, OSError):
+        return False
+    if time.time() - used < UNUSED_DAYS * 86400:
+        return False
+    name = object_of(place)
+    try:
+        recipe = os.path.join(build.home if build else "", "sources", name, "recipe.json")
+        return build is None or place_in(str(place.folder.with_name(name)), recipe).folder != place.folder
+    except OSError:
+        return True
+
+
+def _removed(place: Place) -> bool:
+    shutil.rmtree(place.folder, ignore_errors=True)
+    return not place.folder.exists()
