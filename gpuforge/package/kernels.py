@@ -235,7 +235,7 @@ def embed(tree: Path, package: str, packed: Sequence[Path], runtime: Path) -> li
         )
     modules = sorted(
         path
-        for suffix in ("py", "c")
+        for suffix in ("py", "c", "h")
         for path in runtime.rglob(f"*.{suffix}")
         if "__pycache__" not in path.parts and path.name != GUARD
     )

@@ -13,8 +13,8 @@ import stat
 from typing import Any, BinaryIO
 
 LARGEST = 4 << 20  # bytes of a JSON file
-_DEEPEST = 16  # levels of objects and lists
-_LONGEST_NUMBER = 15  # digits
+DEEPEST = 16  # levels of objects and lists
+LONGEST_NUMBER = 15  # digits
 
 
 class Damaged(ValueError):  # noqa: N818  a fact about a file, for the reader to judge
@@ -104,7 +104,7 @@ def _value(entry: dict[str, Any], key: str, otherwise: Any = None) -> Any:
 
 
 def _number(digits: str) -> int:
-    if len(digits) > _LONGEST_NUMBER:
+    if len(digits) > LONGEST_NUMBER:
         raise ValueError(digits)
     return int(digits)
 
@@ -120,7 +120,7 @@ def _check(value: Any, level: int) -> None:
         if "\0" in value:
             raise ValueError(value)
     elif isinstance(value, (dict, list)):
-        if level > _DEEPEST:
+        if level > DEEPEST:
             raise ValueError(level)
         for item in (*value, *value.values()) if isinstance(value, dict) else value:
             _check(item, level + 1)

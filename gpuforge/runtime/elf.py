@@ -18,9 +18,9 @@ from .document import open_file
 _LOAD, _DYNAMIC = 1, 2  # p_type
 _DYNSYM = 11  # sh_type
 _NEEDED, _STRTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 1, 5, 10, 14, 15, 29  # d_tag
-_MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "riscv64": 243}  # e_machine
-_LONGEST = 1 << 16  # bytes of a string
-_MOST = 64 << 20  # bytes of a table
+MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "riscv64": 243}  # e_machine
+LONGEST = 1 << 16  # bytes of a string
+MOST = 64 << 20  # bytes of a table
 
 
 class NotReadable(Exception):  # noqa: N818  a fact about a file, for the reader to judge
@@ -85,7 +85,7 @@ class _File:
         if head[4:6] != b"\x02\x01":
             raise NotReadable("it is not a 64-bit little-endian ELF file")
         (machine,) = struct.unpack_from("<H", head, 18)
-        if machine != _MACHINES.get(os.uname().machine, machine):
+        if machine != MACHINES.get(os.uname().machine, machine):
             raise NotReadable(f"it is for another architecture than {os.uname().machine}")
         phoff, self._shoff = struct.unpack_from("<QQ", head, 32)
         phentsize, phnum, self._shentsize, self._shnum = struct.unpack_from("<HHHH", head, 54)
@@ -169,13 +169,13 @@ class _File:
         raise NotReadable("it is damaged: an address lies in no segment")
 
     def text(self, offset: int) -> str:
-        data, end, _ = self._read(offset, min(_LONGEST, max(self._size - offset, 0))).partition(b"\0")
+        data, end, _ = self._read(offset, min(LONGEST, max(self._size - offset, 0))).partition(b"\0")
         if not end:
             raise NotReadable("it is damaged: a string has no end")
         return data.decode("utf-8", "replace")
 
     def _read(self, offset: int, size: int) -> bytes:
-        if size > _MOST:
+        if size > MOST:
             raise NotReadable("it is damaged: a table is larger than any library's")
         if offset + size > self._size:
             raise NotReadable("it is cut short")

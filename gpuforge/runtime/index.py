@@ -14,7 +14,7 @@ from .resolve import Image
 
 SCHEMA = 1
 FILE = "index.json"
-_LONGEST_ARCH = 16  # characters
+LONGEST_ARCH = 16  # characters
 
 
 class Refused(Exception):  # noqa: N818  a reason on its way to a candidate
@@ -110,7 +110,7 @@ def _image(entry: dict[str, Any], toolkit: str) -> Image:
             image.parsed  # noqa: B018
         except ValueError:
             raise document.Damaged(f"'{arch}' is not a GPU architecture") from None
-        if len(arch) > _LONGEST_ARCH:
+        if len(arch) > LONGEST_ARCH:
             raise document.Damaged(f"'{arch}' is not a GPU architecture")
     return image
 

@@ -37,7 +37,7 @@ class Origin(IntEnum):
 _LABELS = ("environment", "user build", "cached build", "shipped", "OpenCL", "CPU")
 
 
-_NAMED = {"unread": "file", "cuda": "CUDA source", "opencl": "source", "library": "library"}
+NAMED = {"unread": "file", "cuda": "CUDA source", "opencl": "source", "library": "library"}
 
 
 class Image(NamedTuple):
@@ -66,8 +66,8 @@ class Image(NamedTuple):
     @property
     def label(self) -> str:
         """Its name for people: "cubin sm_80", "PTX compute_120"."""
-        if self.kind in _NAMED:
-            return _NAMED[self.kind]
+        if self.kind in NAMED:
+            return NAMED[self.kind]
         return f"{'PTX' if self.kind == 'ptx' else self.kind} {self.arch}"
 
 

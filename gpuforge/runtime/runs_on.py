@@ -33,7 +33,7 @@ PTX_ISA: "dict[Version, Version]" = {
 # Orin: sm_80 gives "no kernel image is available", sm_87 and PTX run (https://github.com/jax-ml/jax/pull/40492).
 EMBEDDED: "frozenset[Version]" = frozenset({(5, 3), (6, 2), (7, 2), (8, 7), (11, 0)})
 RENAMED: "dict[Version, Version]" = {(10, 1): (11, 0)}  # sm_101 of CUDA 12 is sm_110 of CUDA 13
-_MINORS_AGREE = 11  # the first CUDA major of whose minors any driver runs the machine code of all
+MINORS_AGREE = 11  # the first CUDA major of whose minors any driver runs the machine code of all
 
 ALONE = "alone"  # runs on exactly this compute capability
 FAMILY = "family"  # runs on this one and the later ones of its family
@@ -89,7 +89,7 @@ def driver_for_binary(toolkit: Version) -> Version:
 
     From CUDA 11 on that is the first release of the toolkit's major ("minor version compatibility").
     """
-    return (toolkit[0], 0) if toolkit[0] >= _MINORS_AGREE else toolkit
+    return (toolkit[0], 0) if toolkit[0] >= MINORS_AGREE else toolkit
 
 
 def is_exact(arch: Arch, gpu: Version) -> bool:

@@ -236,3 +236,34 @@ def check(case: Case, name: str, text: str, data: str) -> None:
         if os.environ.get("UPDATE_GOLDEN"):
             golden.write_text(case.neutral(found))
         assert case.neutral(found) == golden.read_text()
+
+
+def facts_file(case: Case, target: Path) -> Path:
+    """Write a case as explain_kernels.c reads it."""
+    machine = case.machine
+    rows: list[tuple[object, ...]] = [("home", case.home), ("package", case.package)]
+    rows += [("name", name) for name in case.names]
+    rows += [("variable", key, value) for key, value in case.environment.items()]
+    rows += [("driver", *machine.driver)] if machine.driver else []
+    rows += [("device", *device.capability, device.name) for device in machine.devices]
+    rows += [("problem", *_fields(machine.problem))] if machine.problem else []
+    for name, found in case.beside.items():
+        rows.append(("beside", name, *(("text", found) if isinstance(found, str) else ("", *_fields(found)))))
+    if isinstance(machine.nvrtc, Reason):
+        rows.append(("no-nvrtc", *_fields(machine.nvrtc)))
+    elif machine.nvrtc:
+        archs = [arch.number for arch in machine.nvrtc.archs]
+        rows.append(("nvrtc", *machine.nvrtc.version, machine.nvrtc.release, *archs))
+    if isinstance(machine.opencl, Reason):
+        rows.append(("no-opencl", *_fields(machine.opencl)))
+    elif machine.opencl is not None:
+        rows.append(("opencl", *(device.name for device in machine.opencl)))
+    target.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
+    return target
+
+
+def _fields(reason: Reason) -> list[object]:
+    fields: list[object] = [reason.kind]
+    for name, value in reason.facts.items():
+        fields += [name, "number" if isinstance(value, int) else "text", value]
+    return fields

@@ -3,4 +3,4 @@
 A new one is a file here and its name in `NAMES`.
 """
 
-NAMES = ("explain", "compile", "cache")
+NAMES = ("explain", "compile", "cache", "include")

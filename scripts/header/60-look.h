@@ -1,0 +1,905 @@
+/* ---- the index of a kernel set: index.py ---- */
+
+typedef struct gpuf_module {
+    const char *name, *source, *file, *sha256;
+    gpuf_image *images;
+    size_t count;
+} gpuf_module;
+
+typedef struct gpuf_index {
+    const char *compiler, *toolkit, *cpu;
+    gpuf_module *modules;
+    size_t count;
+} gpuf_index;
+
+/* Return how many characters a number of up to four digits takes, 0 where there is none. */
+static size_t gpuf_short_number(const char *text, int *number)
+{
+    size_t length = strspn(text, "0123456789");
+    *number = 0;
+    if (length == 0 || length > 4)
+        return 0;
+    *number = (int)strtol(text, NULL, 10);
+    return length;
+}
+
+static void gpuf_version(gpuf_arena *arena, const char *text, int version[2], const char **problem)
+{
+    size_t major = gpuf_short_number(text, &version[0]), minor = 0;
+    if (*problem)
+        return;
+    if (major && text[major] == '.')
+        minor = gpuf_short_number(text + major + 1, &version[1]);
+    if (!minor || (text[major + 1 + minor] && text[major + 1 + minor] != '.'))
+        *problem = gpuf_join(arena, "'", text, "' is not a version like 13.0", NULL);
+}
+
+static void gpuf_read_image(gpuf_arena *arena, const gpuf_json *entry, const char *toolkit, gpuf_image *image,
+                            const char **problem)
+{
+    int is_ptx;
+    image->kind = gpuf_word(arena, entry, "kind", NULL, problem);
+    image->arch = gpuf_word(arena, entry, "arch", NULL, problem);
+    is_ptx = gpuf_same(image->kind, "ptx");
+    if (is_ptx)
+        gpuf_version(arena, gpuf_word(arena, entry, "isa", NULL, problem), image->isa, problem);
+    gpuf_version(arena, toolkit, image->toolkit, problem);
+    if (!*problem && (is_ptx || gpuf_same(image->kind, "cubin")) && !gpuf_parse_arch(image->arch, &image->parsed))
+        *problem = gpuf_join(arena, "'", image->arch, "' is not a GPU architecture", NULL);
+}
+
+/* Add a module; one of the same name before it gives way. */
+static void gpuf_keep(gpuf_index *index, const gpuf_module *module)
+{
+    size_t n;
+    for (n = 0; n < index->count && !gpuf_same(index->modules[n].name, module->name); ++n)
+        ;
+    index->modules[n] = *module;
+    index->count += n == index->count;
+}
+
+static gpuf_module gpuf_read_module(gpuf_arena *arena, const char *folder, const gpuf_json *entry, const char *toolkit,
+                                    const char **problem)
+{
+    gpuf_module module;
+    const gpuf_json *image;
+    const char *file;
+    size_t n = 0;
+    memset(&module, 0, sizeof module);
+    file = gpuf_file_name(arena, entry, "file", NULL, problem);
+    image = gpuf_items(arena, entry, "images", GPUF_OBJECT, "a list of objects", &module.count, problem);
+    module.images = (gpuf_image *)gpuf_array(arena, module.count, sizeof *module.images);
+    for (; image && !*problem; image = image->next)
+        gpuf_read_image(arena, image, toolkit, &module.images[n++], problem);
+    module.name = gpuf_word(arena, entry, "name", NULL, problem);
+    module.source = gpuf_word(arena, entry, "source", NULL, problem);
+    module.sha256 = gpuf_word(arena, entry, "sha256", NULL, problem);
+    module.file = gpuf_path(arena, folder, file);
+    return module;
+}
+
+static const char *gpuf_made_by(gpuf_arena *arena, const gpuf_json *content, const char **problem)
+{
+    const gpuf_json *toolchain = gpuf_table(arena, content, "toolchain", problem);
+    const char *family = gpuf_word(arena, toolchain, "family", NULL, problem);
+    return gpuf_join(arena, family, " ", gpuf_word(arena, toolchain, "version", NULL, problem), NULL);
+}
+
+static gpuforge_reason gpuf_other_schema(const char *path, long long found)
+{
+    gpuforge_reason reason = gpuf_because("other-schema", "file", path, NULL, NULL, NULL, NULL);
+    gpuf_count(&reason, 1, "found", found);
+    gpuf_count(&reason, 2, "expected", GPUF_SCHEMA);
+    return reason;
+}
+
+static gpuforge_reason gpuf_unread(const char *path, const gpuf_document *document)
+{
+    return gpuf_because(document->damage ? "damaged" : "unreadable", "file", path, "problem", document->problem, NULL,
+                        NULL);
+}
+
+/* Read the index of a folder; NULL and why in `*refusal`. */
+static const gpuf_index *gpuf_read_index(gpuf_arena *arena, const char *folder, gpuforge_reason *refusal)
+{
+    const char *path = gpuf_path(arena, folder, "index.json");
+    size_t slash = strlen(path) - strlen("/index.json"), count;
+    gpuf_index *index = (gpuf_index *)gpuf_new(arena, sizeof *index);
+    gpuf_document document = gpuf_read(arena, path);
+    const char *inside = gpuf_copy(arena, path, slash ? slash : 1);
+    const gpuf_json *item;
+    long long schema = 0;
+    if (!document.problem)
+        schema = gpuf_whole(arena, document.content, "schema", &document.problem);
+    if (!document.problem && schema != GPUF_SCHEMA) {
+        *refusal = gpuf_other_schema(path, schema);
+        return NULL;
+    }
+    index->toolkit = gpuf_word(arena, document.content, "toolkit", NULL, &document.problem);
+    item = gpuf_items(arena, document.content, "modules", GPUF_OBJECT, "a list of objects", &count, &document.problem);
+    index->modules = (gpuf_module *)gpuf_array(arena, count, sizeof *index->modules);
+    for (; item && !document.problem; item = item->next) {
+        gpuf_module module = gpuf_read_module(arena, inside, item, index->toolkit, &document.problem);
+        if (!document.problem)
+            gpuf_keep(index, &module);
+    }
+    gpuf_word(arena, document.content, "name", NULL, &document.problem);
+    gpuf_word(arena, document.content, "kind", "module", &document.problem);
+    index->compiler = gpuf_made_by(arena, document.content, &document.problem);
+    index->cpu = gpuf_file_name(arena, document.content, "cpu", "", &document.problem);
+    if (!document.problem)
+        return index;
+    *refusal = gpuf_unread(path, &document);
+    return NULL;
+}
+
+/* ---- where the user's kernels are kept, and who can write there: look.py, builds.py ---- */
+
+static const char *gpuf_package(const gpuforge_host *host)
+{
+    return host->package ? host->package : "";
+}
+
+/* Return the variable that names a set's kernels: GPUFORGE_KERNELS_SAXPY_DEFAULT_KERNELS. */
+static char *gpuf_variable_of(gpuf_arena *arena, const gpuforge_host *host, const char *name)
+{
+    const char *package = gpuf_package(host);
+    const char *words = *package ? gpuf_join(arena, package, "_", name, NULL) : name;
+    gpuf_text text = gpuf_text_in(arena);
+    size_t used, left = strlen(words);
+    gpuf_put(&text, "GPUFORGE_KERNELS_");
+    for (; left; words += used, left -= used) {
+        char c = *words;
+        if (gpuf_character((const unsigned char *)words, left, &used) < 0)
+            used = 1;
+        c = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+        c = (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
+        gpuf_add(&text, &c, 1);
+    }
+    return text.data;
+}
+
+static const char *gpuf_value(const gpuf_setting *setting, const char *name)
+{
+    const char *value = gpuf_variable(setting->host, name);
+    return gpuf_copy(setting->arena, value, strlen(value));
+}
+
+static const char *gpuf_users_home(gpuf_arena *arena)
+{
+    const char *home = getenv("HOME");
+    struct passwd entry, *found = NULL;
+    size_t length;
+    if (!home) {
+        char *room = (char *)gpuf_new(arena, 16384);
+        if (getpwuid_r(getuid(), &entry, room, 16384, &found) != 0 || !found)
+            return "~"; /* as os.path.expanduser leaves it */
+        home = found->pw_dir;
+    }
+    length = strlen(home);
+    while (length && home[length - 1] == '/')
+        --length;
+    return length ? gpuf_copy(arena, home, length) : "/";
+}
+
+static const char *gpuf_kernel_home(const gpuf_setting *setting)
+{
+    const char *home = gpuf_value(setting, "GPUFORGE_KERNEL_HOME");
+    gpuf_arena *arena = setting->arena;
+    if (*home)
+        return home;
+    home = gpuf_value(setting, "XDG_CACHE_HOME");
+    if (!*home)
+        home = gpuf_path(arena, gpuf_users_home(arena), ".cache");
+    return gpuf_path(arena, gpuf_path(arena, home, "gpuforge"), "kernels");
+}
+
+static const char *gpuf_user_folder(const gpuf_setting *setting, const char *name)
+{
+    const char *package = gpuf_package(setting->host), *folder;
+    folder = gpuf_path(setting->arena, gpuf_kernel_home(setting), "user");
+    return gpuf_path(setting->arena, gpuf_path(setting->arena, folder, *package ? package : "-"), name);
+}
+
+/* Return why others could put code into a folder or file, NULL where they could not. */
+static const char *gpuf_guard(gpuf_arena *arena, const char *path)
+{
+    struct stat found;
+    if (stat(path, &found) != 0)
+        return NULL;
+    if (found.st_uid != 0 && found.st_uid != geteuid())
+        return gpuf_join(arena, path, " belongs to another user, who could put code into it", NULL, NULL);
+    if (found.st_mode & S_IWOTH)
+        return gpuf_join(arena, path, " can be written by other users (chmod o-w ", path, ")");
+    return NULL;
+}
+
+/* ---- kernel libraries: candidates.py ---- */
+
+/* A library that is looked up: `build.place` is its file; `merit` says why it is used where it has no problem. */
+typedef struct gpuf_library {
+    gpuf_build build;
+    gpuforge_reason merit;
+} gpuf_library;
+
+static gpuf_library gpuf_library_at(int origin, const char *place, gpuforge_reason problem, gpuforge_reason merit)
+{
+    gpuf_library library;
+    memset(&library, 0, sizeof library);
+    library.build.origin = origin;
+    library.build.place = place;
+    library.build.problem = problem;
+    library.merit = merit;
+    return library;
+}
+
+static gpuforge_reason gpuf_cut_short(gpuf_arena *arena, const char *file, long long size)
+{
+    struct stat found;
+    gpuforge_reason reason;
+    (void)arena;
+    if (stat(file, &found) != 0)
+        return gpuf_because("unreadable", "file", file, "problem", strerror(errno), NULL, NULL);
+    if ((long long)found.st_size == size)
+        return gpuf_simply(NULL);
+    reason = gpuf_because("cut-short", "file", file, NULL, NULL, NULL, NULL);
+    gpuf_count(&reason, 1, "found", (long long)found.st_size);
+    gpuf_count(&reason, 2, "expected", size);
+    return reason;
+}
+
+/* Read a recipe or an index. NULL without `*problem`: there is none. */
+static const gpuf_json *gpuf_read_named(gpuf_arena *arena, const char *path, const char **problem)
+{
+    gpuf_document document = gpuf_read(arena, path);
+    gpuforge_reason reason;
+    if (document.missing)
+        return NULL;
+    if (!document.problem)
+        gpuf_word(arena, document.content, "name", NULL, &document.problem);
+    if (!document.problem)
+        return document.content;
+    reason = gpuf_unread(path, &document);
+    *problem = gpuf_sentence(arena, &reason);
+    return NULL;
+}
+
+/* A build of the user's own that is in use. */
+typedef struct gpuf_active {
+    const char *problem; /* why it cannot be used */
+    int there;
+    const char *file, *compiler, *arch;
+    long long size;
+} gpuf_active;
+
+static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
+{
+    const char *path = gpuf_path(arena, folder, "active.json"), *problem, *inside;
+    gpuf_document document = gpuf_read(arena, path);
+    gpuf_active active;
+    size_t count;
+    long long schema;
+    memset(&active, 0, sizeof active);
+    if (document.missing)
+        return active;
+    active.there = 1;
+    if (document.problem && !document.damage) {
+        active.problem = gpuf_join(arena, path, ": ", document.problem, NULL);
+        return active;
+    }
+    problem = document.problem;
+    schema = gpuf_whole(arena, document.content, "schema", &problem);
+    if (!problem && schema != GPUF_SCHEMA) {
+        active.problem = gpuf_join(arena, path, " has schema ", gpuf_number(arena, schema), ", and this runtime reads 1");
+        return active;
+    }
+    inside = gpuf_path(arena, folder, gpuf_file_name(arena, document.content, "build", NULL, &problem));
+    active.file = gpuf_path(arena, inside, gpuf_file_name(arena, document.content, "file", NULL, &problem));
+    active.size = gpuf_whole(arena, document.content, "size", &problem);
+    gpuf_word(arena, document.content, "toolchain", NULL, &problem);
+    active.compiler = gpuf_word(arena, document.content, "compiler", NULL, &problem);
+    active.arch = gpuf_word(arena, document.content, "arch", NULL, &problem);
+    gpuf_items(arena, document.content, "sources", GPUF_TEXT, "a list of texts", &count, &problem);
+    if (problem) {
+        active.problem = gpuf_join(arena, path, " is damaged: compile again", NULL, NULL);
+        return active;
+    }
+    active.problem = gpuf_guard(arena, folder);
+    if (!active.problem)
+        active.problem = gpuf_guard(arena, inside);
+    if (!active.problem)
+        active.problem = gpuf_guard(arena, active.file);
+    return active;
+}
+
+/* Return what the user has compiled of an object: a library or, of a set of modules, a folder of images. */
+static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *name, const char *abi, const char **problem)
+{
+    gpuf_arena *arena = setting->arena;
+    const char *sources = gpuf_path(arena, gpuf_path(arena, setting->host->home, "sources"), name);
+    const char *recipe = gpuf_path(arena, sources, "recipe.json"), *failure, *folder;
+    char *digest = gpuf_sha256_of(arena, recipe, &failure);
+    gpuforge_reason refusal, none = gpuf_simply(NULL);
+    gpuf_active active;
+    int tries;
+    if (!digest) {
+        *problem = gpuf_join(arena, recipe, ": ", failure, NULL);
+        return gpuf_library_at(GPUF_USER_BUILD, "", none, none);
+    }
+    digest[16] = 0;
+    folder = gpuf_pathlib(arena, gpuf_join(arena, gpuf_user_folder(setting, name), "-", digest, NULL));
+    for (tries = 0;; ++tries) {
+        active = gpuf_active_build(arena, folder);
+        if (active.problem)
+            return gpuf_library_at(GPUF_USER_BUILD, folder,
+                                   gpuf_because("unusable", "problem", active.problem, NULL, NULL, NULL, NULL), none);
+        if (!active.there)
+            return gpuf_library_at(GPUF_USER_BUILD, "",
+                                   gpuf_because("not-compiled", "command",
+                                                gpuf_join(arena, "python -m ", gpuf_package(setting->host),
+                                                          "._gpuforge compile", NULL),
+                                                NULL, NULL, NULL, NULL),
+                                   none);
+        refusal = none;
+        if (!gpuf_is_folder(active.file)) {
+            refusal = gpuf_cut_short(arena, active.file, active.size);
+            if (!refusal.kind)
+                refusal = gpuf_wrong_abi(arena, active.file, abi);
+        }
+        if (refusal.kind && access(active.file, F_OK) != 0 && tries < 16) {
+            gpuf_active now = gpuf_active_build(arena, folder);
+            if (now.problem || !now.there || !gpuf_same(now.file, active.file))
+                continue; /* `compile` has put another build in use */
+        }
+        return gpuf_library_at(GPUF_USER_BUILD, active.file, refusal,
+                               gpuf_because("made-here", "compiler", active.compiler, "arch",
+                                            *active.arch ? gpuf_join(arena, " for ", active.arch, NULL, NULL) : "", NULL,
+                                            NULL));
+    }
+}
+
+/* Return the library that the environment names; its place is NULL where it names none. */
+static gpuf_library gpuf_explicit_library(const gpuf_setting *setting, const char *name, const char *abi)
+{
+    const char *named = gpuf_variable_of(setting->arena, setting->host, name), *file = gpuf_value(setting, named);
+    gpuforge_reason none = gpuf_simply(NULL);
+    if (!*file)
+        return gpuf_library_at(GPUF_EXPLICIT, NULL, none, none);
+    file = gpuf_absolute(setting->arena, file); /* the loader would look for a bare name in the system's folders */
+    return gpuf_library_at(GPUF_EXPLICIT, file, gpuf_wrong_abi(setting->arena, file, abi),
+                           gpuf_because("unread", "variable", named, NULL, NULL, NULL, NULL));
+}
+
+/* Return a library of the wheel; `index` is NULL where it has none. */
+static gpuf_library gpuf_shipped_library(const gpuf_setting *setting, const gpuf_json *index, const char *name,
+                                         const char *abi, int origin)
+{
+    gpuf_arena *arena = setting->arena;
+    const char *folder = gpuf_path(arena, gpuf_path(arena, setting->host->home, "kernels"), name), *file, *made;
+    const char *problem = NULL;
+    const gpuf_json *library;
+    gpuforge_reason refusal, none = gpuf_simply(NULL);
+    long long size;
+    if (!index)
+        return gpuf_library_at(origin, folder, gpuf_simply("nothing-shipped"), none);
+    library = gpuf_table(arena, index, "library", &problem);
+    file = gpuf_path(arena, folder, gpuf_file_name(arena, library, "file", NULL, &problem));
+    size = gpuf_whole(arena, library, "size", &problem);
+    made = gpuf_made_by(arena, index, &problem);
+    if (problem)
+        return gpuf_library_at(origin, folder,
+                               gpuf_because("damaged", "file", gpuf_path(arena, folder, "index.json"), "problem",
+                                            problem, NULL, NULL),
+                               none);
+    refusal = gpuf_cut_short(arena, file, size);
+    if (!refusal.kind)
+        refusal = gpuf_wrong_abi(arena, file, abi);
+    return gpuf_library_at(origin, file, refusal,
+                           gpuf_because("made-there", "name", name, "compiler", made, NULL, NULL));
+}
+
+static const char *gpuf_damage(gpuf_arena *arena, const char *file, const char *problem)
+{
+    gpuforge_reason reason = gpuf_because("damaged", "file", file, "problem", problem, NULL, NULL);
+    return gpuf_sentence(arena, &reason);
+}
+
+/* Return every place where a library is looked for, in order; none and `*problem` for a damaged wheel. */
+static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *name, const char **problem)
+{
+    gpuf_arena *arena = setting->arena;
+    const char *home = setting->host->home, *abi, *fallback, *field = NULL;
+    const char *file = gpuf_path(arena, gpuf_path(arena, gpuf_path(arena, home, "sources"), name), "recipe.json");
+    const gpuf_json *recipe = gpuf_read_named(arena, file, problem), *index = NULL, *kind;
+    gpuf_library *found = (gpuf_library *)gpuf_array(arena, 3, sizeof *found);
+    gpuf_candidates all;
+    size_t n, count = 0;
+    memset(&all, 0, sizeof all);
+    if (*problem)
+        return all;
+    fallback = recipe ? gpuf_file_name(arena, recipe, "fallback", "", &field) : name;
+    if (!field && *fallback) {
+        file = gpuf_path(arena, gpuf_path(arena, gpuf_path(arena, home, "kernels"), fallback), "index.json");
+        index = gpuf_read_named(arena, file, problem);
+        if (*problem)
+            return all;
+    }
+    kind = index ? gpuf_find(index, "kind") : NULL;
+    if (!field && !recipe && !(kind && kind->type == GPUF_TEXT && gpuf_same(kind->text, "library"))) {
+        gpuforge_reason none = gpuf_because("no-library-set", "name", name, NULL, NULL, NULL, NULL);
+        *problem = gpuf_sentence(arena, &none);
+        return all;
+    }
+    abi = gpuf_word(arena, recipe ? recipe : index, "abi", "", &field);
+    if (field) {
+        *problem = gpuf_damage(arena, file, field);
+        return all;
+    }
+    found[count] = gpuf_explicit_library(setting, name, abi);
+    count += found[count].build.place != NULL;
+    if (recipe)
+        found[count++] = gpuf_built_library(setting, name, abi, problem);
+    if (*problem)
+        return all;
+    found[count++] = gpuf_shipped_library(setting, index, fallback, abi, GPUF_SHIPPED);
+    all.items = (gpuf_candidate *)gpuf_array(arena, count, sizeof *all.items);
+    all.count = count;
+    for (n = 0; n < count; ++n) {
+        all.items[n].build = &found[n].build;
+        all.items[n].accepted = !found[n].build.problem.kind;
+        all.items[n].reason = all.items[n].accepted ? found[n].merit : found[n].build.problem;
+    }
+    return all;
+}
+
+/* ---- sources that are compiled on the user's machine: sources.py ---- */
+
+typedef struct gpuf_recipe {
+    const char *abi, *fallback, *cpu, *folder;
+    const gpuf_index *nvrtc, *opencl; /* what each of them compiles, NULL for nothing */
+} gpuf_recipe;
+
+/* Return the digest of a file that a recipe lists, NULL where it lists none; "" checks the whole list. */
+static const char *gpuf_digest_of(gpuf_arena *arena, const gpuf_json *recipe, const char *key, const char *wanted,
+                                  const char **problem)
+{
+    size_t count;
+    const gpuf_json *item = gpuf_items(arena, recipe, key, GPUF_OBJECT, "a list of objects", &count, problem);
+    const char *found = NULL, *at;
+    for (; item && !*problem; item = item->next) {
+        const char *name = gpuf_word(arena, item, "file", NULL, problem), *sha256;
+        int out = name[0] == '/';
+        for (at = name; *at; at += strcspn(at, "/"), at += *at == '/')
+            out |= strcspn(at, "/") == 2 && at[0] == '.' && at[1] == '.';
+        if (!*problem && out)
+            *problem = gpuf_join(arena, "'", name, "' leads out of its folder", NULL);
+        sha256 = gpuf_word(arena, item, "sha256", NULL, problem);
+        if (gpuf_same(name, wanted))
+            found = sha256;
+    }
+    return found;
+}
+
+/* Return a source's name without its folders and its suffix. */
+static const char *gpuf_stem(gpuf_arena *arena, const char *source)
+{
+    const char *name = strrchr(source, '/') ? strrchr(source, '/') + 1 : source, *dot = strrchr(name, '.');
+    if (!dot || strspn(name, ".") >= (size_t)(dot - name))
+        return name;
+    return gpuf_copy(arena, name, (size_t)(dot - name));
+}
+
+static const gpuf_index *gpuf_read_sources(gpuf_arena *arena, const char *folder, const gpuf_json *entry,
+                                           const gpuf_json *recipe, const char **family, const char **problem)
+{
+    gpuf_index *index = (gpuf_index *)gpuf_new(arena, sizeof *index);
+    gpuf_image *image = (gpuf_image *)gpuf_new(arena, sizeof *image);
+    const gpuf_json *item;
+    size_t count, ignored;
+    gpuf_digest_of(arena, recipe, "sources", "", problem);
+    gpuf_digest_of(arena, recipe, "includes", "", problem);
+    *family = gpuf_word(arena, entry, "family", NULL, problem);
+    image->kind = gpuf_same(*family, "nvrtc") ? "cuda" : "opencl";
+    image->arch = "";
+    item = gpuf_items(arena, entry, "sources", GPUF_TEXT, "a list of texts", &count, problem);
+    index->compiler = *family, index->toolkit = index->cpu = "";
+    index->modules = (gpuf_module *)gpuf_array(arena, count, sizeof *index->modules);
+    for (; item && !*problem; item = item->next) {
+        gpuf_module module;
+        module.name = gpuf_stem(arena, item->text);
+        module.source = item->text;
+        module.file = gpuf_path(arena, folder, item->text);
+        module.sha256 = gpuf_digest_of(arena, recipe, "sources", item->text, problem);
+        module.images = image, module.count = 1;
+        if (!module.sha256)
+            *problem = gpuf_join(arena, "'", item->text, "' is not among its sources", NULL);
+        else
+            gpuf_keep(index, &module);
+    }
+    gpuf_word(arena, gpuf_table(arena, entry, "install", problem), "", "", problem);
+    gpuf_items(arena, entry, "argv", GPUF_TEXT, "a list of texts", &ignored, problem);
+    return index;
+}
+
+/* Read the recipe of a set of modules; 0 where there is none, or it cannot be used: why is in `*refusal`. */
+static int gpuf_read_recipe(gpuf_arena *arena, const char *folder, gpuf_recipe *recipe, gpuforge_reason *refusal)
+{
+    const char *path = gpuf_path(arena, folder, "recipe.json"), *kind, *family;
+    gpuf_document document = gpuf_read(arena, path);
+    const gpuf_json *item;
+    long long schema;
+    size_t count;
+    memset(recipe, 0, sizeof *recipe);
+    *refusal = gpuf_simply(NULL);
+    if (document.missing)
+        return 0;
+    kind = gpuf_word(arena, document.content, "kind", "library", &document.problem);
+    if (!document.problem && !gpuf_same(kind, "module"))
+        return 0;
+    schema = gpuf_whole(arena, document.content, "schema", &document.problem);
+    if (!document.problem && schema != GPUF_SCHEMA) {
+        *refusal = gpuf_other_schema(path, schema);
+        return 0;
+    }
+    recipe->folder = folder;
+    item = gpuf_items(arena, document.content, "toolchains", GPUF_OBJECT, "a list of objects", &count, &document.problem);
+    for (; item && !document.problem; item = item->next) {
+        const gpuf_index *index = gpuf_read_sources(arena, folder, item, document.content, &family, &document.problem);
+        if (gpuf_same(family, "nvrtc") && !recipe->nvrtc)
+            recipe->nvrtc = index;
+        if (gpuf_same(family, "opencl") && !recipe->opencl)
+            recipe->opencl = index;
+    }
+    gpuf_word(arena, document.content, "name", NULL, &document.problem);
+    recipe->abi = gpuf_word(arena, document.content, "abi", NULL, &document.problem);
+    recipe->fallback = gpuf_file_name(arena, document.content, "fallback", "", &document.problem);
+    recipe->cpu = gpuf_file_name(arena, document.content, "cpu", "", &document.problem);
+    if (!document.problem)
+        return 1;
+    *refusal = gpuf_unread(path, &document);
+    return 0;
+}
+
+/* ---- the places of a kernel set: look.py ---- */
+
+typedef struct gpuf_place {
+    int origin;
+    const char *path;
+    const gpuf_index *contents;
+    const char *file; /* one that serves for any module, "" for none */
+    gpuf_image image; /* what it is */
+    gpuforge_reason problem;
+    int is_sources;
+} gpuf_place;
+
+typedef struct gpuf_places {
+    gpuf_place items[6];
+    size_t count;
+} gpuf_places;
+
+static gpuf_place *gpuf_add_place(gpuf_places *places, int origin, const char *path)
+{
+    gpuf_place *place = &places->items[places->count++];
+    memset(place, 0, sizeof *place);
+    place->origin = origin;
+    place->path = path;
+    place->file = "";
+    return place;
+}
+
+static void gpuf_add_folder(gpuf_arena *arena, gpuf_places *places, int origin, const char *path)
+{
+    gpuf_place *place = gpuf_add_place(places, origin, path);
+    place->contents = gpuf_read_index(arena, path, &place->problem);
+}
+
+static gpuf_place *gpuf_add_file(gpuf_places *places, int origin, const char *path, const char *file, const char *kind)
+{
+    gpuf_place *place = gpuf_add_place(places, origin, path);
+    place->file = file;
+    place->image.kind = kind;
+    place->image.arch = "";
+    return place;
+}
+
+static void gpuf_add_explicit(const gpuf_setting *setting, gpuf_places *places, const char *name, const char *abi)
+{
+    gpuf_arena *arena = setting->arena;
+    const char *named = gpuf_variable_of(arena, setting->host, name), *path = gpuf_value(setting, named);
+    int is_file = gpuf_is_file(path);
+    if (!*path)
+        return;
+    if (gpuf_is_file(gpuf_path(arena, path, "index.json")))
+        gpuf_add_folder(arena, places, GPUF_EXPLICIT, path);
+    else if (is_file && (gpuf_ends(path, ".fatbin") || gpuf_ends(path, ".cubin") || gpuf_ends(path, ".ptx")))
+        gpuf_add_file(places, GPUF_EXPLICIT, path, path, "unread")->image.arch = named;
+    else if (is_file && gpuf_ends(path, ".so")) {
+        gpuf_library library = gpuf_explicit_library(setting, name, abi);
+        gpuf_add_file(places, GPUF_EXPLICIT, path, library.build.place, "library")->problem = library.build.problem;
+    } else
+        gpuf_add_place(places, GPUF_EXPLICIT, path)->problem =
+            gpuf_because("not-kernels", "variable", named, "file", path, NULL, NULL);
+}
+
+static void gpuf_add_shipped(gpuf_arena *arena, gpuf_places *places, const char *folder, const char *name,
+                             gpuforge_reason problem)
+{
+    if (gpuf_is_folder(folder))
+        gpuf_add_folder(arena, places, GPUF_SHIPPED, folder);
+    else
+        gpuf_add_place(places, GPUF_SHIPPED, folder)->problem =
+            problem.kind ? problem : gpuf_because("no-set", "name", name, NULL, NULL, NULL, NULL);
+}
+
+static void gpuf_add_cpu(const gpuf_setting *setting, gpuf_places *places, const char *name, const char *abi)
+{
+    gpuf_arena *arena = setting->arena;
+    const char *kernels = gpuf_path(arena, setting->host->home, "kernels"), *problem = NULL;
+    const gpuf_json *index;
+    gpuf_library library;
+    if (!*name)
+        return;
+    index = gpuf_read_named(arena, gpuf_path(arena, gpuf_path(arena, kernels, name), "index.json"), &problem);
+    if (problem)
+        library = gpuf_library_at(GPUF_CPU, name, gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL),
+                                  gpuf_simply(NULL));
+    else
+        library = gpuf_shipped_library(setting, index, name, abi, GPUF_CPU);
+    gpuf_add_file(places, GPUF_CPU, library.build.place, library.build.place, "library")->problem = library.build.problem;
+}
+
+static void gpuf_add_sources(gpuf_places *places, int origin, const char *folder, const gpuf_index *index)
+{
+    gpuf_place *place = index ? gpuf_add_place(places, origin, folder) : NULL;
+    if (place) {
+        place->contents = index;
+        place->is_sources = 1;
+    }
+}
+
+static void gpuf_add_built(const gpuf_setting *setting, gpuf_places *places, const char *name, const char *abi)
+{
+    const char *problem = NULL;
+    gpuf_library built = gpuf_built_library(setting, name, abi, &problem);
+    if (problem)
+        gpuf_add_place(places, GPUF_USER_BUILD, "")->problem =
+            gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL);
+    else if (*built.build.place && gpuf_is_folder(built.build.place) && !built.build.problem.kind)
+        gpuf_add_folder(setting->arena, places, GPUF_USER_BUILD, built.build.place);
+    else
+        gpuf_add_file(places, GPUF_USER_BUILD, built.build.place, built.build.place, "library")->problem =
+            built.build.problem;
+}
+
+static void gpuf_look(const gpuf_setting *setting, const char *name, gpuf_places *places)
+{
+    gpuf_arena *arena = setting->arena;
+    const char *kernels = gpuf_path(arena, setting->host->home, "kernels"), *user, *problem;
+    const char *sources = gpuf_path(arena, gpuf_path(arena, setting->host->home, "sources"), name);
+    gpuforge_reason refusal;
+    gpuf_recipe recipe;
+    const gpuf_index *shipped;
+    int has_recipe = gpuf_read_recipe(arena, sources, &recipe, &refusal);
+    places->count = 0;
+    gpuf_add_explicit(setting, places, name, has_recipe ? recipe.abi : "");
+    if (has_recipe) {
+        gpuf_add_built(setting, places, name, recipe.abi);
+        gpuf_add_sources(places, GPUF_CACHED_BUILD, sources, recipe.nvrtc);
+        if (*recipe.fallback)
+            gpuf_add_shipped(arena, places, gpuf_path(arena, kernels, recipe.fallback), name, gpuf_simply(NULL));
+        gpuf_add_sources(places, GPUF_OPENCL, sources, recipe.opencl);
+        gpuf_add_cpu(setting, places, recipe.cpu, recipe.abi);
+        return;
+    }
+    user = gpuf_user_folder(setting, name);
+    if (gpuf_is_folder(user)) {
+        problem = gpuf_guard(arena, gpuf_parts(arena, user, 0));
+        if (problem)
+            gpuf_add_place(places, GPUF_USER_BUILD, user)->problem =
+                gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL);
+        else
+            gpuf_add_folder(arena, places, GPUF_USER_BUILD, user);
+    }
+    gpuf_add_shipped(arena, places, gpuf_path(arena, kernels, name), name, refusal);
+    shipped = places->items[places->count - 1].contents;
+    gpuf_add_cpu(setting, places, shipped ? shipped->cpu : "", "");
+}
+
+/* Return the module of that name at a place, NULL for none. */
+static const gpuf_module *gpuf_module_at(gpuf_arena *arena, const gpuf_place *place, const char *name)
+{
+    size_t n;
+    if (*place->file) {
+        gpuf_module *module = (gpuf_module *)gpuf_new(arena, sizeof *module);
+        module->name = name;
+        module->file = place->file;
+        module->source = module->sha256 = "";
+        module->images = (gpuf_image *)gpuf_new(arena, sizeof *module->images);
+        *module->images = place->image;
+        module->count = 1;
+        return module;
+    }
+    for (n = 0; place->contents && n < place->contents->count; ++n)
+        if (gpuf_same(place->contents->modules[n].name, name))
+            return &place->contents->modules[n];
+    return NULL;
+}
+
+/* Return sorted names as one text, "none" for none. */
+static const char *gpuf_list(gpuf_arena *arena, const char **names, size_t count)
+{
+    gpuf_text text = gpuf_text_in(arena);
+    size_t n;
+    if (count)
+        qsort(names, count, sizeof *names, gpuf_by_text);
+    for (n = 0; n < count; ++n) {
+        gpuf_put(&text, n ? ", " : "");
+        gpuf_put(&text, names[n]);
+    }
+    return count ? text.data : "none";
+}
+
+/* Return why the file of a module cannot be used, without a kind where it can. */
+static gpuforge_reason gpuf_trouble(gpuf_arena *arena, const gpuf_module *module)
+{
+    const char *problem = NULL, *found = gpuf_sha256_of(arena, module->file, &problem);
+    if (!found)
+        return gpuf_because("unreadable", "file", module->file, "problem", problem, NULL, NULL);
+    if (!*module->sha256 || gpuf_same(found, module->sha256))
+        return gpuf_simply(NULL);
+    return gpuf_because("changed", "file", module->file, "found", found, "expected", module->sha256);
+}
+
+/* Return what is judged of a place for a module. */
+static gpuf_build gpuf_build_of(gpuf_arena *arena, const gpuf_place *place, const char *name)
+{
+    const gpuf_module *module = gpuf_module_at(arena, place, name);
+    gpuf_build build;
+    size_t n, count = place->contents ? place->contents->count : 0;
+    memset(&build, 0, sizeof build);
+    build.origin = place->origin;
+    build.place = place->path;
+    build.problem = place->problem;
+    if (place->problem.kind || (!place->contents && !*place->file))
+        return build;
+    if (!module) {
+        const char **names = (const char **)gpuf_array(arena, count, sizeof *names);
+        for (n = 0; n < count; ++n)
+            names[n] = place->contents->modules[n].name;
+        build.problem = gpuf_because("no-module", "set", place->path, "name", name, "known",
+                                     gpuf_list(arena, names, count));
+        return build;
+    }
+    build.place = module->file;
+    build.images = module->images;
+    build.count = module->count;
+    build.problem = gpuf_trouble(arena, module);
+    return build;
+}
+
+/* Return why a set's kernels cannot be looked up, or the module's name, of NULL that of the only one. */
+static const char *gpuf_module_named(gpuf_arena *arena, const gpuf_places *places, const char *set, const char *wanted,
+                                     const char **problem)
+{
+    gpuf_text lines = gpuf_text_in(arena);
+    const char **names;
+    size_t n, m, k, count = 0, indexed = 0, most = 0;
+    gpuforge_reason reason;
+    for (n = 0; n < places->count; ++n) {
+        if (places->items[n].contents) {
+            ++indexed;
+            most += places->items[n].contents->count;
+        } else if (places->items[n].problem.kind) {
+            gpuf_put(&lines, lines.length ? "\n" : "");
+            gpuf_put(&lines, gpuf_sentence(arena, &places->items[n].problem));
+        }
+    }
+    *problem = indexed ? NULL : lines.data;
+    names = (const char **)gpuf_array(arena, most, sizeof *names);
+    for (n = 0; n < places->count; ++n)
+        for (m = 0; places->items[n].contents && m < places->items[n].contents->count; ++m) {
+            const char *name = places->items[n].contents->modules[m].name;
+            for (k = 0; k < count && !gpuf_same(names[k], name); ++k)
+                ;
+            names[k] = name;
+            count += k == count;
+        }
+    if (*problem)
+        return NULL;
+    if (!wanted && count == 1)
+        return names[0];
+    for (k = 0; wanted && k < count; ++k)
+        if (gpuf_same(names[k], wanted))
+            return wanted;
+    reason = gpuf_because(wanted ? "no-module" : "several-modules", "set", set, "name", wanted ? wanted : "", "known",
+                          gpuf_list(arena, names, count));
+    *problem = gpuf_sentence(arena, &reason);
+    return NULL;
+}
+
+/* Judge what a set has for a module. */
+static gpuf_candidates gpuf_judged(const gpuf_setting *setting, const gpuf_places *places, const char *module)
+{
+    gpuf_build *builds = (gpuf_build *)gpuf_array(setting->arena, places->count, sizeof *builds);
+    size_t n;
+    for (n = 0; n < places->count; ++n)
+        builds[n] = gpuf_build_of(setting->arena, &places->items[n], module);
+    return gpuf_resolve(setting, builds, places->count);
+}
+
+/* ---- which sets and libraries there are ---- */
+
+static int gpuf_is_library(gpuf_arena *arena, const char *folder, const gpuf_json **index)
+{
+    const char *problem = NULL;
+    const gpuf_json *kind;
+    *index = gpuf_read_named(arena, gpuf_path(arena, folder, "index.json"), &problem);
+    kind = *index ? gpuf_find(*index, "kind") : NULL;
+    return kind && kind->type == GPUF_TEXT && gpuf_same(kind->text, "library");
+}
+
+typedef struct gpuf_names {
+    const char **items;
+    size_t count;
+} gpuf_names;
+
+static int gpuf_has(const gpuf_names *names, const char *name)
+{
+    size_t n;
+    for (n = 0; n < names->count; ++n)
+        if (gpuf_same(names->items[n], name))
+            return 1;
+    return 0;
+}
+
+static void gpuf_name(gpuf_names *names, const char *name)
+{
+    if (!gpuf_has(names, name))
+        names->items[names->count++] = name;
+}
+
+/* Return the names of the kernel sets, and of the libraries, sorted. */
+static void gpuf_all_names(const gpuf_setting *setting, gpuf_names *sets, gpuf_names *libraries)
+{
+    gpuf_arena *arena = setting->arena;
+    const char *home = setting->host->home, *problem = NULL, *target;
+    const char *kernels = gpuf_path(arena, home, "kernels"), *sources = gpuf_path(arena, home, "sources");
+    size_t n, shipped, compiled;
+    const char **there = gpuf_folders(arena, home, "kernels", &shipped);
+    const char **made = gpuf_folders(arena, home, "sources", &compiled);
+    gpuf_names stand_ins, all;
+    gpuf_recipe recipe;
+    gpuforge_reason refusal;
+    const gpuf_json *index;
+    sets->count = libraries->count = stand_ins.count = all.count = 0;
+    sets->items = (const char **)gpuf_array(arena, shipped + compiled, sizeof *sets->items);
+    libraries->items = (const char **)gpuf_array(arena, shipped + compiled, sizeof *sets->items);
+    all.items = (const char **)gpuf_array(arena, shipped + compiled, sizeof *sets->items);
+    stand_ins.items = (const char **)gpuf_array(arena, 2 * compiled, sizeof *sets->items);
+    for (n = 0; n < compiled; ++n) {
+        gpuf_name(&all, made[n]);
+        if (!gpuf_read_recipe(arena, gpuf_path(arena, sources, made[n]), &recipe, &refusal))
+            continue;
+        gpuf_name(sets, made[n]);
+        gpuf_name(&stand_ins, recipe.fallback);
+        gpuf_name(&stand_ins, recipe.cpu);
+    }
+    for (n = 0; n < shipped; ++n) {
+        if (!gpuf_is_library(arena, gpuf_path(arena, kernels, there[n]), &index)) {
+            if (!gpuf_has(&stand_ins, there[n]))
+                gpuf_name(sets, there[n]);
+            continue;
+        }
+        problem = NULL;
+        target = gpuf_word(arena, index, "stands-in-for", "", &problem);
+        if (!problem)
+            gpuf_name(&all, *target ? target : there[n]);
+    }
+    for (n = 0; n < all.count; ++n)
+        if (!gpuf_has(sets, all.items[n]))
+            gpuf_name(libraries, all.items[n]);
+    if (sets->count)
+        qsort(sets->items, sets->count, sizeof *sets->items, gpuf_by_text);
+    if (libraries->count)
+        qsort(libraries->items, libraries->count, sizeof *libraries->items, gpuf_by_text);
+}

@@ -1,0 +1,153 @@
+"""Joins scripts/header/*.h into the one header that C and C++ programs include, with the tables of Python's runtime.
+
+Run it after a change of these files, or of the runtime's sentences and tables: `python scripts/join_header.py`. A test
+holds the header equal to what this makes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpuforge.runtime import builds, codes, document, elf, index, reason, resolve, runs_on, tables
+
+HERE = Path(__file__).parent
+TARGET = HERE.parent / "gpuforge" / "runtime" / "include" / "gpuforge_kernels.h"
+_HEAD = """\
+/* gpuforge_kernels.h: finds, explains and loads a wheel's kernels from C99 and C++11, without Python.
+
+   In one source file of the program, before any other header:
+
+       #define GPUFORGE_KERNELS_IMPLEMENTATION
+       #include <gpuforge_kernels.h>
+
+   It needs libc, POSIX threads and dlopen: link with `-pthread -ldl`. The order, the variables and the sentences are
+   those of the Python runtime beside it. Made by scripts/join_header.py of gpuforge: change it there. */
+"""
+
+
+def joined() -> str:
+    """Return the header."""
+    parts = sorted((HERE / "header").glob("*.h"))
+    texts = [part.read_text(encoding="utf-8") for part in parts]
+    return "\n".join([_HEAD, texts[0], _tables(), *texts[1:]])
+
+
+def _tables() -> str:
+    limits = {
+        "GPUF_LARGEST": document.LARGEST,
+        "GPUF_DEEPEST": document.DEEPEST,
+        "GPUF_LONGEST_NUMBER": document.LONGEST_NUMBER,
+        "GPUF_LONGEST_ARCH": index.LONGEST_ARCH,
+        "GPUF_MOST": elf.MOST,
+        "GPUF_LONGEST": elf.LONGEST,
+        "GPUF_SCHEMA": index.SCHEMA,
+    }
+    assert index.SCHEMA == builds.SCHEMA  # noqa: S101  the header has one number for both
+    driver = ", ".join(map(str, tables.DRIVER_NEEDED))
+    return "\n".join(
+        [
+            "/* ---- tables of the Python runtime ---- */",
+            "",
+            "enum {",
+            *(f"    {name} = {value}," for name, value in limits.items()),
+            "};",
+            "",
+            *_array("const char *const gpuf_sentences[][2]", _pairs(reason.SENTENCES)),
+            *_array("const char *const gpuf_merits[]", map(_text, sorted(reason.MERITS))),
+            *_array("const char *const gpuf_named[][2]", _pairs(resolve.NAMED)),
+            *_array("const int gpuf_ptx_isa[][4]", _numbers(runs_on.PTX_ISA)),
+            *_array("const int gpuf_embedded[][2]", (f"{{{a}, {b}}}" for a, b in sorted(runs_on.EMBEDDED))),
+            *_array("const int gpuf_renamed[][4]", _numbers(runs_on.RENAMED)),
+            f"static const int gpuf_minors_agree = {runs_on.MINORS_AGREE};",
+            f"static const int gpuf_driver_needed[2] = {{{driver}}};",
+            "",
+            *_array(
+                "const struct { const char *name; int number; } gpuf_machines[]",
+                (f"{{{_text(name)}, {number}}}" for name, number in elf.MACHINES.items()),
+            ),
+            *_array(
+                "const struct { int code; const char *name, *advice; } gpuf_advice[]",
+                (f"{{{code}, {_text(name)}, {_text(text)}}}" for code, (name, text) in codes.ADVICE.items()),
+            ),
+            *_libraries(),
+            *_sha256(),
+        ]
+    )
+
+
+def _libraries() -> list[str]:
+    lines = [
+        "typedef struct gpuf_library_table {",
+        "    const char *what;",
+        "    const char *files[2];",
+        "    int file_count;",
+        "    const char *advice;",
+        "    const char *const *required; /* ends with NULL */",
+        "} gpuf_library_table;",
+        "",
+    ]
+    for name, table in (
+        ("cuda", tables.DRIVER),
+        ("nvml", tables.NVML),
+        ("nccl", tables.NCCL),
+        ("opencl_loader", tables.OPENCL),
+    ):
+        files = ", ".join(map(_text, table.files)) + (", NULL" if len(table.files) == 1 else "")
+        lines += _array(f"const char *const gpuf_{name}_required[]", [*map(_text, table.required), "NULL"])
+        lines += [
+            f"static const gpuf_library_table gpuf_{name} = {{",
+            f"    {_text(table.what)}, {{{files}}}, {len(table.files)},",
+            f"    {_text(table.advice)}, gpuf_{name}_required}};",
+            "",
+        ]
+    return lines
+
+
+def _sha256() -> list[str]:
+    """The constants of SHA-256: the first 32 bits of the fractions of the roots of primes."""
+    primes = [n for n in range(2, 312) if all(n % d for d in range(2, math.isqrt(n) + 1))]
+    rounds = [f"0x{_root(prime, 3):08x}u" for prime in primes]
+    begin = [f"0x{_root(prime, 2):08x}u" for prime in primes[:8]]
+    return [
+        *_array("const unsigned gpuf_rounds[64]", (", ".join(rounds[n : n + 8]) for n in range(0, 64, 8))),
+        *_array("const unsigned gpuf_begin[8]", [", ".join(begin)]),
+    ]
+
+
+def _root(number: int, degree: int) -> int:
+    """Return the first 32 bits of the fraction of a root, in whole numbers."""
+    scaled = number << 32 * degree
+    low, high = 0, 1 << 40
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if middle**degree <= scaled else (low, middle - 1)
+    return low & 0xFFFFFFFF
+
+
+def _array(declaration: str, rows: Iterable[str]) -> list[str]:
+    return [f"static {declaration} = {{", *(f"    {row}," for row in rows), "};", ""]
+
+
+def _pairs(table: dict[str, str]) -> list[str]:
+    return [f"{{{_text(key)}, {_text(value)}}}" for key, value in table.items()]
+
+
+def _numbers(table: dict[tuple[int, int], tuple[int, int]]) -> list[str]:
+    return [f"{{{a}, {b}, {c}, {d}}}" for (a, b), (c, d) in sorted(table.items())]
+
+
+def _text(text: str) -> str:
+    return json.dumps(text)
+
+
+def main() -> None:
+    """Write the header."""
+    TARGET.parent.mkdir(exist_ok=True)
+    TARGET.write_text(joined(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Programs that include gpuforge_kernels.h, compiled with every warning an error and, where they can be, sanitizers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+INCLUDE = Path(__file__).parents[2] / "gpuforge" / "runtime" / "include"
+_COMPILERS = {"c": ("gcc", "-std=c99", "-xc"), "c++": ("g++", "-std=c++11", "-xc++")}
+_STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
+_SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
+
+
+def compile_program(
+    folder: Path, source: Path, *flags: str, language: str = "c", sanitized: bool = True
+) -> Path:
+    """Compile a program; skips where there is no compiler, or none with sanitizers."""
+    name, standard, form = _COMPILERS[language]
+    if shutil.which(name) is None:
+        pytest.skip(f"no {name}")
+    sanitizers = _SANITIZERS if sanitized else ()
+    if sanitized and not _sanitizes(name):
+        pytest.skip(f"{name} has no sanitizers")
+    target = folder / source.stem
+    command = [name, standard, *_STRICT, "-O1", *sanitizers, f"-I{INCLUDE}", *flags, form, str(source)]
+    subprocess.run([*command, "-o", str(target), "-pthread", "-ldl"], check=True)
+    return target
+
+
+@cache
+def _sanitizes(compiler: str) -> bool:
+    command = [compiler, *_SANITIZERS, "-xc", "-", "-o", "/dev/null"]
+    return (
+        subprocess.run(
+            command, input=b"int main(void){return 0;}", capture_output=True, check=False
+        ).returncode
+        == 0
+    )

@@ -1,0 +1,47 @@
+"""gpuforge_kernels.h, held to the same cases as the Python runtime, byte for byte, under the sanitizers."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from conformance_cases import NAMES, Case, check, explained, facts_file, lay_out
+from header_samples import INCLUDE, compile_program
+
+Explain = Callable[[Sequence[Case]], "list[tuple[str, str]]"]
+
+
+@pytest.fixture(scope="module", params=["c", "c++"])
+def explain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Explain:
+    """Explain cases with the header, compiled as C99 or as C++11."""
+    folder = tmp_path_factory.mktemp("explain")
+    program = compile_program(folder, Path(__file__).with_name("explain_kernels.c"), language=request.param)
+
+    def run(cases: Sequence[Case]) -> list[tuple[str, str]]:
+        files = [facts_file(case, case.root / "facts") for case in cases]
+        done = subprocess.run([program, *files], capture_output=True, check=False)
+        assert (done.returncode, done.stderr.decode()) == (0, "")
+        printed = done.stdout.decode(errors="backslashreplace").split("\0")
+        return list(zip(printed[::2], printed[1::2], strict=False))
+
+    return run
+
+
+def test_the_header_explains_every_case_as_python_does(explain: Explain, tmp_path: Path) -> None:
+    cases = {}
+    for name in NAMES:
+        (tmp_path / name).mkdir()
+        cases[name] = lay_out(name, tmp_path / name)
+    for (name, case), printed in zip(cases.items(), explain(list(cases.values())), strict=True):
+        assert (name, *printed) == (name, *explained(case))
+        check(case, name, *printed)
+
+
+def test_the_header_is_the_one_that_its_parts_and_the_runtimes_tables_make() -> None:
+    script = runpy.run_path(str(INCLUDE.parents[2] / "scripts" / "join_header.py"))
+    assert (INCLUDE / "gpuforge_kernels.h").read_text() == script["joined"](), (
+        "run: python scripts/join_header.py"
+    )
