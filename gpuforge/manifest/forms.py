@@ -12,6 +12,8 @@ from packaging.specifiers import SpecifierSet
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from gpuforge.manifest.constraints import plain
+
 VERSION_KEY = r"^[0-9]+(\.[0-9]+)?$"
 """What the key of a `[cuda.<version>]` table looks like: a major, or major.minor."""
 
@@ -206,7 +208,10 @@ PythonVersion = Annotated[
 PythonRequirement = Annotated[
     str,
     Form(
-        "a requirement", 'PEP 508 requirements look like "cmake<4" or "jax[cuda12]>=0.8"', r"\S", Requirement
+        "a requirement by name",
+        'PEP 508 requirements look like "cmake<4" or "jax[cuda12]>=0.8"',
+        r"\S",
+        plain,
     ),
 ]
 VersionRange = Annotated[

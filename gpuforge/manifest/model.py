@@ -163,10 +163,10 @@ class Build(Table):
     requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["cmake<4"]])
     """Build requirements added to the project's own; a range restricts what the project asks for."""
     constraints: forms.RelativePath | None = Field(default=None, examples=["build-constraints.txt"])
-    """A file beside the manifest, as `pip install --constraint` reads it: the versions that build requirements get,
-    also those of requirements' own. It names no other file (`-r`, `-c`). Left out, they are the newest of the day on
-    which they are first fetched; the store keeps them. The build record of a wheel names those that it was built
-    with."""
+    """A file beside the manifest with a requirement a line, and its hashes, if you like (`--hash=sha256:…`): the
+    versions that build requirements get, also those of requirements' own. Options of pip and direct references
+    (`name @ https://…`) are refused. Left out, they are the newest of the day on which they are first fetched; the
+    store keeps them. The build record of a wheel names those that it was built with."""
     cuda: StrictBool = Field(default=True, examples=[False])
     """Whether the host build needs a CUDA toolkit. `false`: it is given none, and one build per Python serves the
     wheels of all CUDA versions. Kernels that gpuforge compiles have nothing to do with it."""

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from gpuforge.manifest import forms, libraries, placeholders
+from gpuforge.manifest import constraints, forms, libraries, placeholders
 from gpuforge.manifest.forms import quote
 from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table
@@ -256,8 +256,6 @@ def _role_keys(path: KeyPath, title: str, thing: Raw, keys: RoleKeys) -> Iterato
 
 
 _FILLED = ("config-settings", "env", "before")  # the keys of [build] whose strings may hold placeholders
-# How a requirements file of pip names another one.
-_INCLUDE = re.compile(r"\s*(?:-[rc]|--(?:requirement|constraint)\b)[\s=]*(\S+)")
 _ROLE_HINTS: Mapping[str, str] = {
     "files": 'patterns of files in the built wheel, e.g. files = ["**/*.so"]',
     "sources": 'patterns of source files beside the manifest, e.g. sources = ["kernels/*.cu"]',
@@ -293,7 +291,7 @@ def _constraints(file: Path, name: str) -> Iterator[Problem]:
     """Yield what is wrong with the file of constraints: it decides on the environment alone, so it has all of them."""
     keys = ("build", "constraints")
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        text = file.read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError) as error:  # also a folder, a name too long, a NUL character
         absent = isinstance(error, FileNotFoundError)
         reason = getattr(error, "strerror", None) or str(error)
@@ -305,20 +303,16 @@ def _constraints(file: Path, name: str) -> Iterator[Problem]:
             "write it, with a line like cmake==3.31.6 for each requirement, or leave the key out",
         )
         return
-    for number, line in enumerate(lines, start=1):
-        if other := _INCLUDE.match(line):
-            yield Problem(
-                keys,
-                f"[build] constraints: line {number} of {name} names another file, {quote(other[1])}",
-                "write the lines of that file in its place: only one file is read",
-            )
+    for found in constraints.read(text):
+        if isinstance(found, constraints.Wrong):
+            yield Problem(keys, f"[build] constraints: line {found.line} of {name}: {found.what}", found.hint)
 
 
 def _files(data: Raw, folder: Path) -> Iterator[Problem]:
     build = table(data, "build")
-    constraints = build.get("constraints")
-    if isinstance(constraints, str) and constraints:
-        yield from _constraints(folder / constraints, quote(constraints))
+    named = build.get("constraints")
+    if isinstance(named, str) and named:
+        yield from _constraints(folder / named, quote(named))
     overlays = build.get("overlay")
     for index, name in enumerate(overlays if isinstance(overlays, list) else []):
         if isinstance(name, str) and name and not _is_folder(folder, name):

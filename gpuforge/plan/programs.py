@@ -49,6 +49,7 @@ CODE = {
         ),
     ),
     "fetch_requirements": (
+        "manifest/constraints.py",
         "steps/fetch_requirements.py",
         "steps/environment.py",
         "steps/wheelhouse.py",

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from build import BuildBackendException, BuildException, ProjectBuilder
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge import digest
 from gpuforge.errors import ActionError
+from gpuforge.manifest import constraints
 from gpuforge.steps import entry, wheelhouse
 from gpuforge.steps.environment import create, install, runner_of
 
@@ -31,14 +31,18 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--scratch", type=Path, required=True)
     options = parser.parse_args(arguments)
     added = json.loads(options.requires)
+    options.constraints = [rewritten(path, options.scratch) for path in options.constraints]
     try:
-        static = sorted(ProjectBuilder(options.source).build_system_requires)
+        static = checked(
+            sorted(ProjectBuilder(options.source).build_system_requires), "its pyproject.toml asks"
+        )
         wheels = options.scratch / "static"
         download(options, [*static, *added], wheels)
         python = create(options.python, options.output)
         install(python, wheels)
         asked = ProjectBuilder(options.source, python_executable=str(python), runner=runner_of(python))
         dynamic = sorted(asked.get_requires_for_build("wheel", json.loads(options.config_settings)))
+        dynamic = checked(dynamic, "its build backend asks")
     except BuildBackendException as error:
         raise ActionError.of(f"the project's build backend could not say what it needs: {error}") from error
     except BuildException as error:
@@ -56,15 +60,39 @@ def main(arguments: list[str]) -> None:
     print(f"{len(found)} wheels for: {', '.join(everything)}", flush=True)
 
 
+def checked(requirements: Sequence[str], who: str) -> list[str]:
+    """Return what a project asks for as pip may be told it; raises ActionError for options and direct references."""
+    try:
+        return [str(constraints.plain(text)) for text in requirements]
+    except ValueError as error:
+        raise ActionError.of(
+            f"the project cannot be built: {who} for what is not a requirement by name: {error}",
+            hint="requirements come from the package index, by name; set one of your own as for pip (PIP_INDEX_URL)",
+        ) from None
+
+
+def rewritten(path: Path, scratch: Path) -> Path:
+    """Write a file of constraints anew, with what was understood of it and nothing else; return that file.
+
+    Raises ActionError when a line is not understood.
+    """
+    lines = []
+    for found in constraints.read(path.read_text(encoding="utf-8", errors="replace")):
+        if isinstance(found, constraints.Wrong):
+            raise ActionError.of(f"[build] constraints: line {found.line}: {found.what}", hint=found.hint)
+        lines.append(f"{found}\n")
+    scratch.mkdir(parents=True, exist_ok=True)
+    new = scratch / "constraints.txt"
+    new.write_text("".join(lines), encoding="utf-8")
+    return new
+
+
 def is_met(requirement: str, wheels: Path) -> bool:
     """Say whether a folder of wheels holds what the backend asks for, as far as names and versions tell."""
-    try:
-        wanted = Requirement(requirement)
-    except InvalidRequirement:  # pip says what is wrong with it
-        return False
+    wanted = constraints.plain(requirement)
     found = dict(parse_wheel_filename(path.name)[:2] for path in wheels.glob("*.whl"))
     version = found.get(canonicalize_name(wanted.name))
-    plain = not (wanted.extras or wanted.url or wanted.marker)
+    plain = not (wanted.extras or wanted.marker)
     return plain and version is not None and wanted.specifier.contains(version, prereleases=True)
 
 

@@ -78,7 +78,7 @@ def recipe(tmp_path: Path) -> Callable[..., ManifestFile]:
             "kernels/two.cu": "// two\n",
             "mod/a.cpp": "// a\n",
             "build/junk.o": "left over",
-            **({header: "// another file\n"} if header else {}),
+            **({header: "# another file\n"} if header else {}),
         }.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -513,7 +513,10 @@ def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> 
             seen.add(name)
             todo += imported(root, name)
     plumbing = {"__init__.py", "errors.py", "diagnostics.py", "digest.py", "steps/entry.py"}
-    plumbing |= {f"{folder}/__init__.py" for folder in ("cuda", "steps", "package", "toolchains", "toolkits")}
+    plumbing |= {
+        f"{folder}/__init__.py"
+        for folder in ("cuda", "manifest", "steps", "package", "toolchains", "toolkits")
+    }
     covered = programs.CODE[program]
     missing = {n for n in seen - plumbing if not any(n == c or n.startswith(f"{c}/") for c in covered)}
     assert missing == set()

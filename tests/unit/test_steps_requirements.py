@@ -18,9 +18,7 @@ from gpuforge.steps.fetch_requirements import is_met
         ("scikit-build.core", True),  # names are compared as normalized
         ("ninja", False),
         ("cmake[extra]", False),
-        ("cmake @ https://example.org/cmake-3.31.6-py3-none-any.whl", False),
         ("cmake; python_version > '3'", False),  # whether it holds is pip's to say
-        ("cmake>=3.15 ninja", False),  # pip says what is wrong with it
     ],
 )
 def test_a_backends_wish_is_met_by_name_and_version(tmp_path: Path, requirement: str, met: bool) -> None:

@@ -1,0 +1,88 @@
+"""Requirements as packaging reads them: files of constraints, and what projects and their build backends ask for.
+
+pip also takes options in such places (`--index-url`, `-f`, `-r`) and direct references (`name @ https://…`), by which
+whoever writes a line decides what is fetched, and from where. Here a line is a name, extras, versions and a marker.
+https://packaging.python.org/en/latest/specifications/dependency-specifiers/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+_HASH = re.compile(r"\s--hash=(\w+:[0-9A-Fa-f]+)(?=\s|$)")
+_COMMENT = re.compile(r"(^|\s)#.*")
+
+
+class Wrong(NamedTuple):
+    """A line that is no constraint: its number from 1, what it is, and what to do."""
+
+    line: int
+    what: str
+    hint: str
+
+
+class Constraint(NamedTuple):
+    """One line: a requirement, and the digests of the files that may meet it ("sha256:…")."""
+
+    requirement: Requirement
+    hashes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([str(self.requirement), *(f"--hash={each}" for each in self.hashes)])
+
+
+def read(text: str) -> Iterator[Constraint | Wrong]:
+    """Yield what a file of constraints says, line by line; a backslash at its end joins a line with the next."""
+    for number, line in _lines(text):
+        found = _COMMENT.sub("", line).strip()
+        hashes = tuple(_HASH.findall(found))
+        found = _HASH.sub("", found).strip()
+        if not found:
+            continue
+        try:
+            requirement = plain(found)
+        except ValueError as error:
+            yield Wrong(number, str(error), _hint(found))
+        else:
+            yield Constraint(requirement, hashes)
+
+
+def plain(text: str) -> Requirement:
+    """Return a requirement by name; raises ValueError for anything else."""
+    if text.lstrip().startswith("-"):
+        msg = f"{text.split(maxsplit=1)[0]!r} is an option of pip"
+        raise ValueError(msg)
+    try:
+        found = Requirement(text)
+    except InvalidRequirement as error:
+        msg = f"{text!r} is no requirement: {str(error).splitlines()[0]}"
+        raise ValueError(msg) from None
+    if found.url is not None:
+        msg = f"{text!r} names a place to fetch it from"
+        raise ValueError(msg)
+    return found
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    held, first = "", 1
+    for number, line in enumerate(text.splitlines(), start=1):
+        first = first if held else number
+        if line.endswith("\\"):
+            held += line[:-1] + " "
+            continue
+        yield first, held + line
+        held = ""
+    if held:
+        yield first, held
+
+
+def _hint(found: str) -> str:
+    if re.match(r"-[rc]|--(?:requirement|constraint)\b", found):
+        return "write the lines of that file in its place: only one file is read"
+    if found.startswith("-"):
+        return "say where packages come from in pip's own settings (PIP_INDEX_URL, pip.conf)"
+    return "write a line like cmake==3.31.6 for each requirement"

@@ -1,0 +1,87 @@
+"""Files of constraints and what projects ask for: names, versions and hashes, and nothing that steers pip."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuforge.errors import ActionError
+from gpuforge.manifest.constraints import Constraint, Wrong, plain, read
+from gpuforge.steps.fetch_requirements import checked, rewritten
+
+HASH = "sha256:" + "0" * 64
+
+
+def test_what_pip_compile_writes_is_read() -> None:
+    text = f"""# by uv pip compile
+cmake==3.31.6 \\
+    --hash={HASH} \\
+    --hash=sha256:{"1" * 64}
+    # via demo
+ninja==1.11 ; python_version >= "3.9"  # a comment
+jax[cuda12] >= 0.8
+
+"""
+    assert [str(found) for found in read(text)] == [
+        f"cmake==3.31.6 --hash={HASH} --hash=sha256:{'1' * 64}",
+        'ninja==1.11; python_version >= "3.9"',
+        "jax[cuda12]>=0.8",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ("a==1\n-r /etc/passwd", 2, "'-r' is an option of pip"),
+        ("a==1 \\\n-r /etc/passwd", 1, "'a==1  -r /etc/passwd' is no requirement: "),
+        ("\\\n-r /etc/passwd", 1, "'-r' is an option of pip"),
+        ("a==1\n\\\n \\\n--index-url=https://evil/simple", 2, "'--index-url=https://evil/simple' is an option of pip"),
+        ("-f https://evil/", 1, "'-f' is an option of pip"),
+        ("--trusted-host evil", 1, "'--trusted-host' is an option of pip"),
+        ("a @ https://evil/a-1-py3-none-any.whl", 1, "names a place to fetch it from"),
+        ("./a-1-py3-none-any.whl", 1, "is no requirement: "),
+        ("https://evil/a-1-py3-none-any.whl", 1, "is no requirement: "),
+        (f"a==1 --hash={HASH} --index-url=https://evil", 1, "is no requirement: "),
+        ("a==1 --config-settings=x=y", 1, "is no requirement: "),
+        ("a==1;python_version>'3' -r b", 1, "is no requirement: "),
+    ],
+)  # fmt: skip
+def test_what_steers_pip_is_no_constraint(tmp_path: Path, text: str, line: int, what: str) -> None:
+    wrong = [found for found in read(text) if isinstance(found, Wrong)]
+    assert [found.line for found in wrong] == [line]
+    assert what in wrong[0].what
+    (tmp_path / "given.txt").write_text(text)
+    with pytest.raises(ActionError, match="constraints: line"):
+        rewritten(tmp_path / "given.txt", tmp_path)
+
+
+@given(st.text(alphabet=st.sampled_from('ab1=<>-r/ \t\\\n#;@"[],.:\x0b\x0c\x1c\x85\u2028\r'), max_size=40))
+def test_what_is_passed_on_is_a_requirement_a_line(text: str) -> None:
+    """Whatever pip takes for the end of a line: what it is given holds none within a requirement."""
+    found = [each for each in read(text) if isinstance(each, Constraint)]
+    for each in found:
+        again = [str(one) for one in read(f"{each}\n")]
+        assert again == [str(each)]
+        assert len(str(each).splitlines()) == 1
+        assert not str(each).startswith("-")
+
+
+@pytest.mark.parametrize(
+    "text", ["-r x", "--index-url=https://evil", "a @ file:///etc/passwd", "a==1 -r x", "a\n-r x", ""]
+)
+def test_what_a_project_asks_for_is_a_name(text: str) -> None:
+    with pytest.raises(ActionError) as error:
+        checked(["cmake", text], "its build backend asks")
+    assert "its build backend asks for what is not a requirement by name" in str(error.value)
+    with pytest.raises(ValueError, match=r".+"):
+        plain(text)
+
+
+def test_what_a_project_asks_for_is_told_as_it_was_read() -> None:
+    assert checked(["Cmake >= 3", "jax[cuda12]; sys_platform=='linux'"], "it") == [
+        "Cmake>=3",
+        'jax[cuda12]; sys_platform == "linux"',
+    ]
