@@ -50,7 +50,7 @@ def invoke(
     if ended.status is None:
         what = f"{compiler.label} did not end within {limit:g} s; --timeout sets another limit"
     else:
-        what = _failure(compiler, ended.status, ended.output)
+        what = _failure(compiler, ended.status, ended.output, work)
     raise Stopped(what, log=ended.output)
 
 
@@ -103,9 +103,10 @@ def _toolkit(compiler: Compiler, env: Mapping[str, str]) -> Path | None:
     return None
 
 
-def _failure(compiler: Compiler, status: int, log: bytes) -> str:
+def _failure(compiler: Compiler, status: int, log: bytes, work: Path) -> str:
     how = f"was ended by {_signal(-status)}" if status < 0 else f"failed with exit status {status}"
-    lines = log.decode(errors="replace").splitlines()
+    text = log.decode(errors="replace").replace(f"{work / 'sources'}/", "").replace(f"{work}/", "")
+    lines = text.splitlines()
     told = [line.strip() for line in lines if _TELLING.search(line)] or [line.strip() for line in lines[-1:]]
     return f"{compiler.label} {how}" + (f": {told[0][:300]}" if told else "")
 
