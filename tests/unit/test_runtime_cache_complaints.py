@@ -1,0 +1,239 @@
+"""What users of other kernel caches complained of: a table, and the test that each complaint has become."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from gpuforge.runtime import cache_key
+from gpuforge.runtime.cache import KernelCache, folder_of
+from gpuforge.runtime.cache_folder import CacheFolder
+from gpuforge.runtime.cache_key import CacheKey
+
+
+class Complaint(NamedTuple):
+    """An issue, what it is about, and the test here or in test_runtime_cache.py that holds it."""
+
+    issue: str
+    about: str
+    test: str
+
+
+COMPLAINTS = (
+    Complaint("cupy#4926", "nothing is ever removed", "test_the_least_recently_used_entries_give_way"),
+    Complaint("cupy#4926", "a folder of 100,000 files", "test_entries_lie_in_two_levels_of_folders"),
+    Complaint("cupy#3144", "each hit lists a folder on NFS", "test_a_hit_opens_one_file_and_lists_nothing"),
+    Complaint("cupy#7345", "keyed on output that changes", "test_a_compiler_whose_output_changes_is_cached"),
+    Complaint("cuda.core's FileStreamProgramCache", "a truncated entry is a hit", "test_a_bad_entry_is_a_miss"),
+    Complaint("triton#11512", "ESTALE, EBUSY, not found on NFS", "test_no_failing_call_reaches_the_user"),
+    Complaint("triton#2688", "a folder that vanishes", "test_a_folder_removed_meanwhile_is_made_again"),
+    Complaint("DeepEP#683", "who loses a rename reads again", "test_who_writes_second_keeps_its_own_bytes"),
+    Complaint("numba#9483", "headers are not in the key", "test_whatever_decides_the_code_is_in_its_key"),
+    Complaint("numba-cuda#748", "its own version is not in the key", "test_the_caches_own_version_is_in_the_key"),
+    Complaint("pytorch#121122", "a temporary folder that is memory", "test_it_lies_below_the_users_cache_folder_and_not_in_tmp"),
+    Complaint("pytorch#121122", "memory without a limit", "test_a_cache_in_memory_has_a_limit"),
+    Complaint("pyopencl#773", "written although it is off", "test_the_folder_is_beside_the_users_own_builds"),
+    Complaint("pyopencl#306", "a stale binary", "test_a_changed_header_is_another_entry"),
+    Complaint("pyopencl#678", "no switch for one call", "test_without_a_cache_nothing_is_read_and_nothing_is_kept"),
+    Complaint("jax#39880", "two files for an entry", "test_an_entry_is_one_file_and_another_process_finds_it"),
+    Complaint("jax#39880", "an orphan stops all writes", "test_strange_files_stop_nothing"),
+    Complaint("jax#12582", "it raises", "test_a_full_disk_is_one_warning_and_the_kernel_stays_in_memory"),
+    Complaint("jax#12582", "a warning made an error", "test_a_warning_made_an_error_does_not_reach_the_caller"),
+    Complaint("jax#22718", "a lock file that stays", "test_the_lock_of_a_killed_process_is_free"),
+    Complaint("jax#22718", "no locks on NFS", "test_a_file_system_without_locks_costs_a_second_compilation_and_no_more"),  # noqa: E501
+    Complaint("tinygrad#2588", "the error names no cache", "test_a_warning_names_the_folder_and_what_to_set"),
+    Complaint("Halide#5546", "a binary that does not load stays", "test_a_binary_that_does_not_load_can_be_discarded_and_compiled_once_more"),  # noqa: E501
+)  # fmt: skip
+
+
+def key(number: int = 0, **fields: Any) -> CacheKey:
+    return CacheKey.of(b"kernel %d" % number, toolchain="nvrtc 13.0.88", arch="sm_90", **fields)
+
+
+def cache_in(folder: Path, limit: int = 1 << 20) -> KernelCache:
+    return KernelCache(CacheFolder(folder, limit), limit=limit)
+
+
+def never() -> bytes:
+    raise AssertionError("compiled although it is cached")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "kernels"
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.kernel"))
+
+
+@pytest.mark.parametrize(
+    "complaint", COMPLAINTS, ids=lambda complaint: f"{complaint.issue}: {complaint.about}"
+)
+def test_each_complaint_has_its_test(complaint: Complaint) -> None:
+    files = (Path(__file__), Path(__file__).with_name("test_runtime_cache.py"))
+    bodies = [node for file in files for node in ast.parse(file.read_text()).body]
+    assert complaint.test in {node.name for node in bodies if isinstance(node, ast.FunctionDef)}
+
+
+def test_entries_lie_in_two_levels_of_folders(folder: Path) -> None:
+    for number in range(50):
+        cache_in(folder).obtain(key(number), lambda: b"cubin")
+    assert {path.parent.name for path in entries(folder)} == {key(n).digest[:2] for n in range(50)}
+    assert [path.name for path in folder.iterdir() if path.is_file()] == ["lock"]
+
+
+def test_a_hit_opens_one_file_and_lists_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache_in(folder).obtain(key(), lambda: b"cubin")
+    cache, opened = cache_in(folder), []
+    whole = Path.open
+
+    def counted(self: Path, *arguments: Any, **keys: Any) -> Any:
+        opened.append(self)
+        return whole(self, *arguments, **keys)
+
+    monkeypatch.setattr(Path, "open", counted)
+    for name in ("iterdir", "glob", "rglob"):
+        monkeypatch.setattr(Path, name, lambda *_: never())
+    monkeypatch.setattr(os, "listdir", lambda *_: never())
+    monkeypatch.setattr(os, "scandir", lambda *_: never())
+    assert cache.obtain(key(), never) == b"cubin"
+    assert [path.name for path in opened] == [f"{key().digest}.kernel"]
+
+
+def test_a_compiler_whose_output_changes_is_cached(folder: Path) -> None:
+    """NVRTC's PTX had a temporary name in it, so that the machine code's key was another one each time."""
+    outputs = iter((b"made at 1", b"made at 2"))
+    assert cache_in(folder).obtain(key(), lambda: next(outputs)) == b"made at 1"
+    assert cache_in(folder).obtain(key(), lambda: next(outputs)) == b"made at 1"
+
+
+CALLS = ("open", "mkdir", "stat", "replace", "unlink", "iterdir")
+
+
+class Failing:
+    """Makes the N-th call of the file system fail, and all after it if it stays broken."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int, code: int, for_good: bool) -> None:
+        self.seen = 0
+        for name in CALLS:
+            monkeypatch.setattr(Path, name, self._wrapped(getattr(Path, name), number, code, for_good))
+
+    def _wrapped(
+        self, whole: Callable[..., Any], number: int, code: int, for_good: bool
+    ) -> Callable[..., Any]:
+        def call(*arguments: Any, **keys: Any) -> Any:
+            self.seen += 1
+            if self.seen == number or (for_good and self.seen > number):
+                raise OSError(code, os.strerror(code))
+            return whole(*arguments, **keys)
+
+        return call
+
+
+@pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
+@pytest.mark.parametrize(
+    "code", [errno.ESTALE, errno.EBUSY, errno.ENOENT, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EIO]
+)
+def test_no_failing_call_reaches_the_user(tmp_path: Path, code: int, for_good: bool) -> None:
+    """The N-th call fails, N = 1, 2, ... until all goes well: users get their kernel, and no entry is ever wrong."""
+    for number in range(1, 100):
+        folder = tmp_path / str(number)
+        cache_in(folder).obtain(key(9), lambda: b"old")
+        with pytest.MonkeyPatch.context() as monkeypatch, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            failing = Failing(monkeypatch, number, code, for_good)
+            cache = cache_in(folder, limit=500)  # small enough for entries to give way
+            for each in (0, 1, 9, 0):
+                wanted = b"kernel %d" % each if each != 9 else b"old"
+                assert cache.obtain(key(each), lambda wanted=wanted: wanted) == wanted
+            cache.discard(key(1))
+        after = cache_in(folder)
+        assert after.folder is not None
+        assert [after.folder.check(file) for file in after.folder.files() if after.folder.check(file)] == []
+        if failing.seen < number:
+            assert number > 10
+            return
+    raise AssertionError("it never goes well")
+
+
+def test_who_writes_second_keeps_its_own_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS goes on to say for a minute that what another machine has written is not there."""
+    assert cache_in(folder).obtain(key(), lambda: b"theirs") == b"theirs"
+    monkeypatch.setattr(CacheFolder, "read", lambda *_, **__: None)
+    cache = cache_in(folder)
+    assert [cache.obtain(key(), lambda: b"mine") for _ in range(2)] == [b"mine"] * 2
+    monkeypatch.undo()
+    assert cache_in(folder).obtain(key(), never) in {b"mine", b"theirs"}
+
+
+def test_the_caches_own_version_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key().digest
+    monkeypatch.setattr(cache_key, "COMPILED_AS", cache_key.COMPILED_AS + 1)
+    assert key().digest != before
+
+
+def test_a_changed_header_is_another_entry(folder: Path) -> None:
+    cache = cache_in(folder)
+    assert cache.obtain(key(headers={"a.h": b"1"}), lambda: b"one") == b"one"
+    assert cache.obtain(key(headers={"a.h": b"2"}), lambda: b"two") == b"two"
+    assert cache.obtain(key(headers={"a.h": b"1"}), never) == b"one"
+
+
+def test_it_lies_below_the_users_cache_folder_and_not_in_tmp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert folder_of({}) == Path("/home/me/.cache/gpuforge/kernels/cache")
+    assert not folder_of({"TMPDIR": tempfile.gettempdir()}).is_relative_to(tempfile.gettempdir())
+
+
+def test_a_cache_in_memory_has_a_limit() -> None:
+    cache, compiled = KernelCache(None, limit=10_000), []
+
+    def compile_one(number: int) -> bytes:
+        compiled.append(number)
+        return bytes(1000)
+
+    for number in (*range(20), 19, 0):
+        cache.obtain(key(number), lambda number=number: compile_one(number))  # type: ignore[misc]
+    assert compiled == [*range(20), 0]
+
+
+def test_strange_files_stop_nothing(folder: Path) -> None:
+    """What other programs, and killed ones, leave in the folder, at the very place of an entry, too."""
+    cache_in(folder).obtain(key(1), lambda: b"one")
+    home = folder / key().digest[:2]
+    home.mkdir(exist_ok=True)
+    for strange in (
+        "x-atime",
+        ".nfs000000000001",
+        f".{key().digest}.1234.part",
+        "none.kernel",
+        "\udcff.kernel",
+    ):
+        (home / strange).write_bytes(b"?")
+    (folder / "zz").write_bytes(b"a file where a folder would be")
+    (folder / "yy.kernel").mkdir()
+    cache = cache_in(folder, limit=1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number in range(5):
+            cache.obtain(key(number), lambda: bytes(300))
+    assert cache_in(folder).obtain(key(4), never) == bytes(300)
+
+
+def test_a_warning_names_the_folder_and_what_to_set(folder: Path) -> None:
+    folder.write_text("a file")
+    with pytest.warns(RuntimeWarning) as caught:
+        cache_in(folder).obtain(key(), lambda: b"cubin")
+    assert [str(warning.message) for warning in caught] == [
+        f"compiled kernels are kept in memory only: {folder}: File exists. "
+        "Set GPUFORGE_KERNEL_HOME to a folder that you can write."
+    ]
