@@ -16,17 +16,24 @@ class Neighbour(NamedTuple):
     wheels: tuple[Path, ...]
 
 
-def judged(report: Report, own: Path, neighbours: Iterable[Neighbour], accepted: Sequence[Ignore]) -> Report:
-    """Return the report of one wheel with what is found, besides, of it together with each neighbour."""
-    (held,) = report.wheels
+def judged(
+    report: Report, own: Sequence[Path], neighbours: Iterable[Neighbour], accepted: Sequence[Ignore]
+) -> Report:
+    """Return the report of a wheel with what is found, besides, of it together with each neighbour.
+
+    `own` are its path and those of its kernels wheels, which follow it in the report.
+    """
+    held, *kernels = report.wheels
     for neighbour in neighbours:
         held = _with(held, own, neighbour, accepted)
-    return report._replace(wheels=(held,))
+    return report._replace(wheels=(held, *kernels))
 
 
-def _with(held: WheelReport, own: Path, neighbour: Neighbour, accepted: Sequence[Ignore]) -> WheelReport:
-    together = audit([*neighbour.wheels, own])  # the last of them is the one that findings of both are of
-    apart = {_key(f) for each in ([own], list(neighbour.wheels)) for f in audit(each).findings}
+def _with(
+    held: WheelReport, own: Sequence[Path], neighbour: Neighbour, accepted: Sequence[Ignore]
+) -> WheelReport:
+    together = audit([*neighbour.wheels, *own])  # the last of them is the one that findings of both are of
+    apart = {_key(f) for each in (list(own), list(neighbour.wheels)) for f in audit(each).findings}
     new = [f for f in together.findings if _key(f) not in apart]
     found, ignored = [], []
     for finding in new:

@@ -77,6 +77,10 @@ class LinkGraph:
             if edge.provider.object is not None:
                 self._users.setdefault(_key(edge.provider.object), []).append(edge)
 
+    def intent_of(self, wheel: WheelFacts) -> Intent | None:
+        """Return what a manifest promises of one wheel: a kernels wheel has a part of its own."""
+        return self.intent.kernels_wheels.get(wheel.project, self.intent) if self.intent else None
+
     def of(self, wheel: WheelFacts) -> tuple[Edge, ...]:
         """Return the edges whose loader is in a wheel."""
         return tuple(edge for edge in self.edges if edge.loader.wheel == wheel.name)

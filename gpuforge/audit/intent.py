@@ -1,6 +1,7 @@
 """What the manifest promises of a wheel, in the words of the audit; the rules see this and no manifest."""
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit.model import WheelFacts
@@ -8,7 +9,10 @@ from gpuforge.cuda.arch import Target, targets
 from gpuforge.errors import UsageError
 
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
+    from collections.abc import Sequence
+
     from gpuforge.manifest.load import ManifestFile
+    from gpuforge.manifest.model import Manifest, Object
 
 
 class HostOnly(NamedTuple):
@@ -36,6 +40,9 @@ class Intent(NamedTuple):
         str, ...
     ] = ()  # the Pythons that each get a wheel of their own; empty where one wheel serves many
     library_sets: tuple[str, ...] = ()  # the fallback objects of kind "library", by name
+    kernels_wheels: Mapping[
+        str, "Intent"
+    ] = {}  # by project: what the kernels wheels should be; the rest is the host's
 
 
 def of(source: "ManifestFile", cuda: str | None = None) -> Intent:
@@ -52,7 +59,31 @@ def of(source: "ManifestFile", cuda: str | None = None) -> Intent:
             hint=f"it has {', '.join(versions) or 'none'}",
             place=source.place("cuda"),
         )
+    from gpuforge.manifest import apart  # noqa: PLC0415  whoever has a manifest has loaded pydantic
+
+    if apart.is_split(manifest):
+        return _split(manifest)
     key = cuda or (next(iter(versions)) if len(versions) == 1 else None)
+    return _intent(manifest, key, manifest.objects)
+
+
+def _split(manifest: "Manifest") -> Intent:
+    """Return what the package's own wheel should be, which is for no CUDA version, and what each kernels wheel."""
+    from gpuforge.manifest import apart  # noqa: PLC0415
+
+    def part(key: str | None) -> Intent:
+        objects = [o for o in manifest.objects if apart.goes_apart(manifest, o) is (key is not None)]
+        return _intent(manifest, key, objects)
+
+    found = {
+        apart.distribution(manifest, version.toolkit): part(key)._replace(python=())
+        for key, version in manifest.cuda.versions.items()
+    }
+    return part(None)._replace(kernels_wheels=found)
+
+
+def _intent(manifest: "Manifest", key: str | None, objects: "Sequence[Object]") -> Intent:
+    versions = manifest.cuda.versions
     cubins: list[str] = []
     ptx: list[str] = []
     if key is not None:
@@ -63,16 +94,14 @@ def of(source: "ManifestFile", cuda: str | None = None) -> Intent:
     return Intent(
         cubins=tuple(cubins),
         ptx=tuple(dict.fromkeys(ptx)),
-        host_only=tuple(
-            HostOnly(o.name, o.files, o.needs) for o in manifest.objects if o.role == "host-only"
-        ),
-        kernel_sets=tuple(o.name for o in manifest.objects if o.role == "fallback" and o.kind == "module"),
-        source_sets=tuple(o.name for o in manifest.objects if o.role == "user-compiled"),
+        host_only=tuple(HostOnly(o.name, o.files, o.needs) for o in objects if o.role == "host-only"),
+        kernel_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "module"),
+        source_sets=tuple(o.name for o in objects if o.role == "user-compiled"),
         linkage=manifest.cuda.linkage,
         no_code=key is not None and not versions[key].archs,
         exact=key is not None and manifest.cuda.linkage != "static",
         python=() if manifest.package.abi else manifest.package.python,
-        library_sets=tuple(o.name for o in manifest.objects if o.role == "fallback" and o.kind == "library"),
+        library_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "library"),
     )
 
 

@@ -31,6 +31,14 @@ def source_sets(archive: Archive) -> Iterator[SourceSet]:
         yield SourceSet(folder, recipe, digests, problem, _absolute(archive, folder))
 
 
+def document(archive: Archive, name: str) -> dict[str, object]:
+    """Return what the runtime reads of kernels wheels, `wheels.json` or `wheel.json`; {} where there is none."""
+    for member in archive.members:
+        if member.name.endswith(f"/_gpuforge/{name}"):
+            return _json(archive, member)[0]
+    return {}
+
+
 def _absolute(archive: Archive, folder: str) -> dict[str, tuple[str, ...]]:
     """Return what sources include by an absolute path, or name so in a #line directive."""
     found: dict[str, tuple[str, ...]] = {}

@@ -207,6 +207,10 @@ class WheelFacts(NamedTuple):
     device: tuple[DeviceCode, ...] = ()  # every file with GPU code, ELF or not
     kernels: tuple[KernelSet, ...] = ()
     sources: tuple[SourceSet, ...] = ()
+    kernels_wheels: Mapping[str, object] = MappingProxyType(
+        {}
+    )  # its list of kernels wheels; empty without one
+    kernels_wheel: Mapping[str, object] = MappingProxyType({})  # what a kernels wheel says of itself
     preloads: tuple[Preload, ...] = ()
     metadata_problems: tuple[str, ...] = ()
     identities: tuple[Identity, ...] = ()

@@ -92,7 +92,8 @@ def _device(wheel: WheelFacts, graph: LinkGraph) -> Iterator[Proof]:
             files, containers = by_images.get(text, (0, 0))
             by_images[text] = (files, containers + 1)
     if by_images:
-        promised = " as declared" if graph.intent and as_declared(graph.intent, wheel) else ""
+        intent = graph.intent_of(wheel)
+        promised = " as declared" if intent and as_declared(intent, wheel) else ""
         lines = [f"{count} of {text}" for text, (_, count) in by_images.items()]
         yield Proof("GPU code", f"fatbin containers{promised}: " + "; ".join(lines))
 
@@ -121,9 +122,10 @@ def _platform(wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
 
 
 def _roles(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
-    if graph.intent is None or codes & {"GF601", "GF602", "GF604"}:
+    intent = graph.intent_of(wheel)
+    if intent is None or codes & {"GF601", "GF602", "GF604"}:
         return
-    for promised in graph.intent.host_only:
+    for promised in intent.host_only:
         read = [graph.evidence[wheel.name, file] for file in sorted(files_of(promised, wheel))]
         held = [evidence for evidence in read if evidence.objects]
         members = sum(evidence.objects for evidence in held if evidence.archive)

@@ -86,6 +86,8 @@ def read(
             device=tuple(DeviceCode(s.file, s.containers) for s in scanned if s.containers),
             kernels=kernel_sets,
             sources=source_sets,
+            kernels_wheels=kernels.document(archive, "wheels.json"),
+            kernels_wheel=kernels.document(archive, "wheel.json"),
             preloads=loaders,
             metadata_problems=texts.problems,
             identities=texts.identities,

@@ -16,8 +16,8 @@ import click
 from gpuforge import digest
 from gpuforge.cli import places
 from gpuforge.cli.arguments import FOLDER, errors_as_json
-from gpuforge.cli.build_report import Result, Wheel, is_done, result_data, show_plan, show_result
-from gpuforge.cli.dist import keep_current, kept_back
+from gpuforge.cli.build_report import Result, Wheel, result_data, show_plan, show_result
+from gpuforge.cli.dist import keep_current, kept_back, proved
 from gpuforge.cli.main import INTERRUPTED
 from gpuforge.cli.options import SIZE, cache_dir, listed, selection
 from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, planned
@@ -104,7 +104,8 @@ def command(
     steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
     store, ledger = FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl")
     project = str(file.path)
-    wanted = {end.action for ends in (plan.wheels, plan.reports, plan.tests) for end in ends.values()}
+    ends = (plan.wheels, plan.kernels, plan.reports, plan.tests)
+    wanted = {end.action for each in ends for end in each.values()}
     if dry_run:
         judged = verdicts(steps, store=store, ledger=ledger, project=project, wanted=wanted)
         show_plan(plan, chosen, judged, explain=explain, as_json=as_json)
@@ -211,16 +212,17 @@ def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, d
     """Copy each proved and tested wheel from the store into `dist`, whole or not at all; return what lies there now."""
     keys = {step.action.id: step.key for step in steps}
     wheels = []
-    for cell, end in plan.wheels.items():
-        ends = [end, plan.reports[cell], *([plan.tests[cell]] if cell in plan.tests else [])]
-        if not all(is_done(outcome, each.action) for each in ends):
-            continue
-        stored = [entry.path(each.output) for each in ends if (entry := store.get(keys[each.action]))]
-        if len(stored) < len(ends):
-            continue
-        (source,) = stored[0].glob("*.whl")
-        report, *test = (json.loads(path.read_bytes()) for path in stored[1:])
-        wheels.append(put(source, dist, cell, report, test[0] if test else None))
+    for cell in proved(plan, outcome):
+        tests = [plan.tests[cell]] if cell in plan.tests else []
+        parts = [[plan.wheels[cell], plan.reports[cell], *tests]]
+        parts += [[plan.kernels[cell], plan.kernels_reports[cell]]] if cell in plan.kernels else []
+        for ends in parts:
+            stored = [entry.path(each.output) for each in ends if (entry := store.get(keys[each.action]))]
+            if len(stored) < len(ends):
+                continue
+            (source,) = stored[0].glob("*.whl")
+            report, *test = (json.loads(path.read_bytes()) for path in stored[1:])
+            wheels.append(put(source, dist, cell, report, test[0] if test else None))
     return wheels
 
 

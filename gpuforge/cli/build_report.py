@@ -194,8 +194,11 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
             console.print(Text(action.title))
             console.print(Text(f"  {result.outcome.results[action.id].reason}", style="dim"))
         console.print()
+    wheels: dict[Path, list[Wheel]] = {}
     for wheel in result.wheels:
-        _show_wheel(console, wheel, images)
+        wheels.setdefault(wheel.path, []).append(wheel)
+    for same in wheels.values():
+        _show_wheel(console, same, images)
     _show_left_out(console, result.selection)
     _show_missing(result)
     ran = [r for r in result.outcome.results.values() if r.state in RAN]
@@ -204,8 +207,8 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
     )
     for line in cache_report.total(filter(None, map(cache_report.said, ran))):
         console.print(Text(f"{REPORT} {line}", style="dim"))
-    of = count(len(result.plan.cells), "wheel")
-    console.print(f"{len(result.wheels)} of {of}, {what} ({short_seconds(result.seconds)})")
+    of = count(len({*result.plan.wheels.values(), *result.plan.kernels.values()}), "wheel")
+    console.print(f"{len(wheels)} of {of}, {what} ({short_seconds(result.seconds)})")
     if not ran and not explain:
         console.print(Text("  --explain says for each action why", style="dim"))
 
@@ -214,6 +217,7 @@ def _show_missing(result: Result) -> None:
     """Say which cells have no wheel, and which have one that is kept back because of its test."""
     plan, outcome = result.plan, result.outcome
     missing: dict[str, list[str]] = {}
+    put = {wheel.cell for wheel in result.wheels}
     for cell in (c.id for c in plan.cells):
         untested = cell in plan.tests and not is_done(outcome, plan.tests[cell].action)
         report = plan.reports[cell].action
@@ -222,6 +226,8 @@ def _show_missing(result: Result) -> None:
             missing.setdefault("not built", []).append(cell)
         elif untested:
             missing.setdefault("kept back, as its test did not pass", []).append(cell)
+        elif plan.kernels and cell not in put:
+            missing.setdefault(_TOGETHER, []).append(cell)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     for what, cells in missing.items():
         console.print(f"{what}: {', '.join(cells)}", style="bold red")
@@ -229,7 +235,12 @@ def _show_missing(result: Result) -> None:
         console.print(f"set aside, as it is older than what was kept back: {each.path} is now {each.to}")
 
 
-def _show_wheel(console: Console, wheel: Wheel, images: Sequence[str]) -> None:
+_TOGETHER = "kept back with the others, as a package and its kernels wheels require each other"
+
+
+def _show_wheel(console: Console, wheels: Sequence[Wheel], images: Sequence[str]) -> None:
+    """Print one wheel, with the tests of all cells that it is of."""
+    wheel = wheels[0]
     console.print(Text(str(wheel.path), style="bold"))
     console.print(Text(f"  {size_in_words(wheel.size)}"))
     console.print(Text(f"  sha256 {wheel.sha256}"))
@@ -238,10 +249,11 @@ def _show_wheel(console: Console, wheel: Wheel, images: Sequence[str]) -> None:
     lines.add_column()
     for line in wheel.report.get("proved", []):
         lines.add_row(Text("  ✓", style="green"), Text(line))
-    for line in words_of_test(wheel.test) if wheel.test else ():
-        lines.add_row(Text("  ✓", style="green"), Text(line))
-    for line in gaps_of_test(wheel.test) if wheel.test else ():
-        lines.add_row(Text("  !", style="yellow"), Text(line))
+    for test in (each.test for each in wheels if each.test):
+        for line in words_of_test(test):
+            lines.add_row(Text("  ✓", style="green"), Text(line))
+        for line in gaps_of_test(test):
+            lines.add_row(Text("  !", style="yellow"), Text(line))
     for finding in wheel.report["findings"]:
         said = f"{finding['severity']} {finding['code']}: {finding['message']}"
         lines.add_row(Text("  !", style="yellow"), Text(said))

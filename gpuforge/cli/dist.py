@@ -21,15 +21,28 @@ def kept_back(plan: Plan, outcome: Outcome) -> list[str]:
     """Return the cells that have a new wheel which was not proved or did not pass its test; none when interrupted."""
     if outcome.interrupted:
         return []
-    judged = {
-        cell: [plan.reports[cell], *([plan.tests[cell]] if cell in plan.tests else [])]
-        for cell in plan.wheels
-    }
-    return [
-        cell
-        for cell, ends in judged.items()
-        if is_done(outcome, f"{cell}/wheel") and not all(is_done(outcome, end.action) for end in ends)
-    ]
+    made = [cell for cell in plan.wheels if is_done(outcome, _made(plan, cell))]
+    put = proved(plan, outcome)
+    return [cell for cell in made if cell not in put]
+
+
+def proved(plan: Plan, outcome: Outcome) -> list[str]:
+    """Return the cells whose wheels were proved and passed their tests.
+
+    Kernels wheels and the package's own require each other's very version: of these it is all cells, or none.
+    """
+    found = [cell for cell in plan.wheels if _passed(plan, outcome, cell)]
+    return [] if plan.kernels and len(found) < len(plan.wheels) else found
+
+
+def _passed(plan: Plan, outcome: Outcome, cell: str) -> bool:
+    ends = [each[cell] for each in (plan.wheels, plan.kernels, plan.reports, plan.tests) if cell in each]
+    return all(is_done(outcome, end.action) for end in ends)
+
+
+def _made(plan: Plan, cell: str) -> str:
+    """Return the action that makes the wheel that is proved: of a variant, the one that it is made of."""
+    return plan.wheels[cell].action if plan.kernels else f"{cell}/wheel"
 
 
 def keep_current(dist: Path, package: str, wheels: Sequence[Wheel], cells: Iterable[str]) -> list[SetAside]:

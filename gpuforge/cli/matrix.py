@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from packaging.utils import canonicalize_name
 
 from gpuforge.cli import ci
 from gpuforge.cli.arguments import errors_as_json
@@ -17,6 +18,7 @@ from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
 from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog, expected
 from gpuforge.containers.reference import refuse_name
+from gpuforge.manifest import apart
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Cell, LeftOut, Selection
 from gpuforge.plan.machine import machine_type
@@ -105,12 +107,23 @@ def job(made: Planned, path: Path, cell: Cell, options: Sequence[str]) -> dict[s
         "cuda": cell.cuda,
         "toolkit": cell.toolkit,
         "machine": cell.machine,
+        "distributions": distributions(made.file, cell),
         "archs": list(made.file.manifest.cuda.versions[cell.cuda].archs),
         "image": at.image_id,
         "compiler": described(at.image, host.family, host.version.major),
         "prepare": shlex.join(to_build(used)),
         "build": shlex.join(build),
     }
+
+
+def distributions(file: ManifestFile, cell: Cell) -> list[str]:
+    """Return the distributions that a cell's job makes wheels of: where kernels have their own, both."""
+    manifest = file.manifest
+    name = canonicalize_name(manifest.package.name)
+    if apart.is_split(manifest):
+        return [name, apart.distribution(manifest, cell.toolkit)]
+    named = cell.naming == "suffix" and not name.endswith(f"-cu{apart.major(cell.toolkit)}")
+    return [f"{name}-cu{apart.major(cell.toolkit)}" if named else name]
 
 
 def described(image: Image | None, family: str, major: int) -> str | None:

@@ -345,6 +345,10 @@ class Wheel(Table):
     )
     """How wheels for different CUDA majors are told apart: `suffix` (`name-cu12`), `local` (version `1.0+cu12`),
     `variant` (wheel variants) or `plain` (not at all). Each one listed gives a wheel."""
+    kernels: Literal["inside", "own"] = Field(default="inside", examples=["own"])
+    """Where the `fallback` objects that nvcc compiles go: `inside` the wheel, or into a wheel of their `own` for each
+    CUDA major, `name-kernels-cu12`. Then the package's wheel is one for all CUDA versions and keeps its name, and
+    `pip install name[cuda12]` brings the kernels with it. `own` needs `[build] cuda = false`."""
     image: Annotated[tuple[forms.Text, ...], Distinct, OneOrMany] = Field(
         default=(), examples=["manylinux_2_28", ["bookworm", "trixie"]]
     )

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from gpuforge.manifest import constraints, forms, libraries, placeholders
+from gpuforge.manifest import apart, constraints, forms, libraries, placeholders
 from gpuforge.manifest.forms import quote
 from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table
@@ -44,6 +44,7 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
     for check in (
         *(_python, _import_name, _host_build, _unknown_placeholders, _toolkits, _architectures),
         *(_linkage, _objects, _object_names, libraries.commands, libraries.without_id, libraries.objects),
+        apart.problems,
     ):
         yield from check(data)
     if folder is not None:

@@ -152,6 +152,13 @@ def provide_extras(text: bytes, names: Sequence[str]) -> bytes:
     )
 
 
+def add_requirements(text: bytes, lines: Sequence[str]) -> bytes:
+    """Add Requires-Dist lines that are not there yet."""
+    present = {str(requirement) for requirement in requirements(text)}
+    new = [line for line in lines if str(Requirement(line)) not in present]
+    return _insert(text, [f"Requires-Dist: {line}" for line in new])
+
+
 def with_name(text: bytes, name: str) -> bytes:
     """Rename the distribution, also where it requires its own extras (`Requires-Dist: name[extra]`)."""
     old = canonicalize_name(value(text, "Name"))

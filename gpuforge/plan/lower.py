@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gpuforge import digest
-from gpuforge.manifest import placeholders
+from gpuforge.manifest import apart, placeholders
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
 from gpuforge.plan import (
     abi,
     advice,
     environment,
+    lower_apart,
     lower_audit,
     lower_command,
     lower_compiler,
@@ -45,7 +46,9 @@ from gpuforge.toolkits.pypi import Pin
 class Plan:
     """What will be done: the cells, their actions, and where each cell's wheel, report and test result will be.
 
-    `tests` is empty when the wheels are not tested. `notes` say what the manifest asks for and this plan does not do.
+    `kernels` are the cells' kernels wheels, none where kernels lie inside the wheels, and `kernels_reports` what the
+    audit says of them. `tests` is empty when the wheels are not tested. `notes` say what the manifest asks for and this
+    plan does not do.
     """
 
     cells: tuple[Cell, ...]
@@ -55,6 +58,8 @@ class Plan:
     tests: dict[str, ActionInput]
     machine: Machine
     notes: tuple[str, ...] = ()
+    kernels: Mapping[str, ActionInput] = field(default_factory=dict)
+    kernels_reports: Mapping[str, ActionInput] = field(default_factory=dict)
 
 
 def lower(
@@ -72,9 +77,15 @@ def lower(
         if test:
             tests[cell.id] = lower_test.test(lowering, cell, wheel)
     actions = tuple(lowering.actions.values())
-    wheels = {cell.id: ActionInput(f"{cell.id}/{_last_step(cell)}", "wheel") for cell in cells}
+    split = apart.is_split(file.manifest)
+    wheels = {
+        cell.id: lowering.hosts[cell.id] if split else ActionInput(f"{cell.id}/{_last_step(cell)}", "wheel")
+        for cell in cells
+    }
     reports = {cell.id: ActionInput(f"{cell.id}/audit", "report.json") for cell in cells}
-    return Plan(tuple(cells), actions, wheels, reports, tests, machine, tuple(notes(file, test=test)))
+    own = {cell.id: ActionInput(f"{cell.id}/audit", "kernels.json") for cell in cells if split}
+    said = tuple(notes(file, test=test))
+    return Plan(tuple(cells), actions, wheels, reports, tests, machine, said, lowering.apart, own)
 
 
 def _last_step(cell: Cell) -> str:
@@ -96,6 +107,8 @@ class _Lowering:
         self._steps: dict[tuple[str, str | None], Input] = {}  # by program and image
         self._users: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
         self._kernels: dict[str, list[ActionInput]] = {}  # by Cell.cuda
+        self.hosts: dict[str, ActionInput] = {}  # by Cell.id: the wheel for all CUDA versions
+        self.apart: dict[str, ActionInput] = {}  # by Cell.id: the kernels wheel
         self.actions: dict[str, Action] = {}
 
     def add_cell(self, cell: Cell) -> ActionInput:
@@ -105,11 +118,24 @@ class _Lowering:
             self._kernels[cell.cuda] = [self.kernels(cell, item) for item in objects]
         kernels = self._kernels[cell.cuda]
         host = self.host_build(cell)
-        wheel = self.package(cell, host, kernels)
+        if apart.is_split(self.manifest):
+            wheel = self.hosts[cell.id] = lower_apart.host_wheel(
+                self, cell, host, self._gathered(cell, own=False)
+            )
+            self.apart[cell.id] = lower_apart.kernels_wheel(self, cell, self._gathered(cell, own=True))
+        else:
+            wheel = self.package(cell, host, kernels)
         report = lower_audit.audit(self, cell, wheel, host, test=self.test)
         if cell.naming == "variant":
             self.variant(cell, wheel, report)
         return wheel
+
+    def _gathered(self, cell: Cell, *, own: bool) -> list[ActionInput]:
+        """Return the objects' kernels that go into a cell's kernels wheel (`own`), or into the package's."""
+        objects = [item for item in self.manifest.objects if item.role != "host-only"]
+        cuda = cell.cuda if own else lower_apart.first_of(self, cell).cuda
+        found = zip(objects, self._kernels[cuda], strict=True)
+        return [kernels for item, kernels in found if apart.goes_apart(self.manifest, item) is own]
 
     def add(self, action: Action) -> str:
         """Add an action unless the same is there already; return its id."""
@@ -364,6 +390,8 @@ class _Lowering:
             ]
         else:
             spec["archs"] = list(environment.real(self.manifest.cuda.versions[cell.cuda].archs))
+            if apart.is_split(self.manifest):  # the wheel that they go into is for all CUDA versions
+                spec |= {"toolkit": "", "archs": []}
             for key, names in (
                 ("sources", compiled),
                 ("includes", sorted({*(files.members or ())} - {*compiled})),

@@ -24,7 +24,8 @@ def audit(
     at = lowering.machine.at(cell)
     inputs: dict[str, Input] = {}
     installed: dict[str, Input] = {}
-    if provided := lower_provided.provided(lowering, cell, host):
+    own = lowering.apart.get(cell.id)
+    if not own and (provided := lower_provided.provided(lowering, cell, host)):
         inputs["provided"] = provided
         installed = lower_test.installed(lowering, cell, wheel) if test else {}
     beside = _beside(lowering, cell, wheel)
@@ -38,7 +39,9 @@ def audit(
             manifest="${in:manifest}",
             cuda=cell.cuda,
             archs=",".join(lowering.file.narrowed) or None,
-            provided="${in:provided}" if provided else None,
+            provided="${in:provided}" if "provided" in inputs else None,
+            kernels="${in:kernels}" if own else None,
+            kernels_report="${out:kernels.json}" if own else None,
             installed=[f"${{in:{name}}}" for name in installed],
             beside=[f"${{in:{name}}}" for name in beside],
             report="${out:report.json}",
@@ -47,11 +50,12 @@ def audit(
             "gpuforge": lowering.itself("audit_wheel", at),
             "wheel": wheel,
             "manifest": FileInput(lowering.file.path, lowering.file.digest),
+            **({"kernels": own} if own else {}),
             **inputs,
             **installed,
             **beside,
         },
-        outputs=("report.json",),
+        outputs=("report.json", "kernels.json") if own else ("report.json",),
         by_content=True,
         env=environment.plain() | {"PATH": at.path},
         image=at.image_id,
@@ -65,6 +69,7 @@ def _beside(lowering: Lowering, cell: Cell, wheel: ActionInput) -> dict[str, Inp
     manifest, at = lowering.file.manifest, lowering.machine.tested_at(cell)
     major = int(cell.toolkit.partition(".")[0])
     wanted = [text for text in manifest.audit.beside if is_for(text, major)]
+    own = lower_test.declared_kernels(lowering, cell)
     found: dict[str, Input] = {}
     for number, requirement in enumerate(wanted):
         action = Action(
@@ -76,6 +81,7 @@ def _beside(lowering: Lowering, cell: Cell, wheel: ActionInput) -> dict[str, Inp
                 beside=requirement,
                 wheel="${in:wheel}",
                 extra=lower_test.extras(lowering.file, cell),
+                own="${in:kernels}" if own else None,
                 python="${in:python}",
                 scratch="${work}",
                 output="${out:wheels}",
@@ -84,6 +90,7 @@ def _beside(lowering: Lowering, cell: Cell, wheel: ActionInput) -> dict[str, Inp
                 "gpuforge": lowering.itself("fetch_beside", at),
                 "wheel": ActionInput(wheel.action, "declared"),
                 "python": lowering.python(cell, at),
+                **({"kernels": own} if own else {}),
             },
             outputs=("wheels",),
             by_content=True,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from gpuforge.manifest import placeholders
+from gpuforge.manifest import apart, placeholders
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import environment, sources
 from gpuforge.plan.action import Action, ActionInput, Input
@@ -20,6 +20,7 @@ class Lowering(Protocol):
     file: ManifestFile
     machine: Machine
     gpu: bool
+    apart: dict[str, ActionInput]  # by Cell.id: the kernels wheel
 
     @property
     def pip_facts(self) -> Mapping[str, str]:
@@ -55,6 +56,8 @@ def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
     manifest, wanted = lowering.file.manifest, lowering.file.manifest.test
     at = lowering.machine.tested_at(cell)
     wheels = installed(lowering, cell, wheel)
+    if cell.id in lowering.apart:
+        wheels["kernels"] = lowering.apart[cell.id]
     inputs: dict[str, Input] = {"python": lowering.python(cell, at), "wheel": wheel, **wheels}
     with_project = any("project" in placeholders.names(word) for word in wanted.command)
     with_sources = bool(wanted.command and wanted.sources)
@@ -133,7 +136,14 @@ def _declared(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput
         cells=(cell.id,),
         wheel=ActionInput(wheel.action, "declared"),
         at_hand=shared,
+        own=declared_kernels(lowering, cell),
     )
+
+
+def declared_kernels(lowering: Lowering, cell: Cell) -> ActionInput | None:
+    """Return what a cell's kernels wheel declares; None where kernels lie inside the wheel."""
+    own = lowering.apart.get(cell.id)
+    return ActionInput(own.action, "declared") if own else None
 
 
 def _fetch(
@@ -145,10 +155,13 @@ def _fetch(
     cells: tuple[str, ...],
     wheel: ActionInput | None = None,
     at_hand: ActionInput | None = None,
+    own: ActionInput | None = None,
 ) -> ActionInput:
     test, at = lowering.file.manifest.test, lowering.machine.tested_at(cell)
     read: dict[str, Input] = {
-        name: value for name, value in (("wheel", wheel), ("shared", at_hand)) if value is not None
+        name: value
+        for name, value in (("wheel", wheel), ("shared", at_hand), ("kernels", own))
+        if value is not None
     }
     action = Action(
         id=id,
@@ -162,6 +175,7 @@ def _fetch(
             extra=extras(lowering.file, cell) if wheel else None,
             cuda=cell.toolkit if wheel else None,
             at_hand="${in:shared}" if at_hand else None,
+            own="${in:kernels}" if own else None,
             output="${out:wheels}",
         ),
         inputs={
@@ -182,11 +196,10 @@ def _fetch(
 
 
 def extras(file: ManifestFile, cell: Cell) -> list[str]:
-    """Return the extras that a user would install: that of the CUDA packages where they are one, and the tests'."""
+    """Return the extras that a user would install: that of the kernels or CUDA packages, and the tests'."""
     cuda = file.manifest.cuda
-    own = (
-        [f"cuda{cell.toolkit.partition('.')[0]}"] if (cuda.linkage, cuda.requires) == ("pip", "extra") else []
-    )
+    by_extra = (cuda.linkage, cuda.requires) == ("pip", "extra") or apart.is_split(file.manifest)
+    own = [apart.extra_for(cell.toolkit)] if by_extra else []
     return list(dict.fromkeys([*own, *file.manifest.test.extras]))
 
 

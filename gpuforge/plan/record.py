@@ -47,6 +47,26 @@ def of(
     }
 
 
+def of_host(file: ManifestFile, cell: Cell, host_at: Location, host: Compiler) -> dict[str, Any]:
+    """Return the record of a wheel that is for all CUDA versions: nothing in it was made by one."""
+    return {
+        "gpuforge": __version__,
+        "machine": cell.machine,
+        "toolchains": {"host": _compiler(host)},
+        "image": {"name": host_at.image.name, "id": host_at.image.id} if host_at.image else None,
+        "manifest": {"sha256": file.digest},
+    }
+
+
+def of_kernels(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
+    """Return the record of a kernels wheel, in which nothing is of a Python."""
+    whole = of(file, at, cell, at, at.hosts[cell.cuda], at.hosts[cell.cuda])
+    device = {"device": whole["toolchains"]["device"]}
+    return {key: value for key, value in whole.items() if key not in {"cell", "naming"}} | {
+        "toolchains": device
+    }
+
+
 def _of_manifest(version: CudaVersion) -> dict[str, Any]:
     """Return what the manifest says of a toolkit's architectures, of which a wheel for a quick try has only some."""
     return {

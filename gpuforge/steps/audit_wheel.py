@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuforge.audit import audit, beside
 from gpuforge.audit.beside import Neighbour
-from gpuforge.audit.judge import Ignore
+from gpuforge.audit.judge import Ignore, Report
 from gpuforge.audit.report import data, text
 from gpuforge.errors import ActionError
 from gpuforge.manifest.load import load
@@ -32,6 +32,10 @@ def main(arguments: list[str]) -> None:
         "--installed", type=Path, action="append", default=[], help="folder of what the test installs"
     )
     parser.add_argument("--beside", type=Path, action="append", default=[], help="what fetch_beside made")
+    parser.add_argument(
+        "--kernels", type=Path, help="folder of the wheel's own kernels wheel, audited with it"
+    )
+    parser.add_argument("--kernels-report", type=Path, help="where what is said of that one goes")
     parser.add_argument("--report", type=Path, required=True)
     options = parser.parse_args(arguments)
     wheels = sorted(options.wheel.glob("*.whl")) if options.wheel.is_dir() else [options.wheel]
@@ -43,11 +47,14 @@ def main(arguments: list[str]) -> None:
             Provided.from_data(json.loads(options.provided.read_text())), options.installed
         )
     manifest = narrow(load(options.manifest, alone=True), options.archs.split(",") if options.archs else ())
-    report = audit(wheels, manifest=manifest, cuda=options.cuda, brought=brought)
-    if options.beside and len(report.wheels) == 1:
+    own = sorted(options.kernels.glob("*.whl")) if options.kernels else []
+    report = audit([*wheels, *own], manifest=manifest, cuda=options.cuda, brought=brought)
+    if options.beside and len(wheels) == 1 and len(report.wheels) == 1 + len(own):
         accepted = [Ignore(i.rule, i.reason, i.file) for i in manifest.manifest.audit.ignore]
-        report = beside.judged(report, wheels[0], map(_neighbour, options.beside), accepted)
-    options.report.write_text(data.dumps(report), encoding="utf-8")
+        report = beside.judged(report, [*wheels, *own], map(_neighbour, options.beside), accepted)
+    for file, part in ((options.report, _of(report, wheels)), (options.kernels_report, _of(report, own))):
+        if file:
+            file.write_text(data.dumps(part), encoding="utf-8")
     print(text.render(report, width=100), end="")
     if report.problems:
         raise ActionError(*report.problems)
@@ -58,6 +65,12 @@ def main(arguments: list[str]) -> None:
             f"the audit found errors: {codes}",
             hint="the findings above say what to change; [audit] ignore accepts one, with a reason",
         )
+
+
+def _of(report: Report, wheels: list[Path]) -> Report:
+    """Return the part of a report that is of some of its wheels; what could not be read is in each."""
+    names = {path.name for path in wheels}
+    return report._replace(wheels=tuple(held for held in report.wheels if held.facts.name in names))
 
 
 def _neighbour(folder: Path) -> Neighbour:

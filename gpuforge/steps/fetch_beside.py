@@ -38,6 +38,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--beside", required=True, help='a requirement: "jax[cuda13]"')
     parser.add_argument("--wheel", type=Path, required=True, help="one of its metadata alone, or its folder")
     parser.add_argument("--extra", action="append", default=[], help="an extra that is installed with it")
+    parser.add_argument(
+        "--own", type=Path, help="folder of the wheel's own kernels wheel, which no index has"
+    )
     parser.add_argument("--python", type=Path, required=True)
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
@@ -48,8 +51,9 @@ def main(arguments: list[str]) -> None:
     extras = f"[{','.join(options.extra)}]" if options.extra else ""
     wanted = options.scratch / "wanted.in"
     wanted.write_text(f"{own}{extras} @ {wheel.as_uri()}\n{options.beside}\n")
-    lines = resolve(wanted, options.python, own, options.beside)
-    chosen = {canonicalize_name(r.name): r for r in lines if canonicalize_name(r.name) != own}
+    lines = resolve(wanted, options.python, own, options.beside, options.own)
+    ours = {own, *(canonicalize_name(path.name.split("-")[0]) for path in _wheels(options.own))}
+    chosen = {canonicalize_name(r.name): r for r in lines if canonicalize_name(r.name) not in ours}
     wheelhouse.download(
         options.python,
         [str(r) for name, r in sorted(chosen.items()) if name not in declared.nvidias()],
@@ -65,8 +69,13 @@ def main(arguments: list[str]) -> None:
     (options.output / "resolution.json").write_text(json.dumps(resolution, indent=1) + "\n")
 
 
-def resolve(wanted: Path, python: Path, own: str, beside: str) -> list[Requirement]:
-    """Return what uv chooses for the requirements in a file; raises ActionError with uv's reason in short."""
+def resolve(
+    wanted: Path, python: Path, own: str, beside: str, wheels: Path | None = None
+) -> list[Requirement]:
+    """Return what uv chooses for the requirements in a file; raises ActionError with uv's reason in short.
+
+    `wheels` is a folder with more of what can be chosen.
+    """
     command = [
         find_uv_bin(),
         "pip",
@@ -80,6 +89,7 @@ def resolve(wanted: Path, python: Path, own: str, beside: str) -> list[Requireme
     command += ["--no-annotate", "--only-binary=:all:", f"--python={python}", f"--index-url={index_url()}"]
     # as pip, which installs the wheel on users' machines and in the test: a name's versions are those of all indexes
     command.append("--index-strategy=unsafe-best-match")
+    command += [f"--find-links={wheels}"] if wheels else []
     places = {"extra-index-url": "--extra-index-url", "find-links": "--find-links"}
     for setting, option in places.items():
         command += [f"{option}={word}" for word in pip_setting(setting).split() if _is_there(word)]
@@ -102,6 +112,10 @@ def resolve(wanted: Path, python: Path, own: str, beside: str) -> list[Requireme
         f"{own} cannot be installed beside {beside}{reason(answer.stderr)}",
         hint="change the project's dependencies or its toolkit, or `[audit] beside`; uv's words are above",
     )
+
+
+def _wheels(folder: Path | None) -> list[Path]:
+    return sorted(folder.glob("*.whl")) if folder else []
 
 
 def reason(said: str) -> str:

@@ -26,6 +26,9 @@ def main(arguments: list[str]) -> None:
         "--cuda", default="", help="the CUDA version that it is for: its extra is fetched, too"
     )
     parser.add_argument("--at-hand", type=Path, action="append", default=[])
+    parser.add_argument(
+        "--own", type=Path, help="folder of the wheel's own kernels wheel, which no index has"
+    )
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args(arguments)
     options.output.mkdir()
@@ -40,8 +43,9 @@ def main(arguments: list[str]) -> None:
         _download(options, requires, what="what the tests need")
     known = {path.name for folder in options.at_hand for path in folder.glob("*.whl")}
     known |= {wheel.name} if options.wheel else set()
+    own = {path.name.partition("-")[0] for path in options.own.glob("*.whl")} if options.own else set()
     for path in sorted(options.output.iterdir()):
-        if path.name in known:
+        if path.name in known or path.name.partition("-")[0] in own:
             path.unlink()
 
 
@@ -59,7 +63,7 @@ def _download(options: argparse.Namespace, requires: Sequence[str], what: str) -
         options.python,
         requires,
         options.output,
-        options.at_hand,
+        [*options.at_hand, *([options.own] if options.own else [])],
         what=what,
         hint="correct the project's dependencies, or `[test] requires`",
     )

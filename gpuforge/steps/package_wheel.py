@@ -15,7 +15,7 @@ from packaging.utils import parse_wheel_filename
 from pydantic import Field
 
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.package import archive, guard, kernels, metadata, naming, record, repair, sbom
+from gpuforge.package import apart, archive, guard, kernels, metadata, naming, record, repair, sbom
 from gpuforge.package.naming import WheelName
 from gpuforge.package.repair import Linkage
 from gpuforge.steps import entry, wheel_sizes
@@ -25,6 +25,14 @@ from gpuforge.toolkits.provided import Provided, as_record, outside, requirement
 
 _ANY = "Wheel-Version: 1.0\nGenerator: gpuforge\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # it travels as the files it is made of
+
+
+class ApartSpec(Specification):
+    """One of the kernels wheels that belong to a wheel."""
+
+    distribution: str
+    folder: str
+    extra: str
 
 
 class PackageSpec(Specification):
@@ -49,6 +57,10 @@ class PackageSpec(Specification):
     provided: Path | None = None  # what fetch_provided found out of the packages of its CUDA libraries
     record: Mapping[str, Any] = Field(default={})  # the build record: what the wheel was built with
     requirements: Path | None = None  # what fetch_requirements locked, which the record names too
+    kernels_wheels: tuple[
+        ApartSpec, ...
+    ] = ()  # those that its extras bring; then it is for all CUDA versions
+    sets: tuple[Mapping[str, str], ...] = ()  # the kernel sets in them
     work: Path | None = None  # where scratch files go; default: beside the output
 
 
@@ -86,7 +98,7 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     tree = scratch / "tree"
     archive.unpack(source, tree)
     name = naming.rename(tree, name, spec.naming, spec.cuda, narrowed=spec.narrowed)
-    if spec.kernels:
+    if spec.kernels or spec.kernels_wheels:
         for file in kernels.embed(tree, spec.package, spec.kernels, _RUNTIME):
             print(f"added {file}")
     if spec.naming == "suffix":
@@ -107,7 +119,13 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     kernels.measure_again(tree, spec.package)
     provided = _provided(spec.provided)
     packages = (*repaired.packages, *_forgotten(provided, repaired.packages))
-    _require(tree, packages, spec, provided)
+    if spec.kernels_wheels:
+        apart.refuse_libraries(packages)
+        wheels = [apart.KernelsWheel(**dict(wheel)) for wheel in spec.kernels_wheels]
+        for line in apart.list_wheels(tree, spec.package, wheels, spec.sets):
+            print(f"requires {line}")
+    else:
+        _require(tree, packages, spec, provided)
     naming.write_tags(tree, repaired.name)
     _document(tree, packages, spec, provided)
     target = output / str(repaired.name)
@@ -168,6 +186,7 @@ def _require(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided:
 def _document(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided: Provided) -> None:
     """Write the bill of materials and the build record."""
     declared = [sbom.Material(package, spec.pins.get(package)) for package in packages]
+    declared += [sbom.Material(wheel.distribution, None) for wheel in spec.kernels_wheels]
     sbom.write(tree, declared=declared, pins=spec.pins, cuda=spec.cuda, epoch=epoch())
     if spec.record:
         floors = {f.package: as_record(f) for f in provided.floors if f.package in packages}

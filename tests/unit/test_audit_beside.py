@@ -34,7 +34,7 @@ def neighbour(folder: Path) -> Neighbour:
 def test_what_both_bring_into_one_process_is_found_and_of_neither_alone(tmp_path: Path) -> None:
     own = wheel(tmp_path, OWN)
     alone = audit([own])
-    report = judged(alone, own, [neighbour(tmp_path)], [])
+    report = judged(alone, [own], [neighbour(tmp_path)], [])
     new = [f for f in report.findings if f not in alone.findings]
     assert [(f.code, f.message.partition(": ")[0]) for f in new] == [("GF102", "beside other[cuda13]")]
     assert {f.wheel for f in new} == {own.name}
@@ -43,7 +43,7 @@ def test_what_both_bring_into_one_process_is_found_and_of_neither_alone(tmp_path
 
 def test_an_accepted_finding_keeps_its_reason(tmp_path: Path) -> None:
     own = wheel(tmp_path, OWN)
-    report = judged(audit([own]), own, [neighbour(tmp_path)], [Ignore("GF102", "they exchange nothing")])
+    report = judged(audit([own]), [own], [neighbour(tmp_path)], [Ignore("GF102", "they exchange nothing")])
     assert "GF102" not in {f.code for f in report.findings}
     assert [i.reason for i in report.wheels[0].ignored] == ["they exchange nothing"]
 
@@ -52,7 +52,7 @@ def test_two_that_share_pips_cudart_fit(tmp_path: Path) -> None:
     files = {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13)}
     own = wheel(tmp_path, files, requires=["nvidia-cuda-runtime"])
     alone = audit([own])
-    report = judged(alone, own, [neighbour(tmp_path)], [])
+    report = judged(alone, [own], [neighbour(tmp_path)], [])
     assert report.findings == alone.findings
     (proof,) = (p for p in report.wheels[0].proofs if p.topic == "beside")
     assert proof.text == (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,9 +105,22 @@ def _unmet(folder: Path) -> list[Finding]:
     return list(audit([own, test_audit_together.torch(folder)]).findings)
 
 
+def _foreign_kernels(folder: Path) -> list[Finding]:
+    sets = [{"name": "default-kernels", "abi": "k1"}, {"name": "more", "abi": "k1"}]
+    listing = {"version": "1.0", "wheels": [{"distribution": "demo-kernels-cu13"}], "sets": sets}
+    host = wheel(folder, {"demo/_gpuforge/wheels.json": json.dumps(listing).encode()})
+    found: list[Finding] = []
+    for version in ("1.0", "0.9"):
+        about = {"version": version, "sets": [{"name": "default-kernels", "abi": "k2"}]}
+        files = {"demo_kernels_cu13/_gpuforge/wheel.json": json.dumps(about).encode()}
+        name = f"demo_kernels_cu13-{version}-py3-none-manylinux2014_x86_64.whl"
+        found += audit([host, wheel(folder, files, name=name)]).findings
+    return found
+
+
 MADE: dict[str, Callable[[Path], list[Finding]]] = {
     "GF110": _against, "GF214": _forgotten, "GF215": _undefined, "GF708": _large,
-    "GF709": _overwritten, "GF710": _unmet,
+    "GF709": _overwritten, "GF710": _unmet, "GF711": _foreign_kernels,
 }  # fmt: skip
 
 

@@ -231,7 +231,7 @@ def test_github_and_gitlab_run_the_same_jobs(
             name.upper(): labels[value]
             if name == "runner"
             else " ".join(value)
-            if name == "archs"
+            if name in {"archs", "distributions"}
             else value or ""
             for name, value in job.items()
         }

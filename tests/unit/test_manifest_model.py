@@ -33,6 +33,7 @@ BEYOND_A_SCHEMA = {
     "build_without_cuda",
     "constraints",
     "duplicate_key",
+    "kernels_wheels",
     "linkage",
     "placeholders",
     "repeated_table",

@@ -21,9 +21,10 @@ def collect(given: Iterable[Input], graph: LinkGraph) -> dict[tuple[str, str], E
     found: dict[tuple[str, str], Evidence] = {}
     inputs = {one.label: one for one in given}
     for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
         files = [
             (file, promised.needs)
-            for promised in (graph.intent.host_only if graph.intent else ())
+            for promised in (intent.host_only if intent else ())
             for file in sorted(files_of(promised, wheel))
         ]
         if not files:

@@ -22,6 +22,7 @@ from gpuforge.audit.rules import (
     host_only_unproved,
     jit_only,
     kernel_sets,
+    kernels_wheels,
     large,
     library_twice,
     loaded_undeclared,
@@ -131,4 +132,5 @@ RULES: tuple[Rule, ...] = (
     large,
     overwritten,
     requirement_unmet,
+    kernels_wheels,
 )

@@ -23,10 +23,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     One of PTX alone lacks them all.
     """
-    intent = graph.intent
-    if intent is None or not intent.cubins:
-        return
     for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        if intent is None or not intent.cubins:
+            continue
         own = list(own_code(wheel))
         if not any(map(_has_kernels, own)) and (intent.kernel_sets or not intent.source_sets):
             yield _nothing(wheel)  # sources are compiled elsewhere

@@ -14,10 +14,10 @@ TITLE = "a wheel without extension modules, where the manifest builds one for ea
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare the tags with `[package] python` and `abi`: a pure wheel has lost what made one per Python necessary."""
-    intent = graph.intent
-    if intent is None or not intent.python:
-        return
     for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        if intent is None or not intent.python:
+            continue
         if wheel.file_tags and all(tag.endswith("-none-any") for tag in wheel.file_tags):
             yield Finding(
                 CODE,

@@ -21,10 +21,9 @@ _LONGEST = 48  # characters of a symbol that are shown
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Judge every file that the manifest calls host-only, and what it loads from the wheel."""
-    if graph.intent is None:
-        return
     for wheel in graph.wheels:
-        for promised in graph.intent.host_only:
+        intent = graph.intent_of(wheel)
+        for promised in intent.host_only if intent else ():
             for file in sorted(files_of(promised, wheel)):
                 if traces := list(dict.fromkeys(_File(graph, wheel, promised, file).traces())):
                     yield Finding(

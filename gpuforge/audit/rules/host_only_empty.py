@@ -16,10 +16,9 @@ TITLE = "a host-only object's pattern matches no binary in the wheel"
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find patterns that prove nothing because no file has such a name, or none of them is a binary."""
-    if graph.intent is None:
-        return
     for wheel in graph.wheels:
-        for promised in graph.intent.host_only:
+        intent = graph.intent_of(wheel)
+        for promised in intent.host_only if intent else ():
             for pattern in promised.patterns:
                 files = sorted(files_of(HostOnly(promised.name, (pattern,)), wheel))
                 if not any(_is_binary(graph, wheel, file) for file in files):

@@ -18,10 +18,9 @@ TITLE = "a host-only file cannot be proved"
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find files that could not be read completely, or that do not show what compiled them."""
-    if graph.intent is None:
-        return
     for wheel in graph.wheels:
-        for promised in graph.intent.host_only:
+        intent = graph.intent_of(wheel)
+        for promised in intent.host_only if intent else ():
             for file in sorted(files_of(promised, wheel)):
                 if reasons := list(_reasons(graph, wheel, promised, file)):
                     yield Finding(

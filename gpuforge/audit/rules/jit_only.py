@@ -17,9 +17,10 @@ TITLE = "some GPUs run the device code by JIT alone, with a newer driver"
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Say which generations have to compile PTX, and from which driver on they can."""
-    if graph.intent is not None and graph.intent.cubins:
-        return  # then GF401 and GF402 judge: what is declared is meant
     for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        if intent is not None and intent.cubins:
+            continue  # then GF401 and GF402 judge: what is declared is meant
         processor = machine(wheel)
         for code in own_code(wheel):
             table = reach(code, processor)

@@ -19,7 +19,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             for file, problem in _problems(wheel, held):
                 yield _finding(wheel, f"{held.folder}/{file}", problem)
         names = {held.folder.rpartition("/")[2] for held in wheel.kernels}
-        intent = graph.intent
+        intent = graph.intent_of(wheel)
         for name in (*intent.kernel_sets, *intent.library_sets) if intent else ():
             if name not in names:
                 yield _finding(wheel, "", f"the fallback object {name!r} of the manifest is not in the wheel")

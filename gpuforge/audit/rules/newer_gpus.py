@@ -17,9 +17,10 @@ TITLE = "GPUs newer than the machine code cannot run it: there is no PTX"
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find files whose kernels stop at some generation: a warning for GPUs of today, for information for later ones."""
-    if graph.intent is not None and graph.intent.cubins:
-        return  # then GF401 and GF402 judge: what is declared is meant
     for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        if intent is not None and intent.cubins:
+            continue  # then GF401 and GF402 judge: what is declared is meant
         processor = machine(wheel)
         for code in own_code(wheel):
             if code.file.endswith(".cubin"):

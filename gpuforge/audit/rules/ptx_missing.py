@@ -21,10 +21,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     Relocatable device code keeps its PTX in the inputs of the device link, not in the result (nvcc manual,
     "Using Separate Compilation in CUDA"), so there the inputs are judged.
     """
-    intent = graph.intent
-    if intent is None or not intent.ptx:
-        return
     for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        if intent is None or not intent.ptx:
+            continue
         for code in own_code(wheel):
             held = [c for c in code.containers if not kernelless(c)]
             judged = [c for c in held if relocatable(c)] or held

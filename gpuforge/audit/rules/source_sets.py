@@ -19,7 +19,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             for problem in _problems(held):
                 yield _finding(wheel, f"{held.folder}/recipe.json", problem)
         names = {held.folder.rpartition("/")[2] for held in wheel.sources}
-        for name in graph.intent.source_sets if graph.intent else ():
+        intent = graph.intent_of(wheel)
+        for name in intent.source_sets if intent else ():
             if name not in names:
                 yield _finding(
                     wheel, "", f"the user-compiled object {name!r} of the manifest is not in the wheel"

@@ -17,9 +17,10 @@ TITLE = "device code is for single architectures (a) or families (f) alone"
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find containers that have nothing but `a` and `f` targets: no later GPU runs them, not even by JIT."""
-    if graph.intent is not None and graph.intent.cubins:
-        return  # then GF401 and GF402 judge: what is declared is meant
     for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        if intent is not None and intent.cubins:
+            continue  # then GF401 and GF402 judge: what is declared is meant
         said: dict[str, str] = {}
         for code in own_code(wheel):
             judged, _ = judgeable(code.containers)

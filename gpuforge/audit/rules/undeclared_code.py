@@ -20,11 +20,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     With static libraries of CUDA (`linkage = "static"`) containers have the architectures that NVIDIA chose, too.
     """
-    intent = graph.intent
-    if intent is None or not (intent.no_code or intent.exact):
-        return
-    declared = frozenset() if intent.no_code else frozenset((*intent.cubins, *intent.ptx))
     for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        if intent is None or not (intent.no_code or intent.exact):
+            continue
+        declared = frozenset() if intent.no_code else frozenset((*intent.cubins, *intent.ptx))
         for code in own_code(wheel):
             for arch, count, total in _undeclared(code, declared):
                 yield Finding(

@@ -1,0 +1,56 @@
+"""GF711: a kernels wheel that the package's runtime refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+
+CODE = "GF711"
+SEVERITY: Severity = "error"
+TITLE = "a kernels wheel does not belong to the package that is given"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Hold each kernels wheel against the list in its package's wheel, as the runtime does."""
+    packages = [wheel for wheel in graph.wheels if wheel.kernels_wheels]
+    for wheel in graph.wheels:
+        about = wheel.kernels_wheel
+        given = [package for package in packages if wheel.project in _names(package.kernels_wheels)]
+        if not about or not given:
+            continue
+        reasons = [list(_reasons(about, package)) for package in given]
+        if all(reasons):  # of several releases of the package one may be its own
+            yield Finding(
+                CODE,
+                SEVERITY,
+                wheel.name,
+                files=(),
+                subject=tuple(dict.fromkeys(reason for each in reasons for reason in each)),
+                message="the kernels wheel does not belong to the package's wheel: the runtime refuses its kernels, "
+                "and the package computes on the CPU",
+                remedy="publish and install the wheels of one build",
+            )
+
+
+def _names(listing: Mapping[str, object]) -> set[object]:
+    return {each.get("distribution") for each in _tables(listing.get("wheels"))}
+
+
+def _reasons(about: Mapping[str, object], package: WheelFacts) -> Iterator[str]:
+    known = package.kernels_wheels
+    if about.get("version") != known.get("version"):
+        yield f"it is of version {about.get('version')}, and {package.name} of {known.get('version')}"
+        return
+    there = {each.get("name"): each.get("abi") for each in _tables(about.get("sets"))}
+    for each in _tables(known.get("sets")):
+        name = each.get("name")
+        if name not in there:
+            yield f"it has no {name}, which {package.name} looks for"
+        elif there[name] != each.get("abi"):
+            yield f"{name} has the interface {there[name]}, and {package.name} was built for {each.get('abi')}"
+
+
+def _tables(value: object) -> list[Mapping[str, object]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

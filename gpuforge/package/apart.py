@@ -1,0 +1,130 @@
+"""Kernels in wheels of their own: what the package's wheel says of them, and what such a wheel is made of."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from email.parser import BytesHeaderParser
+from pathlib import Path
+from typing import Any
+
+from gpuforge.errors import ActionError
+from gpuforge.package import archive, kernels, metadata
+from gpuforge.package.naming import WheelName
+
+SCHEMA = 1
+LISTING = "wheels.json"  # beside the runtime in the package's wheel
+FILE = "wheel.json"  # in a kernels wheel
+# Without code for the host no C library is needed: the policy of the oldest Linux that pip still installs on.
+# https://peps.python.org/pep-0599/, https://peps.python.org/pep-0600/
+_OLDEST = "manylinux2014_{machine}.manylinux_2_17_{machine}"
+_SHARED = (
+    "License-Expression",
+    "License",
+    "Requires-Python",
+)  # headers that a kernels wheel has from the package
+
+
+@dataclass(frozen=True, slots=True)
+class KernelsWheel:
+    """A kernels wheel by its name ("saxpy-kernels-cu13"), its folder, and the extra that brings it."""
+
+    distribution: str
+    folder: str
+    extra: str
+
+
+def list_wheels(
+    tree: Path, package: str, wheels: Sequence[KernelsWheel], sets: Sequence[Mapping[str, str]]
+) -> list[str]:
+    """Say in an unpacked wheel which kernels wheels it has: an extra for each, and a list for the runtime.
+
+    `sets` are the kernel sets in them. Returns the requirements that were added.
+    """
+    file = archive.dist_info(tree) / "METADATA"
+    text = metadata.read(file)
+    name, version = metadata.value(text, "Name"), metadata.value(text, "Version")
+    lines = [f'{wheel.distribution}=={version}; extra == "{wheel.extra}"' for wheel in wheels]
+    text = metadata.provide_extras(text, [wheel.extra for wheel in wheels])
+    file.write_bytes(metadata.add_requirements(text, lines))
+    home = kernels.find_package(tree, package)
+    assert home is not None  # noqa: S101  the runtime was put there
+    listing = {
+        "schema": SCHEMA,
+        "distribution": name,
+        "version": version,
+        "wheels": [asdict(wheel) for wheel in wheels],
+        "sets": [dict(each) for each in sets],
+    }
+    _write(home / kernels.HOME / LISTING, listing)
+    return lines
+
+
+def lay_out(
+    tree: Path,
+    wheel: KernelsWheel,
+    of: Path,
+    packed: Sequence[Path],
+    sets: Sequence[Mapping[str, str]],
+    *,
+    toolkit: str,
+    machine: str,
+) -> WheelName:
+    """Make the tree of a kernels wheel of packed kernel sets; return its name. `of` is the package's METADATA.
+
+    It has its own folder, so that no file is in two wheels, and requires exactly this version of the package.
+    """
+    text = metadata.read(of)
+    version = metadata.value(text, "Version")
+    home = tree / wheel.folder / kernels.HOME
+    for source in packed:
+        shutil.copytree(source, home, dirs_exist_ok=True)
+    about = {
+        "schema": SCHEMA,
+        "distribution": wheel.distribution,
+        "version": version,
+        "toolkit": toolkit,
+        "sets": [dict(each) for each in sets],
+    }
+    _write(home / FILE, about)
+    linked = any(path.suffix == ".so" for path in archive.files(tree))
+    platform = f"linux_{machine}" if linked else _OLDEST.format(machine=machine)
+    distribution = wheel.folder
+    name = WheelName(distribution, version, "", "py3", "none", platform)
+    info = tree / f"{distribution}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(_metadata(wheel, text, toolkit), encoding="utf-8")
+    (info / "WHEEL").write_text(
+        "Wheel-Version: 1.0\nGenerator: gpuforge\nRoot-Is-Purelib: false\n", encoding="utf-8"
+    )
+    return name
+
+
+def refuse_libraries(packages: Sequence[str]) -> None:
+    """Raise ActionError when a wheel that is for all CUDA versions needs libraries of one."""
+    if packages:
+        raise ActionError.of(
+            f"the package's own wheel needs CUDA libraries of {', '.join(packages)}, "
+            'and with [wheel] kernels = "own" it is for all CUDA versions',
+            hint="load these libraries at run time, move the code into a fallback object, "
+            "or leave [wheel] kernels out",
+        )
+
+
+def _metadata(wheel: KernelsWheel, of: bytes, toolkit: str) -> str:
+    headers = BytesHeaderParser().parsebytes(of)
+    name, version = metadata.value(of, "Name"), metadata.value(of, "Version")
+    lines = [
+        f"Metadata-Version: {headers.get('Metadata-Version', '2.1')}",
+        f"Name: {wheel.distribution}",
+        f"Version: {version}",
+        f"Summary: The kernels of {name} for CUDA {toolkit.partition('.')[0]}.",
+    ]
+    lines += [f"{key}: {headers[key]}" for key in _SHARED if headers[key] and "\n" not in str(headers[key])]
+    return "\n".join([*lines, f"Requires-Dist: {name}=={version}", "", ""])
+
+
+def _write(file: Path, content: Mapping[str, Any]) -> None:
+    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

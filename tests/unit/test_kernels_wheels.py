@@ -1,0 +1,223 @@
+"""Kernels in wheels of their own: planned, made, held back together and audited."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from test_package_kernels import fatbin, image, run_fallback
+
+from gpuforge.audit import audit
+from gpuforge.cli.dist import kept_back, proved
+from gpuforge.errors import ActionError
+from gpuforge.execute.model import ActionResult, Outcome
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.package import apart, archive, metadata
+from gpuforge.plan.cell import select
+from gpuforge.plan.lower import Plan, lower
+from gpuforge.plan.site import Machine
+from gpuforge.steps import package_kernels
+
+Recipe = Callable[..., ManifestFile]
+SETS = [{"name": "default-kernels", "kind": "module", "abi": "k1"}]
+CU13 = apart.KernelsWheel("saxpy-kernels-cu13", "saxpy_kernels_cu13", "cuda13")
+METADATA = (
+    "Metadata-Version: 2.4\nName: saxpy\nVersion: 1.0\nLicense-Expression: MIT\nRequires-Python: >=3.11\n"
+)
+
+
+def split(recipe: Recipe) -> ManifestFile:
+    return recipe(add='\n[build]\ncuda = false\n[wheel]\nkernels = "own"\n')
+
+
+def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
+    return lower(file, select(file, "x86_64", **choice).cells, replace(machine, host_cuda=False))
+
+
+def test_one_wheel_for_all_cuda_versions_and_one_of_kernels_for_each(
+    recipe: Recipe, machine: Machine
+) -> None:
+    plan = plan_of(split(recipe), machine)
+    made = [action.id for action in plan.actions if action.id.endswith(("/wheel", "/kernels-wheel"))]
+    assert made == ["py3.11/wheel", "cu12.4/kernels-wheel", "py3.13/wheel", "cu13.0/kernels-wheel"]
+    assert {cell: (end.action, plan.kernels[cell].action) for cell, end in plan.wheels.items()} == {
+        "cp311-cu12.4-x86_64": ("py3.11/wheel", "cu12.4/kernels-wheel"),
+        "cp313-cu12.4-x86_64": ("py3.13/wheel", "cu12.4/kernels-wheel"),
+        "cp311-cu13.0-x86_64": ("py3.11/wheel", "cu13.0/kernels-wheel"),
+        "cp313-cu13.0-x86_64": ("py3.13/wheel", "cu13.0/kernels-wheel"),
+    }
+    actions = {action.id: action for action in plan.actions}
+    assert actions["py3.11/wheel"].cells == ("cp311-cu12.4-x86_64", "cp311-cu13.0-x86_64")
+    assert "toolkit" not in actions["py3.11/wheel"].inputs
+    for step in ("audit", "test"):
+        assert actions[f"cp311-cu13.0-x86_64/{step}"].inputs["kernels"] == plan.kernels["cp311-cu13.0-x86_64"]
+
+
+def test_what_is_chosen_changes_nothing_of_the_packages_wheel(recipe: Recipe, machine: Machine) -> None:
+    file = split(recipe)
+
+    def spec(**choice: Any) -> Any:
+        (action,) = [a for a in plan_of(file, machine, **choice).actions if a.id == "py3.11/wheel"]
+        return json.loads(action.argv[action.argv.index("--spec") + 1])
+
+    assert spec() == spec(cuda=["13"]) == spec(cuda=["12"], python=["3.11"])
+    assert [wheel["extra"] for wheel in spec()["kernels_wheels"]] == ["cuda13", "cuda12"]
+
+
+def ended(plan: Plan, *failed: str) -> Outcome:
+    return Outcome(
+        {
+            action.id: ActionResult(action.id, "failed" if action.id in failed else "done", "")
+            for action in plan.actions
+        }
+    )
+
+
+def test_a_failed_test_of_one_keeps_all_back(recipe: Recipe, machine: Machine) -> None:
+    plan = plan_of(split(recipe), machine)
+    assert proved(plan, ended(plan)) == list(plan.wheels)
+    assert kept_back(plan, ended(plan)) == []
+    failed = ended(plan, "cp313-cu12.4-x86_64/test")
+    assert proved(plan, failed) == []
+    assert kept_back(plan, failed) == list(plan.wheels)
+
+
+def declared(folder: Path, text: str = METADATA) -> Path:
+    info = folder / "tree" / "saxpy-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(text)
+    (info / "WHEEL").write_text("Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    archive.write(folder / "tree", folder / "saxpy-1.0-py3-none-any.whl")
+    return folder / "saxpy-1.0-py3-none-any.whl"
+
+
+def make(folder: Path, packed: Path, **changes: Any) -> Path:
+    spec = {
+        "of": str(declared(folder)),
+        "distribution": CU13.distribution,
+        "folder": CU13.folder,
+        "extra": CU13.extra,
+        "kernels": [str(packed)],
+        "sets": SETS,
+        "cuda": "13.0",
+        "machine": "x86_64",
+        "linkage": "pip",
+        "work": str(folder / "work"),
+        **changes,
+    }
+    package_kernels.main(
+        ["--spec", json.dumps(spec), "--output", str(folder / "out"), "--declared", str(folder / "declared")]
+    )
+    (made,) = (folder / "out").glob("*.whl")
+    return made
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    (project / "kernels").mkdir(parents=True)
+    (project / "kernels" / "saxpy.cu").write_text("// saxpy\n")
+    return run_fallback(project, fatbin(image(2, 80), image(1, 90, 9, 0)))
+
+
+def test_a_kernels_wheel_is_data_for_every_python(packed: Path, tmp_path: Path) -> None:
+    made = make(tmp_path / "one", packed)
+    assert made.name == "saxpy_kernels_cu13-1.0-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl"
+    with zipfile.ZipFile(made) as bundle:
+        names = [name for name in bundle.namelist() if ".dist-info/" not in name]
+        text = bundle.read("saxpy_kernels_cu13-1.0.dist-info/METADATA").decode()
+    assert names == [
+        "saxpy_kernels_cu13/_gpuforge/kernels/default-kernels/index.json",
+        "saxpy_kernels_cu13/_gpuforge/kernels/default-kernels/saxpy.fatbin",
+        "saxpy_kernels_cu13/_gpuforge/wheel.json",
+    ]
+    assert text == (
+        "Metadata-Version: 2.4\nName: saxpy-kernels-cu13\nVersion: 1.0\nSummary: The kernels of saxpy for CUDA 13.\n"
+        "License-Expression: MIT\nRequires-Python: >=3.11\nRequires-Dist: saxpy==1.0\n\n"
+    )
+    again = make(tmp_path / "two", packed)
+    assert again.read_bytes() == made.read_bytes()
+    assert [path.name for path in (tmp_path / "one" / "declared").iterdir()] == [
+        "saxpy_kernels_cu13-1.0-py3-none-any.whl"
+    ]
+
+
+def test_the_size_limit_is_each_wheels_own(packed: Path, tmp_path: Path) -> None:
+    with pytest.raises(ActionError, match="more than \\[wheel\\] size-limit"):
+        make(tmp_path / "one", packed, size_limit=500)
+    assert list((tmp_path / "one" / "out").glob("*")) == []
+
+
+def host_tree(tmp_path: Path) -> Path:
+    tree = tmp_path / "host"
+    (tree / "saxpy" / "_gpuforge").mkdir(parents=True)
+    (tree / "saxpy-1.0.dist-info").mkdir()
+    (tree / "saxpy-1.0.dist-info" / "METADATA").write_text(METADATA)
+    (tree / "saxpy-1.0.dist-info" / "WHEEL").write_text("Wheel-Version: 1.0\nTag: py3-none-any\n")
+    return tree
+
+
+def test_the_package_has_an_extra_for_each_of_exactly_its_version(tmp_path: Path) -> None:
+    tree = host_tree(tmp_path)
+    wheels = [CU13, apart.KernelsWheel("saxpy-kernels-cu12", "saxpy_kernels_cu12", "cuda12")]
+    apart.list_wheels(tree, "saxpy", wheels, SETS)
+    text = (tree / "saxpy-1.0.dist-info" / "METADATA").read_bytes()
+    assert metadata.requirements(text) == [
+        Requirement('saxpy-kernels-cu13==1.0; extra == "cuda13"'),
+        Requirement('saxpy-kernels-cu12==1.0; extra == "cuda12"'),
+    ]
+    assert b"Provides-Extra: cuda12\n" in text
+    listing = json.loads((tree / "saxpy" / "_gpuforge" / "wheels.json").read_text())
+    assert (listing["version"], [wheel["folder"] for wheel in listing["wheels"]]) == (
+        "1.0", ["saxpy_kernels_cu13", "saxpy_kernels_cu12"]
+    )  # fmt: skip
+
+
+def test_the_packages_wheel_must_need_no_cuda() -> None:
+    apart.refuse_libraries([])
+    with pytest.raises(
+        ActionError, match=r"needs CUDA libraries of nvidia-cufft, .* it is for all CUDA versions"
+    ):
+        apart.refuse_libraries(["nvidia-cufft"])
+
+
+@contextmanager
+def both(tmp_path: Path, packed: Path, **changes: Any) -> Iterator[list[Path]]:
+    tree = host_tree(tmp_path)
+    apart.list_wheels(tree, "saxpy", [CU13], SETS)
+    archive.write(tree, tmp_path / "saxpy-1.0-py3-none-any.whl")
+    yield [tmp_path / "saxpy-1.0-py3-none-any.whl", make(tmp_path / "kernels", packed, **changes)]
+
+
+def found(paths: list[Path]) -> list[tuple[str, ...]]:
+    return [finding.subject for finding in audit(paths).findings if finding.code == "GF711"]
+
+
+def test_the_audit_holds_a_kernels_wheel_against_its_package(packed: Path, tmp_path: Path) -> None:
+    with both(tmp_path, packed) as wheels:
+        assert found(wheels) == []
+        assert found(wheels[1:]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"sets": [{**SETS[0], "abi": "k2"}]},
+            "default-kernels has the interface k2, and saxpy-1.0-py3-none-any.whl was built for k1",
+        ),
+        ({"sets": []}, "it has no default-kernels, which saxpy-1.0-py3-none-any.whl looks for"),
+    ],
+)
+def test_the_audit_finds_what_the_runtime_would_refuse(
+    changes: dict[str, Any], reason: str, packed: Path, tmp_path: Path
+) -> None:
+    with both(tmp_path, packed, **changes) as wheels:
+        assert found(wheels) == [(reason,)]
