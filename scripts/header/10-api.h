@@ -1,8 +1,8 @@
 #ifndef GPUFORGE_KERNELS_H
 #define GPUFORGE_KERNELS_H
 
-#if defined(GPUFORGE_KERNELS_IMPLEMENTATION) && !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE)
-#define _POSIX_C_SOURCE 200809L
+#if defined(GPUFORGE_KERNELS_IMPLEMENTATION) && !defined(_XOPEN_SOURCE) && !defined(_GNU_SOURCE)
+#define _XOPEN_SOURCE 700
 #endif
 
 #include <stddef.h>
@@ -77,6 +77,8 @@ typedef struct gpuforge_host {
     void *data;                                              /* given to `variable` */
     const gpuforge_machine *machine;                         /* facts to decide on; NULL: those of this machine */
     const char *driver;                                      /* NULL: libcuda.so.1, then libcuda.so */
+    const char *const *folders; /* where wheels of kernels may lie, beside the folder that the package is in */
+    size_t folder_count;
 } gpuforge_host;
 
 /* One way to run kernels. `verdict` is "used", "fits" or "refused"; `image` may be NULL, `place` is "" for the CPU. */
@@ -156,7 +158,7 @@ void gpuforge_unload_kernel(const gpuforge_host *host, gpuforge_kernel *kernel);
 #include <time.h>
 #include <unistd.h>
 
-#if defined(__GLIBC__) && !defined(__USE_XOPEN2K8)
+#if defined(__GLIBC__) && !defined(__USE_XOPEN2K8XSI)
 #error "include gpuforge_kernels.h before any other header where GPUFORGE_KERNELS_IMPLEMENTATION is defined"
 #endif
 

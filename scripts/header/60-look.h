@@ -268,7 +268,7 @@ static const gpuf_json *gpuf_read_named(gpuf_arena *arena, const char *path, con
 typedef struct gpuf_active {
     const char *problem; /* why it cannot be used */
     int there;
-    const char *file, *compiler, *arch;
+    const char *file, *compiler, *arch, *home, *release;
     long long size;
 } gpuf_active;
 
@@ -300,6 +300,9 @@ static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
     active.compiler = gpuf_word(arena, document.content, "compiler", NULL, &problem);
     active.arch = gpuf_word(arena, document.content, "arch", NULL, &problem);
     gpuf_items(arena, document.content, "sources", GPUF_TEXT, "a list of texts", &count, &problem);
+    active.home = gpuf_word(arena, document.content, "home", "", &problem);
+    active.release = gpuf_word(arena, document.content, "release", "", &problem);
+    gpuf_word(arena, document.content, "asked", "", &problem);
     if (problem) {
         active.problem = gpuf_join(arena, path, " is damaged: compile again", NULL, NULL);
         return active;
@@ -310,6 +313,77 @@ static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
     if (!active.problem)
         active.problem = gpuf_guard(arena, active.file);
     return active;
+}
+
+/* Return a path as a record has it: bytes that are no text, and control characters, are spelled out. */
+static const char *gpuf_recorded(gpuf_arena *arena, const char *path)
+{
+    gpuf_text text = gpuf_text_in(arena);
+    size_t left = strlen(path), used;
+    char escape[8];
+    for (; left; path += used, left -= used) {
+        long code = gpuf_character((const unsigned char *)path, left, &used);
+        if (code < 0)
+            used = 1;
+        if (code < 0x20 || code == 0x7f) {
+            snprintf(escape, sizeof escape, "\\x%02x", (unsigned)(unsigned char)*path);
+            gpuf_put(&text, escape);
+        } else
+            gpuf_add(&text, path, used);
+    }
+    return text.data;
+}
+
+/* Return how long the name of an object is in the name of its builds' folder, 0 for another folder. */
+static size_t gpuf_object_in(const char *folder)
+{
+    size_t length = strlen(folder);
+    if (length < 18 || folder[length - 17] != '-' || strspn(folder + length - 16, "0123456789abcdef") != 16)
+        return 0;
+    return strchr(folder, '\n') ? 0 : length - 17;
+}
+
+/* Return the release that the user's last build of an object was made for, NULL where there is none. */
+static const char *gpuf_former(gpuf_arena *arena, const char *folder, const char *home)
+{
+    const char *all = gpuf_parent(arena, folder), *own_name = strrchr(folder, '/') + 1, *found = NULL, *own = home;
+    char *real = realpath(home, NULL);
+    struct timespec last;
+    size_t n, count;
+    const char **names = gpuf_folders(arena, all, ".", &count);
+    memset(&last, 0, sizeof last);
+    if (real)
+        own = gpuf_copy(arena, real, strlen(real));
+    free(real);
+    own = gpuf_recorded(arena, own);
+    for (n = 0; n < count; ++n) {
+        const char *other = gpuf_path(arena, all, names[n]);
+        size_t length = gpuf_object_in(names[n]);
+        struct stat seen;
+        gpuf_active build;
+        if (!length || gpuf_same(names[n], own_name) || length != gpuf_object_in(own_name) ||
+            memcmp(names[n], own_name, length) != 0)
+            continue;
+        build = gpuf_active_build(arena, other);
+        if (!build.there || build.problem || !gpuf_same(build.home, own) ||
+            stat(gpuf_path(arena, other, "active.json"), &seen) != 0)
+            continue;
+        if (found && (seen.st_mtim.tv_sec < last.tv_sec ||
+                      (seen.st_mtim.tv_sec == last.tv_sec && seen.st_mtim.tv_nsec <= last.tv_nsec)))
+            continue;
+        last = seen.st_mtim;
+        found = *build.release ? build.release : "an earlier release";
+    }
+    return found;
+}
+
+/* Note, by a day, that a build is in use: builds that are not are removed some time. */
+static void gpuf_touch(gpuf_arena *arena, const char *folder)
+{
+    const char *path = gpuf_path(arena, folder, "active.json");
+    struct stat seen;
+    if (stat(path, &seen) == 0 && time(NULL) - seen.st_mtime > 86400)
+        utimensat(AT_FDCWD, path, NULL, 0);
 }
 
 /* Return what the user has compiled of an object: a library or, of a set of modules, a folder of images. */
@@ -333,13 +407,14 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
         if (active.problem)
             return gpuf_library_at(GPUF_USER_BUILD, folder,
                                    gpuf_because("unusable", "problem", active.problem, NULL, NULL, NULL, NULL), none);
-        if (!active.there)
+        if (!active.there) {
+            const char *command = gpuf_join(arena, "python -m ", gpuf_package(setting->host), "._gpuforge compile", NULL);
+            const char *release = gpuf_former(arena, folder, setting->host->home);
             return gpuf_library_at(GPUF_USER_BUILD, "",
-                                   gpuf_because("not-compiled", "command",
-                                                gpuf_join(arena, "python -m ", gpuf_package(setting->host),
-                                                          "._gpuforge compile", NULL),
-                                                NULL, NULL, NULL, NULL),
+                                   gpuf_because(release ? "compiled-before" : "not-compiled", "command", command,
+                                                release ? "release" : NULL, release, NULL, NULL),
                                    none);
+        }
         refusal = none;
         if (!gpuf_is_folder(active.file)) {
             refusal = gpuf_cut_short(arena, active.file, active.size);
@@ -351,6 +426,8 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
             if (now.problem || !now.there || !gpuf_same(now.file, active.file))
                 continue; /* `compile` has put another build in use */
         }
+        if (!refusal.kind)
+            gpuf_touch(arena, folder);
         return gpuf_library_at(GPUF_USER_BUILD, active.file, refusal,
                                gpuf_because("made-here", "compiler", active.compiler, "arch",
                                             *active.arch ? gpuf_join(arena, " for ", active.arch, NULL, NULL) : "", NULL,
@@ -371,11 +448,10 @@ static gpuf_library gpuf_explicit_library(const gpuf_setting *setting, const cha
 }
 
 /* Return a library of the wheel; `index` is NULL where it has none. */
-static gpuf_library gpuf_shipped_library(const gpuf_setting *setting, const gpuf_json *index, const char *name,
+static gpuf_library gpuf_shipped_library(gpuf_arena *arena, const char *home, const gpuf_json *index, const char *name,
                                          const char *abi, int origin)
 {
-    gpuf_arena *arena = setting->arena;
-    const char *folder = gpuf_path(arena, gpuf_path(arena, setting->host->home, "kernels"), name), *file, *made;
+    const char *folder = gpuf_path(arena, gpuf_path(arena, home, "kernels"), name), *file, *made;
     const char *problem = NULL;
     const gpuf_json *library;
     gpuforge_reason refusal, none = gpuf_simply(NULL);
@@ -398,6 +474,45 @@ static gpuf_library gpuf_shipped_library(const gpuf_setting *setting, const gpuf
                            gpuf_because("made-there", "name", name, "compiler", made, NULL, NULL));
 }
 
+static const char *gpuf_index_file(gpuf_arena *arena, const char *home, const char *name)
+{
+    return gpuf_path(arena, gpuf_path(arena, gpuf_path(arena, home, "kernels"), name), "index.json");
+}
+
+typedef struct gpuf_found_libraries {
+    gpuf_library *items;
+    size_t count;
+} gpuf_found_libraries;
+
+/* Return a library's places in the kernels wheels that are installed, or that none is. */
+static gpuf_found_libraries gpuf_libraries_apart(const gpuf_setting *setting, const gpuf_listing *known, const char *name,
+                                                 const char *abi, int origin, const char **problem)
+{
+    gpuf_arena *arena = setting->arena;
+    gpuf_wheels wheels = gpuf_installed(arena, setting->host, known);
+    gpuf_found_libraries found;
+    gpuforge_reason none = gpuf_simply(NULL), refusal;
+    size_t n;
+    found.items = (gpuf_library *)gpuf_array(arena, wheels.count + 1, sizeof *found.items);
+    found.count = wheels.count ? wheels.count : 1;
+    if (!wheels.count)
+        found.items[0] = gpuf_library_at(origin, "", gpuf_none_installed(arena, known), none);
+    for (n = 0; n < wheels.count; ++n) {
+        const gpuf_wheel *wheel = &wheels.items[n];
+        refusal = gpuf_wheel_problem(wheel, known, name);
+        if (refusal.kind)
+            found.items[n] = gpuf_library_at(origin, wheel->home, refusal, none);
+        else {
+            const gpuf_json *index = gpuf_read_named(arena, gpuf_index_file(arena, wheel->home, name), problem);
+            if (*problem)
+                return found;
+            found.items[n] = gpuf_shipped_library(arena, wheel->home, index, name, abi, origin);
+        }
+        found.items[n].build.wheel = wheel->distribution;
+    }
+    return found;
+}
+
 static const char *gpuf_damage(gpuf_arena *arena, const char *file, const char *problem)
 {
     gpuforge_reason reason = gpuf_because("damaged", "file", file, "problem", problem, NULL, NULL);
@@ -411,7 +526,10 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
     const char *home = setting->host->home, *abi, *fallback, *field = NULL;
     const char *file = gpuf_path(arena, gpuf_path(arena, gpuf_path(arena, home, "sources"), name), "recipe.json");
     const gpuf_json *recipe = gpuf_read_named(arena, file, problem), *index = NULL, *kind;
-    gpuf_library *found = (gpuf_library *)gpuf_array(arena, 3, sizeof *found);
+    const gpuf_listing *known = NULL;
+    const gpuf_expected *apart;
+    gpuf_found_libraries shipped;
+    gpuf_library *found;
     gpuf_candidates all;
     size_t n, count = 0;
     memset(&all, 0, sizeof all);
@@ -419,29 +537,38 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
         return all;
     fallback = recipe ? gpuf_file_name(arena, recipe, "fallback", "", &field) : name;
     if (!field && *fallback) {
-        file = gpuf_path(arena, gpuf_path(arena, gpuf_path(arena, home, "kernels"), fallback), "index.json");
+        file = gpuf_index_file(arena, home, fallback);
         index = gpuf_read_named(arena, file, problem);
         if (*problem)
             return all;
     }
+    known = field ? NULL : gpuf_list_wheels(arena, home);
+    apart = known ? gpuf_expected_of(&known->sets, fallback) : NULL;
     kind = index ? gpuf_find(index, "kind") : NULL;
-    if (!field && !recipe && !(kind && kind->type == GPUF_TEXT && gpuf_same(kind->text, "library"))) {
+    if (!field && !recipe && !apart && !(kind && kind->type == GPUF_TEXT && gpuf_same(kind->text, "library"))) {
         gpuforge_reason none = gpuf_because("no-library-set", "name", name, NULL, NULL, NULL, NULL);
         *problem = gpuf_sentence(arena, &none);
         return all;
     }
-    abi = gpuf_word(arena, recipe ? recipe : index, "abi", "", &field);
+    abi = apart ? apart->abi : gpuf_word(arena, recipe ? recipe : index, "abi", "", &field);
     if (field) {
         *problem = gpuf_damage(arena, file, field);
         return all;
     }
+    memset(&shipped, 0, sizeof shipped);
+    if (apart)
+        shipped = gpuf_libraries_apart(setting, known, fallback, abi, GPUF_SHIPPED, problem);
+    found = (gpuf_library *)gpuf_array(arena, shipped.count + 3, sizeof *found);
     found[count] = gpuf_explicit_library(setting, name, abi);
     count += found[count].build.place != NULL;
     if (recipe)
         found[count++] = gpuf_built_library(setting, name, abi, problem);
     if (*problem)
         return all;
-    found[count++] = gpuf_shipped_library(setting, index, fallback, abi, GPUF_SHIPPED);
+    if (!apart)
+        found[count++] = gpuf_shipped_library(arena, home, index, fallback, abi, GPUF_SHIPPED);
+    for (n = 0; n < shipped.count; ++n)
+        found[count++] = shipped.items[n];
     all.items = (gpuf_candidate *)gpuf_array(arena, count, sizeof *all.items);
     all.count = count;
     for (n = 0; n < count; ++n) {
@@ -570,10 +697,11 @@ typedef struct gpuf_place {
     gpuf_image image; /* what it is */
     gpuforge_reason problem;
     int is_sources;
+    const char *wheel; /* the kernels wheel that it is in, NULL for the package's own */
 } gpuf_place;
 
 typedef struct gpuf_places {
-    gpuf_place items[6];
+    gpuf_place *items;
     size_t count;
 } gpuf_places;
 
@@ -587,10 +715,11 @@ static gpuf_place *gpuf_add_place(gpuf_places *places, int origin, const char *p
     return place;
 }
 
-static void gpuf_add_folder(gpuf_arena *arena, gpuf_places *places, int origin, const char *path)
+static gpuf_place *gpuf_add_folder(gpuf_arena *arena, gpuf_places *places, int origin, const char *path)
 {
     gpuf_place *place = gpuf_add_place(places, origin, path);
     place->contents = gpuf_read_index(arena, path, &place->problem);
+    return place;
 }
 
 static gpuf_place *gpuf_add_file(gpuf_places *places, int origin, const char *path, const char *file, const char *kind)
@@ -621,31 +750,66 @@ static void gpuf_add_explicit(const gpuf_setting *setting, gpuf_places *places, 
             gpuf_because("not-kernels", "variable", named, "file", path, NULL, NULL);
 }
 
-static void gpuf_add_shipped(gpuf_arena *arena, gpuf_places *places, const char *folder, const char *name,
-                             gpuforge_reason problem)
-{
-    if (gpuf_is_folder(folder))
-        gpuf_add_folder(arena, places, GPUF_SHIPPED, folder);
-    else
-        gpuf_add_place(places, GPUF_SHIPPED, folder)->problem =
-            problem.kind ? problem : gpuf_because("no-set", "name", name, NULL, NULL, NULL, NULL);
-}
-
-static void gpuf_add_cpu(const gpuf_setting *setting, gpuf_places *places, const char *name, const char *abi)
+/* Add the places of a set in the wheel itself, or in its kernels wheels. */
+static void gpuf_add_shipped(const gpuf_setting *setting, const gpuf_listing *known, gpuf_places *places,
+                             const char *name, gpuforge_reason problem)
 {
     gpuf_arena *arena = setting->arena;
-    const char *kernels = gpuf_path(arena, setting->host->home, "kernels"), *problem = NULL;
+    const char *folder = gpuf_path(arena, gpuf_path(arena, setting->host->home, "kernels"), name);
+    gpuf_wheels wheels;
+    size_t n;
+    if (gpuf_is_folder(folder)) {
+        gpuf_add_folder(arena, places, GPUF_SHIPPED, folder);
+        return;
+    }
+    if (!known || !gpuf_expected_of(&known->sets, name)) {
+        gpuf_add_place(places, GPUF_SHIPPED, folder)->problem =
+            problem.kind ? problem : gpuf_because("no-set", "name", name, NULL, NULL, NULL, NULL);
+        return;
+    }
+    wheels = gpuf_installed(arena, setting->host, known);
+    if (!wheels.count)
+        gpuf_add_place(places, GPUF_SHIPPED, folder)->problem = gpuf_none_installed(arena, known);
+    for (n = 0; n < wheels.count; ++n) {
+        const char *inside = gpuf_path(arena, gpuf_path(arena, wheels.items[n].home, "kernels"), name);
+        gpuforge_reason refused = gpuf_wheel_problem(&wheels.items[n], known, name);
+        gpuf_place *place = refused.kind ? gpuf_add_place(places, GPUF_SHIPPED, inside)
+                                         : gpuf_add_folder(arena, places, GPUF_SHIPPED, inside);
+        if (refused.kind)
+            place->problem = refused;
+        place->wheel = wheels.items[n].distribution;
+    }
+}
+
+/* Add the places of the library that does a set's work on the CPU. */
+static void gpuf_add_cpu(const gpuf_setting *setting, const gpuf_listing *known, gpuf_places *places, const char *name,
+                         const char *abi)
+{
+    gpuf_arena *arena = setting->arena;
+    const char *home = setting->host->home, *problem = NULL;
+    gpuf_found_libraries found;
     const gpuf_json *index;
-    gpuf_library library;
+    gpuf_library one;
+    size_t n;
     if (!*name)
         return;
-    index = gpuf_read_named(arena, gpuf_path(arena, gpuf_path(arena, kernels, name), "index.json"), &problem);
+    index = gpuf_read_named(arena, gpuf_index_file(arena, home, name), &problem);
+    memset(&found, 0, sizeof found);
+    if (!problem && !index && known && gpuf_expected_of(&known->sets, name))
+        found = gpuf_libraries_apart(setting, known, name, abi, GPUF_CPU, &problem);
+    else if (!problem)
+        one = gpuf_shipped_library(arena, home, index, name, abi, GPUF_CPU);
     if (problem)
-        library = gpuf_library_at(GPUF_CPU, name, gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL),
-                                  gpuf_simply(NULL));
-    else
-        library = gpuf_shipped_library(setting, index, name, abi, GPUF_CPU);
-    gpuf_add_file(places, GPUF_CPU, library.build.place, library.build.place, "library")->problem = library.build.problem;
+        one = gpuf_library_at(GPUF_CPU, name, gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL),
+                              gpuf_simply(NULL));
+    if (problem || !found.count)
+        found.items = &one, found.count = 1;
+    for (n = 0; n < found.count; ++n) {
+        const gpuf_build *build = &found.items[n].build;
+        gpuf_place *place = gpuf_add_file(places, GPUF_CPU, build->place, build->place, "library");
+        place->problem = build->problem;
+        place->wheel = build->wheel;
+    }
 }
 
 static void gpuf_add_sources(gpuf_places *places, int origin, const char *folder, const gpuf_index *index)
@@ -671,38 +835,50 @@ static void gpuf_add_built(const gpuf_setting *setting, gpuf_places *places, con
             built.build.problem;
 }
 
+static void gpuf_add_own_folder(const gpuf_setting *setting, gpuf_places *places, const char *user)
+{
+    const char *problem = gpuf_guard(setting->arena, gpuf_parts(setting->arena, user, 0));
+    if (problem)
+        gpuf_add_place(places, GPUF_USER_BUILD, user)->problem =
+            gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL);
+    else
+        gpuf_add_folder(setting->arena, places, GPUF_USER_BUILD, user);
+}
+
 static void gpuf_look(const gpuf_setting *setting, const char *name, gpuf_places *places)
 {
     gpuf_arena *arena = setting->arena;
-    const char *kernels = gpuf_path(arena, setting->host->home, "kernels"), *user, *problem;
-    const char *sources = gpuf_path(arena, gpuf_path(arena, setting->host->home, "sources"), name);
+    const char *home = setting->host->home, *user, *cpu = "";
+    const char *sources = gpuf_path(arena, gpuf_path(arena, home, "sources"), name);
+    const gpuf_listing *known = gpuf_list_wheels(arena, home);
     gpuforge_reason refusal;
     gpuf_recipe recipe;
-    const gpuf_index *shipped;
     int has_recipe = gpuf_read_recipe(arena, sources, &recipe, &refusal);
+    size_t n;
+    places->items = (gpuf_place *)gpuf_array(arena, 8 + 2 * (known ? known->count : 0), sizeof *places->items);
     places->count = 0;
     gpuf_add_explicit(setting, places, name, has_recipe ? recipe.abi : "");
     if (has_recipe) {
         gpuf_add_built(setting, places, name, recipe.abi);
         gpuf_add_sources(places, GPUF_CACHED_BUILD, sources, recipe.nvrtc);
         if (*recipe.fallback)
-            gpuf_add_shipped(arena, places, gpuf_path(arena, kernels, recipe.fallback), name, gpuf_simply(NULL));
+            gpuf_add_shipped(setting, known, places, recipe.fallback, gpuf_simply(NULL));
         gpuf_add_sources(places, GPUF_OPENCL, sources, recipe.opencl);
-        gpuf_add_cpu(setting, places, recipe.cpu, recipe.abi);
+        gpuf_add_cpu(setting, known, places, recipe.cpu, recipe.abi);
         return;
     }
     user = gpuf_user_folder(setting, name);
-    if (gpuf_is_folder(user)) {
-        problem = gpuf_guard(arena, gpuf_parts(arena, user, 0));
-        if (problem)
-            gpuf_add_place(places, GPUF_USER_BUILD, user)->problem =
-                gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL);
-        else
-            gpuf_add_folder(arena, places, GPUF_USER_BUILD, user);
+    if (gpuf_is_folder(user))
+        gpuf_add_own_folder(setting, places, user);
+    n = places->count;
+    gpuf_add_shipped(setting, known, places, name, refusal);
+    for (; n < places->count && !*cpu; ++n) {
+        if (places->items[n].contents) {
+            cpu = places->items[n].contents->cpu;
+            break;
+        }
     }
-    gpuf_add_shipped(arena, places, gpuf_path(arena, kernels, name), name, refusal);
-    shipped = places->items[places->count - 1].contents;
-    gpuf_add_cpu(setting, places, shipped ? shipped->cpu : "", "");
+    gpuf_add_cpu(setting, known, places, cpu, "");
 }
 
 /* Return the module of that name at a place, NULL for none. */
@@ -759,6 +935,7 @@ static gpuf_build gpuf_build_of(gpuf_arena *arena, const gpuf_place *place, cons
     memset(&build, 0, sizeof build);
     build.origin = place->origin;
     build.place = place->path;
+    build.wheel = place->wheel;
     build.problem = place->problem;
     if (place->problem.kind || (!place->contents && !*place->file))
         return build;
@@ -871,10 +1048,12 @@ static void gpuf_all_names(const gpuf_setting *setting, gpuf_names *sets, gpuf_n
     gpuf_recipe recipe;
     gpuforge_reason refusal;
     const gpuf_json *index;
+    const gpuf_listing *known = gpuf_list_wheels(arena, home);
+    size_t apart = known ? known->sets.count : 0;
     sets->count = libraries->count = stand_ins.count = all.count = 0;
-    sets->items = (const char **)gpuf_array(arena, shipped + compiled, sizeof *sets->items);
-    libraries->items = (const char **)gpuf_array(arena, shipped + compiled, sizeof *sets->items);
-    all.items = (const char **)gpuf_array(arena, shipped + compiled, sizeof *sets->items);
+    sets->items = (const char **)gpuf_array(arena, shipped + compiled + apart, sizeof *sets->items);
+    libraries->items = (const char **)gpuf_array(arena, shipped + compiled + apart, sizeof *sets->items);
+    all.items = (const char **)gpuf_array(arena, shipped + compiled + apart, sizeof *sets->items);
     stand_ins.items = (const char **)gpuf_array(arena, 2 * compiled, sizeof *sets->items);
     for (n = 0; n < compiled; ++n) {
         gpuf_name(&all, made[n]);
@@ -894,6 +1073,13 @@ static void gpuf_all_names(const gpuf_setting *setting, gpuf_names *sets, gpuf_n
         target = gpuf_word(arena, index, "stands-in-for", "", &problem);
         if (!problem)
             gpuf_name(&all, *target ? target : there[n]);
+    }
+    for (n = 0; n < apart; ++n) {
+        const gpuf_expected *one = &known->sets.items[n];
+        if (gpuf_same(one->kind, "library"))
+            gpuf_name(&all, *one->stands_in_for ? one->stands_in_for : one->name);
+        else if (gpuf_same(one->kind, "module") && !gpuf_has(&stand_ins, one->name))
+            gpuf_name(sets, one->name);
     }
     for (n = 0; n < all.count; ++n)
         if (!gpuf_has(sets, all.items[n]))

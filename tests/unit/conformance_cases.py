@@ -60,15 +60,15 @@ class Case:
 
 def lay_out(name: str, root: Path) -> Case:
     """Read a case and write its files."""
-    data = tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    data = tomllib.loads((FOLDER / f"{name}.toml").read_text().replace("{root}", str(root)))
     for path, content in data.get("files", {}).items():
         _write(root / path.format(home=HOME, recipe=_recipe_digest(data)), content)
-    environment = {"GPUFORGE_KERNEL_HOME": "{root}/kernels", **data.get("environment", {})}
+    environment = {"GPUFORGE_KERNEL_HOME": f"{root}/kernels", **data.get("environment", {})}
     return Case(
         root,
         data.get("package", "demo"),
         tuple(data.get("names", ())),
-        {key: value.replace("{root}", str(root)) for key, value in environment.items()},
+        environment,
         _machine(data.get("machine", {})),
         {key: _text_or_reason(value) for key, value in data.get("beside", {}).items()},
     )
