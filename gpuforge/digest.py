@@ -10,6 +10,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
+}
+"""What is no file, in words, by the format bits of its mode."""
+
 
 def of_bytes(data: bytes) -> str:
     """Return the sha256 of `data` as 64 hexadecimal digits."""

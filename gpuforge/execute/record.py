@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuforge import digest
+from gpuforge.errors import ActionError
 
 FORMAT = 1
 _EXECUTABLE = "executable"
@@ -38,11 +39,18 @@ class Record:
 
 
 def survey(folder: Path, outputs: Iterable[str]) -> tuple[StoredFile, ...]:
-    """Return every file and link of the outputs in `folder`, with sizes and digests, in name order."""
+    """Return every file and link of the outputs in `folder`, with sizes and digests, in name order.
+
+    Raises ActionError for an output that is a link itself, and for pipes, sockets and devices.
+    """
     found: list[StoredFile] = []
     for output in outputs:
         top = folder / output
-        members = digest.walk(top) if top.is_dir() and not top.is_symlink() else [top]
+        if top.is_symlink():
+            raise ActionError.of(
+                f"the output {output} is a link, to {top.readlink()}", hint="write a file or a folder there"
+            )
+        members = digest.walk(top) if top.is_dir() else [top]
         found += [_describe(folder, member) for member in members]
     return tuple(sorted(found, key=lambda file: file.path))
 
@@ -53,6 +61,9 @@ def _describe(folder: Path, member: Path) -> StoredFile:
         target = os.fspath(member.readlink())
         return StoredFile(name, len(target), "", target)
     found = member.stat()
+    if not stat.S_ISREG(found.st_mode):
+        kind = digest.KINDS.get(stat.S_IFMT(found.st_mode), "no file")
+        raise ActionError.of(f"{name} of the outputs is {kind}", hint="outputs are files, folders and links")
     executable = bool(found.st_mode & stat.S_IXUSR)
     return StoredFile(name, found.st_size, digest.of_file(member), executable=executable)
 

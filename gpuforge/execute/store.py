@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from gpuforge import digest
+from gpuforge.errors import ActionError
 from gpuforge.execute import locks
 from gpuforge.execute.record import Record, changes, damage, from_json, stamp, survey, to_json
 
@@ -121,6 +122,8 @@ class FolderStore:
                 self._stamp(entry, record)
         except OSError as error:
             return f"{error.filename} cannot be read: {error.strerror}"
+        except ActionError as error:  # no file that can be stored
+            return str(error)
         self._sound.add(name)
         return ""
 

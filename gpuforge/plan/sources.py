@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from gpuforge import digest
+from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
@@ -140,9 +142,34 @@ def compiled(file: ManifestFile, item: Object) -> list[PurePosixPath]:
 
 
 def files(root: Path, members: Sequence[Path]) -> FileInput:
-    """Return some files below a folder as one input."""
+    """Return some files below a folder as one input.
+
+    Raises UsageError for a link that leads out of the folder, and for what is no file: a pipe, a device.
+    """
+    within = os.path.realpath(root)
+    for member in members:
+        _refuse_what_is_no_source(root, within, member)
     parts = digest.of_each(root, members)
     return FileInput(root, digest.of_data(parts), tuple(parts), tuple(parts.items()))
+
+
+def _refuse_what_is_no_source(root: Path, within: str, member: Path) -> None:
+    name, kind = member.relative_to(root).as_posix(), stat.S_IFMT(member.lstat().st_mode)
+    if kind not in {stat.S_IFREG, stat.S_IFLNK}:
+        raise UsageError.of(
+            f"{name} is {digest.KINDS.get(kind, 'no file')}, and sources are files and folders",
+            hint="remove it, or build from a copy of the project without it",
+            place=Place(str(root)),
+        )
+    target = member.readlink() if kind == stat.S_IFLNK else None
+    inside = f"{os.path.realpath(member)}/".startswith(f"{within}/")
+    if not inside or (target and target.is_absolute()):
+        raise UsageError.of(
+            f"{name} leads out of its folder{f', to {target}' if target else ''}: "
+            "what lies there would come into the build",
+            hint="put a copy there in place of the link; a link within the folder is relative",
+            place=Place(str(root)),
+        )
 
 
 def _tree(root: Path) -> Iterator[Path]:

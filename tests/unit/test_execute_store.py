@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.errors import ActionError
 from gpuforge.execute import locks
 from gpuforge.execute import store as store_module
 from gpuforge.execute.record import Record, StoredFile, from_json, to_json
@@ -129,6 +130,23 @@ def test_a_copy_of_a_store_is_read_once_and_then_known(
     assert FolderStore(tmp_path / "two").get(KEY) is not None
     monkeypatch.setattr(store_module, "changes", unexpected)
     assert FolderStore(tmp_path / "two").get(KEY) is not None
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        ("ln -s /etc/passwd {}", "the output kernel.fatbin is a link, to /etc/passwd"),
+        ("mkfifo {}", "kernel.fatbin of the outputs is a pipe"),
+        ("mkdir {0}; mkfifo {0}/wait", "kernel.fatbin/wait of the outputs is a pipe"),
+    ],
+)
+def test_what_is_no_file_is_not_stored(tmp_path: Path, make: str, words: str) -> None:
+    store = FolderStore(tmp_path / "store")
+    with store.scratch() as out:
+        assert os.system(make.format(out / "kernel.fatbin")) == 0  # noqa: S605 - the test's own text
+        with pytest.raises(ActionError, match=words):
+            store.commit(KEY, out, Record("x", 1.0, "now", ("kernel.fatbin",)))
+    assert store.get(KEY) is None
 
 
 def test_the_first_to_commit_wins_and_nothing_is_left_over(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -436,16 +437,47 @@ def test_a_file_named_like_a_fact_is_in_the_key(recipe: Recipe, machine: Machine
 def test_links_are_sources_and_count_by_what_they_lead_to(recipe: Recipe, machine: Machine) -> None:
     file = recipe()
     (file.folder / "linked").symlink_to("src")
-    outside = file.folder.with_name("outside.h")
-    outside.write_text("one")
-    (file.folder / "src/outside.h").symlink_to(outside)
+    inside = file.folder / "src/more.h"
+    inside.write_text("one")
+    (file.folder / "also.h").symlink_to("src/more.h")
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
     host = next(action for action in before.actions if action.kind == "build")
-    assert host.inputs["source"].members == ("linked", "pyproject.toml", "src/core.cpp", "src/outside.h")  # type: ignore[union-attr]
-    outside.write_text("two")
+    members = ("also.h", "linked", "pyproject.toml", "src/core.cpp", "src/more.h")
+    assert host.inputs["source"].members == members  # type: ignore[union-attr]
+    inside.write_text("two")
     assert "cp311-cu13.0-x86_64/host-build" in changed(
         before, plan_of(file, machine, cuda=["13"], python=["3.11"])
     )
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ("src/passwd.h", "/etc/passwd"),
+        ("src/out.h", "../../outside.h"),
+        ("src/gone.h", "../../nowhere.h"),
+        ("src/self.h", "{folder}/src/core.cpp"),
+        ("folder", ".."),
+        ("src/chain.h", "../passwd"),
+        ("kernels/more.cu", "../../outside.h"),
+    ],
+)
+def test_no_link_leads_out_of_the_project(recipe: Recipe, machine: Machine, link: str, target: str) -> None:
+    """What lies outside would be built, shipped, or printed by a test."""
+    file = recipe()
+    file.folder.with_name("outside.h").write_text("secret")
+    if "passwd" in target:
+        (file.folder / "passwd").symlink_to("/etc/passwd")
+    (file.folder / link).symlink_to(target.format(folder=file.folder))
+    with pytest.raises(UsageError, match="leads out of its folder, to "):
+        plan_of(file, machine, cuda=["13"], python=["3.11"])
+
+
+def test_a_pipe_is_no_source(recipe: Recipe, machine: Machine) -> None:
+    file = recipe()
+    os.mkfifo(file.folder / "src/wait")
+    with pytest.raises(UsageError, match=r"src/wait is a pipe, and sources are files and folders"):
+        plan_of(file, machine, cuda=["13"], python=["3.11"])
 
 
 def test_the_manifests_constraints_decide_on_the_environment_and_are_handed_to_the_fetch(
