@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from audit_samples import elf, wheel
 from packaging.requirements import Requirement
 from test_package_kernels import fatbin, image, run_fallback
 
@@ -221,3 +222,23 @@ def test_the_audit_finds_what_the_runtime_would_refuse(
 ) -> None:
     with both(tmp_path, packed, **changes) as wheels:
         assert found(wheels) == [(reason,)]
+
+
+def test_the_audit_says_what_two_kernels_wheels_bring_together(tmp_path: Path) -> None:
+    cudart = {
+        13: ("libcudart.so.13", "nvidia-cuda-runtime", "nvidia/cu13/lib"),
+        12: ("libcudart.so.12", "nvidia-cuda-runtime-cu12", "nvidia/cuda_runtime/lib"),
+    }
+    wheels = []
+    for cuda, (soname, package, folder) in cudart.items():
+        library = elf(needed=[soname], soname="libops.so", runpath=f"$ORIGIN/../../../../{folder}")
+        name = f"demo_kernels_cu{cuda}-1.0-py3-none-manylinux_2_17_x86_64.whl"
+        path = f"demo_kernels_cu{cuda}/_gpuforge/kernels/ops/libops.so"
+        wheels.append(wheel(tmp_path, {path: library}, requires=[package], name=name))
+    assert [finding.code for finding in audit(wheels[:1]).findings if finding.severity != "info"] == []
+    (finding,) = (finding for finding in audit(wheels).findings if finding.severity != "info")
+    assert (finding.code, finding.severity) == ("GF104", "warning")
+    assert finding.subject == (
+        "CUDA 12: libcudart.so.12, loaded by demo_kernels_cu12/_gpuforge/kernels/ops/libops.so",
+        "CUDA 13: libcudart.so.13, loaded by demo_kernels_cu13/_gpuforge/kernels/ops/libops.so",
+    )
