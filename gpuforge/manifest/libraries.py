@@ -71,40 +71,61 @@ def objects(data: Raw) -> Iterator[Problem]:
     """Yield libraries without an ABI, and objects that stand in for one that they cannot replace."""
     found = [(index, thing) for index, thing in numbered(data.get("objects")) if _has(thing, "name")]
     by_name = {thing["name"]: (index, thing) for index, thing in found}
-    taken: dict[str, str] = {}
+    taken: dict[tuple[str, str], str] = {}
     for index, thing in numbered(data.get("objects")):
+        if thing.get("role") == "user-compiled":
+            yield from _compilers(data, index, thing)
         if thing.get("role") != "fallback":
             continue
-        title, target = object_title(thing), thing.get("stands-in-for")
-        if thing.get("kind", "module") != "library":
-            yield from _only_libraries(("objects", index), title, thing)
-        elif not isinstance(target, str):
-            if "stands-in-for" not in thing and "abi" not in thing:
-                yield Problem(
-                    ("objects", index),
-                    f"{title} is a library that has no `abi` and stands in for no other object",
-                    f"{_ABI_HINT}, or name the user-compiled object in stands-in-for",
-                )
-        else:
-            path = ("objects", index, "stands-in-for")
-            yield from _stand_in(path, title, thing, target, by_name)
-            if target in taken:
-                yield Problem(
-                    path,
-                    f"{title} and {taken[target]} both stand in for {quote(target)}",
-                    "one fallback is used; remove the key from the other",
-                )
-            taken.setdefault(target, title)
-
-
-def _only_libraries(path: tuple[str, int], title: str, thing: Raw) -> Iterator[Problem]:
-    for key in ("abi", "stands-in-for"):
-        if key in thing:
+        title, target, kind = (
+            object_title(thing),
+            thing.get("stands-in-for"),
+            str(thing.get("kind", "module")),
+        )
+        if kind != "library" and "abi" in thing:
             yield Problem(
-                (*path, key),
-                f'{title} has `{key}`, which goes with kind = "library"',
+                ("objects", index, "abi"),
+                f'{title} has `abi`, which goes with kind = "library"',
                 _KIND_HINT,
                 at_key=True,
+            )
+        if isinstance(target, str):
+            path = ("objects", index, "stands-in-for")
+            yield from _stand_in(path, title, thing, target, by_name)
+            if (target, kind) in taken:
+                yield Problem(
+                    path,
+                    f"{title} and {taken[target, kind]} both stand in for {quote(target)}",
+                    "one fallback is used; remove the key from the other",
+                )
+            taken.setdefault((target, kind), title)
+        elif kind == "library" and "stands-in-for" not in thing and "abi" not in thing:
+            yield Problem(
+                ("objects", index),
+                f"{title} is a library that has no `abi` and stands in for no other object",
+                f"{_ABI_HINT}, or name the user-compiled object in stands-in-for",
+            )
+
+
+def _compilers(data: Raw, index: int, thing: Raw) -> Iterator[Problem]:
+    """Yield toolchains that do not make what a user-compiled object is made of."""
+    kind = thing.get("kind", "library")
+    names = thing.get("toolchains")
+    for number, name in enumerate(names if isinstance(names, list) else []):
+        toolchain = table(data, "toolchains").get(name) if isinstance(name, str) else None
+        compiler = toolchain.get("compiler") if isinstance(toolchain, Mapping) else None
+        path = ("objects", index, "toolchains", number)
+        if kind == "library" and compiler in ("nvrtc", "opencl"):
+            yield Problem(
+                path,
+                f"{object_title(thing)} is a library, and {compiler} makes none",
+                'write kind = "module", or remove the toolchain',
+            )
+        elif kind == "module" and compiler in ("nvc++", "command"):
+            yield Problem(
+                path,
+                f"{object_title(thing)} is a set of modules, and {compiler} makes libraries",
+                'write kind = "library", or remove the toolchain',
             )
 
 
@@ -112,12 +133,24 @@ def _stand_in(
     path: tuple[str, int, str], title: str, thing: Raw, target: str, by_name: Mapping[str, tuple[int, Raw]]
 ) -> Iterator[Problem]:
     index, other = by_name.get(target, (0, {}))
-    if other.get("role") != "user-compiled":
+    kind = thing.get("kind", "module")
+    modules = other.get("kind", "library" if other.get("role") == "user-compiled" else "module") == "module"
+    if other.get("role") != "user-compiled" and not (
+        kind == "library" and modules and other.get("role") == "fallback"
+    ):
         known = [name for name, (_, each) in by_name.items() if each.get("role") == "user-compiled"]
         yield Problem(
             path,
-            f"{title} stands in for {quote(target)}, which is not a user-compiled object",
+            f"{title} stands in for {quote(target)}, which is not a user-compiled object"
+            + (" or a set of modules" if kind == "library" else ""),
             f"user-compiled are: {', '.join(known)}" if known else "the manifest has no user-compiled object",
+        )
+        return
+    if kind == "module" and not modules:
+        yield Problem(
+            path,
+            f"{title} is a set of modules, and stands in for {quote(target)}, a library",
+            _KIND_HINT,
         )
         return
     if "abi" in thing:
@@ -127,7 +160,7 @@ def _stand_in(
             "remove it",
             at_key=True,
         )
-    if "abi" not in other:
+    if "abi" not in other and not modules:
         yield Problem(
             ("objects", index),
             f"{object_title(other)} has no `abi` to share with {title}, which stands in for it",

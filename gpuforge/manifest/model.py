@@ -176,8 +176,9 @@ class Toolchain(Table):
     """A compiler that this package is built with, under a name that the objects refer to."""
 
     compiler: Compiler = Field(examples=["g++"])
-    """The compiler's family. `command` is any program on the user's machine, called as `command` says. `nvrtc`,
-    `opencl`, `halide` and `iree` are names for later: `gpuforge build` refuses them."""
+    """The compiler's family. `command` is any program on the user's machine, called as `command` says. `nvrtc` (CUDA's
+    runtime compiler, from PyPI) and `opencl` (through pyopencl) compile user-compiled objects of kind `module`.
+    `halide` and `iree` are names for later: `gpuforge build` refuses them."""
     version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
     """Versions that may be used. Left out, any version that fits the CUDA toolkit. Where the usual host compiler does
     not fit a toolkit, and `path` names none, another installed one in this range that does is used, or one that is
@@ -320,15 +321,22 @@ class Object(Table):
         default=(), examples=[["acc", "openacc-gcc", "host"]]
     )
     """The toolchains to try, in this order, on the user's machine (`user-compiled`)."""
-    kind: Literal["module", "library"] = Field(default="module", examples=["module"])
-    """What is made of the sources (`fallback`): a `module` of device images, loaded through the driver, or a
-    `library`, a shared object with a C interface, made by the host toolchain or by a `command`."""
+    kind: Literal["module", "library"] = Field(
+        default_factory=lambda seen: "library" if seen.get("role") == "user-compiled" else "module",
+        examples=["module"],
+    )
+    """What is made of the sources. A `library` is a shared object with a C interface; a fallback one is made by the
+    host toolchain or by a `command`. A `module` is loaded by name: of `.cu` files, device images for the driver, made
+    by `nvcc` or, on the user's machine, by `nvrtc`; of `.cl` files, programs for `opencl`; of C++ files, a library for
+    the CPU. Each toolchain of a user-compiled set compiles the files that are its own. Default: `module` for
+    `fallback`, `library` for `user-compiled`."""
     abi: Abi | None = Field(default=None, examples=[{"version": "1", "headers": ["mod/mechanisms.h"]}])
     """What a compiled library must agree on with the code that calls it. Its id is compiled into every library, and a
     library with another one is never loaded (`user-compiled`, and `fallback` with `kind = "library"`)."""
     stands_in_for: str | None = Field(default=None, alias="stands-in-for", examples=["mechanisms"])
-    """Name of the user-compiled object whose place this library takes where the user has compiled nothing. It has that
-    object's ABI (`fallback` with `kind = "library"`)."""
+    """Name of the object whose place this one takes (`fallback`). Of a user-compiled `library`: where the user has
+    compiled nothing; the fallback is a library too, and has that object's ABI. Of a set of modules: device images are
+    used where nothing was compiled, and a library does the set's work on the CPU, where no GPU can."""
     flags: tuple[str, ...] = Field(default=(), examples=[["-use_fast_math"]])
     """Flags for these sources, after the toolchain's own (`user-compiled`, `fallback`)."""
     in_host_build: StrictBool = Field(default=False, alias="in-host-build", examples=[True])

@@ -25,7 +25,9 @@ class RoleKeys:
 
 ROLE_KEYS: Mapping[str, RoleKeys] = {
     "host-only": RoleKeys(("files",), ("needs",)),
-    "user-compiled": RoleKeys(("sources", "toolchains"), ("headers", "abi", "flags", "in-host-build")),
+    "user-compiled": RoleKeys(
+        ("sources", "toolchains"), ("headers", "kind", "abi", "flags", "in-host-build")
+    ),
     "fallback": RoleKeys(
         ("sources", "toolchain"), ("headers", "kind", "abi", "stands-in-for", "flags", "in-host-build")
     ),

@@ -379,6 +379,8 @@ class _Lowering:
         elif item.role == "fallback":
             modules = {f"module{n}": self.compile(cell, item, source) for n, source in enumerate(compiled)}
             spec["toolchain"] = {"family": "nvcc", "version": at.toolkits[cell.cuda].nvcc}
+            spec["stands_in_for"] = item.stands_in_for or ""
+            spec["cpu"] = abi.cpu_of(self.file, item)
             spec["modules"] = [
                 {
                     "name": PurePosixPath(source).stem,
@@ -397,10 +399,12 @@ class _Lowering:
                 ("includes", sorted({*(files.members or ())} - {*compiled})),
             ):
                 spec[key] = [{"source": name, "path": f"${{in:sources}}/{name}"} for name in names]
-            spec["toolchains"] = recipe.toolchains(self.file, item, compiled)
+            spec["toolchains"] = recipe.toolchains(self.file, item, compiled, cell.toolkit)
             spec["abi"] = abi.identity(self.file, item)
             spec["packages"] = abi.packages(self.file, item)
+            spec["kind"] = item.kind
             spec["fallback"] = abi.fallback_of(self.file, item)
+            spec["cpu"] = abi.cpu_of(self.file, item)
         action = Action(
             id=f"cu{cell.toolkit}/kernels/{item.name}",
             kind="package",

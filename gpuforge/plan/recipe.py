@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object, Toolchain
+from gpuforge.toolchains import nvcc, nvrtc, opencl
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.model import LibraryCall
 from gpuforge.toolchains.ranges import bounds
 
 
-def toolchains(file: ManifestFile, item: Object, sources: Sequence[str]) -> list[dict[str, Any]]:
+def toolchains(
+    file: ManifestFile, item: Object, sources: Sequence[str], toolkit: str
+) -> list[dict[str, Any]]:
     """Return the toolchains of a user-compiled object in the order they are tried.
 
     Each has all that is needed to find the compiler, to judge its version and to call it. Raises UsageError for a
-    toolchain that makes no libraries, and for a version range that can only be judged with `packaging`.
+    toolchain that does not make what is wanted, for one without sources or a source without one in a set of modules,
+    and for a version range that can only be judged with `packaging`.
     """
-    return [_lowered(file, item, number, sources) for number in range(len(item.toolchains))]
+    found = [_lowered(file, item, number, sources, toolkit) for number in range(len(item.toolchains))]
+    left = [source for source in sources if not any(source in each["sources"] for each in found)]
+    if item.kind == "module" and left:
+        raise UsageError.of(
+            f"object {item.name!r}: none of its toolchains compiles {left[0]}",
+            hint="nvcc and nvrtc compile .cu, opencl .cl, g++ and clang++ .cpp and .c; a file that is only included "
+            "is one of `headers`",
+            place=file.place("objects", file.manifest.objects.index(item), "sources"),
+        )
+    return found
 
 
 def call(toolchain: Toolchain, item: Object, sources: Sequence[str]) -> LibraryCall | None:
@@ -31,16 +45,53 @@ def call(toolchain: Toolchain, item: Object, sources: Sequence[str]) -> LibraryC
     return family.library(sources, flags) if family and family.library else None
 
 
-def _lowered(file: ManifestFile, item: Object, number: int, sources: Sequence[str]) -> dict[str, Any]:
+def _module_call(
+    toolchain: Toolchain, item: Object, sources: Sequence[str], toolkit: str
+) -> LibraryCall | None:
+    """Return how a toolchain compiles its part of a set of modules: each file by itself, or a library for the CPU."""
+    flags = (*toolchain.flags, *item.flags)
+    match toolchain.compiler:
+        case "nvrtc":
+            return nvrtc.module(flags, toolkit)
+        case "opencl":
+            return opencl.module(flags)
+        case "nvcc":
+            return nvcc.module(flags)
+        case _:
+            return call(toolchain, item, sources)
+
+
+def _compiles(toolchain: Toolchain) -> tuple[str, ...]:
+    """Return the suffixes of the files that are a toolchain's own in a set of modules."""
+    own = {"nvrtc": nvrtc.COMPILES, "opencl": opencl.COMPILES}.get(toolchain.compiler)
+    return own or FAMILIES[toolchain.compiler].compiles
+
+
+def _lowered(
+    file: ManifestFile, item: Object, number: int, sources: Sequence[str], toolkit: str
+) -> dict[str, Any]:
     name = item.toolchains[number]
     toolchain = file.manifest.toolchains[name]
-    made = call(toolchain, item, sources)
+    place = file.place("objects", file.manifest.objects.index(item), "toolchains", number)
+    own = sources
+    if item.kind == "module":
+        suffixes = _compiles(toolchain)
+        own = [source for source in sources if PurePosixPath(source).suffix in suffixes]
+        if not own:
+            raise UsageError.of(
+                f"object {item.name!r}: {toolchain.compiler} compiles none of its sources",
+                hint=f"add one that ends with {' or '.join(suffixes)}, or remove the toolchain",
+                place=place,
+            )
+        made = _module_call(toolchain, item, own, toolkit)
+    else:
+        made = call(toolchain, item, sources)
     if made is None:
         able = [family for family in FAMILIES if FAMILIES[family].library]
         raise UsageError.of(
             f"object {item.name!r}: {toolchain.compiler} sources cannot be shipped yet",
             hint=f"choose among {', '.join([*able, 'command'])}",
-            place=file.place("objects", file.manifest.objects.index(item), "toolchains", number),
+            place=place,
         )
     family = FAMILIES.get(toolchain.compiler)
     return {
@@ -57,6 +108,8 @@ def _lowered(file: ManifestFile, item: Object, number: int, sources: Sequence[st
         "offload": made.offload,
         "runtimes": list(made.runtimes),
         "install": {"": toolchain.install} if toolchain.install else dict(made.install),
+        "makes": made.makes,
+        "sources": list(own),
     }
 
 

@@ -23,6 +23,8 @@ WORKS: Mapping[str, frozenset[str]] = {
     "clang++": frozenset({"host build", "user-compiled"}),
     "nvcc": frozenset({"fallback", "user-compiled"}),
     "nvc++": frozenset({"host build", "user-compiled"}),
+    "nvrtc": frozenset({"user-compiled"}),
+    "opencl": frozenset({"user-compiled"}),
     "command": frozenset({"user-compiled"}),
 }
 """What a toolchain of each compiler can be used for in this version; a compiler without a row is refused."""

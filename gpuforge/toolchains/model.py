@@ -23,7 +23,7 @@ class Compiler:
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall:
-    """How a compiler makes one shared library of all sources of an object, here or on a user's machine.
+    """How a compiler makes one shared library of all sources of an object, or a module of each.
 
     In `argv` these are filled in: `{compiler}`; `{include}`, the folder that the sources lie in, and `{folders}`, each
     folder with sources or headers; `{sources}`; `{abi}`, the C file with the ABI id; `{output}`; `{arch}` of the user's
@@ -36,6 +36,7 @@ class LibraryCall:
         default_factory=dict
     )  # by a distribution's ID in /etc/os-release; "": others
     offload: str = ""  # the target that GCC must have an offload compiler for: "nvptx-none"
+    makes: str = "library"  # or "module": each source by itself, into what is loaded by name
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,18 @@ def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
     )
 
 
+def module(flags: Sequence[str]) -> LibraryCall:
+    """Return how nvcc makes machine code of one source for the GPU of a machine, for the driver to load."""
+    return LibraryCall(
+        argv=(
+            *("{compiler}", "-cubin", "-std=c++17", "-arch=sm_{arch}"),
+            *(*flags, "-I{folders}", "{sources}", "-o", "{output}"),
+        ),
+        install=_INSTALL,
+        makes="module",
+    )
+
+
 NVCC = Family(
     name="nvcc",
     programs=re.compile(r"nvcc"),

@@ -49,7 +49,13 @@ def nvrtc_stub(folder: Path) -> Path:
 
 def recipe(name: str, family: str, argv: tuple[str, ...], source: str, install: str) -> kernels.Recipe:
     return kernels.Recipe(
-        name=name, family=family, version="", argv=argv, sources=(source,), install={"": install}
+        name=name,
+        family=family,
+        version="",
+        argv=argv,
+        sources=(source,),
+        install={"": install},
+        makes="module",
     )
 
 

@@ -153,7 +153,8 @@ def test_the_schema_refuses_what_load_refuses() -> None:
         ),
         ('role = "fallback"\nsources = ["*.cu"]\ntoolchains = ["d"]', False),
         ('role = "user-compiled"\nsources = ["*.cu"]\ntoolchains = ["d"]\nheaders = ["*.h"]', True),
-        ('role = "user-compiled"\nsources = ["*.cu"]\ntoolchains = ["d"]\nkind = "module"', False),
+        ('role = "user-compiled"\nsources = ["*.cu"]\ntoolchains = ["d"]\nkind = "module"', True),
+        ('role = "host-only"\nfiles = ["*.so"]\nkind = "module"', False),
     ],
 )
 def test_schema_and_load_agree_on_roles(keys: str, accepted: bool, tmp_path: Path) -> None:

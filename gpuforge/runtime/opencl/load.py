@@ -61,6 +61,18 @@ def load(
     return OpenClKernel(name, home, program)
 
 
+def prepare(sources: Sources, cache: KernelCache) -> str:
+    """Compile a set's sources for the first device, into the cache; return the device's name.
+
+    `devices` has found one. Raises Refused with the compiler's log.
+    """
+    home = _context(0)
+    for module in sources.modules.values():
+        key = _key(module, sources, home.device)
+        cache.obtain(key, partial(_compile, module, sources, home))
+    return str(home.device.name.strip())
+
+
 def _found() -> list[Any] | None:
     return _devices.get(os.getpid())
 

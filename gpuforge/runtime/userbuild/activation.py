@@ -68,14 +68,18 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def activate(place: Place, library: Path, made: Build) -> Build:
-    """Put a checked library of the `work` folder in use and remove the one before it; raises OSError."""
+    """Put what was checked in the `work` folder in use and remove the build before it; raises OSError.
+
+    It is a library, or a folder of images.
+    """
     with _locked(place):
         try:
             folder = Path(tempfile.mkdtemp(prefix="build-", dir=place.folder))
             folder.chmod(0o755)
             build = replace(made, file=folder / made.file.name)
             library.chmod(0o755)
-            _sync(library)
+            for file in sorted(library.iterdir()) if library.is_dir() else [library]:
+                _sync(file)
             library.rename(build.file)
             content = {**asdict(build), "schema": SCHEMA, "build": folder.name, "file": build.file.name}
             draft = folder / ACTIVE

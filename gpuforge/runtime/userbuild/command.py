@@ -7,16 +7,19 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ..arch import Arch
 from ..builds import ACTIVE, Build, BuildUnusable, Place, former, recorded
 from ..candidates import Wanted, candidates, place_of
 from ..errors import KernelUnavailable
+from ..kernelset import KernelSet
+from ..loading import named
 from ..look import HOME, variable
-from ..machine import probe
+from ..machine import Probe, probe
 from ..resolve import Candidate, Origin, gpu_disabled
-from . import activation, installed
+from . import activation, installed, modules
 from .check import check
 from .compilers import Compiler, find
 from .distribution import how_to_install
@@ -24,7 +27,7 @@ from .invoke import invoke
 from .leftovers import remove_leftovers
 from .outcome import FAILED, INTERRUPTED, USAGE, Interrupted, Stopped, interruptible, uninterrupted
 from .recipe import Recipe, Toolchain, recipes
-from .select import select
+from .select import Find, select
 
 LIMIT_S = 1800.0
 Say = Callable[[str], object]
@@ -138,45 +141,42 @@ def _remove(recipe: Recipe, package: Package) -> str:
 
 
 def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> str:
-    asked, sources = _asked(recipe, package, options)
-    toolchain, compiler = select(recipe, asked, package.env, how_to_install)
-    arch = _arch(package.env)
+    machine = Probe(None) if gpu_disabled(package.env) else probe()
+    arch = Arch(*machine.devices[0].capability).number if machine.devices else ""
+    here = modules.Here(machine, arch, (), package.env, options.timeout)
+    asked, sources = _asked(recipe, package, options, here)
+    here = replace(here, extra=sources)
+    toolchain, compiler = select(recipe, asked, how_to_install, _finder(recipe, here))
+    if toolchain.family == "opencl":
+        return _prepare(recipe, package, here)
     with _work(recipe, package, options.output) as (work, place):
         log = activation.log_of(place) if place else options.output / f"{recipe.name}.log"
         try:
-            library = invoke(
-                recipe,
-                toolchain,
-                compiler,
-                work,
-                extra=sources,
-                arch=arch,
-                env=package.env,
-                limit=options.timeout,
-            )
-            check(library, recipe, toolchain, _parts(recipe, package), package.env)
+            product = _product(recipe, toolchain, compiler, work, here, package)
         except Stopped as stopped:
             told = _kept(stopped.log, log)
             raise Stopped(f"{recipe.name}: {stopped}; {told}{_in_use(recipe, package)}") from None
         made = replace(
-            _made(recipe, toolchain, compiler, library, arch, sources),
+            _made(recipe, toolchain, compiler, product, arch, sources),
             home=recorded(str(package.home)),
             release=installed.release(package.home, package.name),
             asked=asked,
         )
         if place is None:
             target = options.output / made.file.name
-            library.chmod(0o755)
-            library.replace(target)
-            named = variable(package.name, recipe.name)
-            return f"{recipe.name}: {target}, made by {_by(made)}; {named}={target.absolute()} uses it"
+            product.chmod(0o755)
+            modules.put(product, target) if product.is_dir() else product.replace(target)
+            words = variable(package.name, recipe.name)
+            return f"{recipe.name}: {target}, made by {_by(made)}; {words}={target.absolute()} uses it"
         with uninterrupted():
-            build = activation.activate(place, library, made)
+            build = activation.activate(place, product, made)
             remove_leftovers(place.folder.parents[1])
     return f"{recipe.name}: {build.file}, made by {_by(build)}, is used from now on"
 
 
-def _asked(recipe: Recipe, package: Package, options: argparse.Namespace) -> tuple[str, list[Path]]:
+def _asked(
+    recipe: Recipe, package: Package, options: argparse.Namespace, here: modules.Here
+) -> tuple[str, list[Path]]:
     """Return the toolchain and the sources that the user asks for, or did for the release before this one."""
     own = [source.absolute() for source in options.sources]
     place = place_of(_wanted(recipe, package))
@@ -193,8 +193,49 @@ def _asked(recipe: Recipe, package: Package, options: argparse.Namespace) -> tup
             )
     name = build.asked.partition("=")[0]
     known = next((toolchain for toolchain in recipe.toolchains if toolchain.name == name), None)
-    there = known and isinstance(find(known, package.env, path=build.asked.partition("=")[2]), Compiler)
+    look = _finder(recipe, here)
+    there = known and isinstance(look(known, path=build.asked.partition("=")[2]), Compiler)
     return build.asked if there else "", [Path(source) for source in build.sources]
+
+
+def _finder(recipe: Recipe, here: modules.Here) -> Find:
+    """Return what finds a toolchain's compiler: for a set of modules also one that is no program."""
+    if recipe.kind == "module":
+        return partial(modules.find, here=here)
+    return partial(find, env=here.env)
+
+
+def _product(
+    recipe: Recipe, toolchain: Toolchain, compiler: Compiler, work: Path, here: modules.Here, package: Package
+) -> Path:
+    """Compile, and check what was made: a library, or a folder of images; raises Stopped."""
+    if recipe.kind == "module":
+        product = modules.make(recipe, toolchain, compiler, work, here)
+    else:
+        product = invoke(
+            recipe,
+            toolchain,
+            compiler,
+            work,
+            extra=here.extra,
+            arch=here.arch,
+            env=here.env,
+            limit=here.limit,
+        )
+    if product.is_dir():
+        modules.check(product)
+    else:
+        check(product, recipe, toolchain, _parts(recipe, package), package.env)
+    return product
+
+
+def _prepare(recipe: Recipe, package: Package, here: modules.Here) -> str:
+    """Compile for OpenCL: what is kept is the kernel cache's, and is used where nothing before it in the order fits."""
+    try:
+        device = modules.prepare_opencl(recipe, here)
+    except Stopped as stopped:
+        raise Stopped(f"{recipe.name}: {stopped}; {_in_use(recipe, package)}") from None
+    return f"{recipe.name}: compiled for {device}, kept in the kernel cache; {_in_use(recipe, package)}"
 
 
 def _by(build: Build) -> str:
@@ -213,8 +254,8 @@ def _made(
 ) -> Build:
     told = any("{arch}" in word for word in toolchain.argv)
     return Build(
-        file=Path(f"lib{recipe.name}.so"),
-        size=library.stat().st_size,
+        file=Path(recipe.name if library.is_dir() else f"lib{recipe.name}.so"),
+        size=0 if library.is_dir() else library.stat().st_size,
         toolchain=toolchain.name,
         compiler=compiler.label,
         arch=f"sm_{arch}" if arch and told else "",
@@ -236,7 +277,11 @@ def _work(recipe: Recipe, package: Package, output: Path | None) -> Iterator[tup
 
 def _parts(recipe: Recipe, package: Package) -> list[installed.Part]:
     """Return what is in the process already: the package, what it requires, and the libraries of its other objects."""
-    others = [_used(other, package) for other in recipes(package.home) if other.name != recipe.name]
+    others = [
+        _used(other, package)
+        for other in recipes(package.home)
+        if other.name != recipe.name and other.kind == "library"
+    ]
     builds = tuple(Path(used.build.place) for used in others if used and used.origin is not Origin.SHIPPED)
     return [
         *installed.parts(package.home, package.name, without=recipe.fallback),
@@ -259,6 +304,11 @@ def _kept(printed: bytes, log: Path) -> str:
 
 def _in_use(recipe: Recipe, package: Package) -> str:
     """Return what is used now, which a failure has not changed."""
+    if recipe.kind == "module":
+        kernels = KernelSet(package.home / "kernels" / recipe.name, package=package.name, env=package.env)
+        name = Path(recipe.sources[0]).stem
+        first = kernels.candidates(name)[0]
+        return f"in use: {named(first)}, {first.reason}"
     used = _used(recipe, package)
     if used is None:
         return "no library is in use"
@@ -276,9 +326,3 @@ def _used(recipe: Recipe, package: Package) -> Candidate | None:
 
 def _wanted(recipe: Recipe, package: Package) -> Wanted:
     return Wanted(recipe.name, str(package.home), package.name, package.env)
-
-
-def _arch(env: Mapping[str, str]) -> str:
-    """Return the compute capability of the first GPU as compilers write it ("90"), "" without one."""
-    devices = () if gpu_disabled(env) else probe().devices
-    return Arch(*devices[0].capability).number if devices else ""

@@ -33,6 +33,8 @@ class Toolchain:
     offload: str
     runtimes: tuple[str, ...]
     install: Mapping[str, str]
+    makes: str = "library"
+    sources: tuple[str, ...] = ()  # in a set of modules: those that are its own
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Recipe:
     sources: tuple[str, ...]
     includes: tuple[str, ...]
     toolchains: tuple[Toolchain, ...]
+    kind: str = "library"  # or "module"
 
 
 def recipes(home: Path) -> list[Recipe]:
@@ -67,6 +70,7 @@ def _read(file: Path) -> Recipe:
             sources=tuple(_checked(folder, entry) for entry in data["sources"]),
             includes=tuple(_checked(folder, entry) for entry in data["includes"]),
             toolchains=tuple(_toolchain(entry) for entry in data["toolchains"]),
+            kind=str(data["kind"]),
         )
     except OSError as error:
         raise Stopped(f"{error.filename or file}: {error.strerror or error}") from error
@@ -114,4 +118,6 @@ def _toolchain(entry: Mapping[str, Any]) -> Toolchain:
         offload=text("offload"),
         runtimes=words("runtimes"),
         install={str(key): str(value) for key, value in entry["install"].items()},
+        makes=text("makes"),
+        sources=words("sources"),
     )

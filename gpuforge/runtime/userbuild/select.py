@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Union
 
-from .compilers import Absent, Compiler, find
+from .compilers import Absent, Compiler
 from .outcome import MISSING, USAGE, Stopped
 from .recipe import Recipe, Toolchain
 
+Find = Callable[..., Union[Compiler, Absent]]  # of a toolchain and, with `path`, the file that the user names
+
 
 def select(
-    recipe: Recipe, wanted: str, env: Mapping[str, str], how_to_install: Callable[[Toolchain], str]
+    recipe: Recipe,
+    wanted: str,
+    how_to_install: Callable[[Toolchain], str],
+    find: Find,
 ) -> tuple[Toolchain, Compiler]:
     """Return a toolchain and its compiler. `wanted` is "", a toolchain's name, or "NAME=PATH"; raises Stopped."""
     name, equals, path = wanted.partition("=")
@@ -20,7 +26,7 @@ def select(
         raise Stopped(f"{recipe.name} has no toolchain {wanted!r}; it has: {known}", USAGE)
     absent: list[Absent] = []
     for toolchain in toolchains:
-        found = find(toolchain, env, path=path)
+        found = find(toolchain, path=path)
         if isinstance(found, Compiler):
             return toolchain, found
         absent.append(found)

@@ -49,3 +49,10 @@ def test_switched_off_it_computes_on_the_cpu(monkeypatch: pytest.MonkeyPatch) ->
 def test_it_says_what_it_uses_and_why() -> None:
     assert saxpy.backend() in {"cpu", "cuda"}
     assert "kernel" in saxpy.explain()
+
+
+def test_the_users_operation_works_on_every_machine() -> None:
+    """On a GPU, an OpenCL device or the CPU: the wheel has a library for it."""
+    pytest.importorskip("saxpy._gpuforge", reason="built without gpuforge")
+    x, y = floats(1000, 0.5), floats(1000, 0.25)
+    assert saxpy.apply(3.0, x, y) == array("f", (3.0 * p + q for p, q in zip(x, y, strict=True)))

@@ -11,11 +11,12 @@ from . import _core
 try:
     from ._gpuforge import KernelSet, KernelUnavailable
 except ModuleNotFoundError:  # `pip install .`: built without gpuforge
-    _kernels = None
+    _kernels = _user_ops = None
 else:
     _kernels = KernelSet.shipped("default-kernels")
+    _user_ops = KernelSet.shipped("user-ops")
 
-__all__ = ["backend", "explain", "saxpy"]
+__all__ = ["apply", "backend", "explain", "saxpy"]
 
 _THREADS = 256  # in a block
 _MOST_BLOCKS = 4096  # enough to fill any GPU; the kernel loops over what is left
@@ -41,6 +42,25 @@ def saxpy(a: float, x: Any, y: Any) -> array[float]:
     return result
 
 
+def apply(a: float, x: Any, y: Any) -> array[float]:
+    """Return the operation of `mod/op.h`, which users change: on whichever back end `user-ops` has here.
+
+    Takes and raises what `saxpy` does, and NotImplementedError where the wheel was built without gpuforge.
+    """
+    if _user_ops is None:
+        raise NotImplementedError("this wheel was built without gpuforge: it has no user-ops")
+    xs, ys = _floats("x", x), _floats("y", y)
+    if len(xs) != len(ys):
+        raise ValueError(f"x has {len(xs)} numbers and y has {len(ys)}")
+    result = array("f", bytes(ys.nbytes))
+    kernel = _user_ops.function("apply")
+    with kernel.upload(xs) as device_x, kernel.upload(ys) as device_y:
+        blocks = min(_MOST_BLOCKS, len(xs) // _THREADS + 1)
+        kernel.launch(blocks, _THREADS, c_ulonglong(len(xs)), c_float(a), device_x, device_y)
+        device_y.read(result)
+    return result
+
+
 def backend() -> str:
     """Return where `saxpy` computes: "cuda" or "cpu"."""
     return "cpu" if _kernel() is None else "cuda"
@@ -48,9 +68,9 @@ def backend() -> str:
 
 def explain() -> str:
     """Say in a few lines for people which kernels this wheel has, and why each is used or refused here."""
-    if _kernels is None:
+    if _kernels is None or _user_ops is None:
         return "no kernels: this wheel was built without gpuforge, so saxpy computes on the CPU"
-    return _kernels.explain()
+    return f"{_kernels.explain()}\n{_user_ops.explain()}"
 
 
 def _kernel() -> Any:

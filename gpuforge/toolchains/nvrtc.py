@@ -1,0 +1,33 @@
+"""NVRTC: CUDA's compiler as a library, on the user's machine; it compiles one source into machine code for its GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuforge.toolchains.model import LibraryCall
+
+COMPILES = (".cu",)
+
+
+def package(toolkit: str) -> str:
+    """Return the name of NVIDIA's package for a CUDA toolkit ("12.4"): from CUDA 13 on it has no suffix."""
+    major = toolkit.partition(".")[0]
+    return "nvidia-cuda-nvrtc" + (f"-cu{major}" if int(major) < 13 else "")
+
+
+def requirement(toolkit: str) -> str:
+    """Return what an extra of a wheel requires: any release of the major, as its drivers run the code of all."""
+    major = int(toolkit.partition(".")[0])
+    return f"{package(toolkit)}>={major},<{major + 1}"
+
+
+def module(flags: Sequence[str], toolkit: str) -> LibraryCall:
+    """Return the options that one source is compiled with; `{arch}` is filled in there ("90").
+
+    https://docs.nvidia.com/cuda/nvrtc/index.html#supported-compile-options
+    """
+    return LibraryCall(
+        argv=("--gpu-architecture=sm_{arch}", "--std=c++17", *flags),
+        install={"": f"pip install {package(toolkit)}"},
+        makes="module",
+    )

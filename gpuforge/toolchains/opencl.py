@@ -1,0 +1,18 @@
+"""OpenCL C, compiled on the user's machine by the driver of an OpenCL device, through pyopencl."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuforge.toolchains.model import LibraryCall
+
+COMPILES = (".cl",)
+REQUIREMENT = "pyopencl>=2022.1"
+
+
+def module(flags: Sequence[str]) -> LibraryCall:
+    """Return the options that one program is built with; `{folders}` is each folder with sources or headers.
+
+    https://registry.khronos.org/OpenCL/sdk/3.0/docs/man/html/clBuildProgram.html
+    """
+    return LibraryCall(argv=(*flags, "-I{folders}"), install={"": "pip install pyopencl"}, makes="module")

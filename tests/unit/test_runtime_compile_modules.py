@@ -1,0 +1,193 @@
+"""`compile` for a set of modules: nvcc, NVRTC, OpenCL or g++, whichever is there, in the order of the recipe."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from library_samples import environment, program, run, toolchain
+from runtime_samples import compile_stub
+from set_samples import NVRTC, OPENCL_C, install_set, nvrtc_stub
+
+from gpuforge.package import kernels
+from gpuforge.toolchains import nvcc
+
+# An nvcc that makes "a fatbin" of what it was called with: the stand-in for the driver loads it.
+NVCC = """case "$1" in --version) echo "nvcc: NVIDIA (R) Cuda compiler driver
+Cuda compilation tools, release 13.0, V13.0.88
+Build cuda_13.0.r13.0/compiler.36424714_0"; exit;; esac
+for word; do [ "$last" = -o ] && out=$word; last=$word; done
+printf 'a fatbin by nvcc of %s' "$*" > "$out"
+"""
+USE = """
+import json, sys
+from array import array
+from demo._gpuforge import KernelSet
+kernels = KernelSet.shipped("ops")
+kernel = kernels.function("saxpy")
+first = next(c for c in kernels.candidates("scale") if c.accepted)
+print(json.dumps({"backend": kernel.backend, "used": first.label, "place": first.build.place}))
+"""
+
+
+def recipe_of_nvcc() -> kernels.Recipe:
+    call, family = nvcc.module(()), nvcc.NVCC
+    return kernels.Recipe(
+        name="device",
+        family="nvcc",
+        version="",
+        argv=call.argv,
+        programs=family.programs.pattern,
+        answers=family.answers,
+        makes="module",
+        sources=("mod/scale.cu",),
+        install={"": "install CUDA"},
+    )
+
+
+HOST = toolchain("host", "g++", sources=("mod/scale.cpp",))
+
+
+class User:
+    """A user with a wheel of the set `ops`, whose machine has what is asked for."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.tmp_path = tmp_path
+        self.site = tmp_path / "site"
+        self.env: dict[str, str] = {"GPUFORGE_NVRTC": "0"}
+        install_set(self.site, recipe_of_nvcc(), NVRTC, OPENCL_C, HOST)
+
+    def gpu(self) -> None:
+        (self.tmp_path / "driver").mkdir()
+        compile_stub(self.tmp_path / "driver")
+        self.env |= {"GPUFORGE_DISABLE_GPU": "0", "LD_LIBRARY_PATH": str(self.tmp_path / "driver")}
+
+    def nvcc(self) -> None:
+        program(self.tmp_path / "bin", "nvcc", NVCC)
+        self.env["PATH"] = f"{self.tmp_path / 'bin'}:/usr/bin:/bin"
+
+    def nvrtc(self) -> None:
+        self.env["GPUFORGE_NVRTC"] = str(nvrtc_stub(self.tmp_path / "nvrtc"))
+
+    def compile(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        return run(self.site, "compile", *arguments, **self.env)
+
+    def use(self) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-c", USE],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=self.site,
+            env=environment(self.site, **self.env),
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def said(self, text: str) -> str:
+        """Return a message without the folders of this test."""
+        return text.replace(str(self.tmp_path), "TMP")
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path)
+
+
+def test_nvcc_comes_first_where_there_is_a_gpu(user: User) -> None:
+    user.gpu()
+    user.nvcc()
+    user.nvrtc()
+    done = user.compile()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "/ops, made by nvcc 13.0.88 (toolchain device) for sm_90, is used from now on" in done.stdout
+    found = user.use()
+    assert (found["backend"], found["used"]) == ("cuda", "user build cubin sm_90")
+    assert b"-arch=sm_90" in Path(found["place"]).read_bytes()
+    removed = user.compile("--remove")
+    assert removed.stdout == (
+        "ops: your build was removed; in use: cached build CUDA source, nvrtc 12.4 of "
+        f"{Path(user.env['GPUFORGE_NVRTC']).stat().st_size} bytes compiles it for sm_90 when it is first loaded; "
+        "it is kept\n"
+    )
+
+
+def test_nvrtc_is_taken_without_nvcc_and_its_code_is_the_kernel_caches(user: User) -> None:
+    user.gpu()
+    user.nvrtc()
+    assert user.use()["used"] == "cached build CUDA source"  # compiled at first use
+    entries = [path.read_bytes() for path in user.tmp_path.rglob("*.kernel")]
+    done = user.compile()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "(toolchain rtc) for sm_90, is used from now on" in done.stdout
+    found = user.use()
+    assert found["used"] == "user build cubin sm_90"
+    assert entries[0].endswith(Path(found["place"]).read_bytes())
+    assert [path.read_bytes() for path in user.tmp_path.rglob("*.kernel")] == entries  # compiled once
+
+
+def test_without_a_gpu_gxx_makes_the_library_for_the_cpu(user: User) -> None:
+    user.nvcc()
+    user.nvrtc()
+    done = user.compile()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "made by g++ " in done.stdout
+    assert user.use()["used"] == "user build library"
+    assert (
+        user.compile("--remove").stdout == "ops: your build was removed; in use: CPU library, needs no GPU\n"
+    )
+
+
+def test_nothing_fits_is_one_line_that_names_each(user: User) -> None:
+    done = user.compile("--toolchain", "rtc")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == (
+        "error: ops: found no compiler of nvrtc (there is no GPU here to compile for). "
+        "For nvrtc: pip install demo[nvrtc]\n"
+    )
+    done = user.compile("--toolchain", "cl")
+    assert done.stderr.startswith("error: ops: found no compiler of opencl (")
+
+
+def test_what_nvrtc_refuses_changes_nothing(user: User) -> None:
+    user.gpu()
+    user.nvrtc()
+    mine = user.tmp_path / "scale.cu"
+    mine.write_text("an error\n")
+    done = user.compile(mine)
+    assert (done.returncode, done.stdout) == (1, "")
+    size = Path(user.env["GPUFORGE_NVRTC"]).stat().st_size
+    assert user.said(done.stderr).startswith(
+        f"error: ops: nvrtc 12.4 of {size} bytes refuses scale.cu: op.cu(1): error: an identifier is expected; "
+        "all it printed: TMP/builds/user/demo/ops-"
+    )
+    assert user.use()["used"] == "cached build CUDA source"
+
+
+def test_a_source_of_the_users_takes_the_place_of_the_packages(user: User) -> None:
+    user.gpu()
+    user.nvrtc()
+    mine = user.tmp_path / "scale.cu"
+    mine.write_text('#include "scale.h"\n// mine\n')
+    assert user.compile(mine).returncode == 0
+    code = Path(user.use()["place"]).read_text()
+    assert "// mine" in code
+    assert "__global__" not in code
+    library = user.tmp_path / "scale.cpp"
+    library.write_text('extern "C" void saxpy(void) {}\n')
+    assert "made by g++" in user.compile(library).stdout  # no other toolchain compiles it
+
+
+def test_an_output_folder_activates_nothing_and_the_variable_uses_it(user: User) -> None:
+    user.gpu()
+    user.nvrtc()
+    for _ in range(2):
+        done = user.compile("--output", user.tmp_path / "out")
+        assert done.stdout.endswith(f"GPUFORGE_KERNELS_DEMO_OPS={user.tmp_path / 'out' / 'ops'} uses it\n")
+    assert user.use()["used"] == "cached build CUDA source"
+    user.env["GPUFORGE_KERNELS_DEMO_OPS"] = str(user.tmp_path / "out" / "ops")
+    assert user.use()["used"] == "environment cubin sm_90"
