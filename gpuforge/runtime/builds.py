@@ -128,7 +128,7 @@ def object_of(place: Place) -> str:
 def recorded(path: str) -> str:
     """Return a path as a record has it: bytes that are no text, and control characters, are spelled out."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    return "".join(c if c >= " " and c != "\x7f" else f"\\x{ord(c):02x}" for c in text)
 
 
 def guard(path: Path) -> None:

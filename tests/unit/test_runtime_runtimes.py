@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -260,3 +261,29 @@ def test_without_a_record_the_package_and_what_was_grafted_count(tmp_path: Path)
     (part,) = parts(tmp_path / "demo/_gpuforge", "demo", without="")
     assert [path.name for path in part.libraries] == ["core.so", "libx.so.1"]
     assert release(tmp_path / "demo/_gpuforge", "demo") == ""
+
+
+def test_the_fallback_that_is_replaced_does_not_count_and_others_do(tmp_path: Path) -> None:
+    """In the wheel, and in a kernels wheel of it."""
+    apart = "demo_kernels_cu12/_gpuforge"
+    libraries = {
+        f"{folder}/kernels/{name}/lib{name}.so": needing()
+        for folder in ("demo/_gpuforge", apart)
+        for name in ("default", "another")
+    }
+    wheel = {"distribution": "demo-kernels-cu12", "folder": "demo_kernels_cu12", "extra": "cu12"}
+    listing = {"schema": 1, "distribution": "demo", "version": "1.0", "wheels": [wheel], "sets": []}
+    files = {**RUNTIME, **{name: data for name, data in libraries.items() if name.startswith("demo/")}}
+    distribution(tmp_path, "demo", "demo-kernels-cu12; extra == 'cu12'", files=files)
+    distribution(
+        tmp_path,
+        "demo-kernels-cu12",
+        files={name: libraries[name] for name in libraries.keys() - files.keys()},
+    )
+    lay(tmp_path, {"demo/_gpuforge/wheels.json": json.dumps(listing).encode()})
+    lay(tmp_path, {f"{apart}/wheel.json": json.dumps({"schema": 1, "version": "1.0", "sets": []}).encode()})
+    found = parts(tmp_path / "demo/_gpuforge", "demo", without="default")
+    assert [(part.owner, [path.name for path in part.libraries]) for part in found] == [
+        ("", ["libanother.so", "core.so"]),
+        ("demo-kernels-cu12", ["libanother.so"]),
+    ]

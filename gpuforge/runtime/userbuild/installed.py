@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution, PathDistribution, distributions
 from pathlib import Path
 
+from .. import wheels
+
 _LIBRARY = re.compile(r".*\.so(\.[0-9.]+)?")
 # https://packaging.python.org/en/latest/specifications/dependency-specifiers/
 _REQUIREMENT = re.compile(
@@ -36,16 +38,18 @@ class _Requirement:
 def parts(home: Path, package: str, *, without: str) -> list[Part]:
     """Return the wheel's libraries, then those of each package that it requires and that is installed.
 
-    `home` is this runtime's folder in the package (an import name). The kernel set `without` is left out: another
-    library will be loaded in its place. Nothing is known of requirements where the wheel has no RECORD.
+    `home` is this runtime's folder in the package (an import name). The kernel set `without` is left out, in kernels
+    wheels, too: another library will be loaded in its place. Nothing is known of requirements where the wheel has no
+    RECORD.
     """
     site, wheel = home.parents[package.count(".") + 1], _wheel(home, package)
     own = list(_beside(site, package)) if wheel is None else _recorded(wheel)
-    unused = home / "kernels" / without
+    kernels = [home, *(Path(apart.home) for apart in wheels.installed(str(home), package))]
+    unused = {place / "kernels" / without for place in kernels}
     required = _required(wheel, site) if wheel else ()
     found = [
-        Part("", _libraries(path for path in own if unused not in path.parents)),
-        *(Part(str(other.metadata["Name"]), _libraries(_files(other))) for other in required),
+        Part("", _libraries(own, unused)),
+        *(Part(str(other.metadata["Name"]), _libraries(_files(other), unused)) for other in required),
     ]
     return [part for part in found if part.libraries]
 
@@ -80,8 +84,14 @@ def _files(other: Distribution) -> Iterator[Path]:
             yield Path(os.path.normpath(str(other.locate_file(file))))
 
 
-def _libraries(files: Iterable[Path]) -> tuple[Path, ...]:
-    return tuple(sorted(path for path in files if _LIBRARY.fullmatch(path.name) and path.is_file()))
+def _libraries(files: Iterable[Path], unused: set[Path]) -> tuple[Path, ...]:
+    return tuple(
+        sorted(
+            path
+            for path in files
+            if _LIBRARY.fullmatch(path.name) and path.is_file() and unused.isdisjoint(path.parents)
+        )
+    )
 
 
 def _beside(site: Path, package: str) -> Iterator[Path]:
