@@ -26,6 +26,7 @@ _WANTED = {
     "model_attributes_type": "a table",
     "bool_type": "true or false",
 }
+_MOST = 100
 _TABLE_HINTS = {
     "package": 'write, for example, [package] with name = "example" and python = ["3.12"]',
     "cuda": 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]',
@@ -33,10 +34,18 @@ _TABLE_HINTS = {
 
 
 def explain(error: ValidationError, data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield one problem for each thing wrong, in the model's order. `data` is the manifest as parsed."""
-    for detail in error.errors(include_url=False):
-        if not _follows(detail):
-            yield _problem(detail, data)
+    """Yield one problem for each thing wrong, in the model's order, and of very many the first ones and their number.
+
+    `data` is the manifest as parsed.
+    """
+    details = [detail for detail in error.errors(include_url=False) if not _follows(detail)]
+    for detail in details[:_MOST]:
+        yield _problem(detail, data)
+    if len(details) > _MOST:
+        path = _written(details[_MOST]["loc"], data)
+        yield Problem(
+            path, f"{len(details) - _MOST:,} more things are wrong", "mend the first ones", at_key=True
+        )
 
 
 def _follows(detail: ErrorDetails) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -27,18 +28,21 @@ class Section:
     model: type[Table]
 
 
-def sections() -> Iterator[Section]:
-    """Yield every table of the manifest, the top level first, each before those inside it."""
+@cache
+def sections() -> tuple[Section, ...]:
+    """Return every table of the manifest, the top level first, each before those inside it."""
+    found: list[Section] = []
     pending = [Section("", Manifest)]
     while pending:
         section = pending.pop(0)
-        yield section
+        found.append(section)
         inside: list[Section] = []
         for key, field in keys_of(section.model).items():
             name = ".".join(filter(None, [section.header.strip("[]"), key if key != "<version>" else ""]))
             header = _header(name, field.annotation, key)
             inside.extend(Section(header, model) for model in tables_in(field.annotation))
         pending = inside + pending
+    return tuple(found)
 
 
 def _header(name: str, annotation: Any, key: str) -> str:
@@ -73,12 +77,18 @@ def known_keys(table: Location) -> tuple[str, ...]:
 
 def owners_of(key: str) -> tuple[str, list[str]] | None:
     """Return the known key nearest to `key` and the headers of the tables that have it; None if none is near."""
+    owners = _owners()
+    near = get_close_matches(key.lower().replace("_", "-"), owners, n=1, cutoff=0.8)
+    return (near[0], owners[near[0]]) if near else None
+
+
+@cache
+def _owners() -> dict[str, list[str]]:
     owners: dict[str, list[str]] = {}
     for section in sections():
         for name in keys_of(section.model) if section.header else ():
             owners.setdefault(name, []).append(f"`{section.header}`")
-    near = get_close_matches(key.lower().replace("_", "-"), owners, n=1, cutoff=0.8)
-    return (near[0], owners[near[0]]) if near else None
+    return owners
 
 
 def example_at(key: Location) -> str:

@@ -51,6 +51,15 @@ def test_a_file_of_constraints_that_cannot_be_read_is_said(
     assert f"cannot be read: {reason}" in found
 
 
+def test_of_very_many_problems_the_first_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    keys = "".join(f"key{number} = 1\n" for number in range(5_000))
+    Path("gpuforge.toml").write_text(f"schema = 1\n[build]\n{keys}")
+    lines = message_for(Path()).splitlines()
+    assert any(line.endswith(": 4,902 more things are wrong") for line in lines), "two tables are not there"
+    assert len(lines) < 220
+
+
 def test_there_are_at_least_ten() -> None:
     assert len(BROKEN) >= 10
 
