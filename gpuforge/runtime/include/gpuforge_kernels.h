@@ -4363,16 +4363,16 @@ void gpuforge_decision_free(gpuforge_decision *decision)
     free(decided);
 }
 
-/* Add a line to the reasons; one that is there already is not repeated. */
-static void gpuf_add_reason(gpuf_text *reasons, const char *line)
+/* Add a reason, which may have several lines; one that is there already is not repeated. */
+static void gpuf_add_reason(gpuf_text *reasons, const char *added)
 {
     const char *at = reasons->data;
-    size_t length = strlen(line);
+    size_t length = strlen(added);
     for (; *at; at += strcspn(at, "\n"), at += *at == '\n')
-        if (strncmp(at, line, length) == 0 && (!at[length] || at[length] == '\n'))
+        if (strncmp(at, added, length) == 0 && (!at[length] || at[length] == '\n'))
             return;
     gpuf_put(reasons, reasons->length ? "\n" : "");
-    gpuf_put(reasons, line);
+    gpuf_put(reasons, added);
 }
 
 static void *gpuf_open_one(const gpuf_setting *setting, const char *name, gpuf_text *reasons, gpuf_text *passed)
@@ -4625,13 +4625,21 @@ static const gpuf_module *gpuf_module_of(gpuf_arena *arena, const gpuf_places *p
     return NULL;
 }
 
-/* Walk the candidates until one loads: each file once, the driver chooses among its images. */
-static int gpuf_walk(const gpuf_setting *setting, void *driver, const gpuf_places *places, const char *module,
-                     const char *name, gpuforge_kernel *kernel, gpuf_text *reasons, gpuf_text *passed)
+/* Say whether a reason is what the machine's own problem says already. */
+static int gpuf_is_of_machine(const gpuforge_reason *reason)
+{
+    return gpuf_same(reason->kind, "no-usable-gpu") || gpuf_same(reason->kind, "no-devices") ||
+           gpuf_same(reason->kind, "switched-off");
+}
+
+/* Walk the candidates until one loads: each file once, the driver chooses among its images. Without a context nothing is
+   loaded, and each place's reason is told. */
+static int gpuf_walk(const gpuf_setting *setting, void *driver, const gpuf_places *places, gpuf_request *request,
+                     const char *module, gpuf_text *reasons, gpuf_text *passed)
 {
     gpuf_arena *arena = setting->arena;
     gpuf_candidates found = gpuf_judged(setting, places, module);
-    const char **tried = (const char **)gpuf_array(arena, found.count, sizeof *tried);
+    gpuf_candidate *tried = (gpuf_candidate *)gpuf_array(arena, found.count, sizeof *tried);
     size_t n, m, count = 0;
     for (n = 0; n < found.count; ++n) {
         gpuf_candidate *candidate = &found.items[n];
@@ -4640,14 +4648,16 @@ static int gpuf_walk(const gpuf_setting *setting, void *driver, const gpuf_place
         int loadable = gpuf_same(kind, "cubin") || gpuf_same(kind, "ptx") || gpuf_same(kind, "unread");
         if (candidate->build->own || (candidate->accepted && !loadable))
             continue;
-        for (m = 0; m < count && !gpuf_same(tried[m], candidate->build->place); ++m)
+        if (setting->machine->problem.kind && gpuf_is_of_machine(&candidate->reason))
+            continue;
+        for (m = 0; m < count && !gpuf_same(tried[m].build->place, candidate->build->place); ++m)
             ;
         if (candidate->accepted && m < count)
-            continue;
-        if (candidate->accepted && file && kernel->context) {
-            tried[count++] = candidate->build->place;
-            if (gpuf_load_candidate(arena, driver, file, name, kernel, &candidate->reason))
+            candidate->reason = tried[m].reason;
+        else if (candidate->accepted && file && request->kernel->context) {
+            if (gpuf_load_candidate(arena, driver, file, request->name, request->kernel, &candidate->reason))
                 return 1;
+            tried[count++] = *candidate;
         }
         line = gpuf_join(arena, gpuf_label(arena, candidate), ": ", gpuf_sentence(arena, &candidate->reason), NULL);
         gpuf_add_reason(reasons, line);
@@ -4673,13 +4683,15 @@ static void gpuf_do_load(gpuf_request *request)
         driver = gpuf_open_driver(arena, request->host, &refusal);
     if (!named)
         gpuf_add_reason(&reasons, problem);
-    else if (!driver)
-        gpuf_add_reason(&reasons, gpuf_sentence(arena, refusal.kind ? &refusal : &machine->problem));
-    else if (request->device >= (int)machine->device_count ||
-             gpuf_context(arena, driver->handle, request->device, request->kernel, &reasons)) {
+    else if (!driver && refusal.kind)
+        gpuf_add_reason(&reasons, gpuf_sentence(arena, &refusal));
+    else if (!driver) {
+        gpuf_add_reason(&reasons, gpuf_sentence(arena, &machine->problem));
+        gpuf_walk(&setting, NULL, &places, request, named, &reasons, &passed);
+    } else if (request->device >= (int)machine->device_count ||
+               gpuf_context(arena, driver->handle, request->device, request->kernel, &reasons)) {
         setting.device = request->kernel->context ? request->kernel->device : request->device;
-        request->done = gpuf_walk(&setting, driver->handle, &places, named, request->name, request->kernel, &reasons,
-                                  &passed);
+        request->done = gpuf_walk(&setting, driver->handle, &places, request, named, &reasons, &passed);
     }
     if (!request->done || passed.length)
         request->text = gpuf_keep_text(request->done ? passed.data : reasons.data);

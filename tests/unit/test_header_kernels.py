@@ -1,0 +1,135 @@
+"""A host in C loads and launches kernels with gpuforge_kernels.h, through the driver that stands in for libcuda."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from header_samples import compile_program
+from runtime_samples import write_set
+
+SOURCE = Path(__file__).with_name("saxpy_host.c")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_program(tmp_path_factory.mktemp("host"), SOURCE)
+
+
+def host(program: Path, home: Path, driver: str, **env: str) -> tuple[int, str]:
+    """Run the program where nothing of the user's own environment is seen."""
+    home.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [program, home, "pkg", "default-kernels", driver],
+        env={"PATH": os.defpath, "GPUFORGE_KERNEL_HOME": str(home / "user"), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    write_set(tmp_path / "home" / "kernels" / "default-kernels")
+    return tmp_path / "home"
+
+
+def test_a_kernel_is_loaded_and_launched(program: Path, home: Path, stub: str) -> None:
+    assert host(program, home, stub) == (0, "device 0: right\n")
+
+
+def test_a_driver_without_cudas_libraries_loads_a_module(program: Path, home: Path, old_stub: str) -> None:
+    (home / "kernels" / "default-kernels" / "index.json").write_text(
+        (home / "kernels" / "default-kernels" / "index.json").read_text().replace("13.0", "11.4")
+    )
+    assert host(program, home, old_stub, STUB_VERSION="11040") == (0, "device 0: right\n")
+
+
+def test_the_environment_names_what_the_driver_refuses(program: Path, home: Path, stub: str) -> None:
+    file = home / "mine.cubin"
+    file.write_text("nonsense")
+    assert host(program, home, stub, GPUFORGE_KERNELS_PKG_DEFAULT_KERNELS=str(file)) == (
+        0,
+        f"environment file ({file}): kernel saxpy: cuLibraryLoadData failed: CUDA_ERROR_STUBBED (200): "
+        "words of the stub\n"
+        "What to do: the kernel's file is damaged: install the wheel again\n"
+        "device 0: right\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("env", "reasons"),
+    [
+        ({"GPUFORGE_DISABLE_GPU": "1"}, "switched off (GPUFORGE_DISABLE_GPU=1)\n"),
+        ({"STUB_DEVICES": "0"}, "the driver sees no GPU\n"),
+        ({"STUB_VERSION": "10020"}, "{driver} is for CUDA 10.2; this runtime needs 11.0 or newer\n"),
+        (
+            {"STUB_INIT": "803"},
+            "cuInit failed: CUDA_ERROR_STUBBED (803): words of the stub\n"
+            "What to do: restart the machine: libcuda and the kernel module differ in version\n",
+        ),
+        (
+            {"STUB_RETAIN": "46"},
+            "GPU 0: cuDevicePrimaryCtxRetain failed: CUDA_ERROR_STUBBED (46): words of the stub\n"
+            "What to do: another process uses the GPU exclusively: see `nvidia-smi -q -d COMPUTE`\n",
+        ),
+        (
+            {"STUB_CAPABILITY": "86"},
+            "cubin sm_75: runs on 7.x from 7.5; this device is 8.6\n"
+            "cubin sm_90: runs on 9.x from 9.0; this device is 8.6\n"
+            "PTX compute_90: is for 9.0 and newer; this device is 8.6\n",
+        ),
+        (
+            {"STUB_LOAD": "218"},
+            "cubin sm_90: kernel saxpy: cuLibraryLoadData failed: CUDA_ERROR_STUBBED (218): words of the stub\n"
+            "ptxas fatal: stub says no\n"
+            "What to do: the driver's compiler refused the PTX: its log says why\n"
+            "PTX compute_90: kernel saxpy: cuLibraryLoadData failed: CUDA_ERROR_STUBBED (218): words of the stub\n"
+            "ptxas fatal: stub says no\n"
+            "What to do: the driver's compiler refused the PTX: its log says why\n"
+            "cubin sm_75: runs on 7.x from 7.5; this device is 9.0\n",
+        ),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_cannot_be_had_is_reasons(
+    program: Path, home: Path, stub: str, env: dict[str, str], reasons: str
+) -> None:
+    assert host(program, home, stub, **env) == (4, reasons.format(driver=stub))
+
+
+def test_a_machine_without_a_driver(program: Path, home: Path) -> None:
+    assert host(program, home, "libcuda-is-not-here.so.1") == (
+        4,
+        "no NVIDIA driver (libcuda-is-not-here.so.1: cannot open shared object file: No such file or directory)\n",
+    )
+
+
+def test_a_library_that_is_no_driver(program: Path, home: Path) -> None:
+    code, text = host(program, home, "libm.so.6")
+    assert (code, text[:63]) == (4, "libm.so.6 cannot be used as the NVIDIA driver: it lacks cuInit,")
+
+
+def test_a_driver_that_hangs_is_waited_for_once(program: Path, home: Path, stub: str) -> None:
+    begin = time.monotonic()
+    code, text = host(
+        program, home, stub, STUB_HANG="30", GPUFORGE_DRIVER_TIMEOUT="0.2", ASAN_OPTIONS="detect_leaks=0"
+    )
+    assert time.monotonic() - begin < 15
+    assert (code, text) == (
+        4,
+        "the NVIDIA driver did not answer within 0.2 seconds: `nvidia-smi` and `dmesg` say what is wrong with it; "
+        "a restart of the machine may be needed\n",
+    )
+
+
+def test_a_changed_file_is_not_given_to_the_driver(program: Path, home: Path, stub: str) -> None:
+    (home / "kernels" / "default-kernels" / "saxpy.fatbin").write_bytes(b"a fatbin of others")
+    code, text = host(program, home, stub)
+    assert code == 4
+    assert "and the index says" in text
