@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from gpuforge.toolchains import cpython
 from gpuforge.toolchains.detect import detect
 
 TEST_IMAGE = "bookworm-test"
+ROOT = Path(__file__).parents[2]
 
 
 def _missing(item: pytest.Item) -> str:
@@ -54,6 +57,23 @@ def test_image() -> str:
     except engine.ImageNotFound:
         pytest.skip(f"image {reference} is not here: gpuforge images build {TEST_IMAGE}")
     return reference
+
+
+@pytest.fixture(scope="session")
+def openacc_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of recipes/openacc, built once for all tests of one process."""
+    folder = tmp_path_factory.mktemp("openacc")
+    command = [Path(sys.executable).with_name("gpuforge"), "build", ROOT / "recipes" / "openacc"]
+    done = subprocess.run(
+        [*command, "--python", f"{sys.version_info.major}.{sys.version_info.minor}", "-o", folder / "dist"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "GPUFORGE_CACHE_DIR": str(folder / "cache")},
+    )
+    assert done.returncode == 0, done.stderr
+    (built,) = (folder / "dist").glob("*.whl")
+    return built
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -34,26 +34,10 @@ MECHANISM(mine, 0, initial, advance);
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("openacc")
-    command = [Path(sys.executable).with_name("gpuforge"), "build", ROOT / "recipes" / "openacc"]
-    done = subprocess.run(
-        [*command, "--python", PYTHON, "-o", folder / "dist"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "GPUFORGE_CACHE_DIR": str(folder / "cache")},
-    )
-    assert done.returncode == 0, done.stderr
-    (built,) = (folder / "dist").glob("*.whl")
-    return built
-
-
-@pytest.fixture(scope="module")
-def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(openacc_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed") / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--target", folder, wheel], check=True)
+    subprocess.run([*pip, "--target", folder, openacc_wheel], check=True)
     return folder
 
 

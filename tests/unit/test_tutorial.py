@@ -74,6 +74,9 @@ REFERENCE = {
         "tests/integration/test_kernels_wheels.py"
     ),
     "python -m membrane._gpuforge compile": "tests/integration/test_openacc_recipe.py",
+    "include=$(python -m membrane._gpuforge include)": "tests/integration/test_kernels_header.py",
+    'cc -std=c99 -I"$include" -Imod host.c -o host -pthread -ldl': "tests/integration/test_kernels_header.py",
+    './host "$(dirname "$include")"': "tests/integration/test_kernels_header.py",
 }
 
 
