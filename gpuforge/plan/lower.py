@@ -392,14 +392,16 @@ class _Lowering:
             ]
         else:
             spec["archs"] = list(environment.real(self.manifest.cuda.versions[cell.cuda].archs))
+            newest = cell.toolkit
             if apart.is_split(self.manifest):  # the wheel that they go into is for all CUDA versions
+                newest = apart.toolkits(self.manifest)[0]
                 spec |= {"toolkit": "", "archs": []}
             for key, names in (
                 ("sources", compiled),
                 ("includes", sorted({*(files.members or ())} - {*compiled})),
             ):
                 spec[key] = [{"source": name, "path": f"${{in:sources}}/{name}"} for name in names]
-            spec["toolchains"] = recipe.toolchains(self.file, item, compiled, cell.toolkit)
+            spec["toolchains"] = recipe.toolchains(self.file, item, compiled, newest)
             spec["abi"] = abi.identity(self.file, item)
             spec["packages"] = abi.packages(self.file, item)
             spec["kind"] = item.kind

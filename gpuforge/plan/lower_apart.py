@@ -129,6 +129,7 @@ def sets(file: ManifestFile) -> list[dict[str, str]]:
     return [
         {"name": item.name, "kind": item.kind, "abi": interface(file, item)}
         | ({"stands-in-for": item.stands_in_for} if item.stands_in_for else {})
+        | ({"cpu": cpu} if (cpu := abi.cpu_of(file, item)) else {})
         for item in manifest.objects
         if apart.goes_apart(manifest, item)
     ]

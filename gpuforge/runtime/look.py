@@ -107,7 +107,9 @@ def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple
         user = user_folder(package, name, env)
         own = [_own_folder(user)] if os.path.isdir(user) else []
         there = _shipped(wanted, shipped, problem)
-        cpu = next((place.contents.cpu for place in there if place.contents), "")
+        known = listing(home)
+        apart = known.sets.get(name) if known else None
+        cpu = apart.cpu if apart else next((place.contents.cpu for place in there if place.contents), "")
         return (*explicit, *own, *there, *_cpu(wanted, cpu, ""))
     fallback = os.path.join(home, "kernels", recipe.fallback)
     return (

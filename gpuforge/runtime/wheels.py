@@ -21,11 +21,15 @@ HOME = "_gpuforge"
 
 
 class Expected(NamedTuple):
-    """A kernel set or library that comes in kernels wheels: `abi` is the interface that the package was built for."""
+    """A kernel set or library that comes in kernels wheels: `abi` is the interface that the package was built for.
+
+    `cpu` is the library in the package's own wheel that does a set's work on the CPU.
+    """
 
     kind: str
     abi: str
     stands_in_for: str = ""
+    cpu: str = ""
 
 
 class Known(NamedTuple):
@@ -144,7 +148,10 @@ def _read(file: str) -> dict[str, Any]:
 def _sets(data: dict[str, Any]) -> dict[str, Expected]:
     return {
         document.file_name(each, "name"): Expected(
-            document.text(each, "kind"), document.text(each, "abi"), document.text(each, "stands-in-for", "")
+            document.text(each, "kind"),
+            document.text(each, "abi"),
+            document.text(each, "stands-in-for", ""),
+            document.file_name(each, "cpu", ""),
         )
         for each in document.tables(data, "sets")
     }

@@ -166,3 +166,22 @@ def test_a_library_in_a_kernels_wheel_is_judged_like_a_shipped_one(site: Path) -
     (candidate,) = library.candidates()
     assert candidate.label == "shipped of saxpy-kernels-cu13"
     assert (candidate.accepted, candidate.reason.kind) == (False, "cut-short")
+
+
+def test_a_sets_cpu_library_is_used_without_any_kernels_wheel(site: Path, stub: str) -> None:
+    home = site / "saxpy" / "_gpuforge"
+    listing = json.loads((home / "wheels.json").read_text())
+    listing["sets"][0]["cpu"] = "on-cpu"
+    (home / "wheels.json").write_text(json.dumps(listing))
+    folder = home / "kernels" / "on-cpu"
+    folder.mkdir(parents=True)
+    (folder / "libon-cpu.so").write_bytes(b"\x7fELF")
+    index = {"schema": 1, "name": "on-cpu", "kind": "library", "toolkit": "",
+             "toolchain": {"family": "g++", "version": "12.2.0"},
+             "library": {"file": "libon-cpu.so", "sha256": "00", "size": 4}}  # fmt: skip
+    (folder / "index.json").write_text(json.dumps(index))
+    places = kernel_set(site, stub).places()
+    assert [(place.origin.label, place.problem and place.problem.kind) for place in places] == [
+        ("shipped", "no-kernels-wheel"), ("CPU", "unreadable")
+    ]  # fmt: skip
+    assert places[-1].path == str(folder / "libon-cpu.so")
