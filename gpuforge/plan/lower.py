@@ -484,6 +484,7 @@ class _Lowering:
             "provided": "${in:provided}" if provided else None,
             "record": record.of(self.file, at, cell, host_at, host_compiler, of_nvcc),
             "requirements": "${in:requirements}",
+            "extras": recipe.extras(self.file, cell.toolkit),
             "work": "${work}",
         }
         action = Action(

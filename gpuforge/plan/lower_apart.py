@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from gpuforge.manifest import apart
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
-from gpuforge.plan import abi, environment, lower_test, record, sources
+from gpuforge.plan import abi, environment, lower_test, recipe, record, sources
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.toolkits import redist
@@ -58,6 +58,8 @@ def host_wheel(
         "sets": sets(file),
         "record": record.of_host(file, cell, at, compiler),
         "requirements": "${in:requirements}",
+        # NVRTC is of one CUDA major, and this wheel of all: users are told the package that fits their driver.
+        "extras": {k: v for k, v in recipe.extras(file, newest[0]).items() if k != "nvrtc"},
         "work": "${work}",
     }
     action = Action(

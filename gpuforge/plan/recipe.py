@@ -36,6 +36,15 @@ def toolchains(
     return found
 
 
+def extras(file: ManifestFile, toolkit: str) -> dict[str, list[str]]:
+    """Return the wheel's extras that bring what compiles its modules on the user's machine: `nvrtc` and `opencl`."""
+    manifest = file.manifest
+    modules = [item for item in manifest.objects if item.role == "user-compiled" and item.kind == "module"]
+    used = {manifest.toolchains[name].compiler for item in modules for name in item.toolchains}
+    bring = {"nvrtc": nvrtc.requirement(toolkit), "opencl": opencl.REQUIREMENT}
+    return {name: [line] for name, line in bring.items() if name in used}
+
+
 def call(toolchain: Toolchain, item: Object, sources: Sequence[str]) -> LibraryCall | None:
     """Return how a toolchain makes a library of an object's sources; None when it makes none."""
     flags = (*toolchain.flags, *item.flags)

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -61,6 +61,9 @@ class PackageSpec(Specification):
         ApartSpec, ...
     ] = ()  # those that its extras bring; then it is for all CUDA versions
     sets: tuple[Mapping[str, str], ...] = ()  # the kernel sets in them
+    extras: Mapping[str, tuple[str, ...]] = Field(
+        default={}
+    )  # what they bring, by name, besides CUDA's packages
     work: Path | None = None  # where scratch files go; default: beside the output
 
 
@@ -126,6 +129,7 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
             print(f"requires {line}")
     else:
         _require(tree, packages, spec, provided)
+    _bring(tree, spec.extras)
     naming.write_tags(tree, repaired.name)
     _document(tree, packages, spec, provided)
     target = output / str(repaired.name)
@@ -181,6 +185,16 @@ def _require(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided:
             print(says(floors[package]))
             for other in floors[package].forgotten_by:
                 print(f"requires {package} for {other}, which needs it and does not declare it")
+
+
+def _bring(tree: Path, extras: Mapping[str, Sequence[str]]) -> None:
+    """Declare extras with what they bring; the project's own requirements of that name stay as they are."""
+    file = archive.dist_info(tree) / "METADATA"
+    text = metadata.read(file)
+    lines = [f'{line}; extra == "{name}"' for name, lines in extras.items() for line in lines]
+    file.write_bytes(metadata.add_requirements(metadata.provide_extras(text, [*extras]), lines))
+    for line in lines:
+        print(f"requires {line}")
 
 
 def _document(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided: Provided) -> None:
