@@ -57,9 +57,7 @@ class PackageSpec(Specification):
     provided: Path | None = None  # what fetch_provided found out of the packages of its CUDA libraries
     record: Mapping[str, Any] = Field(default={})  # the build record: what the wheel was built with
     requirements: Path | None = None  # what fetch_requirements locked, which the record names too
-    kernels_wheels: tuple[
-        ApartSpec, ...
-    ] = ()  # those that its extras bring; then it is for all CUDA versions
+    kernels_wheels: tuple[ApartSpec, ...] = ()  # that its extras bring; then it is for all CUDA versions
     sets: tuple[Mapping[str, str], ...] = ()  # the kernel sets in them
     extras: Mapping[str, tuple[str, ...]] = Field(
         default={}
