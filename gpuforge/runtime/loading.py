@@ -167,12 +167,15 @@ def _failure(name: str, error: DriverError | Refused) -> Reason:
 
 
 def _warn(candidates: Sequence[Candidate], failures: Mapping[str, Reason], used: Candidate) -> None:
-    explicit = [c for c in candidates if c.origin is Origin.EXPLICIT]
-    if explicit and used.origin is not Origin.EXPLICIT:
-        first = explicit[0]
-        reason = failures.get(first.build.place, first.reason)
-        warnings.warn(
-            f"the environment names kernels that are not used: {named(first)}: {reason}. Used instead: {named(used)}",
-            RuntimeWarning,
-            stacklevel=5,
-        )
+    """Warn when what the user has asked for is not used: kernels that the environment names, or a build of theirs."""
+    before = [c for c in candidates if c.origin < used.origin]
+    explicit = [c for c in before if c.origin is Origin.EXPLICIT]
+    own = [c for c in before if c.origin is Origin.USER_BUILD and c.reason.kind != "not-compiled"]
+    own = [c for c in own if c.build.problem or c.build.place in failures]  # not those for another GPU
+    if not explicit and not own:
+        return
+    first = (explicit or own)[0]
+    text = f"{named(first)}: {failures.get(first.build.place, first.reason)}"
+    if explicit:
+        text = f"the environment names kernels that are not used: {text}"
+    warnings.warn(f"{text}. Used instead: {named(used)}", RuntimeWarning, stacklevel=5)

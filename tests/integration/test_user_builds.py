@@ -85,13 +85,18 @@ def compiling(site: Path) -> list[str]:
     return found
 
 
-def test_two_at_once_both_succeed(site: Path) -> None:
-    argv = [sys.executable, "-m", "demo._gpuforge", "compile"]
-    both = [
+@pytest.mark.parametrize("output", [[], ["--output", "out"]], ids=["activated", "in a folder"])
+def test_three_at_once_all_succeed(site: Path, output: list[str]) -> None:
+    argv = [sys.executable, "-m", "demo._gpuforge", "compile", *output]
+    three = [
         subprocess.Popen(argv, cwd=site, env=environment(site), stdout=subprocess.DEVNULL) for _ in range(3)
     ]
-    assert [process.wait() for process in both] == [0, 0, 0]
-    assert (answer(site), builds(site)) == (42, ["build"])
+    assert [process.wait() for process in three] == [0, 0, 0]
+    if output:
+        assert [path.name for path in (site / "out").iterdir()] == ["libanswers.so"]
+        assert answer(site, GPUFORGE_KERNELS_DEMO_ANSWERS="out/libanswers.so") == 42
+    else:
+        assert (answer(site), builds(site)) == (42, ["build"])
 
 
 def tool(name: str, *arguments: object) -> str:

@@ -16,6 +16,8 @@ import pytest
 from library_samples import answer, compile_library, environment, install, program, run, toolchain
 
 from gpuforge.runtime import look
+from gpuforge.runtime.userbuild import compilers
+from gpuforge.runtime.userbuild.recipe import recipes
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "runtime"
 GXX = shutil.which("g++") or "g++"
@@ -333,6 +335,20 @@ def test_what_a_killed_compilation_leaves_is_cleared(site: Path, tmp_path: Path,
     assert sorted(p.name.partition("-")[0] for p in folder.iterdir()) == (
         ["libanswers.so"] if output else ["active.json", "build", "lock"]
     )
+
+
+@pytest.mark.parametrize("script", ["sleep 300", "yes"])
+def test_a_compiler_that_does_not_tell_its_version_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    """It hangs, or prints without end; nothing of it goes on."""
+    monkeypatch.setattr(compilers, "ANSWER_S", 0.5)
+    file = program(tmp_path / "bin", "g++", f"echo $$ > {tmp_path}/pid; {script}")
+    (recipe,) = recipes(install(tmp_path / "site", toolchain("host", "g++")))
+    (wanted,) = recipe.toolchains
+    found = compilers.find(wanted, {"PATH": os.defpath}, path=str(file))
+    assert found == compilers.Absent(wanted, (f"{file}: does not answer to --version within 0.5 s",))
+    eventually(lambda: not Path("/proc", (tmp_path / "pid").read_text().strip()).exists())
 
 
 def test_the_log_of_a_compiler_has_its_beginning_and_its_end(site: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -191,3 +192,24 @@ def test_an_output_folder_activates_nothing_and_the_variable_uses_it(user: User)
     assert user.use()["used"] == "cached build CUDA source"
     user.env["GPUFORGE_KERNELS_DEMO_OPS"] = str(user.tmp_path / "out" / "ops")
     assert user.use()["used"] == "environment cubin sm_90"
+
+
+def test_a_build_for_an_earlier_release_is_warned_of_and_made_anew(user: User) -> None:
+    """Who compiled kernels must not compute with others without a word."""
+
+    def warning() -> str:
+        env = environment(user.site, **user.env)
+        argv = [sys.executable, "-c", USE]
+        return subprocess.run(argv, capture_output=True, text=True, check=True, cwd=user.site, env=env).stderr
+
+    assert warning() == ""
+    assert user.compile().returncode == 0
+    assert warning() == ""
+    shutil.rmtree(user.site / "demo")
+    install_set(user.site, NVRTC, HOST)
+    assert (
+        "RuntimeWarning: user build: your build was made for an earlier release, and other sources are installed now: "
+        "python -m demo._gpuforge compile. Used instead: CPU library\n"
+    ) in warning()
+    assert user.compile().returncode == 0
+    assert warning() == ""

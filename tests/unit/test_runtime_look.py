@@ -83,7 +83,11 @@ def test_a_damaged_user_build_is_passed_over_and_explained(tmp_path: Path, stub:
     user = write_set(tmp_path / "home" / "user" / "pkg" / "default-kernels")
     (user / "index.json").write_text("{")
     kernels = kernel_set(tmp_path, stub)
-    assert used(kernels).startswith("used     cubin sm_90  ")
+    with pytest.warns(RuntimeWarning) as caught:
+        assert used(kernels).startswith("used     cubin sm_90  ")
+    (warning,) = [str(warning.message) for warning in caught]
+    assert warning.startswith(f"user build ({user}): {user}/index.json: is damaged: ")
+    assert warning.endswith(". Used instead: cubin sm_90")
     (line,) = [line for line in kernels.explain().splitlines() if "user build" in line]
     assert line.split(maxsplit=4)[:4] == ["refused", "user", "build", f"({user})"]
     assert line.split(maxsplit=4)[4].startswith(f"{user}/index.json: is damaged: ")
@@ -92,7 +96,8 @@ def test_a_damaged_user_build_is_passed_over_and_explained(tmp_path: Path, stub:
 def test_a_damaged_file_of_the_user_is_passed_over_when_it_is_loaded(tmp_path: Path, stub: str) -> None:
     user = write_set(tmp_path / "home" / "user" / "pkg" / "default-kernels")
     (user / "saxpy.fatbin").write_bytes(b"other bytes")
-    assert used(kernel_set(tmp_path, stub)).startswith("used     cubin sm_90  ")
+    with pytest.warns(RuntimeWarning, match=r"^user build .*: its sha256 is .*Used instead: cubin sm_90$"):
+        assert used(kernel_set(tmp_path, stub)).startswith("used     cubin sm_90  ")
 
 
 def test_an_error_lists_every_place_tried(tmp_path: Path, stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
