@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from .frame import HEAD, Frame
@@ -21,14 +20,21 @@ _STREAMS = 16
 class Reader(NamedTuple):
     """How one type is passed: its `struct` code, its size in bytes, and what gives the value that is packed.
 
-    `value` is None where `struct` takes the argument as it is. `waits` says whether the value is an array that other
-    streams may be writing: `value(array, stream, wait)`.
+    That is a function, or an attribute of the argument; neither where `struct` takes the argument as it is. `waits`
+    says whether the value is an array that other streams may be writing: `value(array, stream, wait)`.
     """
 
     code: str
     size: int
-    value: Callable[..., Any] | None
+    value: Callable[..., Any] | None = None
     waits: bool = False
+    attribute: str = ""
+
+    def expression(self, argument: str, function: str) -> str:
+        """Return Python code for the value, given the names of the argument and of `value`."""
+        if self.value is None:
+            return f"{argument}.{self.attribute}" if self.attribute else argument
+        return f"{function}({argument}, stream, wait)" if self.waits else f"{function}({argument})"
 
 
 class _DLTensor(ctypes.Structure):
@@ -52,7 +58,7 @@ _tensor_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
 def reader(position: int, value: Any) -> Reader:
     """Return how values of this one's type are passed; raises TypeError, which names the argument, when they cannot."""
     if isinstance(value, Memory):
-        return Reader("P", 8, attrgetter("address"))
+        return Reader("P", 8, attribute="address")
     if isinstance(value, ctypes._SimpleCData):
         return _of_ctypes(value)
     if isinstance(value, (ctypes.Structure, ctypes.Union, ctypes.Array)):
@@ -89,7 +95,7 @@ def _of_ctypes(value: Any) -> Reader:
     code = {"v": "h", "g": ""}.get(code, code)  # VARIANT_BOOL; a long double is nothing on a GPU
     if not code or code == "O" or ctypes.sizeof(value) != struct.calcsize(code):
         raise TypeError(f"{type(value).__name__} is no type that a kernel can have")
-    return Reader(code, struct.calcsize(code), attrgetter("value"))
+    return Reader(code, struct.calcsize(code), attribute="value")
 
 
 def _pointer(value: Any) -> int:
@@ -164,7 +170,7 @@ class Layout:
     `frames` are by stream, for as many streams as one program is likely to have; the others share theirs.
     """
 
-    __slots__ = ("_offsets", "_shared", "_size", "frames", "pack", "readers", "waits")
+    __slots__ = ("_offsets", "_shared", "_size", "frames", "pack", "values")
 
     def __init__(self, arguments: Sequence[Any]) -> None:
         found = [reader(number, value) for number, value in enumerate(arguments)]
@@ -177,8 +183,7 @@ class Layout:
         packer = struct.Struct(code)
         self._size = packer.size
         self.pack = packer.pack_into
-        self.readers = tuple(one.value for one in found)
-        self.waits = tuple(one.waits for one in found) if any(one.waits for one in found) else ()
+        self.values = _values(found)
         self.frames: dict[int, list[Frame]] = {}
         self._shared: list[Frame] = []
 
@@ -215,11 +220,16 @@ class Layout:
         """Return a frame of the caller's own."""
         return Frame(self._size, self._offsets, function)
 
-    def values(self, arguments: Sequence[Any], stream: int, wait: Callable[[int, int], None]) -> list[Any]:
-        """Return what is packed for these arguments."""
-        if not self.waits:
-            return [read(value) if read else value for read, value in zip(self.readers, arguments)]
-        return [
-            read(value, stream, wait) if read and waits else read(value) if read else value
-            for read, value, waits in zip(self.readers, arguments, self.waits)
-        ]
+
+def _values(readers: Sequence[Reader]) -> Callable[..., tuple[Any, ...]]:
+    """Return a function of a stream, of what waits for another stream, and of the arguments: it gives what is packed.
+
+    It is made of code, as `dataclasses` makes methods: going through the readers at each launch takes longer than the
+    driver's part of it.
+    """
+    names = [f"a{number}" for number in range(len(readers))]
+    functions = {f"f{number}": one.value for number, one in enumerate(readers)}
+    parts = [one.expression(name, f"f{number}") for number, (name, one) in enumerate(zip(names, readers))]
+    code = f"lambda stream, wait, {', '.join(names)}: ({''.join(f'{part}, ' for part in parts)})"
+    made: Callable[..., tuple[Any, ...]] = eval(code, functions)  # noqa: S307  of the names above alone
+    return made

@@ -144,7 +144,7 @@ class Kernel:
     ) -> None:  # fmt: skip
         gx, gy, gz = (grid, 1, 1) if type(grid) is int else _three(grid)
         bx, by, bz = (block, 1, 1) if type(block) is int else _three(block)
-        values = layout.values(arguments, queue, self._wait)
+        values = layout.values(queue, self._wait, *arguments)
         try:
             layout.pack(frame.buffer, 0, gx, gy, gz, bx, by, bz, shared, word, *values)
         except (struct.error, OverflowError) as error:
