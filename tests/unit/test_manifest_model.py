@@ -30,6 +30,7 @@ SMALLEST = 'schema = 1\n[package]\nname = "my-pkg"\npython = ["3.12"]\n[cuda."13
 # only relations, or not even TOML
 BEYOND_A_SCHEMA = {
     "abi",
+    "back_ends",
     "build_without_cuda",
     "constraints",
     "duplicate_key",
@@ -74,8 +75,9 @@ def test_the_example(tmp_path: Path) -> None:
     assert "15.1" not in manifest.toolchains["host"].versions
     assert "13.0" in manifest.toolchains["device"].versions
     assert [item.role for item in manifest.objects] == [
-        *("host-only", "fallback", "user-compiled", "fallback")
+        *("host-only", "fallback", "user-compiled", "user-compiled", "fallback")
     ]
+    assert [item.kind for item in manifest.objects[1:]] == ["module", "library", "module", "library"]
     assert manifest.objects[2].in_host_build
     assert manifest.wheel.size_limit_bytes == 100_000_000
     assert violations(tomli.loads(EXAMPLE.read_text())) == []

@@ -232,6 +232,67 @@ def test_versions_in_an_abi_go_with_commands_alone(recipe: Recipe, machine: Mach
     ]
 
 
+BACK_ENDS = """
+[toolchains.runtime]
+compiler = "nvrtc"
+[toolchains.opencl]
+compiler = "opencl"
+"""
+
+
+def of_modules(recipe: Recipe, machine: Machine, sources: str, toolchains: str) -> dict[str, Any]:
+    """The recipe that a wheel for CUDA 12 carries of a set of modules."""
+    file = recipe(
+        ('sources = ["mod/*.cpp"]', f"sources = {sources}"),
+        ('toolchains = ["host"]', f'toolchains = {toolchains}\nkind = "module"'),
+        add=BACK_ENDS,
+    )
+    for name in ("op.cu", "op.cl"):
+        (file.folder / "mod" / name).write_text("")
+    plan = plan_of(file, machine, cuda=["12"])
+    (gathered,) = [action for action in plan.actions if action.id.endswith("/kernels/mechanisms")]
+    (wheel,) = [action for action in plan.actions if action.id == "cp311-cu12.4-x86_64/wheel"]
+    spec = json.loads(gathered.argv[gathered.argv.index("--spec") + 1])
+    made = json.loads(wheel.argv[wheel.argv.index("--spec") + 1])
+    return {**spec, "extras": made["extras"]}
+
+
+def test_each_toolchain_of_a_set_of_modules_compiles_its_own_files(recipe: Recipe, machine: Machine) -> None:
+    spec = of_modules(recipe, machine, '["mod/*.c*"]', '["device", "runtime", "opencl", "host"]')
+    assert spec["kind"] == "module"
+    assert [(each["family"], each["makes"], each["sources"]) for each in spec["toolchains"]] == [
+        ("nvcc", "module", ["mod/op.cu"]),
+        ("nvrtc", "module", ["mod/op.cu"]),
+        ("opencl", "module", ["mod/op.cl"]),
+        ("g++", "library", ["mod/a.cpp"]),
+    ]
+    assert spec["toolchains"][1]["install"] == {"": "pip install nvidia-cuda-nvrtc-cu12"}
+    assert spec["extras"] == {
+        "nvrtc": ["nvidia-cuda-nvrtc-cu12>=12,<13"],
+        "opencl": ["pyopencl>=2022.1"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("sources", "toolchains", "message"),
+    [
+        (
+            '["mod/op.cu"]',
+            '["runtime", "opencl"]',
+            "object 'mechanisms': opencl compiles none of its sources",
+        ),
+        ('["mod/*.c*"]', '["runtime"]', "object 'mechanisms': none of its toolchains compiles mod/a.cpp"),
+    ],
+)
+def test_a_toolchain_without_files_and_a_file_without_one_are_refused(
+    recipe: Recipe, machine: Machine, sources: str, toolchains: str, message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        of_modules(recipe, machine, sources, toolchains)
+    (told,) = caught.value.diagnostics
+    assert (told.message, bool(told.place and told.place.line), bool(told.hint)) == (message, True, True)
+
+
 @pytest.mark.parametrize("compiler", ["halide", "iree"])
 def test_compilers_that_nothing_is_done_with_yet_are_refused(
     recipe: Recipe, machine: Machine, compiler: str
