@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpuforge.runtime import builds, codes, document, elf, index, reason, resolve, runs_on, tables
+from gpuforge.runtime import builds, codes, cpu, document, elf, index, reason, resolve, runs_on, tables
 
 HERE = Path(__file__).parent
 TARGET = HERE.parent / "gpuforge" / "runtime" / "include" / "gpuforge_kernels.h"
@@ -58,6 +58,17 @@ def _tables() -> str:
             *_array("const char *const gpuf_sentences[][2]", _pairs(reason.SENTENCES)),
             *_array("const char *const gpuf_merits[]", map(_text, sorted(reason.MERITS))),
             *_array("const char *const gpuf_named[][2]", _pairs(resolve.NAMED)),
+            *_array(
+                "const char *const gpuf_levels[][3]",
+                (
+                    f"{{{_text(machine)}, {_text(level)}, {_text(' '.join(features))}}}"
+                    for machine, levels in cpu.LEVELS.items()
+                    for level, features in levels.items()
+                ),
+            ),
+            f"static const char gpuf_cpuinfo[] = {_text(cpu.CPUINFO)};",
+            f"enum {{ GPUF_CPUINFO_MOST = {cpu.FIRST} }};",
+            "",
             *_array("const int gpuf_ptx_isa[][4]", _numbers(runs_on.PTX_ISA)),
             *_array("const int gpuf_embedded[][2]", (f"{{{a}, {b}}}" for a, b in sorted(runs_on.EMBEDDED))),
             *_array("const int gpuf_renamed[][4]", _numbers(runs_on.RENAMED)),

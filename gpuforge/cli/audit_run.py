@@ -124,8 +124,9 @@ def _against(text: str) -> "Against":
 
 def _load(manifest: Path) -> "ManifestFile":
     from gpuforge.manifest.load import load
+    from gpuforge.plan.architectures import spelled_out
 
-    return load(manifest, alone=True)
+    return spelled_out(load(manifest, alone=True))
 
 
 def _cuda_of(source: "ManifestFile", wheels: Sequence[Path]) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuforge.manifest.load import ManifestFile, load
+from gpuforge.plan.architectures import spelled_out
 from gpuforge.plan.cell import Selection, select
 from gpuforge.plan.lower import Plan, lower
 from gpuforge.plan.machine import resolve
@@ -49,7 +50,7 @@ def planned(
 
     Raises UsageError and MissingError for all that `gpuforge build` refuses before it runs anything.
     """
-    file = narrow(load(choice.path), choice.archs)
+    file = narrow(spelled_out(load(choice.path)), choice.archs)
     selection = select(file, machine, cuda=choice.cuda, python=choice.python, cell=choice.cell)
     places = sites(file)
     asked = [

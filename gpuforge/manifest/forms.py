@@ -232,8 +232,8 @@ Architecture = Annotated[
     str,
     Form(
         "a compute capability",
-        'digits without a dot, e.g. "80", "90a" (this architecture only), "100f" (its family) or "90+ptx"',
-        r"^[1-9][0-9]{1,2}(a|f?(\+ptx)?)$",
+        'digits without a dot, e.g. "80", "90a" (this architecture only), "100f" (its family) or "90+ptx"; or "common"',
+        r"^(common|[1-9][0-9]{1,2}(a|f?(\+ptx)?))$",
     ),
 ]
 VirtualArchitecture = Annotated[

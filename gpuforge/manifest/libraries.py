@@ -82,17 +82,21 @@ def objects(data: Raw) -> Iterator[Problem]:
             thing.get("stands-in-for"),
             str(thing.get("kind", "module")),
         )
-        if kind != "library" and "abi" in thing:
-            yield Problem(
-                ("objects", index, "abi"),
-                f'{title} has `abi`, which goes with kind = "library"',
-                _KIND_HINT,
-                at_key=True,
-            )
+        for key in ("abi", "cpu") if kind != "library" else ():
+            if key in thing:
+                yield Problem(
+                    ("objects", index, key),
+                    f'{title} has `{key}`, which goes with kind = "library"',
+                    _KIND_HINT,
+                    at_key=True,
+                )
+        if kind == "library":
+            yield from _levels(("objects", index, "cpu"), title, thing, data)
         if isinstance(target, str):
             path = ("objects", index, "stands-in-for")
             yield from _stand_in(path, title, thing, target, by_name)
-            if (target, kind) in taken:
+            several = kind == "library" and not _of_modules(by_name.get(target, (0, {}))[1])
+            if (target, kind) in taken and not several:
                 yield Problem(
                     path,
                     f"{title} and {taken[target, kind]} both stand in for {quote(target)}",
@@ -103,8 +107,34 @@ def objects(data: Raw) -> Iterator[Problem]:
             yield Problem(
                 ("objects", index),
                 f"{title} is a library that has no `abi` and stands in for no other object",
-                f"{_ABI_HINT}, or name the user-compiled object in stands-in-for",
+                f"{_ABI_HINT}, or name the object that it stands in for in stands-in-for",
             )
+
+
+def _levels(path: tuple[str, int, str], title: str, thing: Raw, data: Raw) -> Iterator[Problem]:
+    """Yield that a compiler of GPU code is asked for levels of CPUs."""
+    name = thing.get("toolchain")
+    toolchain = table(data, "toolchains").get(name) if isinstance(name, str) else None
+    compiler = toolchain.get("compiler") if isinstance(toolchain, Mapping) else None
+    reasons = {"nvcc": "nvcc compiles it for GPUs", "command": "a command has its own flags"}
+    if "cpu" in thing and compiler in reasons:
+        yield Problem(
+            path,
+            f"{title} has `cpu`, and {reasons[compiler]}",
+            "remove it; a further fallback of the host toolchain, which stands in for this one, can have it",
+            at_key=True,
+        )
+
+
+def _of_modules(thing: Raw) -> bool:
+    """Say whether an object is a set of modules."""
+    return str(thing.get("kind", "library" if thing.get("role") == "user-compiled" else "module")) == "module"
+
+
+def _replaceable(thing: Raw, kind: str) -> bool:
+    """Say whether a fallback of a kind may stand in for an object: a library for fallbacks that stand in for none."""
+    fallback = thing.get("role") == "fallback" and kind == "library" and "stands-in-for" not in thing
+    return thing.get("role") == "user-compiled" or fallback
 
 
 def _compilers(data: Raw, index: int, thing: Raw) -> Iterator[Problem]:
@@ -133,17 +163,15 @@ def _stand_in(
     path: tuple[str, int, str], title: str, thing: Raw, target: str, by_name: Mapping[str, tuple[int, Raw]]
 ) -> Iterator[Problem]:
     index, other = by_name.get(target, (0, {}))
-    kind = thing.get("kind", "module")
-    modules = other.get("kind", "library" if other.get("role") == "user-compiled" else "module") == "module"
-    if other.get("role") != "user-compiled" and not (
-        kind == "library" and modules and other.get("role") == "fallback"
-    ):
-        known = [name for name, (_, each) in by_name.items() if each.get("role") == "user-compiled"]
+    kind, modules = str(thing.get("kind", "module")), _of_modules(other)
+    if other is thing or not _replaceable(other, kind):
+        others = {name: each for name, (_, each) in by_name.items() if each is not thing}
+        known = [name for name, each in others.items() if _replaceable(each, kind)]
         yield Problem(
             path,
             f"{title} stands in for {quote(target)}, which is not a user-compiled object"
-            + (" or a set of modules" if kind == "library" else ""),
-            f"user-compiled are: {', '.join(known)}" if known else "the manifest has no user-compiled object",
+            + (" or another fallback" if kind == "library" else ""),
+            f"such are: {', '.join(known)}" if known else "the manifest has none",
         )
         return
     if kind == "module" and not modules:

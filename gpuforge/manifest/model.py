@@ -33,6 +33,7 @@ Requires = Literal["always", "extra"]
 Provider = Literal["image", "system", "pypi", "debian", "redist"]
 Naming = Literal["suffix", "local", "variant", "plain"]
 VersionPart = Literal["major", "major.minor", "exact"]
+CpuLevel = Literal["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
 
 
 class Table(BaseModel):
@@ -216,11 +217,15 @@ class CudaVersion(Table):
     installation of exactly this version; `debian`, its compiler with NVIDIA's wheels (11.8 and 12.4);
     NVIDIA's `redist` archives (11.4 to 13.0). Left out, the first in this order that has it; `gpuforge build --dry-run`
     says which. GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL name other servers."""
-    archs: Annotated[tuple[forms.Architecture, ...], Distinct] = Field(examples=[["80", "90"]])
-    """Compute capabilities to compile for. `90a` and `100f` are architecture- and family-specific; `+ptx` adds an
-    image that newer GPUs can compile for themselves, but not to `90a`, which only that architecture runs. The wheel
-    must have code for exactly these, or the audit says so; with `linkage = "static"` only of what is missing. `[]`:
-    the package has no GPU code of its own, it only calls CUDA's libraries or compiles at run time."""
+    archs: Annotated[tuple[forms.Architecture, ...], Distinct, OneOrMany] = Field(
+        examples=[["80", "90"], "common"]
+    )
+    """Compute capabilities to compile for. `common` stands for the least that every GPU of the toolkit runs: machine
+    code for the lowest of each major, and PTX of the lowest of all ([a table](kernels.md#archs--common)). `90a` and
+    `100f` are architecture- and family-specific; `+ptx` adds an image that newer GPUs can compile for themselves, but
+    not to `90a`, which only that architecture runs. The wheel must have code for exactly these, or the audit says so;
+    with `linkage = "static"` only of what is missing. `[]`: the package has no GPU code of its own, it only calls
+    CUDA's libraries or compiles at run time."""
     ptx: forms.VirtualArchitecture | None = Field(default=None, examples=["90"])
     """Compute capability of the PTX to embed, for GPUs newer than any in `archs`; `90a` is refused, as no newer
     GPU runs it."""
@@ -326,17 +331,24 @@ class Object(Table):
         examples=["module"],
     )
     """What is made of the sources. A `library` is a shared object with a C interface; a fallback one is made by the
-    host toolchain or by a `command`. A `module` is loaded by name: of `.cu` files, device images for the driver, made
-    by `nvcc` or, on the user's machine, by `nvrtc`; of `.cl` files, programs for `opencl`; of C++ files, a library for
-    the CPU. Each toolchain of a user-compiled set compiles the files that are its own. Default: `module` for
-    `fallback`, `library` for `user-compiled`."""
+    host toolchain or a `command`, for CPUs, or by `nvcc`, for the GPUs in `archs`, with libcudart as `[cuda] linkage`
+    says. A `module` is loaded by name: of `.cu` files, device images for the driver, made by `nvcc` or, on the user's
+    machine, by `nvrtc`; of `.cl` files, programs for `opencl`; of C++ files, a library for the CPU. Each toolchain of a
+    user-compiled set compiles the files that are its own. Default: `module` for `fallback`, `library` for
+    `user-compiled`."""
+    cpu: Annotated[tuple[CpuLevel, ...], Distinct] = Field(default=(), examples=[["x86-64", "x86-64-v3"]])
+    """Levels of CPUs that the host toolchain compiles the library for, each as a library of its own. The runtime takes
+    the highest that the user's CPU has. Without `x86-64`, the lowest, there is none for an older CPU. Left out, there
+    is one library, for what the compiler and `flags` choose (`fallback` with `kind = "library"`)."""
     abi: Abi | None = Field(default=None, examples=[{"version": "1", "headers": ["mod/mechanisms.h"]}])
     """What a compiled library must agree on with the code that calls it. Its id is compiled into every library, and a
     library with another one is never loaded (`user-compiled`, and `fallback` with `kind = "library"`)."""
     stands_in_for: str | None = Field(default=None, alias="stands-in-for", examples=["mechanisms"])
-    """Name of the object whose place this one takes (`fallback`). Of a user-compiled `library`: where the user has
-    compiled nothing; the fallback is a library too, and has that object's ABI. Of a set of modules: device images are
-    used where nothing was compiled, and a library does the set's work on the CPU, where no GPU can."""
+    """Name of the object whose place this one takes (`fallback`). Of a `library`: a user-compiled one, where the user
+    has compiled nothing, or another fallback, where that does not run; the fallback is a library too, and has that
+    object's ABI. Several may be named so: of those that run on the user's machine, one with code for its GPU is used.
+    Of a set of modules: device images are used where nothing was compiled, and a library does the set's work on the
+    CPU, where no GPU can."""
     flags: tuple[str, ...] = Field(default=(), examples=[["-use_fast_math"]])
     """Flags for these sources, after the toolchain's own (`user-compiled`, `fallback`)."""
     in_host_build: StrictBool = Field(default=False, alias="in-host-build", examples=[True])

@@ -29,7 +29,7 @@ ROLE_KEYS: Mapping[str, RoleKeys] = {
         ("sources", "toolchains"), ("headers", "kind", "abi", "flags", "in-host-build")
     ),
     "fallback": RoleKeys(
-        ("sources", "toolchain"), ("headers", "kind", "abi", "stands-in-for", "flags", "in-host-build")
+        ("sources", "toolchain"), ("headers", "kind", "cpu", "abi", "stands-in-for", "flags", "in-host-build")
     ),
 }
 

@@ -39,11 +39,22 @@ class Toolchain:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One image in a fatbin, as read from it; `isa` is the PTX ISA version, "" for machine code."""
+    """One image in a fatbin, as read from it; `isa` is the PTX ISA version, "" for machine code.
 
-    kind: str  # "cubin", "ptx" or "lto-ir"
-    arch: str  # "sm_80", "compute_120"
+    The code for CPUs of a library is one image of the kind "library".
+    """
+
+    kind: str  # "cubin", "ptx", "lto-ir" or "library"
+    arch: str  # "sm_80", "compute_120"; of "library" the level of CPUs: "x86-64-v3", "" for any
     isa: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A compiled library and what it runs on: the GPUs that one of its images is for, or the CPUs of a level."""
+
+    path: Path
+    images: tuple[Image, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +144,25 @@ def pack_library(
     name: str,
     toolchain: Toolchain,
     toolkit: str,
-    library: Path,
+    libraries: Sequence[Library],
     abi: str,
     stands_in_for: str,
     packages: Mapping[str, str] = MappingProxyType({}),
+    fallbacks: Sequence[str] = (),
 ) -> Path:
-    """Lay a compiled library out below `folder` as it goes into the wheel; return `folder/kernels/<name>`.
+    """Lay compiled libraries out below `folder` as they go into the wheel; return `folder/kernels/<name>`.
 
-    `packages` are those whose version is part of the ABI, beside the id `abi`: {"neuron": "major.minor"}.
+    There are several where each is for another level of CPUs. `packages` are those whose version is part of the ABI,
+    beside the id `abi`: {"neuron": "major.minor"}. `fallbacks` are the objects whose libraries are used where none of
+    these runs.
     """
     target = _new(folder / "kernels", name)
-    file = f"lib{name}.so"
-    shutil.copyfile(library, target / file)
+    listed = []
+    for library in libraries:
+        level = library.images[0].arch if library.images[0].kind == "library" else ""
+        file = f"lib{name}-{level}.so" if level else f"lib{name}.so"
+        shutil.copyfile(library.path, target / file)
+        listed.append({"file": file, **_measure(target / file), "images": [*map(_image, library.images)]})
     index = {
         "schema": SCHEMA,
         "name": name,
@@ -154,7 +172,8 @@ def pack_library(
         "abi": abi,
         **({"packages": dict(packages)} if packages else {}),
         "stands-in-for": stands_in_for,
-        "library": {"file": file, **_measure(target / file)},
+        "fallbacks": list(fallbacks),
+        "libraries": listed,
     }
     _write_json(target / INDEX, index)
     return target
@@ -165,8 +184,9 @@ def measure_again(tree: Path, package: str) -> None:
     home = find_package(tree, package)
     for path in sorted((home / HOME / "kernels").glob(f"*/{INDEX}")) if home else []:
         index = json.loads(path.read_text(encoding="utf-8"))
-        if "library" in index:
-            index["library"] |= _measure(path.with_name(index["library"]["file"]))
+        for library in index.get("libraries", ()):
+            library |= _measure(path.with_name(library["file"]))  # noqa: PLW2901  in place
+        if "libraries" in index:
             _write_json(path, index)
 
 
@@ -186,7 +206,7 @@ def pack_user_compiled(
     abi: str = "",
     kind: str = "library",
     packages: Mapping[str, str] = MappingProxyType({}),
-    fallback: str = "",
+    fallbacks: Sequence[str] = (),
     cpu: str = "",
 ) -> Path:
     """Lay sources, what they include and their recipe out below `folder`; return `folder/sources/<name>`.
@@ -194,8 +214,8 @@ def pack_user_compiled(
     `sources` are the files that the compiler is given, by their names in the project; `includes` those that
     must lie beside them.
     `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order they are tried. `abi` is
-    the id that each compiled library gets, with the versions of the installed `packages`; `fallback` the object that is
-    used where none was compiled. A set of modules (`kind`) may have a library that does its work on the CPU (`cpu`)
+    the id that each compiled library gets, with the versions of the installed `packages`; `fallbacks` the objects that
+    are used where none was compiled. A set of modules (`kind`) may have a library that does its work on the CPU (`cpu`)
     besides.
     Raises ActionError when a recipe names a path of the build machine, or lacks a placeholder.
     """
@@ -209,7 +229,7 @@ def pack_user_compiled(
         "kind": kind,
         "abi": abi,
         **({"packages": dict(packages)} if packages else {}),
-        "fallback": fallback,
+        "fallbacks": list(fallbacks),
         "cpu": cpu,
         "sources": [{"file": file, "sha256": copied[file]} for file in sorted(sources)],
         "includes": [{"file": file, "sha256": copied[file]} for file in sorted(includes)],

@@ -29,19 +29,19 @@ def packages(file: ManifestFile, item: Object) -> dict[str, str]:
     return dict(owner.abi.packages) if owner.abi else {}
 
 
-def fallback_of(file: ManifestFile, item: Object) -> str:
-    """Return the name of the fallback that stands in for a user-compiled object where nothing was compiled, or ""."""
-    return _stand_in(file, item, item.kind)
+def fallbacks_of(file: ManifestFile, item: Object) -> list[str]:
+    """Return the names of the fallbacks that stand in for an object and are of its kind, in the manifest's order."""
+    return _stand_ins(file, item, item.kind)
 
 
 def cpu_of(file: ManifestFile, item: Object) -> str:
     """Return the name of the library that does the work of a set of modules on the CPU, or ""."""
-    return _stand_in(file, item, "library") if item.kind == "module" else ""
+    return next(iter(_stand_ins(file, item, "library")), "") if item.kind == "module" else ""
 
 
-def _stand_in(file: ManifestFile, item: Object, kind: str) -> str:
+def _stand_ins(file: ManifestFile, item: Object, kind: str) -> list[str]:
     others = (other for other in file.manifest.objects if other.stands_in_for == item.name)
-    return next((other.name for other in others if other.kind == kind), "")
+    return [other.name for other in others if other.kind == kind]
 
 
 def _owner(file: ManifestFile, item: Object) -> Object:

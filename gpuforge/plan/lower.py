@@ -106,17 +106,20 @@ class _Lowering:
         self.test = test
         self._steps: dict[tuple[str, str | None], Input] = {}  # by program and image
         self._users: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
-        self._kernels: dict[str, list[ActionInput]] = {}  # by Cell.cuda
+        self._kernels: dict[str, dict[str, ActionInput]] = {}  # by Cell.cuda and the object's name
         self.hosts: dict[str, ActionInput] = {}  # by Cell.id: the wheel for all CUDA versions
         self.apart: dict[str, ActionInput] = {}  # by Cell.id: the kernels wheel
         self.actions: dict[str, Action] = {}
 
     def add_cell(self, cell: Cell) -> ActionInput:
         """Add everything that one cell's wheel needs, to its proof; return the wheel that is proved."""
-        objects = [item for item in self.manifest.objects if item.role != "host-only"]
         if cell.cuda not in self._kernels:
-            self._kernels[cell.cuda] = [self.kernels(cell, item) for item in objects]
-        kernels = self._kernels[cell.cuda]
+            self._kernels[cell.cuda] = {
+                item.name: self.kernels(cell, item)
+                for item in self.manifest.objects
+                if item.role != "host-only"
+            }
+        kernels = list(self._kernels[cell.cuda].values())
         host = self.host_build(cell)
         if apart.is_split(self.manifest):
             wheel = self.hosts[cell.id] = lower_apart.host_wheel(
@@ -134,8 +137,8 @@ class _Lowering:
         """Return the objects' kernels that go into a cell's kernels wheel (`own`), or into the package's."""
         objects = [item for item in self.manifest.objects if item.role != "host-only"]
         cuda = cell.cuda if own else lower_apart.first_of(self, cell).cuda
-        found = zip(objects, self._kernels[cuda], strict=True)
-        return [kernels for item, kernels in found if apart.goes_apart(self.manifest, item) is own]
+        chosen = [item.name for item in objects if apart.goes_apart(self.manifest, item) is own]
+        return [self._kernels[cuda][name] for name in chosen]
 
     def add(self, action: Action) -> str:
         """Add an action unless the same is there already; return its id."""
@@ -374,8 +377,8 @@ class _Lowering:
             modules = {"library": lower_command.run_command(self, cell, item, compiled)}
             spec |= lower_command.described(self, cell, item)
         elif item.role == "fallback" and item.kind == "library":
-            modules = {"library": lower_library.compile_library(self, cell, item, compiled)}
-            spec |= lower_library.described(self, cell, item)
+            modules = lower_library.compile_libraries(self, cell, item, compiled)
+            spec |= lower_library.described(self, cell, item, modules)
         elif item.role == "fallback":
             modules = {f"module{n}": self.compile(cell, item, source) for n, source in enumerate(compiled)}
             spec["toolchain"] = {"family": "nvcc", "version": at.toolkits[cell.cuda].nvcc}
@@ -405,7 +408,7 @@ class _Lowering:
             spec["abi"] = abi.identity(self.file, item)
             spec["packages"] = abi.packages(self.file, item)
             spec["kind"] = item.kind
-            spec["fallback"] = abi.fallback_of(self.file, item)
+            spec["fallbacks"] = abi.fallbacks_of(self.file, item)
             spec["cpu"] = abi.cpu_of(self.file, item)
         action = Action(
             id=f"cu{cell.toolkit}/kernels/{item.name}",
@@ -420,24 +423,30 @@ class _Lowering:
         )
         return ActionInput(self.add(action), "kernels")
 
+    def kernel_libraries(self, cell: Cell) -> list[ActionInput]:
+        """Return the kernel sets of a cell's wheel that are libraries: they need others, as the host wheel does."""
+        libraries = (o for o in self.manifest.objects if o.role == "fallback" and o.kind == "library")
+        names = [item.name for item in libraries if not apart.goes_apart(self.manifest, item)]
+        return [self._kernels[cell.cuda][name] for name in names]
+
     def compile(self, cell: Cell, item: Object, source: str) -> ActionInput:
         """Compile one source of a fallback object for every architecture of its toolkit into one fatbin."""
         wanted = self.manifest.cuda.versions[cell.cuda]
         toolchain = self.manifest.toolchains[item.toolchain or ""]
         at = self.machine.kernels_at(cell.cuda)
         host = lower_compiler.use(self, at.hosts[cell.cuda], at, lay=False)
-        images = [f"sm_{arch}" for arch in wanted.archs] + ([f"PTX {wanted.ptx}"] if wanted.ptx else [])
+        archs, ptx = environment.real(wanted.archs), environment.virtual(wanted.archs, wanted.ptx)
         action = Action(
             id=f"cu{cell.toolkit}/kernels/{item.name}/{source}",
             kind="compile",
-            title=f"compile {source} with nvcc {cell.toolkit} for {' '.join(images)}",
+            title=f"compile {source} with nvcc {cell.toolkit} for {nvcc.images(archs, ptx)}",
             advice=advice.of_compile(self.file, item),
             argv=nvcc.module_argv(
                 "${in:toolkit}/bin/nvcc",
                 source=f"${{stage:sources}}/{source}",
                 output="${out:fatbin}",
-                archs=environment.real(wanted.archs),
-                ptx=environment.virtual(wanted.archs, wanted.ptx),
+                archs=archs,
+                ptx=ptx,
                 host=host.programs["cxx"],
                 includes=("${stage:sources}",),
                 flags=(*toolchain.flags, *item.flags),

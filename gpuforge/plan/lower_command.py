@@ -98,8 +98,9 @@ def described(lowering: Lowering, cell: Cell, item: Object) -> dict[str, Any]:
     _, host = lowering.machine.host_at(cell)
     return {
         "toolchain": {"family": f"{program} and {host.family}", "version": str(host.version)},
-        "library": "${in:library}",
+        "libraries": [{"path": "${in:library}", "cpu": ""}],
         "abi": abi.identity(lowering.file, item),
         "packages": abi.packages(lowering.file, item),
         "stands_in_for": item.stands_in_for or "",
+        "fallbacks": abi.fallbacks_of(lowering.file, item),
     }

@@ -12,9 +12,10 @@ from gpuforge.toolkits import redist
 
 
 def provided(lowering: Lowering, cell: Cell, host: ActionInput) -> ActionInput | None:
-    """Look at the packages of the libraries that a host wheel needs; None where no package is required for them.
+    """Look at the packages of the libraries that a wheel needs; None where no package is required for them.
 
-    The same libraries and symbols need no second look, whatever else the wheel holds.
+    The wheel is that of the host build, with the kernel sets that are libraries. The same libraries and symbols need no
+    second look, whatever else it holds.
     """
     if lowering.file.manifest.cuda.linkage != "pip":
         return None
@@ -43,6 +44,7 @@ def provided(lowering: Lowering, cell: Cell, host: ActionInput) -> ActionInput |
 
 
 def _links(lowering: Lowering, cell: Cell, name: str, host: ActionInput) -> ActionInput:
+    libraries = {f"kernels{n}": each for n, each in enumerate(lowering.kernel_libraries(cell))}
     at = lowering.machine.at(cell)
     toolkit = at.toolkits[cell.cuda]
     archives = {"toolkit": lowering.toolkit(cell, at)} if toolkit.archives else {}
@@ -53,13 +55,14 @@ def _links(lowering: Lowering, cell: Cell, name: str, host: ActionInput) -> Acti
         argv=lowering.step(
             "wheel_links",
             wheel="${in:wheel}",
+            kernels=[f"${{in:{each}}}" for each in libraries],
             cuda=cell.toolkit,
             pins=json.dumps({pin.package: pin.version for pin in toolkit.pins}, sort_keys=True),
             pins_file=f"${{in:toolkit}}/{redist.VERSIONS}" if archives else None,
             scratch="${work}",
             output="${out:links.json}",
         ),
-        inputs={"gpuforge": lowering.itself("wheel_links", at), "wheel": host, **archives},
+        inputs={"gpuforge": lowering.itself("wheel_links", at), "wheel": host, **libraries, **archives},
         outputs=("links.json",),
         by_content=True,
         env=environment.plain() | {"PATH": at.path},

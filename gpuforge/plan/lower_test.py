@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from gpuforge.manifest import apart, placeholders
@@ -34,6 +34,9 @@ class Lowering(Protocol):
 
     def users(self, *, cuda: str | None = None, python: str | None = None) -> tuple[str, ...]:
         """Return the ids of the cells that share something."""
+
+    def kernel_libraries(self, cell: Cell) -> Sequence[ActionInput]:
+        """Return the kernel sets of a cell that are libraries."""
 
     def itself(self, program: str, at: Location) -> Input:
         """Return gpuforge's own step as an input."""

@@ -79,7 +79,13 @@ CODE = {
     "package_wheel": (*_PACKING, "runtime"),
     "package_kernels": ("steps/package_kernels.py", *_PACKING),
     "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
-    "audit_wheel": ("steps/audit_wheel.py", "steps/installed.py", "plan/narrow.py", *_JUDGING),
+    "audit_wheel": (
+        "steps/audit_wheel.py",
+        "steps/installed.py",
+        "plan/architectures.py",
+        "plan/narrow.py",
+        *_JUDGING,
+    ),
     "fetch_provided": (
         "cuda",
         *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "fetch_source")),

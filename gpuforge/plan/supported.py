@@ -118,13 +118,17 @@ def _narrowed_variants(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Di
 
 
 def _not_the_host(file: ManifestFile, number: int, item: Object) -> Iterator[Diagnostic]:
+    if file.manifest.toolchains[item.toolchain or ""].compiler == "nvcc":
+        return
     name, toolchain = host_toolchain(file)
     able = FAMILIES[toolchain.compiler].library is not None and toolchain.compiler != "nvc++"
     if item.toolchain != name or not able:
         yield Diagnostic(
-            f"object {item.name!r}: libraries are compiled by the host toolchain or a command, so far",
+            f"object {item.name!r}: libraries are compiled by nvcc, the host toolchain or a command, so far",
             file.place("objects", number, "toolchain"),
-            f'write toolchain = "{name}"' if able else "build the host code with g++ or clang++",
+            f'write toolchain = "{name}", or name one whose compiler is nvcc'
+            if able
+            else "build the host code with g++ or clang++",
         )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from . import builds, document, elf
+from . import builds, cpu, document, elf
 from .errors import KernelUnavailable
-from .index import made_by
+from .index import image, made_by
 from .look import Wanted, user_folder, variable
+from .machine import Probe, probe
 from .reason import Reason
-from .resolve import Build, Candidate, Origin
+from .resolve import Build, Candidate, Origin, gpu_disabled, judge
 from .wheels import Listing, installed, listing, none_installed
 
 __all__ = ["Wanted", "candidates", "place_of"]
@@ -18,30 +20,26 @@ ABI_SYMBOL = "gpuforge_abi_id"
 
 
 def candidates(wanted: Wanted) -> tuple[Candidate, ...]:
-    """Return every place where a library is looked for, in order; raises KernelUnavailable for a damaged wheel."""
+    """Return every place where a library is looked for, in order; raises KernelUnavailable for a damaged wheel.
+
+    Whether a shipped library runs here is judged for the first GPU, which CUDA's runtime takes when nothing is said.
+    The driver is opened only where a library has GPU code.
+    """
     file = os.path.join(wanted.home, "sources", wanted.name, "recipe.json")
     recipe = read(file)
+    known = listing(wanted.home)
     try:
-        fallback = document.file_name(recipe, "fallback", "") if recipe else wanted.name
-        index = None
-        if fallback:
-            file = os.path.join(wanted.home, "kernels", fallback, "index.json")
-            index = read(file)
-        known = listing(wanted.home)
-        apart = known and known.sets.get(fallback)
-        if recipe is None and not apart and (index is None or index.get("kind") != "library"):
-            raise KernelUnavailable([str(Reason("no-library-set", {"name": wanted.name}))])
-        abi = apart.abi if apart and not recipe else demanded(recipe or index or {})
+        if recipe is not None:
+            names, abi = document.file_names(recipe, "fallbacks"), demanded(recipe)
+        else:
+            file = os.path.join(wanted.home, "kernels", wanted.name, "index.json")
+            names, abi = _without_sources(wanted, read(file), known)
     except document.Damaged as error:
         raise KernelUnavailable([str(Reason("damaged", {"file": file, "problem": error}))]) from error
     return (
         *explicit_library(wanted, abi),
         *([built_library(wanted, abi)] if recipe else []),
-        *(
-            _apart(wanted.home, wanted.package, known, fallback, abi, Origin.SHIPPED)
-            if known and apart
-            else [_shipped(wanted.home, index, fallback, abi, Origin.SHIPPED)]
-        ),
+        *_shipped(wanted, names, abi, known),
     )
 
 
@@ -60,6 +58,18 @@ def demanded(data: dict[str, Any]) -> str | Reason:
         return identity(own, {name: document.text(packages, name) for name in packages})
     except PackageMissing as missing:
         return Reason("no-package", {"package": missing.args[0]})
+
+
+def _without_sources(
+    wanted: Wanted, index: dict[str, Any] | None, known: Listing | None
+) -> tuple[tuple[str, ...], str | Reason]:
+    """Return the objects whose libraries are tried, and the ABI id, of an object that users do not compile."""
+    if index is not None and index.get("kind") == "library":
+        return (wanted.name, *document.file_names(index, "fallbacks")), demanded(index)
+    if known is None or wanted.name not in known.sets:
+        raise KernelUnavailable([str(Reason("no-library-set", {"name": wanted.name}))])
+    others = (name for name, each in known.sets.items() if each.stands_in_for == wanted.name)
+    return (wanted.name, *others), known.sets[wanted.name].abi
 
 
 def wrong_abi(path: str, abi: str | Reason) -> Reason | None:
@@ -148,50 +158,74 @@ def _replaced(place: builds.Place, build: builds.Build) -> bool:
         return True
 
 
-def cpu_library(wanted: Wanted, name: str, abi: str | Reason) -> list[Candidate]:
-    """Return the library `name` of the wheel, which does a kernel set's work where there is no GPU."""
-    try:
-        index = read(os.path.join(wanted.home, "kernels", name, "index.json"))
-        known = None if index else listing(wanted.home)
-        if known and name in known.sets:
-            return _apart(wanted.home, wanted.package, known, name, abi, Origin.CPU)
-    except KernelUnavailable as error:
-        return [_candidate(Origin.CPU, name, Reason("unusable", {"problem": error.reasons[0]}))]
-    return [_shipped(wanted.home, index, name, abi, Origin.CPU)]
+def cpu_library(wanted: Wanted, name: str, abi: str | Reason) -> list[Build]:
+    """Return the libraries of the object `name`, which do a kernel set's work where there is no GPU."""
+    return [build._replace(origin=Origin.CPU) for build in _builds(wanted, name, abi, listing(wanted.home))]
 
 
 def _shipped(
-    home: str, index: dict[str, Any] | None, name: str, abi: str | Reason, origin: Origin
-) -> Candidate:
-    folder = os.path.join(home, "kernels", name)
-    if index is None:
-        return _candidate(origin, folder, Reason("nothing-shipped"))
-    try:
-        library = document.table(index, "library")
-        file = os.path.join(folder, document.file_name(library, "file"))
-        size = document.whole(library, "size")
-        made = made_by(index)
-    except document.Damaged as error:
-        facts = {"file": os.path.join(folder, "index.json"), "problem": str(error)}
-        return _candidate(origin, folder, Reason("damaged", facts))
-    refusal = _cut_short(file, size) or wrong_abi(file, abi)
-    return _candidate(origin, file, refusal, Reason("made-there", {"name": name, "compiler": made}))
+    wanted: Wanted, names: Sequence[str], abi: str | Reason, known: Listing | None
+) -> tuple[Candidate, ...]:
+    found = [build for name in names for build in _builds(wanted, name, abi, known)]
+    if not found:
+        folder = os.path.join(wanted.home, "kernels")
+        found = [Build(Origin.SHIPPED, folder, problem=Reason("nothing-shipped"))]
+    return judge(found, _machine(wanted, found), wanted.env)
 
 
-def _apart(
-    home: str, package: str, known: Listing, name: str, abi: str | Reason, origin: Origin
-) -> list[Candidate]:
-    """Return the library's places in the kernels wheels that are installed, those for the newest CUDA first."""
-    found = []
-    for wheel in installed(home, package):
+def _machine(wanted: Wanted, found: Sequence[Build]) -> Probe:
+    if wanted.machine is not None:
+        return wanted.machine
+    images = [image for build in found for image in build.images]
+    gpu = any(image.kind != "library" for image in images) and not gpu_disabled(wanted.env)
+    machine = probe() if gpu else Probe(None)
+    leveled = any(image.kind == "library" and image.arch for image in images)
+    return machine._replace(cpu=cpu.look()) if leveled else machine
+
+
+def _builds(wanted: Wanted, name: str, abi: str | Reason, known: Listing | None) -> list[Build]:
+    """Return the libraries of one fallback object, in the wheel itself or in its kernels wheels."""
+    if known is None or name not in known.sets:
+        return _in_folder(os.path.join(wanted.home, "kernels", name), name, abi)
+    return list(_apart(wanted, name, abi)) or [Build(Origin.SHIPPED, "", problem=none_installed(known))]
+
+
+def _apart(wanted: Wanted, name: str, abi: str | Reason) -> Iterator[Build]:
+    """Yield the libraries in the kernels wheels that are installed, those for the newest CUDA first."""
+    for wheel in installed(wanted.home, wanted.package):
         problem = wheel.problem_of(name)
-        if problem is None:
-            index = read(os.path.join(wheel.home, "kernels", name, "index.json"))
-            candidate = _shipped(wheel.home, index, name, abi, origin)
-        else:
-            candidate = _candidate(origin, wheel.home, problem)
-        found.append(candidate._replace(build=candidate.build._replace(wheel=wheel.distribution)))
-    return found or [_candidate(origin, "", none_installed(known))]
+        if problem is not None:
+            yield Build(Origin.SHIPPED, wheel.home, problem=problem, wheel=wheel.distribution)
+            continue
+        for build in _in_folder(os.path.join(wheel.home, "kernels", name), name, abi):
+            yield build._replace(wheel=wheel.distribution)
+
+
+def _in_folder(folder: str, name: str, abi: str | Reason) -> list[Build]:
+    """Return the libraries of one fallback object: one for each level of CPUs, or one for GPUs."""
+    file = os.path.join(folder, "index.json")
+    made = Build(Origin.SHIPPED, folder, name=name)
+    try:
+        index = read(file)
+        if index is None:
+            problem = Reason("unreadable", {"file": file, "problem": "it is missing"})
+            return [made._replace(problem=problem)]
+        made = made._replace(compiler=made_by(index))
+        toolkit = document.text(index, "toolkit")
+        return [_build(made, entry, toolkit, abi) for entry in document.tables(index, "libraries")]
+    except KernelUnavailable as error:
+        return [made._replace(problem=Reason("unusable", {"problem": error.reasons[0]}))]
+    except document.Damaged as error:
+        return [made._replace(problem=Reason("damaged", {"file": file, "problem": str(error)}))]
+
+
+def _build(made: Build, entry: dict[str, Any], toolkit: str, abi: str | Reason) -> Build:
+    file = os.path.join(made.place, document.file_name(entry, "file"))
+    images = tuple(image(each, toolkit) for each in document.tables(entry, "images"))
+    if not images:
+        raise document.Damaged("'images' is empty")
+    problem = _cut_short(file, document.whole(entry, "size")) or wrong_abi(file, abi)
+    return made._replace(place=file, images=() if problem else images, problem=problem)
 
 
 def _candidate(origin: Origin, place: str, refusal: Reason | None, merit: Reason | None = None) -> Candidate:

@@ -64,6 +64,11 @@ def file_name(entry: dict[str, Any], key: str, otherwise: str | None = None) -> 
     return value
 
 
+def file_names(entry: dict[str, Any], key: str) -> tuple[str, ...]:
+    """Return a list of names of files or folders beside the document; raises Damaged."""
+    return tuple(file_name({key: value}, key) for value in texts(entry, key))
+
+
 def whole(entry: dict[str, Any], key: str) -> int:
     """Return a whole number; raises Damaged."""
     value = _value(entry, key)

@@ -96,23 +96,24 @@ def _unreadable(path: str, error: OSError) -> Reason:
 
 def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
     file = document.file_name(entry, "file")
-    images = tuple(_image(image, toolkit) for image in document.tables(entry, "images"))
+    images = tuple(image(each, toolkit) for each in document.tables(entry, "images"))
     name, source = document.text(entry, "name"), document.text(entry, "source")
     return Module(name, source, os.path.join(folder, file), document.text(entry, "sha256"), images)
 
 
-def _image(entry: dict[str, Any], toolkit: str) -> Image:
+def image(entry: dict[str, Any], toolkit: str) -> Image:
+    """Return an image as an index lists it; raises Damaged for what is none."""
     kind, arch = document.text(entry, "kind"), document.text(entry, "arch")
     isa = _version(document.text(entry, "isa")) if kind == "ptx" else None
-    image = Image(kind, arch, _version(toolkit), isa)
+    found = Image(kind, arch, (0, 0) if kind == "library" else _version(toolkit), isa)
     if kind in {"cubin", "ptx"}:  # its check comes with reading, not when the image is first judged
         try:
-            image.parsed  # noqa: B018
+            found.parsed  # noqa: B018
         except ValueError:
             raise document.Damaged(f"'{arch}' is not a GPU architecture") from None
         if len(arch) > LONGEST_ARCH:
             raise document.Damaged(f"'{arch}' is not a GPU architecture")
-    return image
+    return found
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import ctypes
     from collections.abc import Mapping
 
+    from .machine import Probe
     from .reason import Reason
     from .resolve import Candidate
 
@@ -20,15 +21,24 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 class KernelLibrary:
     """The library of one object of the manifest. Safe to use from several threads.
 
-    The order is: the file that the environment names, the user's build, the wheel's fallback.
+    The order is: the file that the environment names, the user's build, the wheel's fallbacks: those with code for the
+    first GPU, then those for CPUs, the one for the highest level that this CPU has. `machine` is what the machine has,
+    None: it is looked at when that is needed.
     """
 
     def __init__(
-        self, name: str, *, home: str = _HERE, package: str = "", env: Mapping[str, str] | None = None
+        self,
+        name: str,
+        *,
+        home: str = _HERE,
+        package: str = "",
+        env: Mapping[str, str] | None = None,
+        machine: Probe | None = None,
     ) -> None:
         import threading
 
         self.name = name
+        self.machine = machine
         self.package = package
         self.home = os.fspath(home)
         self.env: Mapping[str, str] = os.environ if env is None else env
@@ -60,7 +70,7 @@ class KernelLibrary:
         """Return every place where the library is looked for, in order; raises KernelUnavailable."""
         from .candidates import Wanted, candidates
 
-        return candidates(Wanted(self.name, self.home, self.package, self.env))
+        return candidates(Wanted(self.name, self.home, self.package, self.env, self.machine))
 
     def explain(self) -> str:
         """Say for each place whether its library is used, fits or is refused, and why."""
@@ -76,19 +86,22 @@ class KernelLibrary:
         from .resolve import Origin
 
         reasons = []
+        failed: dict[str, Reason] = {}  # a library has an image for each of several GPUs, and is opened once
         for candidate in self.candidates():
             reason: Reason = candidate.reason
-            if candidate.accepted:
+            place = candidate.build.place
+            if candidate.accepted and place not in failed:
                 try:
-                    return ctypes.CDLL(candidate.build.place, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+                    return ctypes.CDLL(place, mode=os.RTLD_NOW | os.RTLD_LOCAL)
                 except OSError as error:
-                    if not os.path.exists(candidate.build.place):  # `compile` has put another in its place
+                    if not os.path.exists(place):  # `compile` has put another in its place
                         return self._open()
-                    reason = Reason("not-opened", {"problem": str(error)})
+                    failed[place] = Reason("not-opened", {"problem": str(error)})
+            reason = failed.get(place, reason) if candidate.accepted else reason
             built = candidate.origin is Origin.USER_BUILD and reason.kind != "not-compiled"
             if built or candidate.origin is Origin.EXPLICIT:
                 warnings.warn(f"{self.name}: {reason}", RuntimeWarning, stacklevel=4)
-            reasons.append(f"{candidate.origin.label}: {reason}")
+            reasons.append(f"{candidate.label}: {reason}")
         raise KernelUnavailable(reasons)
 
 

@@ -163,9 +163,15 @@ class KernelSet:
         from .machine import Probe, probe
         from .resolve import Origin, gpu_disabled, switched_off
 
+        machine = (
+            Probe(None, problem=switched_off(self.env)) if gpu_disabled(self.env) else probe(self._driver)
+        )
+        if any(place.image.kind == "library" and place.image.arch for place in self.places()):
+            from . import cpu
+
+            machine = machine._replace(cpu=cpu.look())
         if gpu_disabled(self.env):
-            return Probe(None, problem=switched_off(self.env))
-        machine = probe(self._driver)
+            return machine
         last = Origin.CPU if until is None else until
         sources = {place.origin: place.sources for place in self.places() if place.sources}
         cuda, opencl = sources.get(Origin.CACHED_BUILD), sources.get(Origin.OPENCL)

@@ -16,6 +16,7 @@ from .wheels import installed, listing, none_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .machine import Probe
     from .sources import Recipe, Sources
 
 HOME = "GPUFORGE_KERNEL_HOME"
@@ -23,12 +24,16 @@ _FILES = (".fatbin", ".cubin", ".ptx")
 
 
 class Wanted(NamedTuple):
-    """What is looked up: an object's name, the runtime's folder, its package, and the user's environment."""
+    """What is looked up: an object's name, the runtime's folder, its package, and the user's environment.
+
+    `machine` is what the machine has, None: it is looked at when that is needed.
+    """
 
     name: str
     home: str
     package: str
     env: Mapping[str, str]
+    machine: Probe | None = None
 
 
 class Place(NamedTuple):
@@ -160,12 +165,12 @@ def _cpu(wanted: Wanted, name: str, abi: str) -> Iterator[Place]:
         return
     from .candidates import cpu_library
 
-    for candidate in cpu_library(wanted, name, abi):
-        build = candidate.build
+    for build in cpu_library(wanted, name, abi):
+        image = build.images[0] if build.images else Image("library")
         yield Place(
             *(Origin.CPU, build.place),
             file=build.place,
-            image=Image("library"),
+            image=image,
             problem=build.problem,
             wheel=build.wheel,
         )

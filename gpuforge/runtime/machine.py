@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from . import runs_on
 from .arch import Arch
+from .cpu import Cpu
 from .driver import Device, NoDriver, open_driver
 from .library import Attempt, bind, open_library, patience
 from .reason import Reason
@@ -53,6 +54,7 @@ class Probe(NamedTuple):
 
     `driver` is the newest CUDA version that the driver supports, None without a usable one; `problem` then
     says why. `nvrtc` and `opencl` are what would compile sources here, or why there is none; None: not looked for.
+    `cpu` is looked at where a library for CPUs is to be judged.
     """
 
     driver: tuple[int, int] | None
@@ -60,6 +62,7 @@ class Probe(NamedTuple):
     problem: Reason | None = None
     nvrtc: Nvrtc | Reason | None = None
     opencl: tuple[OpenClDevice, ...] | Reason | None = None
+    cpu: Cpu = Cpu("", None)
 
 
 def probe(files: tuple[str, ...] = DRIVER.files) -> Probe:

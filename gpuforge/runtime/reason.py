@@ -49,6 +49,10 @@ SENTENCES = {
     # a library
     "made-here": "made by {compiler}{arch}",
     "made-there": "{name}, made by {compiler}",
+    "made-for-level": "compiled for {level}, which this CPU has",
+    "cpu-lacks": "is for {level}; this CPU lacks {lacking}",
+    "cpu-unknown": "is for {level}; {file} does not tell what this CPU has",
+    "other-machine": "is for {level}; this machine is {here}",
     "not-compiled": "nothing was compiled yet: {command}",
     "compiled-before": "your build was made for {release}, and other sources are installed now: {command}",
     "nothing-shipped": "this wheel has none",
@@ -81,7 +85,19 @@ SENTENCES = {
 }
 
 # The kinds of `SENTENCES` by which a candidate is accepted.
-MERITS = frozenset({"exact", "same-major", "jit", "unread", "nvrtc", "opencl", "no-gpu-needed"})
+MERITS = frozenset(
+    {
+        "exact",
+        "same-major",
+        "jit",
+        "unread",
+        "nvrtc",
+        "opencl",
+        "no-gpu-needed",
+        "made-there",
+        "made-for-level",
+    }
+)
 
 
 class Reason(NamedTuple):

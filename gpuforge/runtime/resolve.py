@@ -8,7 +8,7 @@ from enum import IntEnum
 from functools import partial
 from typing import NamedTuple, Optional
 
-from . import runs_on
+from . import cpu, runs_on
 from .arch import Arch
 from .machine import Nvrtc, Probe
 from .reason import MERITS, Reason, dotted
@@ -45,7 +45,8 @@ class Image(NamedTuple):
 
     `arch` is "sm_90a" or "compute_120", "" when the file was not read; `toolkit` is the CUDA version of the compiler
     that wrote it; `isa` is the PTX ISA, None but for PTX. Other kinds have none of them: "cuda" (a source for NVRTC),
-    "opencl" (a source for OpenCL), "library" (a shared object for the CPU).
+    "opencl" (a source for OpenCL), "library" (a shared object for the CPU, whose `arch` is the level that it needs:
+    "x86-64-v3", "" for any CPU).
     """
 
     kind: str
@@ -67,7 +68,7 @@ class Image(NamedTuple):
     def label(self) -> str:
         """Its name for people: "cubin sm_80", "PTX compute_120"."""
         if self.kind in NAMED:
-            return NAMED[self.kind]
+            return f"{NAMED[self.kind]} {self.arch}".rstrip() if self.kind == "library" else NAMED[self.kind]
         return f"{'PTX' if self.kind == 'ptx' else self.kind} {self.arch}"
 
 
@@ -75,7 +76,7 @@ class Build(NamedTuple):
     """One build of a module: where it comes from, the file (or its folder), and its images.
 
     `problem` says why it cannot be used at all: a damaged index, a missing file. `failure` says why the driver refused
-    it when it was last tried.
+    it when it was last tried. Of a shipped library there are `name`, the object that it was made for, and `compiler`.
     """
 
     origin: Origin
@@ -84,6 +85,8 @@ class Build(NamedTuple):
     problem: Optional[Reason] = None
     failure: Optional[Reason] = None
     wheel: str = ""  # the kernels wheel that it is in; "" for the package's own
+    name: str = ""
+    compiler: str = ""
 
 
 CPU = Build(Origin.CPU, "")
@@ -110,7 +113,8 @@ class Candidate(NamedTuple):
         """Its name for people: "cubin sm_80", "CPU", "user build cubin sm_80"."""
         image = self.image.label if self.image else ""
         if self.origin is Origin.SHIPPED:
-            return " of ".join(filter(None, (image or self.origin.label, self.build.wheel)))
+            own = f"{self.build.name} {image}".lstrip() if image not in {"", "library"} else self.origin.label
+            return " of ".join(filter(None, (own, self.build.wheel)))
         return f"{self.origin.label} {image}".rstrip()
 
 
@@ -122,16 +126,23 @@ def resolve(
     The CPU is the set's library for it; where a set has none, the caller's own code, which is always there.
 
     The accepted ones come first, the one that will run at their head: by origin, and of one origin the image of this
-    very architecture, the nearest lower one of the same major, then PTX. The refused follow in the same order of
-    origins, as given.
+    very architecture, the nearest lower one of the same major, then PTX, then libraries for CPUs, that of the highest
+    level first. The refused follow in the same order of origins, as given.
     """
+    own = () if any(build.origin is Origin.CPU for build in builds) else (CPU,)
+    return judge([*builds, *own], machine, env, device=device)
+
+
+def judge(
+    builds: Sequence[Build], machine: Probe, env: Mapping[str, str], *, device: int = 0
+) -> "tuple[Candidate, ...]":
+    """Judge and order builds as `resolve` does, and add none."""
     obstacle = _obstacle(machine, env, device)
     gpu = machine.devices[device].capability if obstacle is None else (0, 0)
-    own = () if any(build.origin is Origin.CPU for build in builds) else (CPU,)
-    ordered = sorted([*builds, *own], key=lambda build: build.origin)
+    ordered = sorted(builds, key=lambda build: build.origin)
     off = switched_off(env) if gpu_disabled(env) else None
-    judge = partial(_judge, machine=machine, gpu=gpu, obstacle=obstacle, off=off, device=device)
-    judged = [candidate for build in ordered for candidate in _candidates(build, judge)]
+    verdict = partial(_judge, machine=machine, gpu=gpu, obstacle=obstacle, off=off, device=device)
+    judged = [candidate for build in ordered for candidate in _candidates(build, verdict)]
     accepted = sorted((c for c in judged if c.accepted), key=_preference)
     return (*accepted, *(c for c in judged if not c.accepted))
 
@@ -180,7 +191,7 @@ def _judge(
 ) -> Reason:
     """Return why an image can run here, or why it cannot."""
     if image.kind == "library":
-        return build.failure or Reason("no-gpu-needed")
+        return cpu.refusal(image.arch, machine.cpu) or build.failure or _merit_on_cpu(build, image)
     if image.kind == "opencl":
         return off or _opencl(machine, device, build.failure)
     if obstacle is not None:
@@ -254,10 +265,19 @@ def _merit(image: Image, gpu: Version) -> Reason:
     return Reason("same-major", {"built": dotted(image.parsed.capability), "here": dotted(gpu)})
 
 
-def _preference(candidate: Candidate) -> "tuple[int, bool, int, int, int]":
+def _merit_on_cpu(build: Build, image: Image) -> Reason:
+    if image.arch:
+        return Reason("made-for-level", {"level": image.arch})
+    facts = {"name": build.name, "compiler": build.compiler}
+    return Reason("made-there", facts) if build.name else Reason("no-gpu-needed")
+
+
+def _preference(candidate: Candidate) -> "tuple[int, int, int, int, int]":
     image = candidate.image
+    if image is not None and image.kind == "library":
+        return candidate.origin, 2, -cpu.rank(image.arch), 0, 0
     if image is None or not image.arch or image.kind == "unread":
-        return candidate.origin, False, 0, 0, 0
+        return candidate.origin, 0, 0, 0, 0
     arch = image.parsed
     variant = ("a", "f", "").index(arch.variant)
-    return candidate.origin, image.kind == "ptx", -arch.major, -arch.minor, variant
+    return candidate.origin, int(image.kind == "ptx"), -arch.major, -arch.minor, variant

@@ -91,7 +91,10 @@ def read(folder: str) -> Recipe | None:
             raise Refused(Reason("other-schema", {"file": file, "found": schema, "expected": SCHEMA}))
         found = [_sources(folder, entry, data) for entry in document.tables(data, "toolchains")]
         name, abi = document.text(data, "name"), document.text(data, "abi")
-        fallback, cpu = document.file_name(data, "fallback", ""), document.file_name(data, "cpu", "")
+        fallback, cpu = (
+            next(iter(document.file_names(data, "fallbacks")), ""),
+            document.file_name(data, "cpu", ""),
+        )
         with document.open_file(file) as stream:
             digest = hashlib.sha256(stream.read()).hexdigest()
     except FileNotFoundError:

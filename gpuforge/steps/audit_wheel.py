@@ -12,6 +12,7 @@ from gpuforge.audit.judge import Ignore, Report
 from gpuforge.audit.report import data, text
 from gpuforge.errors import ActionError
 from gpuforge.manifest.load import load
+from gpuforge.plan.architectures import spelled_out
 from gpuforge.plan.narrow import narrow
 from gpuforge.steps import entry, installed
 from gpuforge.toolkits.provided import Provided
@@ -46,7 +47,8 @@ def main(arguments: list[str]) -> None:
         brought = installed.with_tested(
             Provided.from_data(json.loads(options.provided.read_text())), options.installed
         )
-    manifest = narrow(load(options.manifest, alone=True), options.archs.split(",") if options.archs else ())
+    manifest = spelled_out(load(options.manifest, alone=True))
+    manifest = narrow(manifest, options.archs.split(",") if options.archs else ())
     own = sorted(options.kernels.glob("*.whl")) if options.kernels else []
     report = audit([*wheels, *own], manifest=manifest, cuda=options.cuda, brought=brought)
     if options.beside and len(wheels) == 1 and len(report.wheels) == 1 + len(own):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpuforge import digest
-from gpuforge.audit import fatbin
+from gpuforge.audit import device_code, fatbin
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import archive, kernels
 from gpuforge.steps import entry
@@ -60,6 +60,13 @@ class UserToolchain(Specification):
     sources: tuple[str, ...] = ()
 
 
+class CompiledLibrary(Specification):
+    """One compiled library; `cpu` is the level that it was compiled for, "" for any, None for GPUs."""
+
+    path: Path
+    cpu: str | None = None
+
+
 class KernelSpec(Specification):
     """One object of the manifest: `fallback` has `toolchain` and `modules`, `user-compiled` has the others."""
 
@@ -72,11 +79,11 @@ class KernelSpec(Specification):
     sources: tuple[Source, ...] = ()  # what is given to the compiler
     includes: tuple[Source, ...] = ()  # what must lie beside it: headers
     toolchains: tuple[UserToolchain, ...] = ()
-    library: Path | None = None  # a fallback of kind "library"
+    libraries: tuple[CompiledLibrary, ...] = ()  # a fallback of kind "library"
     abi: str = ""
     packages: Mapping[str, str] = {}  # installed packages whose version is part of the ABI
-    stands_in_for: str = ""  # the user-compiled object that this fallback is used for
-    fallback: str = ""  # the fallback that stands in for this user-compiled object
+    stands_in_for: str = ""  # the object that this fallback is used for
+    fallbacks: tuple[str, ...] = ()  # those that stand in for this object
     kind: Literal["library", "module"] = "library"  # what is made of user-compiled sources
     cpu: str = ""  # the library that does a set's work on the CPU
 
@@ -97,16 +104,19 @@ def main(arguments: list[str]) -> None:
 
 def fallback(spec: KernelSpec, folder: Path) -> Path:
     """Index the images that are really in the fatbins; raises ActionError for a file that is no fatbin."""
-    if spec.toolchain and spec.library:
+    if spec.toolchain and spec.libraries:
         return kernels.pack_library(
             folder,
             name=spec.name,
             toolchain=kernels.Toolchain(spec.toolchain.family, spec.toolchain.version),
             toolkit=spec.toolkit,
-            library=spec.library,
+            libraries=[
+                kernels.Library(made.path, library_images(spec.name, made)) for made in spec.libraries
+            ],
             abi=spec.abi,
             packages=spec.packages,
             stands_in_for=spec.stands_in_for,
+            fallbacks=spec.fallbacks,
         )
     if spec.toolchain is None or not spec.modules:
         raise UsageError.of(f"--spec: fallback object {spec.name!r} wants a toolchain and modules")
@@ -143,11 +153,27 @@ def user_compiled(spec: KernelSpec, folder: Path) -> Path:
         abi=spec.abi,
         kind=spec.kind,
         packages=spec.packages,
-        fallback=spec.fallback,
+        fallbacks=spec.fallbacks,
         cpu=spec.cpu,
         toolkit=spec.toolkit,
         archs=spec.archs,
     )
+
+
+def library_images(name: str, made: CompiledLibrary) -> tuple[kernels.Image, ...]:
+    """Return what a library runs on; raises ActionError for one that should have GPU code and has none."""
+    if made.cpu is not None:
+        return (kernels.Image("library", made.cpu),)
+    containers = device_code.containers(made.path)
+    found = device_code.usable_everywhere(containers)
+    if not found:
+        raise ActionError.of(
+            f"the library of object {name!r} has GPU code that no one GPU could run all of"
+            if containers
+            else f"the library of object {name!r} has no GPU code",
+            hint="its sources need a __global__ function, and the flags the architectures of the manifest alone",
+        )
+    return tuple(kernels.Image(entry.kind, entry.arch, entry.isa) for entry in found)
 
 
 def images_of(module: CompiledModule) -> tuple[kernels.Image, ...]:

@@ -1,9 +1,10 @@
-"""Write down what a host wheel wants of CUDA's libraries: it changes less often than the wheel, and decides on more."""
+"""Write down what a wheel wants of CUDA's libraries: it changes less often than the wheel, and decides on more."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from pathlib import Path
 
 from gpuforge.package import archive, links, metadata
@@ -14,6 +15,7 @@ def main(arguments: list[str]) -> None:
     """Write `--output` as JSON: `wanted`, package → SONAME → symbols, and `requires`, the project's own lines."""
     parser = argparse.ArgumentParser(prog="wheel_links")
     parser.add_argument("--wheel", type=Path, required=True, help="it, or the folder that holds it alone")
+    parser.add_argument("--kernels", type=Path, action="append", default=[], help="libraries that go into it")
     parser.add_argument("--cuda", required=True, help='the toolkit: "13.0"')
     parser.add_argument("--pins", default="{}", help="JSON object: the toolkit's packages and their versions")
     parser.add_argument("--pins-file", type=Path, help="a file of the toolkit with more of them")
@@ -22,9 +24,11 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     tree = options.scratch / "tree"
     archive.unpack(wheelhouse.one_wheel(options.wheel), tree)
+    own = metadata.requirements(metadata.read(archive.dist_info(tree) / "METADATA"))
+    for number, folder in enumerate(options.kernels):
+        shutil.copytree(folder, tree / f"kernels{number}")
     pins = json.loads(options.pins) | (json.loads(options.pins_file.read_text()) if options.pins_file else {})
     wanted = links.wanted_of(tree, options.cuda, pins)
-    own = metadata.requirements(metadata.read(archive.dist_info(tree) / "METADATA"))
     data = {
         "wanted": {
             package: {soname: sorted(names) for soname, names in symbols.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from packaging.version import Version
 
@@ -70,6 +71,38 @@ def gencode(archs: Iterable[str], ptx: Iterable[str]) -> list[str]:
     wanted = [Target(Arch.parse(arch)) for arch in archs]
     wanted += [Target(Arch.parse(arch), real=False, ptx=True) for arch in ptx]
     return [argument for target in wanted for argument in target.gencode]
+
+
+def images(archs: Iterable[str], ptx: Iterable[str]) -> str:
+    """Return the images that `gencode` asks for, for people: "sm_80 sm_90 PTX 90"."""
+    return " ".join([*(f"sm_{arch}" for arch in archs), *(f"PTX {arch}" for arch in ptx)])
+
+
+def library_argv(
+    nvcc: str,
+    *,
+    sources: Sequence[str],
+    output: str,
+    archs: Sequence[str],
+    ptx: Sequence[str],
+    cudart: Literal["shared", "static"],
+    host: str,
+    includes: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return the argv that compiles sources into one shared library with host and device code, as `module_argv` does.
+
+    Left alone, nvcc would link libcudart statically, whatever the rest of the wheel does. Its temporary files would
+    leave random names in the symbol table.
+    """
+    return (
+        *(nvcc, "-shared", "-O2", "-std=c++17", "-Xcompiler=-fPIC", f"-cudart={cudart}", f"-ccbin={host}"),
+        "--objdir-as-tempdir",
+        *gencode(archs, ptx),
+        *(f"-I{folder}" for folder in includes),
+        *flags,
+        *("-o", output, *sources),
+    )
 
 
 def module_argv(

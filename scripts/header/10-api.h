@@ -67,6 +67,8 @@ typedef struct gpuforge_machine {
     const gpuforge_opencl *opencl;
     const gpuforge_beside *beside;
     size_t beside_count;
+    const char *cpu_machine;  /* "x86_64", as uname has it; NULL: look at this machine's CPU where that is needed */
+    const char *cpu_features; /* the `flags` of /proc/cpuinfo; NULL where the system does not tell them */
 } gpuforge_machine;
 
 /* Whose kernels are looked up, and where. What is not needed is NULL. */

@@ -188,6 +188,7 @@ typedef struct gpuf_build {
     gpuforge_reason problem; /* why it cannot be used at all */
     int own;                 /* the caller's own code for the CPU */
     const char *wheel;       /* the kernels wheel that it is in, NULL for the package's own */
+    const char *name, *compiler; /* of a shipped library: the object that it was made for, and by what; or NULL */
 } gpuf_build;
 
 typedef struct gpuf_candidate {
@@ -347,12 +348,90 @@ static gpuforge_reason gpuf_judge_opencl(const gpuf_setting *setting)
     return reason;
 }
 
+/* ---- levels of CPUs: cpu.py ---- */
+
+enum { GPUF_LEVELS = sizeof gpuf_levels / sizeof *gpuf_levels };
+
+/* Return the place of a level in the table, GPUF_LEVELS for one that is not in it. */
+static size_t gpuf_level(const char *level)
+{
+    size_t n;
+    for (n = 0; n < GPUF_LEVELS && !gpuf_same(gpuf_levels[n][1], level); ++n)
+        ;
+    return n;
+}
+
+static int gpuf_rank(const char *level)
+{
+    size_t n, place = gpuf_level(level);
+    int rank = 0;
+    for (n = 0; place < GPUF_LEVELS && n < place; ++n)
+        rank += gpuf_same(gpuf_levels[n][0], gpuf_levels[place][0]);
+    return place < GPUF_LEVELS ? rank : -1;
+}
+
+static int gpuf_has_word(const char *words, const char *word, size_t length)
+{
+    while (*words) {
+        size_t own = strcspn(words, " \t");
+        if (own == length && memcmp(words, word, length) == 0)
+            return 1;
+        words += own;
+        words += strspn(words, " \t");
+    }
+    return 0;
+}
+
+/* Return why code for a level does not run on the CPU, without a kind where it does. */
+static gpuforge_reason gpuf_level_refusal(const gpuf_setting *setting, const char *level)
+{
+    const gpuforge_machine *machine = setting->machine;
+    const char *here = machine->cpu_machine ? machine->cpu_machine : "", *word;
+    gpuf_text lacking = gpuf_text_in(setting->arena);
+    size_t n, place = gpuf_level(level);
+    if (!*level)
+        return gpuf_simply(NULL);
+    if (place == GPUF_LEVELS || !gpuf_same(gpuf_levels[place][0], here))
+        return gpuf_because("other-machine", "level", level, "here", here, NULL, NULL);
+    for (n = 0; n <= place; ++n) {
+        if (!gpuf_same(gpuf_levels[n][0], here))
+            continue;
+        for (word = gpuf_levels[n][2]; *word;) {
+            size_t length = strcspn(word, " ");
+            if (!machine->cpu_features)
+                return gpuf_because("cpu-unknown", "level", level, "file", gpuf_cpuinfo, NULL, NULL);
+            if (!gpuf_has_word(machine->cpu_features, word, length)) {
+                gpuf_put(&lacking, lacking.length ? ", " : "");
+                gpuf_add(&lacking, word, length);
+            }
+            word += length;
+            word += strspn(word, " ");
+        }
+    }
+    if (!lacking.length)
+        return gpuf_simply(NULL);
+    return gpuf_because("cpu-lacks", "level", level, "lacking", lacking.data, NULL, NULL);
+}
+
+static gpuforge_reason gpuf_judge_library(const gpuf_setting *setting, const gpuf_build *build, const char *level)
+{
+    gpuforge_reason refusal = gpuf_level_refusal(setting, level);
+    if (refusal.kind)
+        return refusal;
+    if (*level)
+        return gpuf_because("made-for-level", "level", level, NULL, NULL, NULL, NULL);
+    if (build->name)
+        return gpuf_because("made-there", "name", build->name, "compiler", build->compiler, NULL, NULL);
+    return gpuf_simply("no-gpu-needed");
+}
+
 /* Return why an image can run here, or why it cannot. */
-static gpuforge_reason gpuf_judge(const gpuf_setting *setting, const gpuf_image *image, const gpuforge_reason *obstacle)
+static gpuforge_reason gpuf_judge(const gpuf_setting *setting, const gpuf_build *build, const gpuf_image *image,
+                                  const gpuforge_reason *obstacle)
 {
     int gpu[2];
     if (gpuf_same(image->kind, "library"))
-        return gpuf_simply("no-gpu-needed");
+        return gpuf_judge_library(setting, build, image->arch);
     if (gpuf_same(image->kind, "opencl"))
         return gpuf_judge_opencl(setting);
     if (obstacle->kind)
@@ -368,32 +447,38 @@ static gpuforge_reason gpuf_judge(const gpuf_setting *setting, const gpuf_image 
     return gpuf_judge_code(setting, image, gpu);
 }
 
+/* Machine code comes first, then PTX, then libraries for the CPU. */
+static int gpuf_sort(const gpuf_image *image)
+{
+    return image && gpuf_same(image->kind, "library") ? 2 : image && gpuf_same(image->kind, "ptx");
+}
+
 /* Say whether one accepted candidate is tried before another. */
 static int gpuf_preferred(const gpuf_candidate *a, const gpuf_candidate *b)
 {
     static const char order[] = "af";
     const gpuf_image *x = a->image, *y = b->image;
-    int x_ptx, y_ptx;
+    int x_sort = gpuf_sort(x), y_sort = gpuf_sort(y);
     gpuf_arch p, q;
     memset(&p, 0, sizeof p);
     memset(&q, 0, sizeof q);
     if (a->build->origin != b->build->origin)
         return a->build->origin < b->build->origin;
-    x_ptx = x && gpuf_same(x->kind, "ptx");
-    y_ptx = y && gpuf_same(y->kind, "ptx");
-    if (x_ptx != y_ptx)
-        return y_ptx;
-    if (x && (x_ptx || gpuf_same(x->kind, "cubin")))
+    if (x_sort != y_sort)
+        return x_sort < y_sort;
+    if (x_sort == 2)
+        return gpuf_rank(x->arch) > gpuf_rank(y->arch);
+    if (x && (x_sort || gpuf_same(x->kind, "cubin")))
         p = x->parsed;
-    if (y && (y_ptx || gpuf_same(y->kind, "cubin")))
+    if (y && (y_sort || gpuf_same(y->kind, "cubin")))
         q = y->parsed;
     if (p.major != q.major || p.minor != q.minor)
         return gpuf_before(q.major, q.minor, p.major, p.minor);
     return strchr(order, p.variant) < strchr(order, q.variant);
 }
 
-/* Judge every image of every build, and the CPU, which comes last; the accepted ones first. */
-static gpuf_candidates gpuf_resolve(const gpuf_setting *setting, const gpuf_build *builds, size_t count)
+/* Judge every image of every build; the accepted ones first. With `has_cpu` 0 the caller's own code comes last. */
+static gpuf_candidates gpuf_judge_all(const gpuf_setting *setting, const gpuf_build *builds, size_t count, int has_cpu)
 {
     gpuf_arena *arena = setting->arena;
     gpuforge_reason obstacle = gpuf_obstacle(setting);
@@ -401,12 +486,10 @@ static gpuf_candidates gpuf_resolve(const gpuf_setting *setting, const gpuf_buil
     gpuf_candidate *judged;
     gpuf_build *own = (gpuf_build *)gpuf_new(arena, sizeof *own);
     size_t n, m, most = 1, total = 0;
-    int origin, has_cpu = 0;
+    int origin;
     own->origin = GPUF_CPU, own->place = "", own->own = 1;
-    for (n = 0; n < count; ++n) {
+    for (n = 0; n < count; ++n)
         most += builds[n].count + 1;
-        has_cpu |= builds[n].origin == GPUF_CPU;
-    }
     judged = (gpuf_candidate *)gpuf_array(arena, most, sizeof *judged);
     for (origin = GPUF_EXPLICIT; origin <= GPUF_CPU; ++origin)
         for (n = 0; n <= count; ++n) {
@@ -419,7 +502,7 @@ static gpuf_candidates gpuf_resolve(const gpuf_setting *setting, const gpuf_buil
                 one->image = m < build->count ? &build->images[m] : NULL;
                 one->reason = build->own ? gpuf_simply("no-gpu-needed") : build->problem;
                 if (!one->reason.kind)
-                    one->reason = gpuf_judge(setting, one->image, &obstacle);
+                    one->reason = gpuf_judge(setting, build, one->image, &obstacle);
                 one->accepted = !build->problem.kind && gpuf_is_merit(&one->reason);
             }
         }
@@ -437,28 +520,48 @@ static gpuf_candidates gpuf_resolve(const gpuf_setting *setting, const gpuf_buil
     return found;
 }
 
+/* Judge what a set has, and the CPU, which comes last. */
+static gpuf_candidates gpuf_resolve(const gpuf_setting *setting, const gpuf_build *builds, size_t count)
+{
+    size_t n;
+    int has_cpu = 0;
+    for (n = 0; n < count; ++n)
+        has_cpu |= builds[n].origin == GPUF_CPU;
+    return gpuf_judge_all(setting, builds, count, has_cpu);
+}
+
 /* Return the name of an image for people, NULL for none. */
 static const char *gpuf_image_label(gpuf_arena *arena, const gpuf_image *image)
 {
     size_t n;
     if (!image)
         return NULL;
+    if (gpuf_same(image->kind, "library") && *image->arch)
+        return gpuf_join(arena, "library ", image->arch, NULL, NULL);
     for (n = 0; n < sizeof gpuf_named / sizeof *gpuf_named; ++n)
         if (gpuf_same(gpuf_named[n][0], image->kind))
             return gpuf_named[n][1];
     return gpuf_join(arena, gpuf_same(image->kind, "ptx") ? "PTX" : image->kind, " ", image->arch, NULL);
 }
 
-/* Return the name of a candidate, with its file where it is not one of the wheel. */
+/* Return the name of a candidate. */
+static const char *gpuf_name_of(gpuf_arena *arena, const gpuf_candidate *candidate)
+{
+    const char *origin = gpuf_origins[candidate->build->origin];
+    const char *image = gpuf_image_label(arena, candidate->image);
+    if (candidate->build->origin == GPUF_SHIPPED) {
+        const char *name = candidate->build->name, *own = origin;
+        if (image && !gpuf_same(image, "library"))
+            own = name ? gpuf_join(arena, name, " ", image, NULL) : image;
+        return gpuf_join(arena, own, candidate->build->wheel ? " of " : "", candidate->build->wheel, NULL);
+    }
+    return gpuf_join(arena, origin, image ? " " : "", image, NULL);
+}
+
+/* Return its name, with its file where it is not one of the wheel. */
 static const char *gpuf_label(gpuf_arena *arena, const gpuf_candidate *candidate)
 {
-    const char *origin = gpuf_origins[candidate->build->origin], *place = candidate->build->place;
-    const char *image = gpuf_image_label(arena, candidate->image), *label;
-    if (candidate->build->origin == GPUF_SHIPPED)
-        label = gpuf_join(arena, image ? image : origin, candidate->build->wheel ? " of " : "", candidate->build->wheel,
-                          NULL);
-    else
-        label = gpuf_join(arena, origin, image ? " " : "", image, NULL);
+    const char *label = gpuf_name_of(arena, candidate), *place = candidate->build->place;
     if (!*place || (candidate->build->origin != GPUF_EXPLICIT && candidate->build->origin != GPUF_USER_BUILD))
         return label;
     return gpuf_join(arena, gpuf_join(arena, label, " (", place, ")"), NULL, NULL, NULL);

@@ -43,7 +43,8 @@ static void gpuf_read_image(gpuf_arena *arena, const gpuf_json *entry, const cha
     is_ptx = gpuf_same(image->kind, "ptx");
     if (is_ptx)
         gpuf_version(arena, gpuf_word(arena, entry, "isa", NULL, problem), image->isa, problem);
-    gpuf_version(arena, toolkit, image->toolkit, problem);
+    if (!gpuf_same(image->kind, "library"))
+        gpuf_version(arena, toolkit, image->toolkit, problem);
     if (!*problem && (is_ptx || gpuf_same(image->kind, "cubin")) && !gpuf_parse_arch(image->arch, &image->parsed))
         *problem = gpuf_join(arena, "'", image->arch, "' is not a GPU architecture", NULL);
 }
@@ -447,70 +448,109 @@ static gpuf_library gpuf_explicit_library(const gpuf_setting *setting, const cha
                            gpuf_because("unread", "variable", named, NULL, NULL, NULL, NULL));
 }
 
-/* Return a library of the wheel; `index` is NULL where it has none. */
-static gpuf_library gpuf_shipped_library(gpuf_arena *arena, const char *home, const gpuf_json *index, const char *name,
-                                         const char *abi, int origin)
+/* Builds, as many as there are. */
+typedef struct gpuf_builds {
+    gpuf_build *items;
+    size_t count, most;
+} gpuf_builds;
+
+static gpuf_build *gpuf_add_build(gpuf_arena *arena, gpuf_builds *builds, int origin, const char *place)
 {
-    const char *folder = gpuf_path(arena, gpuf_path(arena, home, "kernels"), name), *file, *made;
-    const char *problem = NULL;
-    const gpuf_json *library;
-    gpuforge_reason refusal, none = gpuf_simply(NULL);
+    gpuf_build *build;
+    if (builds->count == builds->most) {
+        gpuf_build *grown = (gpuf_build *)gpuf_array(arena, builds->most = 2 * builds->most + 4, sizeof *grown);
+        if (builds->count)
+            memcpy(grown, builds->items, builds->count * sizeof *grown);
+        builds->items = grown;
+    }
+    build = &builds->items[builds->count++];
+    memset(build, 0, sizeof *build);
+    build->origin = origin;
+    build->place = place;
+    return build;
+}
+
+/* Read one library of an index; `build` has what the index says of all of them. */
+static void gpuf_read_library(gpuf_arena *arena, gpuf_build *build, const gpuf_json *entry, const char *folder,
+                              const char *toolkit, const char *abi, const char **problem)
+{
+    const char *file = gpuf_path(arena, folder, gpuf_file_name(arena, entry, "file", NULL, problem));
+    size_t count, n = 0;
+    const gpuf_json *image = gpuf_items(arena, entry, "images", GPUF_OBJECT, "a list of objects", &count, problem);
+    gpuf_image *images = (gpuf_image *)gpuf_array(arena, count, sizeof *images);
     long long size;
-    if (!index)
-        return gpuf_library_at(origin, folder, gpuf_simply("nothing-shipped"), none);
-    library = gpuf_table(arena, index, "library", &problem);
-    file = gpuf_path(arena, folder, gpuf_file_name(arena, library, "file", NULL, &problem));
-    size = gpuf_whole(arena, library, "size", &problem);
-    made = gpuf_made_by(arena, index, &problem);
-    if (problem)
-        return gpuf_library_at(origin, folder,
-                               gpuf_because("damaged", "file", gpuf_path(arena, folder, "index.json"), "problem",
-                                            problem, NULL, NULL),
-                               none);
-    refusal = gpuf_cut_short(arena, file, size);
-    if (!refusal.kind)
-        refusal = gpuf_wrong_abi(arena, file, abi);
-    return gpuf_library_at(origin, file, refusal,
-                           gpuf_because("made-there", "name", name, "compiler", made, NULL, NULL));
+    for (; image && !*problem; image = image->next)
+        gpuf_read_image(arena, image, toolkit, &images[n++], problem);
+    if (!*problem && !n)
+        *problem = "'images' is empty";
+    size = gpuf_whole(arena, entry, "size", problem);
+    if (*problem)
+        return;
+    build->place = file;
+    build->problem = gpuf_cut_short(arena, file, size);
+    if (!build->problem.kind)
+        build->problem = gpuf_wrong_abi(arena, file, abi);
+    if (!build->problem.kind)
+        build->images = images, build->count = n;
 }
 
-static const char *gpuf_index_file(gpuf_arena *arena, const char *home, const char *name)
+/* Add the libraries of one object of a wheel: one for each level of CPUs, or one for GPUs. */
+static void gpuf_add_from(gpuf_arena *arena, const char *home, gpuf_builds *builds, int origin, const char *name,
+                          const char *abi)
 {
-    return gpuf_path(arena, gpuf_path(arena, gpuf_path(arena, home, "kernels"), name), "index.json");
+    const char *folder = gpuf_path(arena, gpuf_path(arena, home, "kernels"), name), *problem = NULL;
+    const char *file = gpuf_path(arena, folder, "index.json"), *made, *toolkit;
+    const gpuf_json *index = gpuf_read_named(arena, file, &problem), *entry;
+    size_t before = builds->count, count;
+    gpuf_build *build;
+    if (problem || !index) {
+        build = gpuf_add_build(arena, builds, origin, folder);
+        build->name = name;
+        build->problem = problem ? gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL)
+                                 : gpuf_because("unreadable", "file", file, "problem", "it is missing", NULL, NULL);
+        return;
+    }
+    made = gpuf_made_by(arena, index, &problem);
+    toolkit = gpuf_word(arena, index, "toolkit", NULL, &problem);
+    entry = gpuf_items(arena, index, "libraries", GPUF_OBJECT, "a list of objects", &count, &problem);
+    for (; entry && !problem; entry = entry->next) {
+        build = gpuf_add_build(arena, builds, origin, folder);
+        build->name = name, build->compiler = made;
+        gpuf_read_library(arena, build, entry, folder, toolkit, abi, &problem);
+    }
+    if (!problem)
+        return;
+    builds->count = before;
+    build = gpuf_add_build(arena, builds, origin, folder);
+    build->name = name;
+    build->problem = gpuf_because("damaged", "file", file, "problem", problem, NULL, NULL);
 }
 
-typedef struct gpuf_found_libraries {
-    gpuf_library *items;
-    size_t count;
-} gpuf_found_libraries;
-
-/* Return a library's places in the kernels wheels that are installed, or that none is. */
-static gpuf_found_libraries gpuf_libraries_apart(const gpuf_setting *setting, const gpuf_listing *known, const char *name,
-                                                 const char *abi, int origin, const char **problem)
+/* Add the libraries of one object: of the wheel itself, or of the kernels wheels that are installed. */
+static void gpuf_add_libraries(const gpuf_setting *setting, const gpuf_listing *known, gpuf_builds *builds, int origin,
+                               const char *name, const char *abi)
 {
     gpuf_arena *arena = setting->arena;
-    gpuf_wheels wheels = gpuf_installed(arena, setting->host, known);
-    gpuf_found_libraries found;
-    gpuforge_reason none = gpuf_simply(NULL), refusal;
-    size_t n;
-    found.items = (gpuf_library *)gpuf_array(arena, wheels.count + 1, sizeof *found.items);
-    found.count = wheels.count ? wheels.count : 1;
+    gpuf_wheels wheels;
+    size_t n, m;
+    if (!known || !gpuf_expected_of(&known->sets, name)) {
+        gpuf_add_from(arena, setting->host->home, builds, origin, name, abi);
+        return;
+    }
+    wheels = gpuf_installed(arena, setting->host, known);
     if (!wheels.count)
-        found.items[0] = gpuf_library_at(origin, "", gpuf_none_installed(arena, known), none);
+        gpuf_add_build(arena, builds, origin, "")->problem = gpuf_none_installed(arena, known);
     for (n = 0; n < wheels.count; ++n) {
         const gpuf_wheel *wheel = &wheels.items[n];
-        refusal = gpuf_wheel_problem(wheel, known, name);
+        gpuforge_reason refusal = gpuf_wheel_problem(wheel, known, name);
+        m = builds->count;
         if (refusal.kind)
-            found.items[n] = gpuf_library_at(origin, wheel->home, refusal, none);
-        else {
-            const gpuf_json *index = gpuf_read_named(arena, gpuf_index_file(arena, wheel->home, name), problem);
-            if (*problem)
-                return found;
-            found.items[n] = gpuf_shipped_library(arena, wheel->home, index, name, abi, origin);
-        }
-        found.items[n].build.wheel = wheel->distribution;
+            gpuf_add_build(arena, builds, origin, wheel->home)->problem = refusal;
+        else
+            gpuf_add_from(arena, wheel->home, builds, origin, name, abi);
+        for (; m < builds->count; ++m)
+            builds->items[m].wheel = wheel->distribution;
     }
-    return found;
 }
 
 static const char *gpuf_damage(gpuf_arena *arena, const char *file, const char *problem)
@@ -519,63 +559,167 @@ static const char *gpuf_damage(gpuf_arena *arena, const char *file, const char *
     return gpuf_sentence(arena, &reason);
 }
 
+static void gpuf_probe_driver(gpuf_arena *arena, const gpuforge_host *host, gpuforge_machine *machine);
+
+/* Read what this machine's CPU has. */
+static void gpuf_look_at_cpu(gpuf_arena *arena, gpuforge_machine *machine)
+{
+    struct utsname kernel;
+    FILE *file = fopen(gpuf_cpuinfo, "rb");
+    char *text = (char *)gpuf_new(arena, GPUF_CPUINFO_MOST + 1), *line, *colon;
+    machine->cpu_machine = uname(&kernel) == 0 ? gpuf_copy(arena, kernel.machine, strlen(kernel.machine)) : "";
+    machine->cpu_features = NULL;
+    if (!file)
+        return;
+    text[fread(text, 1, GPUF_CPUINFO_MOST, file)] = 0;
+    fclose(file);
+    for (line = strtok(text, "\n"); line && !machine->cpu_features; line = strtok(NULL, "\n")) {
+        colon = strchr(line, ':');
+        if (colon && strspn(line, "flags") == 5 && strncmp(line, "flags", 5) == 0 && colon[strspn(colon + 1, " \t") + 1])
+            machine->cpu_features = colon + 1 + strspn(colon + 1, " \t");
+    }
+}
+
+/* Return the machine to judge libraries by: what is not known of it is looked at where one of them needs it. */
+static const gpuforge_machine *gpuf_machine_for(const gpuf_setting *setting, const gpuf_builds *builds)
+{
+    gpuforge_machine *machine = (gpuforge_machine *)gpuf_new(setting->arena, sizeof *machine);
+    const gpuforge_machine *given = setting->machine ? setting->machine : setting->host->machine;
+    int gpu = 0, level = 0;
+    size_t n, m;
+    for (n = 0; n < builds->count; ++n)
+        for (m = 0; m < builds->items[n].count; ++m) {
+            const gpuf_image *image = &builds->items[n].images[m];
+            gpu |= !gpuf_same(image->kind, "library");
+            level |= gpuf_same(image->kind, "library") && *image->arch;
+        }
+    if (given)
+        *machine = *given;
+    else if (gpu && !gpuf_gpu_disabled(setting->host))
+        gpuf_probe_driver(setting->arena, setting->host, machine);
+    if (level && !machine->cpu_machine)
+        gpuf_look_at_cpu(setting->arena, machine);
+    return machine;
+}
+
+/* Return the objects whose libraries are tried, as a recipe or an index lists them. */
+static const char **gpuf_fallbacks(gpuf_arena *arena, const gpuf_json *entry, const char *own, size_t *count,
+                                   const char **problem)
+{
+    const gpuf_json *item = gpuf_items(arena, entry, "fallbacks", GPUF_TEXT, "a list of texts", count, problem);
+    const char **names = (const char **)gpuf_array(arena, *count + 1, sizeof *names);
+    const char *c;
+    *count = 0;
+    if (own)
+        names[(*count)++] = own;
+    for (; item && !*problem; item = item->next) {
+        for (c = item->text; *c && !*problem; ++c)
+            if ((unsigned char)*c < 0x20 || *c == 0x7f)
+                *problem = "'fallbacks' has a control character";
+        if (!*problem && (!*item->text || strchr(item->text, '/') || gpuf_same(item->text, ".") ||
+                          gpuf_same(item->text, "..")))
+            *problem = gpuf_join(arena, "'", item->text, "' is not the name of a file beside it", NULL);
+        names[(*count)++] = item->text;
+    }
+    return names;
+}
+
+/* Return an object that comes in kernels wheels, and those of them that stand in for it. */
+static const char **gpuf_stand_ins(gpuf_arena *arena, const gpuf_listing *known, const char *own, size_t *count)
+{
+    const char **names = (const char **)gpuf_array(arena, known->sets.count + 1, sizeof *names);
+    size_t n;
+    names[0] = own;
+    *count = 1;
+    for (n = 0; n < known->sets.count; ++n)
+        if (gpuf_same(known->sets.items[n].stands_in_for, own))
+            names[(*count)++] = known->sets.items[n].name;
+    return names;
+}
+
+/* Return the wheel's libraries, judged: `names` are the objects that have them. */
+static gpuf_candidates gpuf_shipped_libraries(const gpuf_setting *setting, const gpuf_listing *known,
+                                              const char **names, size_t count, const char *abi)
+{
+    gpuf_setting here = *setting;
+    gpuf_builds builds;
+    size_t n;
+    memset(&builds, 0, sizeof builds);
+    for (n = 0; n < count; ++n)
+        gpuf_add_libraries(setting, known, &builds, GPUF_SHIPPED, names[n], abi);
+    if (!builds.count)
+        gpuf_add_build(setting->arena, &builds, GPUF_SHIPPED,
+                       gpuf_path(setting->arena, setting->host->home, "kernels"))
+            ->problem = gpuf_simply("nothing-shipped");
+    here.machine = gpuf_machine_for(setting, &builds);
+    return gpuf_judge_all(&here, builds.items, builds.count, 1);
+}
+
+static gpuf_candidate gpuf_as_candidate(gpuf_arena *arena, const gpuf_library *library)
+{
+    gpuf_library *kept = (gpuf_library *)gpuf_new(arena, sizeof *kept);
+    gpuf_candidate candidate;
+    *kept = *library;
+    candidate.build = &kept->build;
+    candidate.image = NULL;
+    candidate.accepted = !kept->build.problem.kind;
+    candidate.reason = candidate.accepted ? kept->merit : kept->build.problem;
+    return candidate;
+}
+
 /* Return every place where a library is looked for, in order; none and `*problem` for a damaged wheel. */
 static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *name, const char **problem)
 {
     gpuf_arena *arena = setting->arena;
-    const char *home = setting->host->home, *abi, *fallback, *field = NULL;
+    const char *home = setting->host->home, *abi, **names, *field = NULL;
     const char *file = gpuf_path(arena, gpuf_path(arena, gpuf_path(arena, home, "sources"), name), "recipe.json");
-    const gpuf_json *recipe = gpuf_read_named(arena, file, problem), *index = NULL, *kind;
-    const gpuf_listing *known = NULL;
+    const gpuf_json *recipe = gpuf_read_named(arena, file, problem), *declared = recipe, *kind;
+    const gpuf_listing *known;
     const gpuf_expected *apart;
-    gpuf_found_libraries shipped;
-    gpuf_library *found;
-    gpuf_candidates all;
-    size_t n, count = 0;
+    gpuf_library explicit_one, built;
+    gpuf_candidates all, shipped;
+    size_t n, count;
+    int is_library;
     memset(&all, 0, sizeof all);
+    if (!recipe && !*problem) {
+        file = gpuf_path(arena, gpuf_path(arena, gpuf_path(arena, home, "kernels"), name), "index.json");
+        declared = gpuf_read_named(arena, file, problem);
+    }
     if (*problem)
         return all;
-    fallback = recipe ? gpuf_file_name(arena, recipe, "fallback", "", &field) : name;
-    if (!field && *fallback) {
-        file = gpuf_index_file(arena, home, fallback);
-        index = gpuf_read_named(arena, file, problem);
-        if (*problem)
-            return all;
-    }
-    known = field ? NULL : gpuf_list_wheels(arena, home);
-    apart = known ? gpuf_expected_of(&known->sets, fallback) : NULL;
-    kind = index ? gpuf_find(index, "kind") : NULL;
-    if (!field && !recipe && !apart && !(kind && kind->type == GPUF_TEXT && gpuf_same(kind->text, "library"))) {
+    known = gpuf_list_wheels(arena, home);
+    apart = known && !recipe ? gpuf_expected_of(&known->sets, name) : NULL;
+    kind = declared ? gpuf_find(declared, "kind") : NULL;
+    is_library = kind && kind->type == GPUF_TEXT && gpuf_same(kind->text, "library");
+    if (!recipe && !is_library && !apart) {
         gpuforge_reason none = gpuf_because("no-library-set", "name", name, NULL, NULL, NULL, NULL);
         *problem = gpuf_sentence(arena, &none);
         return all;
     }
-    abi = apart ? apart->abi : gpuf_word(arena, recipe ? recipe : index, "abi", "", &field);
+    if (recipe || is_library) {
+        names = gpuf_fallbacks(arena, declared, recipe ? NULL : name, &count, &field);
+        abi = gpuf_word(arena, declared, "abi", "", &field);
+    } else {
+        names = gpuf_stand_ins(arena, known, name, &count);
+        abi = apart->abi;
+    }
     if (field) {
         *problem = gpuf_damage(arena, file, field);
         return all;
     }
-    memset(&shipped, 0, sizeof shipped);
-    if (apart)
-        shipped = gpuf_libraries_apart(setting, known, fallback, abi, GPUF_SHIPPED, problem);
-    found = (gpuf_library *)gpuf_array(arena, shipped.count + 3, sizeof *found);
-    found[count] = gpuf_explicit_library(setting, name, abi);
-    count += found[count].build.place != NULL;
+    explicit_one = gpuf_explicit_library(setting, name, abi);
     if (recipe)
-        found[count++] = gpuf_built_library(setting, name, abi, problem);
+        built = gpuf_built_library(setting, name, abi, problem);
     if (*problem)
         return all;
-    if (!apart)
-        found[count++] = gpuf_shipped_library(arena, home, index, fallback, abi, GPUF_SHIPPED);
+    shipped = gpuf_shipped_libraries(setting, known, names, count, abi);
+    all.items = (gpuf_candidate *)gpuf_array(arena, shipped.count + 2, sizeof *all.items);
+    if (explicit_one.build.place)
+        all.items[all.count++] = gpuf_as_candidate(arena, &explicit_one);
+    if (recipe)
+        all.items[all.count++] = gpuf_as_candidate(arena, &built);
     for (n = 0; n < shipped.count; ++n)
-        found[count++] = shipped.items[n];
-    all.items = (gpuf_candidate *)gpuf_array(arena, count, sizeof *all.items);
-    all.count = count;
-    for (n = 0; n < count; ++n) {
-        all.items[n].build = &found[n].build;
-        all.items[n].accepted = !found[n].build.problem.kind;
-        all.items[n].reason = all.items[n].accepted ? found[n].merit : found[n].build.problem;
-    }
+        all.items[all.count++] = shipped.items[n];
     return all;
 }
 
@@ -679,7 +823,8 @@ static int gpuf_read_recipe(gpuf_arena *arena, const char *folder, gpuf_recipe *
     }
     gpuf_word(arena, document.content, "name", NULL, &document.problem);
     recipe->abi = gpuf_word(arena, document.content, "abi", NULL, &document.problem);
-    recipe->fallback = gpuf_file_name(arena, document.content, "fallback", "", &document.problem);
+    recipe->fallback = gpuf_fallbacks(arena, document.content, NULL, &count, &document.problem)[0];
+    recipe->fallback = count ? recipe->fallback : "";
     recipe->cpu = gpuf_file_name(arena, document.content, "cpu", "", &document.problem);
     if (!document.problem)
         return 1;
@@ -785,30 +930,21 @@ static void gpuf_add_shipped(const gpuf_setting *setting, const gpuf_listing *kn
 static void gpuf_add_cpu(const gpuf_setting *setting, const gpuf_listing *known, gpuf_places *places, const char *name,
                          const char *abi)
 {
-    gpuf_arena *arena = setting->arena;
-    const char *home = setting->host->home, *problem = NULL;
-    gpuf_found_libraries found;
-    const gpuf_json *index;
-    gpuf_library one;
+    gpuf_builds builds;
+    gpuf_place *grown;
     size_t n;
-    if (!*name)
-        return;
-    index = gpuf_read_named(arena, gpuf_index_file(arena, home, name), &problem);
-    memset(&found, 0, sizeof found);
-    if (!problem && !index && known && gpuf_expected_of(&known->sets, name))
-        found = gpuf_libraries_apart(setting, known, name, abi, GPUF_CPU, &problem);
-    else if (!problem)
-        one = gpuf_shipped_library(arena, home, index, name, abi, GPUF_CPU);
-    if (problem)
-        one = gpuf_library_at(GPUF_CPU, name, gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL),
-                              gpuf_simply(NULL));
-    if (problem || !found.count)
-        found.items = &one, found.count = 1;
-    for (n = 0; n < found.count; ++n) {
-        const gpuf_build *build = &found.items[n].build;
+    memset(&builds, 0, sizeof builds);
+    if (*name)
+        gpuf_add_libraries(setting, known, &builds, GPUF_CPU, name, abi);
+    grown = (gpuf_place *)gpuf_array(setting->arena, places->count + builds.count + 1, sizeof *grown);
+    memcpy(grown, places->items, places->count * sizeof *grown);
+    places->items = grown; /* it is the last that is added */
+    for (n = 0; n < builds.count; ++n) {
+        const gpuf_build *build = &builds.items[n];
         gpuf_place *place = gpuf_add_file(places, GPUF_CPU, build->place, build->place, "library");
         place->problem = build->problem;
         place->wheel = build->wheel;
+        place->image.arch = build->count ? build->images[0].arch : "";
     }
 }
 

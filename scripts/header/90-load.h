@@ -158,7 +158,7 @@ static void *gpuf_open_one(const gpuf_setting *setting, const char *name, gpuf_t
     gpuf_arena *arena = setting->arena;
     const char *problem = NULL;
     gpuf_candidates found = gpuf_libraries(setting, name, &problem);
-    size_t n;
+    size_t n, m;
     if (problem)
         gpuf_add_reason(reasons, problem);
     for (n = 0; n < found.count; ++n) {
@@ -173,8 +173,13 @@ static void *gpuf_open_one(const gpuf_setting *setting, const char *name, gpuf_t
             error = error ? error : "";
             candidate->reason = gpuf_because("not-opened", "problem", gpuf_copy(arena, error, strlen(error)), NULL,
                                              NULL, NULL, NULL);
+            for (m = n + 1; m < found.count; ++m) /* its images for other GPUs are in the same file */
+                if (found.items[m].accepted && gpuf_same(found.items[m].build->place, candidate->build->place)) {
+                    found.items[m].accepted = 0;
+                    found.items[m].reason = candidate->reason;
+                }
         }
-        line = gpuf_join(arena, gpuf_origins[candidate->build->origin], ": ",
+        line = gpuf_join(arena, gpuf_name_of(arena, candidate), ": ",
                          gpuf_sentence(arena, &candidate->reason), NULL);
         gpuf_add_reason(reasons, line);
         if (candidate->build->origin == GPUF_EXPLICIT ||

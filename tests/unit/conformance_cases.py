@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.cpu import Cpu
 from gpuforge.runtime.explain import (
     PackageFacts,
     facts_of,
@@ -80,7 +81,11 @@ def explained(case: Case) -> tuple[str, str]:
     facts = PackageFacts(
         tuple(facts_of(_Told(case, name)) for name in sets if name in (case.names or sets)),
         tuple(
-            library_facts_of(KernelLibrary(name, home=case.home, package=case.package, env=case.environment))
+            library_facts_of(
+                KernelLibrary(
+                    name, home=case.home, package=case.package, env=case.environment, machine=case.machine
+                )
+            )
             for name in libraries
             if name in (case.names or libraries)
         ),
@@ -124,7 +129,14 @@ def _machine(data: Mapping[str, Any]) -> Probe:
         else _reason(opencl)
         if isinstance(opencl, dict)
         else tuple(OpenClDevice(name, "", "") for name in opencl),
+        _cpu(data.get("cpu", {})),
     )
+
+
+def _cpu(data: Mapping[str, Any]) -> Cpu:
+    """Read `{ machine = "x86_64", features = "pni avx" }`; without features, the system does not tell them."""
+    features = data.get("features")
+    return Cpu(data.get("machine", ""), None if features is None else frozenset(features.split()))
 
 
 def _reason(data: Mapping[str, Any]) -> Reason:
@@ -258,6 +270,10 @@ def facts_file(case: Case, target: Path) -> Path:
         rows.append(("no-opencl", *_fields(machine.opencl)))
     elif machine.opencl is not None:
         rows.append(("opencl", *(device.name for device in machine.opencl)))
+    rows += [("cpu", machine.cpu.machine)] if machine.cpu.machine else []
+    rows += (
+        [("cpu-features", " ".join(sorted(machine.cpu.features)))] if machine.cpu.features is not None else []
+    )
     target.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
     return target
 

@@ -64,7 +64,11 @@ static void add(facts *known, char **fields, int count)
     } else if (strcmp(what, "device") == 0) {
         gpuforge_device *device = &known->devices[machine->device_count++];
         device->major = atoi(fields[1]), device->minor = atoi(fields[2]), device->name = fields[3];
-    } else if (strcmp(what, "problem") == 0)
+    } else if (strcmp(what, "cpu") == 0)
+        machine->cpu_machine = fields[1];
+    else if (strcmp(what, "cpu-features") == 0)
+        machine->cpu_features = fields[1];
+    else if (strcmp(what, "problem") == 0)
         machine->problem = reason_of(fields + 1, count - 1);
     else if (strcmp(what, "beside") == 0) {
         gpuforge_beside *beside = &known->beside[machine->beside_count++];

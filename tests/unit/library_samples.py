@@ -78,7 +78,7 @@ def install(
             archs=["80"],
             abi=abi,
             packages=packages or {},
-            fallback="default-answers",
+            fallbacks=["default-answers"],
         ).parents[1],
     ]
     kernels.pack_library(
@@ -86,7 +86,12 @@ def install(
         name="default-answers",
         toolchain=kernels.Toolchain("g++", "12.2.0"),
         toolkit="13.0",
-        library=compile_library(work / "fallback.so", work / "answer.cpp", "-DANSWER=7", abi=abi + versions),
+        libraries=[
+            kernels.Library(
+                compile_library(work / "fallback.so", work / "answer.cpp", "-DANSWER=7", abi=abi + versions),
+                (kernels.Image("library", ""),),
+            )
+        ],
         abi=abi,
         packages=packages or {},
         stands_in_for="answers",

@@ -91,7 +91,12 @@ def install_set(site: Path, *toolchains: kernels.Recipe, cpu: bool = True, cuda:
             name="ops-cpu",
             toolchain=kernels.Toolchain("g++", "12.2.0"),
             toolkit="12.4",
-            library=compile_library(work / "cpu.so", work / "scale.cpp", abi=""),
+            libraries=[
+                kernels.Library(
+                    compile_library(work / "cpu.so", work / "scale.cpp", abi=""),
+                    (kernels.Image("library", ""),),
+                )
+            ],
             abi="",
             stands_in_for="ops",
         )

@@ -32,6 +32,26 @@ CASES = {
         },
         {"demo/libs/liba.so": lib("liba.so")}, requires=BOTH,
     ),
+    "a kernel library's static one beside the shared one of its package": Case(
+        "GF103", "warning",
+        ("demo/_gpuforge/kernels/ops/libops.so: static", "the one of nvidia-cuda-runtime, loaded by demo/ext.so"),
+        {
+            "demo/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13),
+            "demo/_gpuforge/kernels/ops/libops.so": lib("libops.so", sections=STATIC),
+        },
+        {"demo/_gpuforge/kernels/ops/libops.so": lib("libops.so")}, requires=BOTH,
+    ),
+    "a kernel library's shared one beside the static one of its package": Case(
+        "GF103", "warning",
+        ("demo/ext.so: static", "the one of nvidia-cuda-runtime, loaded by demo/_gpuforge/kernels/ops/libops.so"),
+        {
+            "demo/ext.so": elf(sections=STATIC),
+            "demo/_gpuforge/kernels/ops/libops.so": lib(
+                "libops.so", needed=["libcudart.so.13"], runpath=f"$ORIGIN/../../../../{CU13[11:]}"
+            ),
+        },
+        {"demo/ext.so": elf()}, requires=BOTH,
+    ),
     "static in several imports": Case(
         "GF103", "info", ("demo/a.so: static", "demo/b.so: static"),
         {"demo/a.so": elf(sections=STATIC), "demo/b.so": elf(sections=STATIC)},

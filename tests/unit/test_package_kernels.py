@@ -125,7 +125,7 @@ def user_compiled(project: Path, *argv: str) -> Path:
         includes=[{"source": "kernels/size.h", "path": str(project / "kernels/size.h")}],
         toolchains=[recipe(*argv)],
         abi="1-abc",
-        fallback="shipped",
+        fallbacks=["shipped", "plain"],
     )
 
 
@@ -138,7 +138,7 @@ def test_sources_are_laid_out_with_their_recipe(project: Path) -> None:
         "name": "default-kernels",
         "kind": "library",
         "abi": "1-abc",
-        "fallback": "shipped",
+        "fallbacks": ["shipped", "plain"],
         "cpu": "",
         "sources": [{"file": "kernels/saxpy.cu", "sha256": hashlib.sha256(SAXPY).hexdigest()}],
         "includes": [{"file": "kernels/size.h", "sha256": header}],
@@ -157,7 +157,8 @@ def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path)
         project,
         role="fallback",
         toolchain=made,
-        library=str(project / "built"),
+        libraries=[{"path": str(project / "built"), "cpu": ""}],
+        fallbacks=["plain"],
         abi="1-abc",
         stands_in_for="own",
     )
@@ -170,11 +171,15 @@ def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path)
         "toolkit": "13.0",
         "abi": "1-abc",
         "stands-in-for": "own",
-        "library": {
-            "file": "libdefault-kernels.so",
-            "sha256": hashlib.sha256(b"a library").hexdigest(),
-            "size": 9,
-        },
+        "fallbacks": ["plain"],
+        "libraries": [
+            {
+                "file": "libdefault-kernels.so",
+                "sha256": hashlib.sha256(b"a library").hexdigest(),
+                "size": 9,
+                "images": [{"kind": "library", "arch": ""}],
+            }
+        ],
     }
     tree = project / "tree"
     (tree / "pkg").mkdir(parents=True)
@@ -182,11 +187,14 @@ def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path)
     placed = tree / "pkg" / "_gpuforge" / "kernels" / "default-kernels"
     (placed / "libdefault-kernels.so").write_bytes(b"repaired")
     kernels.measure_again(tree, "pkg")
-    assert json.loads((placed / "index.json").read_text())["library"] == {
-        "file": "libdefault-kernels.so",
-        "sha256": hashlib.sha256(b"repaired").hexdigest(),
-        "size": 8,
-    }
+    assert json.loads((placed / "index.json").read_text())["libraries"] == [
+        {
+            "file": "libdefault-kernels.so",
+            "sha256": hashlib.sha256(b"repaired").hexdigest(),
+            "size": 8,
+            "images": [{"kind": "library", "arch": ""}],
+        }
+    ]
 
 
 @pytest.mark.parametrize(

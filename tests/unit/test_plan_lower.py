@@ -173,12 +173,14 @@ def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: Recipe, m
 
 def test_what_cannot_be_built_yet_is_refused_all_at_once(recipe: Recipe, machine: Machine) -> None:
     file = recipe(
-        ('toolchain = "device"', 'toolchain = "device"\nkind = "library"\nstands-in-for = "mechanisms"'),
+        ('toolchain = "device"', 'toolchain = "other"\nkind = "library"\nstands-in-for = "mechanisms"'),
         (
             'toolchains = ["host"]',
             'toolchains = ["host"]\nabi = { version = "1", headers = ["kernels/*.cu"] }',
         ),
         add="""
+[toolchains.other]
+compiler = "clang++"
 [[objects]]
 name = "more-kernels"
 role = "fallback"
@@ -189,7 +191,7 @@ toolchain = "host"
     with pytest.raises(UsageError) as caught:
         plan_of(file, machine)
     assert [d.message for d in caught.value.diagnostics] == [
-        "object 'default-kernels': libraries are compiled by the host toolchain or a command, so far",
+        "object 'default-kernels': libraries are compiled by nvcc, the host toolchain or a command, so far",
         "object 'more-kernels': modules are compiled by nvcc only, so far",
     ]
     assert all(d.place and d.place.line and d.hint for d in caught.value.diagnostics)

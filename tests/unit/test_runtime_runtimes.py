@@ -214,7 +214,7 @@ def distribution(site: Path, name: str, *requires: str, files: Mapping[str, byte
 
 
 def owners(site: Path) -> list[str]:
-    return [part.owner for part in parts(site / "demo" / "_gpuforge", "demo", without="")]
+    return [part.owner for part in parts(site / "demo" / "_gpuforge", "demo", without=[])]
 
 
 RUNTIME = {"demo/_gpuforge/__init__.py": b"", "demo/core.so": needing()}
@@ -258,7 +258,7 @@ def test_an_extra_counts_when_all_of_it_is_installed(
 
 def test_without_a_record_the_package_and_what_was_grafted_count(tmp_path: Path) -> None:
     lay(tmp_path, {**RUNTIME, "demo.libs/libx.so.1": needing(), "stranger/s.so": needing()})
-    (part,) = parts(tmp_path / "demo/_gpuforge", "demo", without="")
+    (part,) = parts(tmp_path / "demo/_gpuforge", "demo", without=[])
     assert [path.name for path in part.libraries] == ["core.so", "libx.so.1"]
     assert release(tmp_path / "demo/_gpuforge", "demo") == ""
 
@@ -282,7 +282,7 @@ def test_the_fallback_that_is_replaced_does_not_count_and_others_do(tmp_path: Pa
     )
     lay(tmp_path, {"demo/_gpuforge/wheels.json": json.dumps(listing).encode()})
     lay(tmp_path, {f"{apart}/wheel.json": json.dumps({"schema": 1, "version": "1.0", "sets": []}).encode()})
-    found = parts(tmp_path / "demo/_gpuforge", "demo", without="default")
+    found = parts(tmp_path / "demo/_gpuforge", "demo", without=["default"])
     assert [(part.owner, [path.name for path in part.libraries]) for part in found] == [
         ("", ["libanother.so", "core.so"]),
         ("demo-kernels-cu12", ["libanother.so"]),

@@ -161,7 +161,8 @@ def test_a_library_in_a_kernels_wheel_is_judged_like_a_shipped_one(site: Path) -
     (folder / "libdefault-ops.so").write_bytes(b"\x7fELF")
     index = {"schema": 1, "name": "default-ops", "kind": "library", "toolkit": "13.0",
              "toolchain": {"family": "nvcc", "version": "13.0.1"},
-             "library": {"file": "libdefault-ops.so", "sha256": "00", "size": 5}}  # fmt: skip
+             "libraries": [{"file": "libdefault-ops.so", "sha256": "00", "size": 5,
+                            "images": [{"kind": "cubin", "arch": "sm_90"}]}]}  # fmt: skip
     (folder / "index.json").write_text(json.dumps(index))
     (candidate,) = library.candidates()
     assert candidate.label == "shipped of saxpy-kernels-cu13"
@@ -178,7 +179,8 @@ def test_a_sets_cpu_library_is_used_without_any_kernels_wheel(site: Path, stub: 
     (folder / "libon-cpu.so").write_bytes(b"\x7fELF")
     index = {"schema": 1, "name": "on-cpu", "kind": "library", "toolkit": "",
              "toolchain": {"family": "g++", "version": "12.2.0"},
-             "library": {"file": "libon-cpu.so", "sha256": "00", "size": 4}}  # fmt: skip
+             "libraries": [{"file": "libon-cpu.so", "sha256": "00", "size": 4,
+                            "images": [{"kind": "library", "arch": ""}]}]}  # fmt: skip
     (folder / "index.json").write_text(json.dumps(index))
     places = kernel_set(site, stub).places()
     assert [(place.origin.label, place.problem and place.problem.kind) for place in places] == [

@@ -7,20 +7,22 @@ from collections.abc import Iterator
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import ElfObject, Finding, Severity
-from gpuforge.audit.processes import Process, processes
+from gpuforge.audit.processes import Image, Process, processes
 from gpuforge.audit.rules.architectures import is_toolkit
 from gpuforge.audit.rules.cudart_images import cudarts
 from gpuforge.toolkits import libraries
 
 CODE = "GF103"
 SEVERITY: Severity = "warning"
+_KERNELS = "/_gpuforge/kernels/"
 TITLE = "a static CUDA runtime is in one process with another image of it"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find objects with a static libcudart beside a shared one (a warning in one import), or beside each other.
 
-    NVIDIA's own libraries have it inside by design: they hide its symbols and never share its state.
+    A library of a kernel set comes into the process of the wheel's own code, whoever imports what: there it is a
+    warning, too. NVIDIA's own libraries have it inside by design: they hide its symbols and never share its state.
     """
     said: list[set[str]] = []
     for process in processes(graph):
@@ -31,7 +33,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if not static or len(names) < 2 or any(names <= known for known in said):
             continue
         said.append(names)
-        yield _finding(process, static, shared)
+        yield _finding(process, static, shared, mixed=_with_kernels(process, static, images))
 
 
 def of_nvidia(graph: LinkGraph, found: ElfObject) -> bool:
@@ -47,10 +49,16 @@ def of_nvidia(graph: LinkGraph, found: ElfObject) -> bool:
     return is_toolkit(wheel)
 
 
-def _finding(process: Process, static: list[ElfObject], shared: list[str]) -> Finding:
+def _with_kernels(process: Process, static: list[ElfObject], images: list[Image]) -> bool:
+    """Say whether a kernel set's library has another CUDA runtime than its wheel's other objects."""
+    files = [*(o.file for o in static), *(image.loader for image in images)]
+    return process.scope == "wheel" and any(_KERNELS in f"/{file}" for file in files)
+
+
+def _finding(process: Process, static: list[ElfObject], shared: list[str], *, mixed: bool) -> Finding:
     # one that needs the shared one, too, was not meant to have its own: a static library of NVIDIA brought it
     chosen = [o for o in static if not any(n.startswith("libcudart.so") for n in o.needed)]
-    serious = process.scope == "import" and bool(shared) and bool(chosen)
+    serious = (process.scope == "import" or mixed) and bool(shared) and bool(chosen)
     wheel = process.blamed([o.wheel for o in static])
     own = [o for o in static if o.wheel == wheel]
     return Finding(
@@ -59,11 +67,17 @@ def _finding(process: Process, static: list[ElfObject], shared: list[str]) -> Fi
         wheel,
         files=tuple(o.file for o in own),
         subject=(*(f"{o.file}: static" for o in static), *shared),
-        message="one import brings a static CUDA runtime and another image: each has its own current device, last "
+        message="a kernel library and the rest of the wheel have different CUDA runtimes, one of them static: each has "
+        "its own current device, last error and registered kernels"
+        if serious and mixed
+        else "one import brings a static CUDA runtime and another image: each has its own current device, last "
         "error and registered kernels"
         if serious
         else "several CUDA runtimes, static ones among them, can be in one process: each has its own current device, "
         "last error and registered kernels",
-        remedy="link all objects that pass device state to each other with the shared libcudart "
+        remedy="let gpuforge link libcudart into all of them as [cuda] linkage says: take -cudart out of the flags in "
+        "gpuforge.toml, and CUDA_RUNTIME_LIBRARY out of the host build"
+        if serious and mixed
+        else "link all objects that pass device state to each other with the shared libcudart "
         "(nvcc --cudart=shared), or make sure that they share nothing but pointers, streams and events",
     )

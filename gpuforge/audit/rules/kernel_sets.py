@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
+from gpuforge.audit import device_code
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, KernelSet, Severity, WheelFacts
 
@@ -30,7 +31,7 @@ def _problems(wheel: WheelFacts, held: KernelSet) -> Iterator[tuple[str, str]]:
         yield "index.json", held.problem
         return
     if held.listing.get("kind") == "library":
-        yield from _library(held)
+        yield from _libraries(wheel, held)
         return
     modules = held.listing.get("modules")
     if held.listing.get("schema") != 1 or not isinstance(modules, list) or not modules:
@@ -53,30 +54,55 @@ def _problems(wheel: WheelFacts, held: KernelSet) -> Iterator[tuple[str, str]]:
         yield file, "it is in the folder and not in the index"
 
 
-def _library(held: KernelSet) -> Iterator[tuple[str, str]]:
-    library = held.listing.get("library")
-    file = library.get("file") if isinstance(library, Mapping) else None
-    if held.listing.get("schema") != 1 or not isinstance(library, Mapping) or not isinstance(file, str):
-        yield "index.json", "it is not an index of schema 1 with a library"
-    elif file not in held.digests:
-        yield file, "it is in the index and not in the wheel"
-    elif held.digests[file] != library.get("sha256"):
-        yield file, "its sha256 is not the one in the index"
-    for other in sorted(held.digests.keys() - {file}):
+def _libraries(wheel: WheelFacts, held: KernelSet) -> Iterator[tuple[str, str]]:
+    libraries = held.listing.get("libraries")
+    if held.listing.get("schema") != 1 or not isinstance(libraries, list) or not libraries:
+        yield "index.json", "it is not an index of schema 1 with libraries"
+        return
+    indexed = set()
+    for library in libraries:
+        if not isinstance(library, Mapping) or not isinstance(library.get("file"), str):
+            yield "index.json", "a library has no file"
+            continue
+        file = library["file"]
+        indexed.add(file)
+        if file not in held.digests:
+            yield file, "it is in the index and not in the wheel"
+        elif held.digests[file] != library.get("sha256"):
+            yield file, "its sha256 is not the one in the index"
+        else:
+            yield from _library_images(wheel, f"{held.folder}/{file}", file, library.get("images"))
+    for other in sorted(held.digests.keys() - indexed):
         yield other, "it is in the folder and not in the index"
+
+
+def _library_images(wheel: WheelFacts, member: str, file: str, listed: object) -> Iterator[tuple[str, str]]:
+    """Compare the GPU code that each container of a library has with what is listed; one for CPUs promises none."""
+    said = _said(listed)
+    if any(kind == "library" for kind, _ in said):
+        return
+    containers = next((code.containers for code in wheel.device if code.file == member), ())
+    real = {(e.kind, e.arch) for e in device_code.usable_everywhere(containers)}
+    yield from _compare(file, said, real)
 
 
 def _images(wheel: WheelFacts, member: str, file: str, listed: object) -> Iterator[tuple[str, str]]:
     containers = next((code.containers for code in wheel.device if code.file == member), ())
     real = {(e.kind, e.arch) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
-    said = {
-        (image.get("kind"), image.get("arch"))
-        for image in (listed if isinstance(listed, list) else [])
-        if isinstance(image, Mapping)
-    }
+    yield from _compare(file, _said(listed), real)
+
+
+def _said(listed: object) -> set[tuple[object, object]]:
+    images = listed if isinstance(listed, list) else []
+    return {(image.get("kind"), image.get("arch")) for image in images if isinstance(image, Mapping)}
+
+
+def _compare(
+    file: str, said: set[tuple[object, object]], real: Set[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
     for kind, arch in sorted(said - real, key=str):
         yield file, f"the index lists {kind} {arch}, which is not in it"
-    for kind, arch in sorted(real - said):
+    for kind, arch in sorted(real - said, key=str):
         yield file, f"it has {kind} {arch}, which the index does not list"
 
 

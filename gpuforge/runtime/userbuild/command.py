@@ -284,7 +284,7 @@ def _parts(recipe: Recipe, package: Package) -> list[installed.Part]:
     ]
     builds = tuple(Path(used.build.place) for used in others if used and used.origin is not Origin.SHIPPED)
     return [
-        *installed.parts(package.home, package.name, without=recipe.fallback),
+        *installed.parts(package.home, package.name, without=recipe.fallbacks),
         *([installed.Part("", builds)] if builds else []),
     ]
 
@@ -315,7 +315,7 @@ def _in_use(recipe: Recipe, package: Package) -> str:
     what = (
         f"{used.origin.label} ({used.build.place})"
         if used.origin is not Origin.SHIPPED
-        else "the shipped library"
+        else f"the shipped library {used.label}".removesuffix(f" {used.origin.label}")
     )
     return f"in use: {what}, {used.reason}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PathDistribution, distributions
 from pathlib import Path
@@ -35,17 +35,17 @@ class _Requirement:
     of: frozenset[str]  # the extras that it belongs to; none: it is always required
 
 
-def parts(home: Path, package: str, *, without: str) -> list[Part]:
+def parts(home: Path, package: str, *, without: Sequence[str]) -> list[Part]:
     """Return the wheel's libraries, then those of each package that it requires and that is installed.
 
-    `home` is this runtime's folder in the package (an import name). The kernel set `without` is left out, in kernels
-    wheels, too: another library will be loaded in its place. Nothing is known of requirements where the wheel has no
+    `home` is this runtime's folder in the package (an import name). The kernel sets `without` are left out, in kernels
+    wheels, too: another library will be loaded in their place. Nothing is known of requirements where the wheel has no
     RECORD.
     """
     site, wheel = home.parents[package.count(".") + 1], _wheel(home, package)
     own = list(_beside(site, package)) if wheel is None else _recorded(wheel)
     kernels = [home, *(Path(apart.home) for apart in wheels.installed(str(home), package))]
-    unused = {place / "kernels" / without for place in kernels}
+    unused = {place / "kernels" / name for place in kernels for name in without}
     required = _required(wheel, site) if wheel else ()
     found = [
         Part("", _libraries(own, unused)),

@@ -44,7 +44,7 @@ class Recipe:
     name: str
     folder: Path
     abi: str  # the id that each library gets here
-    fallback: str
+    fallbacks: tuple[str, ...]
     sources: tuple[str, ...]
     includes: tuple[str, ...]
     toolchains: tuple[Toolchain, ...]
@@ -66,7 +66,7 @@ def _read(file: Path) -> Recipe:
             name=str(data["name"]),
             folder=folder,
             abi=_abi(data),
-            fallback=str(data["fallback"]),
+            fallbacks=tuple(map(str, data["fallbacks"])),
             sources=tuple(_checked(folder, entry) for entry in data["sources"]),
             includes=tuple(_checked(folder, entry) for entry in data["includes"]),
             toolchains=tuple(_toolchain(entry) for entry in data["toolchains"]),

@@ -1,0 +1,98 @@
+"""`archs = "common"`: every GPU that a toolkit knows runs the result, and without any one part of it some do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuforge.cuda.arch import Arch
+from gpuforge.errors import UsageError
+from gpuforge.manifest.load import ManifestFile, load
+from gpuforge.plan.architectures import spelled_out
+from gpuforge.toolkits import tables
+from gpuforge.toolkits.coverage import common, gaps
+
+RELEASES = {release.version: release for release in tables.releases()}
+EMBEDDED = {Arch(5, 3), Arch(6, 2), Arch(7, 2), Arch(8, 7), Arch(10, 1), Arch(11, 0)}  # Jetson, DRIVE
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "expected"),
+    [
+        ("11.8", ("35+ptx", "50", "60", "70", "80", "90")),
+        ("12.4", ("50+ptx", "60", "70", "80", "90")),
+        ("12.9", ("50+ptx", "60", "70", "80", "90", "100", "120")),
+        ("13.0", ("75+ptx", "80", "90", "100", "120")),
+    ],
+)
+def test_what_it_is_for_each_cuda_major(toolkit: str, expected: tuple[str, ...]) -> None:
+    assert common(RELEASES[toolkit]) == expected
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
+def test_every_gpu_runs_it_and_all_but_embedded_ones_without_the_drivers_compiler(
+    release: tables.Release,
+) -> None:
+    found = gaps(common(release), None, release)
+    assert all(gap.jit for gap in found)
+    assert {gap.gpu for gap in found} <= EMBEDDED
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
+def test_nothing_of_it_can_be_left_out(release: tables.Release) -> None:
+    whole = common(release)
+    for left_out in whole:
+        found = gaps([arch for arch in whole if arch != left_out], None, release)
+        assert {gap.gpu.number for gap in found} >= {left_out.removesuffix("+ptx")}
+    lowest, *others = whole
+    without_ptx = gaps([lowest.removesuffix("+ptx"), *others], None, release)
+    assert without_ptx
+    assert not any(gap.jit for gap in without_ptx)
+    newer_ptx = gaps([lowest.removesuffix("+ptx"), *others], others[-1], release)
+    assert any(not gap.jit for gap in newer_ptx), "PTX of a newer architecture leaves embedded GPUs out"
+
+
+Recipe = Callable[..., ManifestFile]
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Recipe:
+    def write(archs: str, toolkit: str = "13.0", ptx: str = "") -> ManifestFile:
+        file = tmp_path / "gpuforge.toml"
+        more = f'\nptx = "{ptx}"' if ptx else ""
+        file.write_text(
+            'schema = 1\n[package]\nname = "x"\nabi = "none"\n[cuda.12]\ntoolkit = "12.4"\narchs = ["80"]\n'
+            f'[cuda.{toolkit.partition(".")[0]}]\ntoolkit = "{toolkit}"\narchs = {archs}{more}\n'
+        )
+        return load(file)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ('"common"', ("75+ptx", "80", "90", "100", "120")),
+        ('["common"]', ("75+ptx", "80", "90", "100", "120")),
+        ('["common", "90a", "120+ptx"]', ("75+ptx", "80", "90", "90a", "100", "120+ptx")),
+        ('["90+ptx", "80"]', ("90+ptx", "80")),
+        ('"90"', ("90",)),
+    ],
+)
+def test_it_is_replaced_before_anything_is_planned(
+    manifest: Recipe, written: str, meant: tuple[str, ...]
+) -> None:
+    versions = spelled_out(manifest(written)).manifest.cuda.versions
+    assert versions["13"].archs == meant
+    assert versions["12"].archs == ("80",)
+
+
+def test_a_toolkit_that_is_not_known_has_no_common_architectures(manifest: Recipe) -> None:
+    with pytest.raises(UsageError) as caught:
+        spelled_out(manifest('"common"', "13.9"))
+    (told,) = caught.value.diagnostics
+    assert told.message == "unknown CUDA toolkit '13.9'"
+    assert told.place
+    assert told.place.line == 9
