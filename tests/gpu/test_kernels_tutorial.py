@@ -23,7 +23,7 @@ def test_the_tutorials_programs_print_what_the_page_shows(
     monkeypatch.setattr(sys, "path", [str(ROOT / "scripts"), *sys.path])
     import tutorial
 
-    python = tmp_path / "env" / "bin" / "python"
+    python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
@@ -34,7 +34,7 @@ def test_the_tutorials_programs_print_what_the_page_shows(
                 block.write(tmp_path)
             continue
         for command, shown in block.commands if block.machine != "no-gpu" else ():
-            if not command.startswith("env/bin/python demo"):
+            if not command.startswith("venv/bin/python demo"):
                 continue
             done = subprocess.run(
                 ["bash", "-c", command],
@@ -47,7 +47,7 @@ def test_the_tutorials_programs_print_what_the_page_shows(
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
             assert tutorial.matches(done.stdout, shown), f"{command}\n{done.stdout}"
             ran.append(command)
-    assert {"env/bin/python demo.py", "env/bin/python demo_cupy.py"} == set(ran)
+    assert {"venv/bin/python demo.py", "venv/bin/python demo_cupy.py"} == set(ran)
     from ripple import _kernels
 
     (used, *_) = _kernels.candidates("scale")
