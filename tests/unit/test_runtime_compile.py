@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -420,6 +421,41 @@ def test_a_command_makes_the_library(tmp_path: Path) -> None:
     done = run(tmp_path / "site", "compile", PATH=f"{script.parent}:{os.defpath}")
     assert done.returncode == 0, done.stderr
     assert answer(tmp_path / "site") == 42
+
+
+def test_sources_of_the_users_own_lie_beside_the_packages_where_a_command_takes_a_folder(
+    tmp_path: Path,
+) -> None:
+    """NEURON's nrnivmodl takes one folder: what lay elsewhere would be left out without a word."""
+    script = program(tmp_path / "bin", "makelib", f'{GXX} -shared -fPIC "$1"/mod/*.cpp "$2" -o "$3"')
+    argv = (script.name, "{include}", "{abi}", "{output}")
+    site = tmp_path / "site"
+    install(site, replace(toolchain("tool", "g++"), family="command", programs="", argv=argv))
+    own = tmp_path / "own" / "more.cpp"
+    own.parent.mkdir()
+    own.write_text('extern "C" int more(void) { return 5; }\n')
+    path = f"{script.parent}:{os.defpath}"
+    done = run(site, "compile", own, PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert "with 1 source of yours, is used from now on" in done.stdout
+    load = "from demo._gpuforge import KernelLibrary as K; print(K.shipped('answers').load().more())"
+    called = [sys.executable, "-c", load]
+    seen = subprocess.run(called, check=True, capture_output=True, text=True, cwd=site, env=environment(site))
+    assert seen.stdout == "5\n"
+    same = own.rename(own.with_name("answer.cpp"))
+    refused = run(site, "compile", same, PATH=path)
+    assert refused.returncode == 1
+    assert f"{same}: the package has a source of that name, give yours another; in use: " in refused.stderr
+
+
+def test_a_command_that_pip_has_put_beside_this_python_comes_first(tmp_path: Path) -> None:
+    """Its own environment's nrnivmodl belongs to the NEURON that is imported; another on PATH does not."""
+    other = program(tmp_path / "bin", "pytest", 'echo "of another environment"; exit 7')
+    command = replace(toolchain("tool", "g++"), family="command", programs="", argv=("pytest", "--version"))
+    install(tmp_path / "site", command)
+    done = run(tmp_path / "site", "compile", PATH=f"{other.parent}:{os.defpath}")
+    assert "of another environment" not in done.stderr
+    assert f"{Path(sysconfig.get_path('scripts'), 'pytest')} ended well and left no library" in done.stderr
 
 
 def test_a_build_that_cannot_be_used_is_warned_of_when_the_library_is_loaded(site: Path) -> None:

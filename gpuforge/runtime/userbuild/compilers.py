@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import shutil
+import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,10 +42,12 @@ class Absent:
 def find(toolchain: Toolchain, env: Mapping[str, str], *, path: str = "") -> Compiler | Absent:
     """Return the first compiler that fits: the plain name, then versioned names, the newest first.
 
-    `path` (a file, or a name on PATH) names the only one to consider; so does the manifest's, by its name.
+    `path` (a file, or a name on PATH) names the only one to consider; so does the manifest's, by its name. A command is
+    looked for beside this Python first: what pip has put there belongs to the packages that are installed here.
     """
     if toolchain.family == "command":
-        program = shutil.which(path or toolchain.argv[0], path=env.get("PATH"))
+        folders = os.pathsep.join([sysconfig.get_path("scripts"), env.get("PATH", os.defpath)])
+        program = shutil.which(path or toolchain.argv[0], path=folders)
         return Compiler(toolchain.argv[0], Path(program), "") if program else Absent(toolchain, ())
     refused: list[str] = []
     for candidate in _candidates(toolchain, env, path):

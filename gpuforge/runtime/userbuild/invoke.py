@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -33,6 +34,8 @@ def invoke(
     `arch` is the GPU's ("90"), "" without one. Raises Stopped, whose message names the compiler's log, and OSError.
     """
     values = _values(recipe, compiler, work, extra, arch, env)
+    if not any("{sources}" in word for word in toolchain.argv):
+        _lay_beside(recipe, work / "sources", extra)
     argv = fill(toolchain.argv, values)
     if toolchain.family == "command":
         argv[0] = str(compiler.path)
@@ -91,6 +94,18 @@ def _values(
         "arch": [arch] if arch else [],
         "cuda": [str(toolkit)] if toolkit else [],
     }
+
+
+def _lay_beside(recipe: Recipe, laid: Path, extra: Sequence[Path]) -> None:
+    """Lay the user's own sources into the folder of the recipe's, for a command that takes a folder.
+
+    Raises Stopped where one has the name of a file that is there.
+    """
+    folder = laid / os.path.commonpath([os.path.dirname(name) for name in recipe.sources])
+    for source in extra:
+        if (folder / source.name).exists():
+            raise Stopped(f"{source}: the package has a source of that name, give yours another")
+        shutil.copyfile(source, folder / source.name)
 
 
 def _toolkit(compiler: Compiler, env: Mapping[str, str]) -> Path | None:
