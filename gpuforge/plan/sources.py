@@ -176,6 +176,9 @@ def _tree(root: Path) -> Iterator[Path]:
     for name, folders, files in os.walk(root):
         folder = Path(name)
         top = LEFT_OUT_AT_TOP if folder == root else frozenset()
+        if (folder / "pyvenv.cfg").is_file():  # a virtual environment, whatever its name
+            folders.clear()
+            continue
         folders[:] = [
             f for f in folders if f not in LEFT_OUT and f not in top and not f.endswith(".egg-info")
         ]

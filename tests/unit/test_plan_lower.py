@@ -536,6 +536,16 @@ def test_no_link_leads_out_of_the_project(recipe: Recipe, machine: Machine, link
         plan_of(file, machine, cuda=["13"], python=["3.11"])
 
 
+def test_a_virtual_environment_is_no_source_whatever_its_name(recipe: Recipe, machine: Machine) -> None:
+    file = recipe()
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    bin_folder = file.folder / "my env" / "bin"
+    bin_folder.mkdir(parents=True)
+    (bin_folder / "python").symlink_to("/usr/bin/python3")
+    (file.folder / "my env/pyvenv.cfg").write_text("home = /usr/bin\n")
+    assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == set()
+
+
 def test_a_pipe_is_no_source(recipe: Recipe, machine: Machine) -> None:
     file = recipe()
     os.mkfifo(file.folder / "src/wait")
