@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 import zipfile
@@ -96,6 +97,29 @@ def test_neuron_gpu_names_each_runtime_and_who_loads_it(said: Said) -> None:
         "nrniv-core",
         "mod2c_core",
     }
+
+
+def test_neuron_gpu_against_its_users_sdk_lists_what_would_be_there_twice_and_through_what(
+    wheel: Wheel,
+) -> None:
+    """Issue 2446, seen before a release: a user of nvc++ 22.1 links a model against this wheel."""
+    argv = [Path(sys.executable).with_name("gpuforge"), "audit", wheel("neuron-gpu==8.2.2")]
+    done = subprocess.run(
+        [*argv, "--against", "nvhpc@22.1", "--format", "json"], capture_output=True, check=False
+    )
+    assert done.returncode == 1
+    (finding,) = [each for each in json.loads(done.stdout)["findings"] if each["code"] == "GF110"]
+    parts = [line.partition(", which comes in through ") for line in finding["subject"]]
+    through = {name: rest.partition("; nvhpc 22.1 brings ") for name, _, rest in parts}
+    assert through.keys() == {*(f"{name}.so" for name in NVHPC), "libcudart-4554289f.so.11.5.117"}
+    assert through["libnvomp-fb1a2b9f.so"][::2] == (
+        "libnrniv.so, libnrnpython3.so, librxdmath.so and 8 more",
+        "libnvomp.so",
+    )
+    assert through["libacccuda-43e350a6.so"][::2] == ("nrniv-core, mod2c_core", "libacccuda.so")
+    assert through["libacchost-c31344de.so"][0] == (
+        "libcorenrnmpi_mpt.so, libcorenrnmpi_ompi.so, libcorenrnmpi_mpich.so"
+    )
 
 
 def test_neuron_without_gpu_has_no_toolchain_runtime(said: Said) -> None:
