@@ -151,12 +151,15 @@ static const char *gpuf_exported(gpuf_arena *arena, gpuf_elf *file, const char *
     return file->problem || !address ? NULL : gpuf_text_at(arena, file, address);
 }
 
-/* Return why a file is not a library with this ABI id, without a kind for one that is; "" demands no id. */
+/* Return why a file is not a library with this ABI id, without a kind for one that is; "" demands no id, and NULL is an
+   id with the version of a Python package in it, which a program without Python does not know. */
 static gpuforge_reason gpuf_wrong_abi(gpuf_arena *arena, const char *path, const char *abi)
 {
     struct stat seen;
     gpuf_elf file;
     const char *found = NULL;
+    if (!abi)
+        return gpuf_simply("versions-unknown");
     memset(&file, 0, sizeof file);
     file.handle = gpuf_open_file(path, &file.problem);
     if (file.handle >= 0) {

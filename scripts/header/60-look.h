@@ -707,6 +707,8 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
         *problem = gpuf_damage(arena, file, field);
         return all;
     }
+    if (gpuf_find(declared, "packages"))
+        abi = NULL;
     explicit_one = gpuf_explicit_library(setting, name, abi);
     if (recipe)
         built = gpuf_built_library(setting, name, abi, problem);

@@ -20,7 +20,7 @@ RECIPE = ROOT / "recipes" / "neuron"
 GPUFORGE = Path(sys.executable).with_name("gpuforge")
 NIGHTLY = "GPUFORGE_NIGHTLY"
 nightly = pytest.mark.skipif(
-    NIGHTLY not in os.environ, reason=f"takes minutes: set {NIGHTLY}=1, as the nightly run does"
+    NIGHTLY not in os.environ, reason=f"takes minutes: set {NIGHTLY} to 1, or to a wheel of the recipe"
 )
 pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("build")]
 VERSION = "9.0.2"
@@ -60,8 +60,8 @@ def environment(folder: Path, *requirements: object) -> Path:
 class User:
     """Somebody with ringnet in an environment: no GPU, no activated environment, builds of their own."""
 
-    def __init__(self, python: Path, folder: Path) -> None:
-        self.python, self.folder = python, folder
+    def __init__(self, python: Path, folder: Path, wheel: Path | None = None) -> None:
+        self.python, self.folder, self.wheel = python, folder, wheel
         folder.mkdir()
 
     def run(self, *arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
@@ -161,8 +161,13 @@ def test_what_the_user_compiles_gives_neurons_spikes(compiling: User) -> None:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> User:
-    """A user who has installed the recipe's wheel with pip."""
+    """A user who has installed the recipe's wheel with pip: one that is built now, or the one that NIGHTLY names."""
     folder = tmp_path_factory.mktemp("ringnet")
+    wheel = _built(folder) if os.environ[NIGHTLY] == "1" else Path(os.environ[NIGHTLY]).absolute()
+    return User(environment(folder / "env", wheel, f"neuron=={VERSION}"), folder / "user", wheel)
+
+
+def _built(folder: Path) -> Path:
     done = subprocess.run(
         [GPUFORGE, "build", RECIPE, "-o", folder / "dist"],
         capture_output=True,
@@ -172,7 +177,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> User:
     )
     assert done.returncode == 0, done.stderr
     (wheel,) = (folder / "dist").glob("*.whl")
-    return User(environment(folder / "env", wheel, f"neuron=={VERSION}"), folder / "user")
+    return wheel
 
 
 @nightly
@@ -212,8 +217,7 @@ def test_fallback_user_build_and_neuron_itself_give_the_same_spikes(installed: U
 @pytest.mark.toolkit
 def test_the_fallback_serves_other_patch_releases_of_neuron(installed: User, tmp_path: Path) -> None:
     """What `packages = { neuron = "major.minor" }` promises, with the oldest release that the wheel allows."""
-    (wheel,) = installed.folder.parent.glob("dist/*.whl")
-    oldest = User(environment(tmp_path / "env", wheel, "neuron==9.0.0"), tmp_path / "user")
+    oldest = User(environment(tmp_path / "env", installed.wheel, "neuron==9.0.0"), tmp_path / "user")
     expected = installed.spikes("neuron")
     assert same(oldest.spikes("neuron"), expected)
     assert same(oldest.spikes("core"), expected)
