@@ -105,6 +105,25 @@ class OneOrMany:
         return {"anyOf": [array["items"], array]}
 
 
+class CommonOrMany:
+    """An annotation for the array of architectures: the word "common" alone may stand for an array of it."""
+
+    @staticmethod
+    def wrap(value: object) -> object:
+        """Return an array of the word; anything else as it is."""
+        return (value,) if value == "common" else value
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(cls.wrap, handler(source))
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"const": "common"}, handler(schema)]}
+
+
 def quote(value: object) -> str:
     """Quote a value for a message, on one line and no longer than a line."""
     text = str(value)

@@ -217,7 +217,7 @@ class CudaVersion(Table):
     installation of exactly this version; `debian`, its compiler with NVIDIA's wheels (11.8 and 12.4);
     NVIDIA's `redist` archives (11.4 to 13.0). Left out, the first in this order that has it; `gpuforge build --dry-run`
     says which. GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL name other servers."""
-    archs: Annotated[tuple[forms.Architecture, ...], Distinct, OneOrMany] = Field(
+    archs: Annotated[tuple[forms.Architecture, ...], Distinct, forms.CommonOrMany] = Field(
         examples=[["80", "90"], "common"]
     )
     """Compute capabilities to compile for. `common` stands for the least that every GPU of the toolkit runs: machine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,7 +79,6 @@ def manifest(tmp_path: Path) -> Recipe:
         ('["common"]', ("75+ptx", "80", "90", "100", "120")),
         ('["common", "90a", "120+ptx"]', ("75+ptx", "80", "90", "90a", "100", "120+ptx")),
         ('["90+ptx", "80"]', ("90+ptx", "80")),
-        ('"90"', ("90",)),
     ],
 )
 def test_it_is_replaced_before_anything_is_planned(
@@ -96,3 +96,15 @@ def test_a_toolkit_that_is_not_known_has_no_common_architectures(manifest: Recip
     assert told.message == "unknown CUDA toolkit '13.9'"
     assert told.place
     assert told.place.line == 9
+
+
+def test_the_table_in_the_documentation_is_this_one() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "kernels.md").read_text()
+    rows = re.findall(r"^\| (1\d\.\d+)(?: (?:to|and) (1\d\.\d+))? \| ([^|]+) \|", text, re.MULTILINE)
+    told = {
+        version: tuple(re.findall(r"`([^`]+)`", archs))
+        for first, last, archs in rows
+        for version in RELEASES
+        if tables.parsed(first) <= tables.parsed(version) <= tables.parsed(last or first)
+    }
+    assert told == {version: common(release) for version, release in RELEASES.items()}
