@@ -182,7 +182,7 @@ def _built(wanted: Wanted, recipe: Recipe) -> Place:
 
     candidate = built_library(wanted, recipe.abi)
     file, problem = candidate.build.place, candidate.build.problem
-    if file and os.path.isdir(file):
+    if problem is None and os.path.isdir(file):
         return _folder(Origin.USER_BUILD, file)
     return Place(Origin.USER_BUILD, file, file=file, image=Image("library"), problem=problem)
 

@@ -394,8 +394,9 @@ typedef struct gpuf_document {
 static gpuf_document gpuf_read(gpuf_arena *arena, const char *path)
 {
     gpuf_document document;
+    struct stat found;
     char *data = NULL;
-    long size = 0;
+    long size = 0, most = GPUF_LARGEST;
     int handle;
     memset(&document, 0, sizeof document);
     handle = gpuf_open_file(path, &document.problem);
@@ -403,9 +404,11 @@ static gpuf_document gpuf_read(gpuf_arena *arena, const char *path)
         document.missing = errno == ENOENT;
         return document;
     }
-    data = (char *)malloc(GPUF_LARGEST + 1);
+    if (fstat(handle, &found) == 0 && found.st_size < most)
+        most = (long)found.st_size;
+    data = (char *)malloc((size_t)most + 1);
     if (data)
-        size = gpuf_read_at(handle, (unsigned char *)data, GPUF_LARGEST + 1, 0);
+        size = gpuf_read_at(handle, (unsigned char *)data, (size_t)most + 1, 0);
     if (size < 0)
         document.problem = strerror(errno);
     close(handle);

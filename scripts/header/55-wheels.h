@@ -1,7 +1,7 @@
 /* ---- kernels that come in wheels of their own: wheels.py ---- */
 
 typedef struct gpuf_expected {
-    const char *name, *kind, *abi, *stands_in_for;
+    const char *name, *kind, *abi, *stands_in_for, *cpu;
 } gpuf_expected;
 
 typedef struct gpuf_sets {
@@ -63,6 +63,7 @@ static gpuf_sets gpuf_read_sets(gpuf_arena *arena, const gpuf_json *content, con
         one.kind = gpuf_word(arena, item, "kind", NULL, problem);
         one.abi = gpuf_word(arena, item, "abi", NULL, problem);
         one.stands_in_for = gpuf_word(arena, item, "stands-in-for", "", problem);
+        one.cpu = gpuf_file_name(arena, item, "cpu", "", problem);
         for (n = 0; n < sets.count && !gpuf_same(sets.items[n].name, one.name); ++n)
             ;
         sets.items[n] = one;
@@ -151,16 +152,23 @@ static const char *gpuf_parent(gpuf_arena *arena, const char *path)
     return gpuf_copy(arena, path, all ? all : length);
 }
 
+/* Return the folder that the package is in. */
+static const char *gpuf_site(gpuf_arena *arena, const gpuforge_host *host)
+{
+    const char *at = host->package ? host->package : "", *site = gpuf_parent(arena, host->home);
+    site = gpuf_parent(arena, site);
+    for (; *at; ++at)
+        if (*at == '.')
+            site = gpuf_parent(arena, site);
+    return site;
+}
+
 /* Return the kernels wheels that are installed: beside the package, or in the host's folders. */
 static gpuf_wheels gpuf_installed(gpuf_arena *arena, const gpuforge_host *host, const gpuf_listing *known)
 {
-    const char *package = host->package ? host->package : "", *at, *site = gpuf_parent(arena, host->home);
+    const char *site = gpuf_site(arena, host);
     gpuf_wheels found;
     size_t n, m;
-    site = gpuf_parent(arena, site);
-    for (at = package; *at; ++at)
-        if (*at == '.')
-            site = gpuf_parent(arena, site);
     found.items = (gpuf_wheel *)gpuf_array(arena, known->count, sizeof *found.items);
     found.count = 0;
     for (n = 0; n < known->count; ++n) {

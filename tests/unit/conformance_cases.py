@@ -11,6 +11,7 @@ import json
 import os
 import re
 import struct
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,6 +78,14 @@ def lay_out(name: str, root: Path) -> Case:
 
 def explained(case: Case) -> tuple[str, str]:
     """Return what Python's reader prints of a case: for people, and as JSON."""
+    sys.path.insert(0, str(case.root / "site"))  # where the package would have been imported from
+    try:
+        return _explained(case)
+    finally:
+        sys.path.remove(str(case.root / "site"))
+
+
+def _explained(case: Case) -> tuple[str, str]:
     sets, libraries = shipped_names(case.home), library_names(case.home)
     facts = PackageFacts(
         tuple(facts_of(_Told(case, name)) for name in sets if name in (case.names or sets)),
@@ -256,6 +265,7 @@ def facts_file(case: Case, target: Path) -> Path:
     rows: list[tuple[object, ...]] = [("home", case.home), ("package", case.package)]
     rows += [("name", name) for name in case.names]
     rows += [("variable", key, value) for key, value in case.environment.items()]
+    rows += [("file", file) for file in files_of(case)]
     rows += [("driver", *machine.driver)] if machine.driver else []
     rows += [("device", *device.capability, device.name) for device in machine.devices]
     rows += [("problem", *_fields(machine.problem))] if machine.problem else []
@@ -276,6 +286,11 @@ def facts_file(case: Case, target: Path) -> Path:
     )
     target.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
     return target
+
+
+def files_of(case: Case) -> list[Path]:
+    """Return the files that make up a case, but for this list itself."""
+    return sorted(path for path in case.root.rglob("*") if path.is_file() and path.name != "facts")
 
 
 def _fields(reason: Reason) -> list[object]:

@@ -19,7 +19,8 @@ Explain = Callable[[Sequence[Case]], "list[tuple[str, str]]"]
 def explain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Explain:
     """Explain cases with the header, compiled as C99 or as C++11."""
     folder = tmp_path_factory.mktemp("explain")
-    program = compile_program(folder, Path(__file__).with_name("explain_kernels.c"), language=request.param)
+    source = Path(__file__).with_name("explain_kernels.c")
+    program = compile_program(folder, source, f"-I{source.parent}", language=request.param)
 
     def run(cases: Sequence[Case]) -> list[tuple[str, str]]:
         files = [facts_file(case, case.root / "facts") for case in cases]

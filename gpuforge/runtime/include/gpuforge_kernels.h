@@ -1145,8 +1145,9 @@ typedef struct gpuf_document {
 static gpuf_document gpuf_read(gpuf_arena *arena, const char *path)
 {
     gpuf_document document;
+    struct stat found;
     char *data = NULL;
-    long size = 0;
+    long size = 0, most = GPUF_LARGEST;
     int handle;
     memset(&document, 0, sizeof document);
     handle = gpuf_open_file(path, &document.problem);
@@ -1154,9 +1155,11 @@ static gpuf_document gpuf_read(gpuf_arena *arena, const char *path)
         document.missing = errno == ENOENT;
         return document;
     }
-    data = (char *)malloc(GPUF_LARGEST + 1);
+    if (fstat(handle, &found) == 0 && found.st_size < most)
+        most = (long)found.st_size;
+    data = (char *)malloc((size_t)most + 1);
     if (data)
-        size = gpuf_read_at(handle, (unsigned char *)data, GPUF_LARGEST + 1, 0);
+        size = gpuf_read_at(handle, (unsigned char *)data, (size_t)most + 1, 0);
     if (size < 0)
         document.problem = strerror(errno);
     close(handle);
@@ -1971,15 +1974,32 @@ static const char *gpuf_exported(gpuf_arena *arena, gpuf_elf *file, const char *
     return file->problem || !address ? NULL : gpuf_text_at(arena, file, address);
 }
 
+<<<<<<< HEAD
 /* Return why a file is not a library with this ABI id, without a kind for one that is; "" demands no id, and NULL is an
    id with the version of a Python package in it, which a program without Python does not know. */
 static gpuforge_reason gpuf_wrong_abi(gpuf_arena *arena, const char *path, const char *abi)
+=======
+/* The ABI id that a library must have, "" for none; or why none can serve. */
+typedef struct gpuf_abi {
+    const char *id;
+    gpuforge_reason refusal;
+} gpuf_abi;
+
+/* Return why a file is not a library with this ABI id, without a kind for one that is. */
+static gpuforge_reason gpuf_wrong_abi(gpuf_arena *arena, const char *path, const gpuf_abi *wanted)
+>>>>>>> bf1cea5 (Damaged kernel sets and libraries are read by the header under sanitizers, and both readers say the same of them; a library's ABI id has the versions of packages in C, too)
 {
+    const char *abi = wanted->id;
     struct stat seen;
     gpuf_elf file;
     const char *found = NULL;
+<<<<<<< HEAD
     if (!abi)
         return gpuf_simply("versions-unknown");
+=======
+    if (wanted->refusal.kind)
+        return wanted->refusal;
+>>>>>>> bf1cea5 (Damaged kernel sets and libraries are read by the header under sanitizers, and both readers say the same of them; a library's ABI id has the versions of packages in C, too)
     memset(&file, 0, sizeof file);
     file.handle = gpuf_open_file(path, &file.problem);
     if (file.handle >= 0) {
@@ -1999,7 +2019,7 @@ static gpuforge_reason gpuf_wrong_abi(gpuf_arena *arena, const char *path, const
 /* ---- kernels that come in wheels of their own: wheels.py ---- */
 
 typedef struct gpuf_expected {
-    const char *name, *kind, *abi, *stands_in_for;
+    const char *name, *kind, *abi, *stands_in_for, *cpu;
 } gpuf_expected;
 
 typedef struct gpuf_sets {
@@ -2061,6 +2081,7 @@ static gpuf_sets gpuf_read_sets(gpuf_arena *arena, const gpuf_json *content, con
         one.kind = gpuf_word(arena, item, "kind", NULL, problem);
         one.abi = gpuf_word(arena, item, "abi", NULL, problem);
         one.stands_in_for = gpuf_word(arena, item, "stands-in-for", "", problem);
+        one.cpu = gpuf_file_name(arena, item, "cpu", "", problem);
         for (n = 0; n < sets.count && !gpuf_same(sets.items[n].name, one.name); ++n)
             ;
         sets.items[n] = one;
@@ -2149,16 +2170,23 @@ static const char *gpuf_parent(gpuf_arena *arena, const char *path)
     return gpuf_copy(arena, path, all ? all : length);
 }
 
+/* Return the folder that the package is in. */
+static const char *gpuf_site(gpuf_arena *arena, const gpuforge_host *host)
+{
+    const char *at = host->package ? host->package : "", *site = gpuf_parent(arena, host->home);
+    site = gpuf_parent(arena, site);
+    for (; *at; ++at)
+        if (*at == '.')
+            site = gpuf_parent(arena, site);
+    return site;
+}
+
 /* Return the kernels wheels that are installed: beside the package, or in the host's folders. */
 static gpuf_wheels gpuf_installed(gpuf_arena *arena, const gpuforge_host *host, const gpuf_listing *known)
 {
-    const char *package = host->package ? host->package : "", *at, *site = gpuf_parent(arena, host->home);
+    const char *site = gpuf_site(arena, host);
     gpuf_wheels found;
     size_t n, m;
-    site = gpuf_parent(arena, site);
-    for (at = package; *at; ++at)
-        if (*at == '.')
-            site = gpuf_parent(arena, site);
     found.items = (gpuf_wheel *)gpuf_array(arena, known->count, sizeof *found.items);
     found.count = 0;
     for (n = 0; n < known->count; ++n) {
@@ -2569,7 +2597,7 @@ static void gpuf_touch(gpuf_arena *arena, const char *folder)
 }
 
 /* Return what the user has compiled of an object: a library or, of a set of modules, a folder of images. */
-static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *name, const char *abi, const char **problem)
+static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *name, const gpuf_abi *abi, const char **problem)
 {
     gpuf_arena *arena = setting->arena;
     const char *sources = gpuf_path(arena, gpuf_path(arena, setting->host->home, "sources"), name);
@@ -2618,7 +2646,7 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
 }
 
 /* Return the library that the environment names; its place is NULL where it names none. */
-static gpuf_library gpuf_explicit_library(const gpuf_setting *setting, const char *name, const char *abi)
+static gpuf_library gpuf_explicit_library(const gpuf_setting *setting, const char *name, const gpuf_abi *abi)
 {
     const char *named = gpuf_variable_of(setting->arena, setting->host, name), *file = gpuf_value(setting, named);
     gpuforge_reason none = gpuf_simply(NULL);
@@ -2653,7 +2681,7 @@ static gpuf_build *gpuf_add_build(gpuf_arena *arena, gpuf_builds *builds, int or
 
 /* Read one library of an index; `build` has what the index says of all of them. */
 static void gpuf_read_library(gpuf_arena *arena, gpuf_build *build, const gpuf_json *entry, const char *folder,
-                              const char *toolkit, const char *abi, const char **problem)
+                              const char *toolkit, const gpuf_abi *abi, const char **problem)
 {
     const char *file = gpuf_path(arena, folder, gpuf_file_name(arena, entry, "file", NULL, problem));
     size_t count, n = 0;
@@ -2677,7 +2705,7 @@ static void gpuf_read_library(gpuf_arena *arena, gpuf_build *build, const gpuf_j
 
 /* Add the libraries of one object of a wheel: one for each level of CPUs, or one for GPUs. */
 static void gpuf_add_from(gpuf_arena *arena, const char *home, gpuf_builds *builds, int origin, const char *name,
-                          const char *abi)
+                          const gpuf_abi *abi)
 {
     const char *folder = gpuf_path(arena, gpuf_path(arena, home, "kernels"), name), *problem = NULL;
     const char *file = gpuf_path(arena, folder, "index.json"), *made, *toolkit;
@@ -2709,7 +2737,7 @@ static void gpuf_add_from(gpuf_arena *arena, const char *home, gpuf_builds *buil
 
 /* Add the libraries of one object: of the wheel itself, or of the kernels wheels that are installed. */
 static void gpuf_add_libraries(const gpuf_setting *setting, const gpuf_listing *known, gpuf_builds *builds, int origin,
-                               const char *name, const char *abi)
+                               const char *name, const gpuf_abi *abi)
 {
     gpuf_arena *arena = setting->arena;
     gpuf_wheels wheels;
@@ -2820,7 +2848,7 @@ static const char **gpuf_stand_ins(gpuf_arena *arena, const gpuf_listing *known,
 
 /* Return the wheel's libraries, judged: `names` are the objects that have them. */
 static gpuf_candidates gpuf_shipped_libraries(const gpuf_setting *setting, const gpuf_listing *known,
-                                              const char **names, size_t count, const char *abi)
+                                              const char **names, size_t count, const gpuf_abi *abi)
 {
     gpuf_setting here = *setting;
     gpuf_builds builds;
@@ -2848,11 +2876,91 @@ static gpuf_candidate gpuf_as_candidate(gpuf_arena *arena, const gpuf_library *l
     return candidate;
 }
 
+/* Compare the names of distributions: letters of any case, and runs of "-", "_" and "." as one. */
+static int gpuf_same_project(const char *a, size_t length, const char *b)
+{
+    size_t n = 0;
+    while (n < length && *b) {
+        char x = a[n], y = *b;
+        int dash = strchr("-_.", x) != NULL, other = strchr("-_.", y) != NULL;
+        if (dash != other)
+            return 0;
+        if (dash) {
+            while (n < length && strchr("-_.", a[n]))
+                ++n;
+            b += strspn(b, "-_.");
+            continue;
+        }
+        x = x >= 'A' && x <= 'Z' ? (char)(x - 'A' + 'a') : x;
+        y = y >= 'A' && y <= 'Z' ? (char)(y - 'A' + 'a') : y;
+        if (x != y)
+            return 0;
+        ++n, ++b;
+    }
+    return n == length && !*b;
+}
+
+/* Return the version of a project as the name of its .dist-info has it, NULL where it is not installed. */
+static const char *gpuf_version_of(const gpuf_setting *setting, const char *project)
+{
+    gpuf_arena *arena = setting->arena;
+    const char *site = gpuf_site(arena, setting->host);
+    size_t n, m, count;
+    for (m = 0; m <= setting->host->folder_count; ++m) {
+        const char **names = gpuf_folders(arena, m ? setting->host->folders[m - 1] : site, ".", &count);
+        for (n = 0; n < count; ++n) {
+            const char *dash = strchr(names[n], '-');
+            if (dash && gpuf_ends(dash, ".dist-info") && gpuf_same_project(names[n], (size_t)(dash - names[n]), project))
+                return gpuf_copy(arena, dash + 1, strlen(dash + 1) - strlen(".dist-info"));
+        }
+    }
+    return NULL;
+}
+
+/* Return the ABI id that a recipe or an index demands here: its own, and the versions of packages that count. */
+static gpuf_abi gpuf_demanded(const gpuf_setting *setting, const gpuf_json *content, const char **problem)
+{
+    gpuf_arena *arena = setting->arena;
+    const gpuf_json *packages = NULL, *item;
+    const char **names;
+    gpuf_text id = gpuf_text_in(arena);
+    gpuf_abi abi;
+    size_t n, count = 0;
+    abi.refusal = gpuf_simply(NULL);
+    gpuf_put(&id, gpuf_word(arena, content, "abi", "", problem));
+    if (!*problem && gpuf_find(content, "packages"))
+        packages = gpuf_table(arena, content, "packages", problem);
+    for (item = packages ? packages->first : NULL; item; item = item->next, ++count)
+        gpuf_word(arena, packages, item->key, NULL, problem);
+    names = (const char **)gpuf_array(arena, count, sizeof *names);
+    for (n = 0, item = packages ? packages->first : NULL; item; item = item->next)
+        names[n++] = item->key;
+    if (count)
+        qsort(names, count, sizeof *names, gpuf_by_text);
+    for (n = 0; !*problem && !abi.refusal.kind && n < count; ++n) {
+        const char *part = gpuf_word(arena, packages, names[n], NULL, problem), *version;
+        int dots = gpuf_same(part, "major") ? 1 : gpuf_same(part, "major.minor") ? 2 : INT_MAX;
+        if (n && gpuf_same(names[n], names[n - 1]))
+            continue;
+        version = gpuf_version_of(setting, names[n]);
+        if (!version) {
+            abi.refusal = gpuf_because("no-package", "package", names[n], NULL, NULL, NULL, NULL);
+            break;
+        }
+        gpuf_put(&id, gpuf_join(arena, "+", names[n], "-", NULL));
+        for (; *version && (*version != '.' || --dots > 0); ++version)
+            gpuf_add(&id, version, 1);
+    }
+    abi.id = id.data;
+    return abi;
+}
+
 /* Return every place where a library is looked for, in order; none and `*problem` for a damaged wheel. */
 static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *name, const char **problem)
 {
     gpuf_arena *arena = setting->arena;
-    const char *home = setting->host->home, *abi, **names, *field = NULL;
+    const char *home = setting->host->home, **names, *field = NULL;
+    gpuf_abi abi;
     const char *file = gpuf_path(arena, gpuf_path(arena, gpuf_path(arena, home, "sources"), name), "recipe.json");
     const gpuf_json *recipe = gpuf_read_named(arena, file, problem), *declared = recipe, *kind;
     const gpuf_listing *known;
@@ -2879,23 +2987,28 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
     }
     if (recipe || is_library) {
         names = gpuf_fallbacks(arena, declared, recipe ? NULL : name, &count, &field);
-        abi = gpuf_word(arena, declared, "abi", "", &field);
+        abi = gpuf_demanded(setting, declared, &field);
     } else {
         names = gpuf_stand_ins(arena, known, name, &count);
-        abi = apart->abi;
+        abi.id = apart->abi;
+        abi.refusal = gpuf_simply(NULL);
     }
     if (field) {
         *problem = gpuf_damage(arena, file, field);
         return all;
     }
+<<<<<<< HEAD
     if (gpuf_find(declared, "packages"))
         abi = NULL;
     explicit_one = gpuf_explicit_library(setting, name, abi);
+=======
+    explicit_one = gpuf_explicit_library(setting, name, &abi);
+>>>>>>> bf1cea5 (Damaged kernel sets and libraries are read by the header under sanitizers, and both readers say the same of them; a library's ABI id has the versions of packages in C, too)
     if (recipe)
-        built = gpuf_built_library(setting, name, abi, problem);
+        built = gpuf_built_library(setting, name, &abi, problem);
     if (*problem)
         return all;
-    shipped = gpuf_shipped_libraries(setting, known, names, count, abi);
+    shipped = gpuf_shipped_libraries(setting, known, names, count, &abi);
     all.items = (gpuf_candidate *)gpuf_array(arena, shipped.count + 2, sizeof *all.items);
     if (explicit_one.build.place)
         all.items[all.count++] = gpuf_as_candidate(arena, &explicit_one);
@@ -3059,7 +3172,7 @@ static gpuf_place *gpuf_add_file(gpuf_places *places, int origin, const char *pa
     return place;
 }
 
-static void gpuf_add_explicit(const gpuf_setting *setting, gpuf_places *places, const char *name, const char *abi)
+static void gpuf_add_explicit(const gpuf_setting *setting, gpuf_places *places, const char *name, const gpuf_abi *abi)
 {
     gpuf_arena *arena = setting->arena;
     const char *named = gpuf_variable_of(arena, setting->host, name), *path = gpuf_value(setting, named);
@@ -3111,7 +3224,7 @@ static void gpuf_add_shipped(const gpuf_setting *setting, const gpuf_listing *kn
 
 /* Add the places of the library that does a set's work on the CPU. */
 static void gpuf_add_cpu(const gpuf_setting *setting, const gpuf_listing *known, gpuf_places *places, const char *name,
-                         const char *abi)
+                         const gpuf_abi *abi)
 {
     gpuf_builds builds;
     gpuf_place *grown;
@@ -3140,7 +3253,7 @@ static void gpuf_add_sources(gpuf_places *places, int origin, const char *folder
     }
 }
 
-static void gpuf_add_built(const gpuf_setting *setting, gpuf_places *places, const char *name, const char *abi)
+static void gpuf_add_built(const gpuf_setting *setting, gpuf_places *places, const char *name, const gpuf_abi *abi)
 {
     const char *problem = NULL;
     gpuf_library built = gpuf_built_library(setting, name, abi, &problem);
@@ -3171,19 +3284,23 @@ static void gpuf_look(const gpuf_setting *setting, const char *name, gpuf_places
     const char *sources = gpuf_path(arena, gpuf_path(arena, home, "sources"), name);
     const gpuf_listing *known = gpuf_list_wheels(arena, home);
     gpuforge_reason refusal;
+    const gpuf_expected *apart = known ? gpuf_expected_of(&known->sets, name) : NULL;
     gpuf_recipe recipe;
     int has_recipe = gpuf_read_recipe(arena, sources, &recipe, &refusal);
+    gpuf_abi abi;
     size_t n;
+    abi.id = has_recipe ? recipe.abi : "";
+    abi.refusal = gpuf_simply(NULL);
     places->items = (gpuf_place *)gpuf_array(arena, 8 + 2 * (known ? known->count : 0), sizeof *places->items);
     places->count = 0;
-    gpuf_add_explicit(setting, places, name, has_recipe ? recipe.abi : "");
+    gpuf_add_explicit(setting, places, name, &abi);
     if (has_recipe) {
-        gpuf_add_built(setting, places, name, recipe.abi);
+        gpuf_add_built(setting, places, name, &abi);
         gpuf_add_sources(places, GPUF_CACHED_BUILD, sources, recipe.nvrtc);
         if (*recipe.fallback)
             gpuf_add_shipped(setting, known, places, recipe.fallback, gpuf_simply(NULL));
         gpuf_add_sources(places, GPUF_OPENCL, sources, recipe.opencl);
-        gpuf_add_cpu(setting, known, places, recipe.cpu, recipe.abi);
+        gpuf_add_cpu(setting, known, places, recipe.cpu, &abi);
         return;
     }
     user = gpuf_user_folder(setting, name);
@@ -3197,7 +3314,7 @@ static void gpuf_look(const gpuf_setting *setting, const char *name, gpuf_places
             break;
         }
     }
-    gpuf_add_cpu(setting, known, places, cpu, "");
+    gpuf_add_cpu(setting, known, places, apart ? apart->cpu : cpu, &abi);
 }
 
 /* Return the module of that name at a place, NULL for none. */
