@@ -59,7 +59,6 @@ SENTENCES = {
     "unusable": "{problem}",
     "cut-short": "{file}: has {found} bytes and should have {expected}: it is damaged",
     "no-package": "{package} is not installed here, and its version is part of the ABI",
-    "versions-unknown": "its ABI has the version of a Python package in it, which this program does not look up",
     "no-abi": "{file}: has no ABI id ({symbol}): it was not compiled for this package",
     "other-abi": "{file}: was compiled for the ABI {found}, and this package has {expected}",
     "not-opened": "cannot be loaded: {problem}",

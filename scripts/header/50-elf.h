@@ -151,11 +151,6 @@ static const char *gpuf_exported(gpuf_arena *arena, gpuf_elf *file, const char *
     return file->problem || !address ? NULL : gpuf_text_at(arena, file, address);
 }
 
-<<<<<<< HEAD
-/* Return why a file is not a library with this ABI id, without a kind for one that is; "" demands no id, and NULL is an
-   id with the version of a Python package in it, which a program without Python does not know. */
-static gpuforge_reason gpuf_wrong_abi(gpuf_arena *arena, const char *path, const char *abi)
-=======
 /* The ABI id that a library must have, "" for none; or why none can serve. */
 typedef struct gpuf_abi {
     const char *id;
@@ -164,19 +159,13 @@ typedef struct gpuf_abi {
 
 /* Return why a file is not a library with this ABI id, without a kind for one that is. */
 static gpuforge_reason gpuf_wrong_abi(gpuf_arena *arena, const char *path, const gpuf_abi *wanted)
->>>>>>> bf1cea5 (Damaged kernel sets and libraries are read by the header under sanitizers, and both readers say the same of them; a library's ABI id has the versions of packages in C, too)
 {
     const char *abi = wanted->id;
     struct stat seen;
     gpuf_elf file;
     const char *found = NULL;
-<<<<<<< HEAD
-    if (!abi)
-        return gpuf_simply("versions-unknown");
-=======
     if (wanted->refusal.kind)
         return wanted->refusal;
->>>>>>> bf1cea5 (Damaged kernel sets and libraries are read by the header under sanitizers, and both readers say the same of them; a library's ABI id has the versions of packages in C, too)
     memset(&file, 0, sizeof file);
     file.handle = gpuf_open_file(path, &file.problem);
     if (file.handle >= 0) {

@@ -788,13 +788,7 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
         *problem = gpuf_damage(arena, file, field);
         return all;
     }
-<<<<<<< HEAD
-    if (gpuf_find(declared, "packages"))
-        abi = NULL;
-    explicit_one = gpuf_explicit_library(setting, name, abi);
-=======
     explicit_one = gpuf_explicit_library(setting, name, &abi);
->>>>>>> bf1cea5 (Damaged kernel sets and libraries are read by the header under sanitizers, and both readers say the same of them; a library's ABI id has the versions of packages in C, too)
     if (recipe)
         built = gpuf_built_library(setting, name, &abi, problem);
     if (*problem)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import runpy
 import subprocess
 from collections.abc import Callable, Sequence
@@ -46,19 +45,4 @@ def test_the_header_is_the_one_that_its_parts_and_the_runtimes_tables_make() -> 
     script = runpy.run_path(str(INCLUDE.parents[2] / "scripts" / "join_header.py"))
     assert (INCLUDE / "gpuforge_kernels.h").read_text() == script["joined"](), (
         "run: python scripts/join_header.py"
-    )
-
-
-def test_a_library_whose_abi_has_versions_of_packages_is_refused_without_python(
-    explain: Explain, tmp_path: Path
-) -> None:
-    """Only Python knows what pip has installed; a program without it must not guess that the versions fit."""
-    case = lay_out("library-shipped", tmp_path)
-    recipe = Path(case.home, "sources", "answers", "recipe.json")
-    recipe.write_text(json.dumps({**json.loads(recipe.read_text()), "packages": {"neuron": "major.minor"}}))
-    ((text, _),) = explain([case])
-    assert case.neutral(text) == (
-        "kernel library answers\n"
-        "  refused  user build  nothing was compiled yet: python -m demo._gpuforge compile\n"
-        "  refused  shipped  its ABI has the version of a Python package in it, which this program does not look up\n"
     )

@@ -229,7 +229,6 @@ static const char *const gpuf_sentences[][2] = {
     {"unusable", "{problem}"},
     {"cut-short", "{file}: has {found} bytes and should have {expected}: it is damaged"},
     {"no-package", "{package} is not installed here, and its version is part of the ABI"},
-    {"versions-unknown", "its ABI has the version of a Python package in it, which this program does not look up"},
     {"no-abi", "{file}: has no ABI id ({symbol}): it was not compiled for this package"},
     {"other-abi", "{file}: was compiled for the ABI {found}, and this package has {expected}"},
     {"not-opened", "cannot be loaded: {problem}"},
@@ -1974,11 +1973,6 @@ static const char *gpuf_exported(gpuf_arena *arena, gpuf_elf *file, const char *
     return file->problem || !address ? NULL : gpuf_text_at(arena, file, address);
 }
 
-<<<<<<< HEAD
-/* Return why a file is not a library with this ABI id, without a kind for one that is; "" demands no id, and NULL is an
-   id with the version of a Python package in it, which a program without Python does not know. */
-static gpuforge_reason gpuf_wrong_abi(gpuf_arena *arena, const char *path, const char *abi)
-=======
 /* The ABI id that a library must have, "" for none; or why none can serve. */
 typedef struct gpuf_abi {
     const char *id;
@@ -1987,19 +1981,13 @@ typedef struct gpuf_abi {
 
 /* Return why a file is not a library with this ABI id, without a kind for one that is. */
 static gpuforge_reason gpuf_wrong_abi(gpuf_arena *arena, const char *path, const gpuf_abi *wanted)
->>>>>>> bf1cea5 (Damaged kernel sets and libraries are read by the header under sanitizers, and both readers say the same of them; a library's ABI id has the versions of packages in C, too)
 {
     const char *abi = wanted->id;
     struct stat seen;
     gpuf_elf file;
     const char *found = NULL;
-<<<<<<< HEAD
-    if (!abi)
-        return gpuf_simply("versions-unknown");
-=======
     if (wanted->refusal.kind)
         return wanted->refusal;
->>>>>>> bf1cea5 (Damaged kernel sets and libraries are read by the header under sanitizers, and both readers say the same of them; a library's ABI id has the versions of packages in C, too)
     memset(&file, 0, sizeof file);
     file.handle = gpuf_open_file(path, &file.problem);
     if (file.handle >= 0) {
@@ -2997,13 +2985,7 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
         *problem = gpuf_damage(arena, file, field);
         return all;
     }
-<<<<<<< HEAD
-    if (gpuf_find(declared, "packages"))
-        abi = NULL;
-    explicit_one = gpuf_explicit_library(setting, name, abi);
-=======
     explicit_one = gpuf_explicit_library(setting, name, &abi);
->>>>>>> bf1cea5 (Damaged kernel sets and libraries are read by the header under sanitizers, and both readers say the same of them; a library's ABI id has the versions of packages in C, too)
     if (recipe)
         built = gpuf_built_library(setting, name, &abi, problem);
     if (*problem)
