@@ -26,4 +26,6 @@ def _installed(name: str, part: str) -> str:
         found = version(name)
     except PackageNotFoundError:
         raise PackageMissing(name) from None
+    if not found:  # its METADATA is damaged
+        raise PackageMissing(name)
     return ".".join(found.split(".")[: PARTS.get(part)])
