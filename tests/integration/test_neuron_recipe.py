@@ -127,7 +127,7 @@ def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> U
     sources = sorted(path.relative_to(RECIPE).as_posix() for path in RECIPE.glob("mod/*.mod"))
     lowered = [
         kernels.Recipe(**{**data, "version": data["version"] or ""})
-        for data in recipe.toolchains(file, item, sources)
+        for data in recipe.toolchains(file, item, sources, "13.0")
     ]
     packed = kernels.pack_user_compiled(
         folder / "packed",
