@@ -12,7 +12,7 @@ import pytest
 INCLUDE = Path(__file__).parents[2] / "gpuforge" / "runtime" / "include"
 _COMPILERS = {"c": ("gcc", "-std=c99", "-xc"), "c++": ("g++", "-std=c++11", "-xc++")}
 _STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
-_SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
+_SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def compile_program(
@@ -26,7 +26,7 @@ def compile_program(
     if sanitized and not _sanitizes(name):
         pytest.skip(f"{name} has no sanitizers")
     target = folder / source.stem
-    command = [name, standard, *_STRICT, "-O1", *sanitizers, f"-I{INCLUDE}", *flags, form, str(source)]
+    command = [name, standard, *_STRICT, "-O0", *sanitizers, f"-I{INCLUDE}", *flags, form, str(source)]
     subprocess.run([*command, "-o", str(target), "-pthread", "-ldl"], check=True)
     return target
 

@@ -14,6 +14,9 @@ from header_samples import INCLUDE, compile_program
 Explain = Callable[[Sequence[Case]], "list[tuple[str, str]]"]
 
 
+pytestmark = pytest.mark.xdist_group("header")  # compiled once
+
+
 @pytest.fixture(scope="module", params=["c", "c++"])
 def explain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Explain:
     """Explain cases with the header, compiled as C99 or as C++11."""

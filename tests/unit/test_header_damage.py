@@ -30,6 +30,9 @@ WORDS = (
 )
 
 
+pytestmark = pytest.mark.xdist_group("header")  # compiled once
+
+
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("damage")

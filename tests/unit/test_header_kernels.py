@@ -14,6 +14,9 @@ from runtime_samples import write_set
 SOURCE = Path(__file__).with_name("saxpy_host.c")
 
 
+pytestmark = pytest.mark.xdist_group("header")  # compiled once
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_program(tmp_path_factory.mktemp("host"), SOURCE)
