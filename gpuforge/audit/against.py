@@ -12,6 +12,7 @@ from gpuforge.toolkits import libraries
 _LARGEST = 20_000  # files of a folder that are looked at
 _SYSTEM = {Path("/lib"), Path("/usr/lib"), Path("/lib64"), Path("/usr/lib64"), Path("/usr/local/lib")}
 # https://docs.nvidia.com/hpc-sdk/hpc-sdk-install-guide/ : /opt/nvidia/hpc_sdk/Linux_x86_64/24.9/compilers/bin
+_GCC = re.compile(r"(?:.+-)?(?:g\+\+|c\+\+|gcc|cc|gfortran)(?:-[\d.]+)?")
 _HPC_SDK = re.compile(r"/Linux_\w+/(\d+\.\d+)/compilers(?:/|$)")
 
 
@@ -76,7 +77,7 @@ def _compiler(program: Path) -> Against:
     prefix = real.parent.parent
     release = match[1] if (match := _HPC_SDK.search(str(real))) else ""
     folders = [folder for folder in (prefix / "lib", prefix / "lib64") if folder.resolve() not in _SYSTEM]
-    folders += sorted(prefix.glob("lib/gcc/*/*")) if "clang" not in real.name else []
+    folders += sorted(prefix.glob("lib/gcc/*/*")) if _GCC.fullmatch(real.name) else []
     found = {name for folder in folders for name in _shared(folder)}
     return _checked(f"the compiler {program}", found, str(program), "no library beside it", release)
 

@@ -177,8 +177,9 @@ class Toolchain(Table):
     """A compiler that this package is built with, under a name that the objects refer to."""
 
     compiler: Compiler = Field(examples=["g++"])
-    """The compiler's family. `command` is any program on the user's machine, called as `command` says. `nvrtc` (CUDA's
-    runtime compiler, from PyPI) and `opencl` (through pyopencl) compile user-compiled objects of kind `module`.
+    """The compiler's family. `command` is any program, called as `command` says: on the user's machine, and for a
+    fallback in the build environment. `nvrtc` (CUDA's runtime compiler, from PyPI) and `opencl` (through pyopencl)
+    compile user-compiled objects of kind `module`.
     `halide` and `iree` are names for later: `gpuforge build` refuses them."""
     version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
     """Versions that may be used. Left out, any version that fits the CUDA toolkit. Where the usual host compiler does

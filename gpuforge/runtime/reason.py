@@ -44,7 +44,7 @@ SENTENCES = {
     "no-module": "kernel set {set} has no module '{name}'; it has: {known}",
     "several-modules": "kernel set {set} has several modules: name one of {known}",
     "not-kernels": (
-        "{variable} names {file}, which is neither a folder with an index.json nor a .fatbin, .cubin or .ptx file"
+        "{variable} names {file}, which is neither a folder with an index.json nor a .fatbin, .cubin, .ptx or .so file"
     ),
     # a library
     "made-here": "made by {compiler}{arch}",

@@ -118,6 +118,23 @@ def test_a_compiler_is_known_by_what_lies_beside_it(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["g++", "x86_64-linux-gnu-g++-12", "gcc-13", "c++"])
+def test_gccs_own_folder_belongs_to_gcc(tmp_path: Path, name: str) -> None:
+    for file in (
+        f"bin/{name}",
+        "bin/ls",
+        "bin/nvcc",
+        "bin/clang-14",
+        "lib/gcc/x86_64-linux-gnu/12/libgomp.so",
+    ):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    assert against.of(str(tmp_path / "bin" / name)).libraries == {"libgomp.so"}
+    for other in ("ls", "nvcc", "clang-14"):  # beside it, and its libraries lie elsewhere
+        with pytest.raises(UsageError, match="no library beside it"):
+            against.of(str(tmp_path / "bin" / other))
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -50,6 +50,14 @@ def recipe_of_nvcc() -> kernels.Recipe:
     )
 
 
+# As much of pyopencl as finding a device takes.
+PYOPENCL = """
+from types import SimpleNamespace as Of
+class Error(Exception): pass
+device_type = Of(GPU=4, ACCELERATOR=8, CPU=2)
+DEVICE = Of(name="a CPU", type=2, driver_version="1", platform=Of(name="P", version="3.0"))
+def get_platforms(): return [Of(get_devices=lambda: [DEVICE])]
+"""
 HOST = toolchain("host", "g++", sources=("mod/scale.cpp",))
 
 
@@ -152,6 +160,23 @@ def test_nothing_fits_is_one_line_that_names_each(user: User) -> None:
     )
     done = user.compile("--toolchain", "cl")
     assert done.stderr.startswith("error: ops: found no compiler of opencl (")
+    (user.tmp_path / "scale.cl").touch()
+    done = user.compile("--toolchain", "cl", user.tmp_path / "scale.cl")
+    assert done.stderr.startswith(
+        "error: ops: found no compiler of opencl (`compile` takes no sources of yours for it). "
+    )
+
+
+def test_what_opencl_compiles_goes_nowhere_else_than_into_the_cache(user: User) -> None:
+    (user.site / "pyopencl.py").write_text(PYOPENCL, encoding="utf-8")
+    output = user.tmp_path / "out"
+    done = user.compile("--toolchain", "cl", "--output", output)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: ops: what OpenCL compiles goes into the kernel cache and not to --output; "
+        "name another toolchain with --toolchain: device, rtc, host\n"
+    )
+    assert not output.exists()
 
 
 def test_what_nvrtc_refuses_changes_nothing(user: User) -> None:

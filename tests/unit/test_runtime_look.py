@@ -109,7 +109,7 @@ def test_an_error_lists_every_place_tried(tmp_path: Path, stub: str, monkeypatch
     place = f"({user}/saxpy.fatbin)"
     assert error.value.reasons == (
         f"environment (/nowhere): {VARIABLE} names /nowhere, which is neither a folder with an index.json "
-        "nor a .fatbin, .cubin or .ptx file",
+        "nor a .fatbin, .cubin, .ptx or .so file",
         f"user build cubin sm_75 {place}: runs on 7.x from 7.5; this device is 8.6",
         f"user build cubin sm_90 {place}: runs on 9.x from 9.0; this device is 8.6",
         f"user build PTX compute_90 {place}: is for 9.0 and newer; this device is 8.6",
@@ -205,7 +205,7 @@ def test_explain_as_data(package: Path, stub: str) -> None:
 def test_explain_of_a_set_that_is_not_there(package: Path) -> None:
     ran = run(package, "explain", "nope")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == "error: no kernel set nope in this package; it has: default-kernels\n"
+    assert ran.stderr == "error: no kernel set or library nope in this package; it has: default-kernels\n"
 
 
 def test_importing_opens_nothing_and_is_quick(package: Path) -> None:

@@ -24,12 +24,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the explanation; 2 when there is no such kernel set."""
+    """Print the explanation; 2 when there is no such kernel set or library."""
     known = [*shipped_names(), *library_names()]
     unknown = [name for name in options.set if name not in known]
     if unknown:
         there = ", ".join(known) or "none"
-        sys.stderr.write(f"error: no kernel set {', '.join(unknown)} in this package; it has: {there}\n")
+        sys.stderr.write(
+            f"error: no kernel set or library {', '.join(unknown)} in this package; it has: {there}\n"
+        )
         return 2
     wanted = options.set or known
     facts = PackageFacts(

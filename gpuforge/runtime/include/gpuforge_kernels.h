@@ -216,7 +216,7 @@ static const char *const gpuf_sentences[][2] = {
     {"other-interface", "{wheel} has kernels for the interface {found}, and this package was built for {expected}: install both from one build"},
     {"no-module", "kernel set {set} has no module '{name}'; it has: {known}"},
     {"several-modules", "kernel set {set} has several modules: name one of {known}"},
-    {"not-kernels", "{variable} names {file}, which is neither a folder with an index.json nor a .fatbin, .cubin or .ptx file"},
+    {"not-kernels", "{variable} names {file}, which is neither a folder with an index.json nor a .fatbin, .cubin, .ptx or .so file"},
     {"made-here", "made by {compiler}{arch}"},
     {"made-there", "{name}, made by {compiler}"},
     {"made-for-level", "compiled for {level}, which this CPU has"},

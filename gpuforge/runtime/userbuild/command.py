@@ -148,7 +148,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
     here = replace(here, extra=sources)
     toolchain, compiler = select(recipe, asked, how_to_install, _finder(recipe, here))
     if toolchain.family == "opencl":
-        return _prepare(recipe, package, here)
+        return _prepare(recipe, package, here, options)
     with _work(recipe, package, options.output) as (work, place):
         log = activation.log_of(place) if place else options.output / f"{recipe.name}.log"
         try:
@@ -229,8 +229,15 @@ def _product(
     return product
 
 
-def _prepare(recipe: Recipe, package: Package, here: modules.Here) -> str:
+def _prepare(recipe: Recipe, package: Package, here: modules.Here, options: argparse.Namespace) -> str:
     """Compile for OpenCL: what is kept is the kernel cache's, and is used where nothing before it in the order fits."""
+    if options.output:
+        others = ", ".join(each.name for each in recipe.toolchains if each.family != "opencl")
+        raise Stopped(
+            f"{recipe.name}: what OpenCL compiles goes into the kernel cache and not to --output; name another "
+            f"toolchain with --toolchain: {others or 'the package has none'}",
+            USAGE,
+        )
     try:
         device = modules.prepare_opencl(recipe, here)
     except Stopped as stopped:

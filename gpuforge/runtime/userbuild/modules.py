@@ -41,6 +41,8 @@ class Here:
 
 def find(toolchain: Toolchain, here: Here, *, path: str = "") -> Compiler | Absent:
     """Return what compiles a toolchain's part of a set on this machine, or why nothing does."""
+    if toolchain.family == "opencl" and here.extra:
+        return Absent(toolchain, ("`compile` takes no sources of yours for it",))
     strangers = [source for source in here.extra if source.suffix not in _suffixes(toolchain)]
     if strangers:
         return Absent(toolchain, (f"it does not compile {strangers[0].suffix or strangers[0].name}",))
@@ -133,9 +135,7 @@ def _opencl(toolchain: Toolchain, here: Here) -> Compiler | Absent:
 
 
 def _suffixes(toolchain: Toolchain) -> set[str]:
-    return {Path(source).suffix for source in toolchain.sources} - (
-        {".cl"} if toolchain.family == "opencl" else set()
-    )
+    return {Path(source).suffix for source in toolchain.sources}
 
 
 def _included(recipe: Recipe, compiled: Sequence[str]) -> tuple[str, ...]:
