@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from gpuforge.manifest.constraints import plain
@@ -148,6 +149,21 @@ def size_in_words(size: int) -> str:
     return f"{size} B"
 
 
+def _without_secret(url: str) -> str:
+    """Return the URL of a repository; refuse one that holds a token, which would be in logs, keys and records."""
+    try:
+        parts = urlsplit(url)
+        secret = parts.password or parts.query or (parts.username if parts.scheme.startswith("http") else "")
+    except ValueError:
+        raise wrong("the URL of a git repository cannot be read", "https://host/owner/name") from None
+    if secret:
+        raise wrong(
+            f"the URL of the git repository at {parts.hostname} holds a user name, a password or a query",
+            "leave it out: git asks its credential helper (git config credential.helper), or use ssh",
+        )
+    return url
+
+
 def _pinned(text: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9._-]+==[^*,;=\s]+", text):
         raise ValueError(text)
@@ -212,6 +228,7 @@ GitUrl = Annotated[
         'e.g. "https://github.com/flatironinstitute/finufft"',
         r"^((https?|ssh|git|file)://[^\s]+|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:[^\s:][^\s]*)$",
     ),
+    AfterValidator(_without_secret),
 ]
 GitRevision = Annotated[
     str,
