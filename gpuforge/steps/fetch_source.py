@@ -23,6 +23,10 @@ from gpuforge.errors import ActionError, MissingError
 from gpuforge.steps import entry
 
 DEFAULT_INDEX = "https://pypi.org/simple/"
+MOST_BYTES, MOST_MEMBERS = (
+    4 * 10**9,
+    400_000,
+)  # of an sdist, unpacked; PyPI takes 100 MB packed, if not asked for more
 
 
 def main(arguments: list[str]) -> None:
@@ -115,12 +119,30 @@ def pip_setting(name: str) -> str:
     return next((found[key] for place in places if found.get(key := f"{place}.{name}")), "")
 
 
+class _Room:
+    """What an sdist may take unpacked: a small archive can hold more than any disk."""
+
+    def __init__(self) -> None:
+        self._bytes = self._members = 0
+
+    def take(self, size: int) -> None:
+        """Count one member of `size` bytes before it is unpacked; raises ValueError when that is too much."""
+        self._bytes += max(size, 0)
+        self._members += 1
+        if self._bytes > MOST_BYTES or self._members > MOST_MEMBERS:
+            msg = f"unpacked it has more than {MOST_BYTES // 10**9} GB or {MOST_MEMBERS:,} files"
+            raise ValueError(msg)
+
+
 def unpack(archive: Path, output: Path, scratch: Path) -> None:
     """Unpack an sdist (`.tar.gz` or `.zip`) so that its one top folder becomes `output`; raises ActionError."""
     place = scratch / "unpacked"
     try:
         if archive.suffix == ".zip":
             with zipfile.ZipFile(archive) as bundle:
+                room = _Room()
+                for member in bundle.infolist():
+                    room.take(member.file_size)
                 bundle.extractall(place)  # noqa: S202  zipfile strips absolute and parent paths itself
         else:
             with tarfile.open(archive) as bundle:
@@ -141,10 +163,17 @@ def extract(bundle: tarfile.TarFile, place: Path) -> None:
 
     That is PEP 706's `data` filter, which Python has since 3.11.4; before, what it refuses is refused here.
     """
+    room = _Room()
     if hasattr(tarfile, "data_filter"):
-        bundle.extractall(place, filter="data")
+
+        def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+            room.take(member.size)
+            return tarfile.data_filter(member, folder)
+
+        bundle.extractall(place, filter=checked)  # noqa: S202  that is what the filter is for
         return
     for member in bundle:
+        room.take(member.size)
         targets = [place / member.name]
         if member.issym():
             targets.append(place / Path(member.name).parent / member.linkname)
