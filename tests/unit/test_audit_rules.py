@@ -45,6 +45,16 @@ def index(**change: object) -> bytes:
     return json.dumps({"schema": 1, "name": "k", "modules": [module | change]}).encode()
 
 
+LIBRARY = elf()
+
+
+def library_index(abi: str) -> bytes:
+    library = {
+        "file": "libk.so", "sha256": sha256(LIBRARY).hexdigest(), "images": [{"kind": "library", "arch": ""}],
+    }  # fmt: skip
+    return json.dumps({"schema": 1, "kind": "library", "abi": abi, "libraries": [library]}).encode()
+
+
 def recipe(**change: object) -> bytes:
     source = {"file": "a.cpp", "sha256": sha256(b"// a\n").hexdigest()}
     held = {"schema": 1, "sources": [source], "includes": [], "toolchains": [{"name": "host"}]}
@@ -235,6 +245,19 @@ CASES = {
     "an index that is none": Case(
         "GF701", "error", (f"{SET}index.json: it is not an index of schema 1 with modules",),
         {f"{SET}index.json": b'{"schema": 9}', f"{SET}k.fatbin": KERNEL}, {f"{SET}index.json": index()},
+    ),
+    "sources whose fallback is not there": Case(
+        "GF701", "error", (f"{SOURCES}recipe.json: its fallback 'k' is not in the wheel",),
+        {f"{SOURCES}recipe.json": recipe(fallbacks=["k"]), f"{SOURCES}a.cpp": b"// a\n"},
+        {f"{SET}index.json": index(), f"{SET}k.fatbin": KERNEL},
+    ),
+    "a fallback library with another ABI": Case(
+        "GF701", "error", (f"{SOURCES}recipe.json: it has the ABI 1-0a, and its fallback 'k' 2-0b",),
+        {
+            f"{SOURCES}recipe.json": recipe(fallbacks=["k"], abi="1-0a"), f"{SOURCES}a.cpp": b"// a\n",
+            f"{SET}index.json": library_index("2-0b"), f"{SET}libk.so": LIBRARY,
+        },
+        {f"{SET}index.json": library_index("1-0a")},
     ),
     "sources that changed": Case(
         "GF702", "error", (f"{SOURCES}recipe.json: the sha256 of a.cpp is not the one in the recipe",),

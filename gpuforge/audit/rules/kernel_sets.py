@@ -19,6 +19,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for held in wheel.kernels:
             for file, problem in _problems(wheel, held):
                 yield _finding(wheel, f"{held.folder}/{file}", problem)
+        for sources in wheel.sources:
+            for problem in _stand_ins(wheel, sources.recipe):
+                yield _finding(wheel, f"{sources.folder}/recipe.json", problem)
         names = {held.folder.rpartition("/")[2] for held in wheel.kernels}
         intent = graph.intent_of(wheel)
         for name in (*intent.kernel_sets, *intent.library_sets) if intent else ():
@@ -52,6 +55,25 @@ def _problems(wheel: WheelFacts, held: KernelSet) -> Iterator[tuple[str, str]]:
             yield from _images(wheel, f"{held.folder}/{file}", file, module.get("images"))
     for file in sorted(held.digests.keys() - indexed):
         yield file, "it is in the folder and not in the index"
+
+
+def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[str]:
+    """Compare what a recipe says of the fallbacks with those in the wheel; GF711 is about those in kernels wheels."""
+    there = {held.folder.rpartition("/")[2]: held.listing for held in wheel.kernels}
+    apart = wheel.kernels_wheels.get("sets")
+    known = (
+        {each.get("name") for each in apart if isinstance(each, Mapping)}
+        if isinstance(apart, list)
+        else set()
+    )
+    fallbacks = recipe.get("fallbacks")
+    named = [*(fallbacks if isinstance(fallbacks, list) else ()), recipe.get("cpu")]
+    for name in (each for each in named if isinstance(each, str) and each):
+        if name not in there and name not in known:
+            yield f"its fallback {name!r} is not in the wheel"
+        listing = there.get(name, {})
+        if listing.get("kind") == "library" and listing.get("abi") != recipe.get("abi"):
+            yield f"it has the ABI {recipe.get('abi')}, and its fallback {name!r} {listing.get('abi')}"
 
 
 def _libraries(wheel: WheelFacts, held: KernelSet) -> Iterator[tuple[str, str]]:
