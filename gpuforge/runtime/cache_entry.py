@@ -52,7 +52,10 @@ def decode(data: bytes, digest: str) -> Entry:
     header, stored, payload = data[start:end], data[end : end + _CHECKSUM], data[end + _CHECKSUM :]
     if stored != _checksum(digest, header, payload):
         raise BadEntryError("its checksum does not match: it is damaged, or another entry's")
-    fields = json.loads(header)
+    try:
+        fields = json.loads(header)
+    except (RecursionError, ValueError):
+        raise BadEntryError("its header is not valid JSON") from None
     if not isinstance(fields, dict):
         raise BadEntryError("its header is not an object")
     return Entry(fields, payload)

@@ -13,12 +13,14 @@ from pathlib import Path
 
 from .cache_entry import BadEntryError, Entry, decode, encode
 from .cache_key import CacheKey
+from .document import open_file
 
 _SUFFIX = ".kernel"
 _UNFINISHED = ".part"
 _LOCK = "lock"
 _ABANDONED = 3600.0  # seconds after which an unfinished file belongs to nobody any more
 _TOUCH_EVERY = 600.0  # an entry's time of use is kept no more precisely, which spares a shared disk
+_LARGEST = 1 << 30  # bytes of an entry that is read, where the limit is not larger
 _KEEP = 0.8  # of the limit, so that not each new entry has to make room
 
 
@@ -67,10 +69,12 @@ class CacheFolder:
         """
         path = self._file(digest)
         try:
-            with path.open("rb") as file:
-                data = file.read()
-                age = time.time() - os.fstat(file.fileno()).st_mtime
-            entry = decode(data, digest)
+            with open_file(path) as file:
+                seen = os.fstat(file.fileno())
+                if seen.st_size > max(self.limit, _LARGEST):
+                    return None
+                entry = decode(file.read(), digest)
+            age = time.time() - seen.st_mtime
         except (OSError, ValueError):
             return None
         if touch and age > _TOUCH_EVERY:
@@ -120,7 +124,10 @@ class CacheFolder:
     def check(self, file: File) -> str:
         """Return what is wrong with an entry's file, "" for a good one."""
         try:
-            decode(file.path.read_bytes(), file.digest)
+            with open_file(file.path) as stream:
+                if file.size > max(self.limit, _LARGEST):
+                    return "it is larger than any entry"
+                decode(stream.read(), file.digest)
         except BadEntryError as error:
             return str(error)
         except (OSError, ValueError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import multiprocessing
 import os
@@ -134,8 +135,22 @@ def test_an_entry_is_one_file_and_another_process_finds_it(folder: Path) -> None
         lambda path: path.write_bytes(path.read_bytes()[:-1] + b"x"),
         lambda path: path.write_bytes(b"x" * 300),
         lambda path: (path.unlink(), path.mkdir()),
+        lambda path: (path.unlink(), os.mkfifo(path)),
+        lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
+        lambda path: os.truncate(path, 1 << 42),
+        lambda path: path.write_bytes(with_header(b"[" * 200_000)),
     ],
-    ids=["empty", "truncated", "a bit flipped", "overwritten", "a folder"],
+    ids=[
+        "empty",
+        "truncated",
+        "a bit flipped",
+        "overwritten",
+        "a folder",
+        "a pipe",
+        "endless",
+        "huge",
+        "deep",
+    ],
 )
 def test_a_bad_entry_is_a_miss(folder: Path, damage: Callable[[Path], object]) -> None:
     cache_in(folder).obtain(key(), lambda: b"cubin")
@@ -143,6 +158,22 @@ def test_a_bad_entry_is_a_miss(folder: Path, damage: Callable[[Path], object]) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert cache_in(folder).obtain(key(), lambda: b"again") == b"again"
+
+
+def with_header(header: bytes) -> bytes:
+    """An entry of `key()` with a good checksum."""
+    checksum = hashlib.sha256(key().digest.encode() + header + b"cubin").digest()
+    return b"GPUFKC1\n" + len(header).to_bytes(4, "little") + header + checksum + b"cubin"
+
+
+@pytest.mark.parametrize("damage", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_an_entry_that_is_no_file_is_not_waited_for(folder: Path, damage: Callable[[Path], object]) -> None:
+    cache_in(folder).obtain(key(), lambda: b"cubin")
+    path = next(folder.rglob("*.kernel"))
+    path.unlink()
+    damage(path)
+    (file,) = CacheFolder(folder, 1 << 20).files()
+    assert "it is not a regular file" in CacheFolder(folder, 1 << 20).check(file)
 
 
 def test_a_bad_entry_is_replaced(folder: Path) -> None:
