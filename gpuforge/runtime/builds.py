@@ -76,7 +76,7 @@ class Place:
             raise BuildUnusable(f"{file}: {error.strerror or error}") from error
         except document.Damaged:
             raise BuildUnusable(f"{file} is damaged: compile again") from None
-        for path in (self.folder, library.parent, library):
+        for path in (self.folder, file, library.parent, library):
             guard(path)
         return build
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from . import document
 from .reason import Reason
-from .resolve import Image
+from .resolve import NAMED, Image
 
 SCHEMA = 1
 FILE = "index.json"
@@ -97,8 +97,14 @@ def _unreadable(path: str, error: OSError) -> Reason:
 def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
     file = document.file_name(entry, "file")
     images = tuple(image(each, toolkit) for each in document.tables(entry, "images"))
+    for each in images:
+        if each.kind in NAMED:  # no image of a fatbin: what the runtime itself calls files that have no index
+            raise document.Damaged(f"'{each.kind}' is not the kind of an image")
     name, source = document.text(entry, "name"), document.text(entry, "source")
-    return Module(name, source, os.path.join(folder, file), document.text(entry, "sha256"), images)
+    sha256 = document.text(entry, "sha256")
+    if not sha256:
+        raise document.Damaged("'sha256' is empty")
+    return Module(name, source, os.path.join(folder, file), sha256, images)
 
 
 def image(entry: dict[str, Any], toolkit: str) -> Image:

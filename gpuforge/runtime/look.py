@@ -215,6 +215,7 @@ def _own_folder(path: str) -> Place:
 
     try:
         guard(Path(path))
+        guard(Path(path, FILE))  # it names the digests of all else
     except BuildUnusable as error:
         return Place(Origin.USER_BUILD, path, problem=Reason("unusable", {"problem": str(error)}))
     return _folder(Origin.USER_BUILD, path)

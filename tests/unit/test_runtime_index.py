@@ -94,6 +94,9 @@ def with_image(**image: str) -> dict[str, Any]:
         ({**INDEX, "toolkit": "thirteen"}, "is damaged: 'thirteen' is not a version like 13.0"),
         (with_image(kind="cubin", arch="gfx90a"), "is damaged: 'gfx90a' is not a GPU architecture"),
         (with_image(kind="ptx", arch="compute_90"), "is damaged: 'isa' is missing in it"),
+        (with_image(kind="library", arch=""), "is damaged: 'library' is not the kind of an image"),
+        (with_image(kind="cuda", arch="x"), "is damaged: 'cuda' is not the kind of an image"),
+        ({**INDEX, "modules": [{**MODULE, "sha256": ""}]}, "is damaged: 'sha256' is empty"),
         (
             {**INDEX, "modules": [{**MODULE, "file": "../../other.so"}]},
             "is damaged: '../../other.so' is not the name of a file beside it",

@@ -2256,6 +2256,13 @@ static void gpuf_keep(gpuf_index *index, const gpuf_module *module)
     index->count += n == index->count;
 }
 
+/* Whether a kind is what the runtime itself calls files that have no index: no image of a fatbin. */
+static int gpuf_is_named(const char *kind)
+{
+    return gpuf_same(kind, "unread") || gpuf_same(kind, "cuda") || gpuf_same(kind, "opencl") ||
+           gpuf_same(kind, "library");
+}
+
 static gpuf_module gpuf_read_module(gpuf_arena *arena, const char *folder, const gpuf_json *entry, const char *toolkit,
                                     const char **problem)
 {
@@ -2269,9 +2276,14 @@ static gpuf_module gpuf_read_module(gpuf_arena *arena, const char *folder, const
     module.images = (gpuf_image *)gpuf_array(arena, module.count, sizeof *module.images);
     for (; image && !*problem; image = image->next)
         gpuf_read_image(arena, image, toolkit, &module.images[n++], problem);
+    for (n = 0; n < module.count && !*problem; ++n)
+        if (gpuf_is_named(module.images[n].kind))
+            *problem = gpuf_join(arena, "'", module.images[n].kind, "' is not the kind of an image", NULL);
     module.name = gpuf_word(arena, entry, "name", NULL, problem);
     module.source = gpuf_word(arena, entry, "source", NULL, problem);
     module.sha256 = gpuf_word(arena, entry, "sha256", NULL, problem);
+    if (!*problem && !*module.sha256)
+        *problem = "'sha256' is empty";
     module.file = gpuf_path(arena, folder, file);
     return module;
 }
@@ -2506,6 +2518,8 @@ static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
         return active;
     }
     active.problem = gpuf_guard(arena, folder);
+    if (!active.problem)
+        active.problem = gpuf_guard(arena, path);
     if (!active.problem)
         active.problem = gpuf_guard(arena, inside);
     if (!active.problem)
@@ -3251,7 +3265,9 @@ static void gpuf_add_built(const gpuf_setting *setting, gpuf_places *places, con
 
 static void gpuf_add_own_folder(const gpuf_setting *setting, gpuf_places *places, const char *user)
 {
-    const char *problem = gpuf_guard(setting->arena, gpuf_parts(setting->arena, user, 0));
+    const char *folder = gpuf_parts(setting->arena, user, 0), *problem = gpuf_guard(setting->arena, folder);
+    if (!problem)
+        problem = gpuf_guard(setting->arena, gpuf_path(setting->arena, folder, "index.json"));
     if (problem)
         gpuf_add_place(places, GPUF_USER_BUILD, user)->problem =
             gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL);

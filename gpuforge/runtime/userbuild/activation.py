@@ -84,6 +84,7 @@ def activate(place: Place, library: Path, made: Build) -> Build:
             content = {**asdict(build), "schema": SCHEMA, "build": folder.name, "file": build.file.name}
             draft = folder / ACTIVE
             draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+            draft.chmod(0o644)
             _sync(draft)
             draft.replace(place.folder / ACTIVE)
             log_of(place).unlink(missing_ok=True)
