@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from .tables import Table
 
 Result = TypeVar("Result")
 SECONDS = "GPUFORGE_DRIVER_TIMEOUT"  # how long a driver may take to start
+LONGEST_SECONDS = 1e8  # three years; a thread cannot wait for an infinite time
 DEFAULT_SECONDS = 60.0  # eight GPUs without the persistence daemon take some 20
 
 
@@ -85,6 +87,7 @@ class Attempt:
 def patience(env: Any) -> float:
     """Return how many seconds a library may take to answer: GPUFORGE_DRIVER_TIMEOUT, else 60."""
     try:
-        return max(float(env.get(SECONDS, "")), 0.0)
+        seconds = float(env.get(SECONDS, ""))
     except ValueError:
         return DEFAULT_SECONDS
+    return DEFAULT_SECONDS if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_SECONDS)

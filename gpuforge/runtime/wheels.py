@@ -93,7 +93,7 @@ def installed(home: str, package: str, path: Sequence[str] | None = None) -> tup
     site = os.path.dirname(home)
     for _ in range(package.count(".") + 1):
         site = os.path.dirname(site)
-    folders = [site, *(sys.path if path is None else path)]
+    folders = [site, *filter(lambda each: isinstance(each, str), sys.path if path is None else path)]
     found = []
     for wheel in known.wheels:
         places = dict.fromkeys(os.path.join(folder, wheel.folder, HOME) for folder in folders if folder)

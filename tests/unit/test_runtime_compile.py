@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +20,8 @@ from library_samples import answer, compile_library, environment, install, progr
 
 from gpuforge.runtime import look
 from gpuforge.runtime.userbuild import compilers
+from gpuforge.runtime.userbuild.invoke import invoke
+from gpuforge.runtime.userbuild.outcome import Stopped
 from gpuforge.runtime.userbuild.recipe import recipes
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "runtime"
@@ -202,6 +206,60 @@ def test_changed_sources_are_not_compiled(site: Path) -> None:
     )
 
 
+def test_sources_that_change_after_the_recipe_was_read_are_not_compiled(site: Path, tmp_path: Path) -> None:
+    (recipe,) = recipes(site / "demo/_gpuforge")
+    source = recipe.folder / recipe.sources[0]
+    source.write_text(source.read_text() + "// mine\n")
+    made = compilers.Compiler("g++", Path(GXX), "12.2.0")
+    with pytest.raises(Stopped, match=re.escape(f"{source} was changed after it was installed")):
+        invoke(recipe, recipe.toolchains[0], made, tmp_path, extra=(), arch="", env={}, limit=9)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"[" * 100_000, "it is not valid JSON"),
+        (b" " * (5 << 20), "it has more than 4 MiB"),
+        (None, "it is not a regular file"),
+    ],
+)
+def test_a_damaged_recipe_is_one_line(site: Path, content: bytes | None, problem: str) -> None:
+    recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
+    recipe.unlink()
+    recipe.write_bytes(content) if content else os.mkfifo(recipe)
+    done = run(site, "compile")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert problem in done.stderr
+
+
+def test_a_table_of_a_recipe_that_is_a_list_is_one_line(site: Path) -> None:
+    recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
+    content = json.loads(recipe.read_text())
+    content["toolchains"][0]["install"] = [1]
+    recipe.write_text(json.dumps(content))
+    done = run(site, "compile")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.endswith(": install the wheel again\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("METADATA", b"caf\xe9"), ("RECORD", b"caf\xe9.so,,\n"), ("RECORD", b"a.so,x,1,4,5\n")],
+)
+def test_a_damaged_package_that_is_required_does_not_stop_a_compilation(
+    site: Path, file: str, content: bytes
+) -> None:
+    own, other = site / "demo-1.0.dist-info", site / "other-1.0.dist-info"
+    for folder, name in ((own, "demo"), (other, "other")):
+        folder.mkdir(exist_ok=True)
+        needs = "Requires-Dist: other\n" * (name == "demo")
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}")
+    (own / "RECORD").write_text("demo/_gpuforge/__init__.py,,\n")
+    (other / file).write_bytes(content)
+    done = run(site, "compile")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_folder_that_cannot_be_written(site: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = run(site, "compile", GPUFORGE_KERNEL_HOME=str(tmp_path / "file"))
@@ -227,7 +285,7 @@ def test_a_link_to_the_library_is_followed(site: Path, tmp_path: Path) -> None:
     assert answer(site) == 42
 
 
-@pytest.mark.parametrize("part", ["", "*/", "*/libanswers.so"])
+@pytest.mark.parametrize("part", ["", "*/", "*/libanswers.so", "active.json"])
 def test_where_others_could_put_code_nothing_is_loaded(site: Path, part: str) -> None:
     run(site, "compile")
     (place,) = (site.parent / "builds/user/demo").iterdir()

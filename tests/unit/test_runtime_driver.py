@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from array import array
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from runtime_samples import counter, write_set
 
 from gpuforge.runtime import Device, DriverError, Kernel, KernelSet, KernelUnavailable, Probe, Reason, probe
 from gpuforge.runtime.driver import Driver, NoDriver, open_driver
+from gpuforge.runtime.library import Attempt, patience
+from gpuforge.runtime.tables import DRIVER
 
 
 def matches(name: str, text: str) -> None:
@@ -56,6 +59,12 @@ def test_a_driver_that_will_not_start_is_an_answer(stub: str, monkeypatch: pytes
     )
     monkeypatch.delenv("STUB_INIT")
     assert probe((stub,)).driver == (13, 0), "a failure is not remembered"
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan", "1e300"])
+def test_any_time_limit_is_waited_for_without_an_error(seconds: str) -> None:
+    attempt = Attempt(DRIVER, lambda: time.sleep(0.05) or 1)
+    assert attempt.wait(patience({"GPUFORGE_DRIVER_TIMEOUT": seconds})) == 1
 
 
 def test_what_the_probe_sees(stub: str, monkeypatch: pytest.MonkeyPatch) -> None:

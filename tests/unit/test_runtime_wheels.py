@@ -149,6 +149,13 @@ def test_the_copy_beside_the_package_comes_first_unless_only_another_fits(site: 
     assert installed(home, "a.saxpy", [""]) == ()
 
 
+def test_what_is_no_text_in_the_search_path_is_passed_over(site: Path, tmp_path: Path) -> None:
+    elsewhere = kernels_wheel(tmp_path / "user", 13)
+    path: list[Any] = [b"/bytes", 3, None, str(tmp_path / "user")]
+    found = installed(str(site / "saxpy" / "_gpuforge"), "saxpy", path)
+    assert [wheel.home for wheel in found] == [str(elsewhere)]
+
+
 def test_a_library_in_a_kernels_wheel_is_judged_like_a_shipped_one(site: Path) -> None:
     library = KernelLibrary("default-ops", home=str(site / "saxpy" / "_gpuforge"), package="saxpy", env={})
     assert library_as_text(library_facts_of(library)) == (

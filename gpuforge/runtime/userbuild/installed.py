@@ -65,9 +65,17 @@ def _wheel(home: Path, package: str) -> PathDistribution | None:
     marker = f"{home.relative_to(site).as_posix()}/__init__.py"
     for record in sorted(site.glob("*.dist-info/RECORD")):
         found = PathDistribution(record.parent)
-        if site / marker in _recorded(found):
+        if site / marker in _recorded(found) and _name(found):
             return found
     return None
+
+
+def _name(of: Distribution) -> str:
+    """Return a package's name, "" where its METADATA is damaged."""
+    try:
+        return str(of.metadata["Name"] or "")
+    except (OSError, ValueError):
+        return ""
 
 
 def _recorded(wheel: PathDistribution) -> list[Path]:
@@ -79,7 +87,11 @@ def _recorded(wheel: PathDistribution) -> list[Path]:
 
 
 def _files(other: Distribution) -> Iterator[Path]:
-    for file in other.files or ():
+    try:
+        files = other.files or ()
+    except (OSError, TypeError, ValueError, csv.Error):  # its RECORD is damaged
+        return
+    for file in files:
         if _LIBRARY.fullmatch(file.name):
             yield Path(os.path.normpath(str(other.locate_file(file))))
 
@@ -108,9 +120,9 @@ def _required(wheel: Distribution, site: Path) -> Iterator[Distribution]:
     """
     installed: dict[str, Distribution] = {}
     for found in (*distributions(path=[str(site)]), *distributions()):
-        installed.setdefault(_normal(str(found.metadata["Name"] or "")), found)
+        installed.setdefault(_normal(_name(found)), found)
     pending = [(wheel, _complete(wheel, installed))]
-    seen: dict[str, frozenset[str]] = {_normal(str(wheel.metadata["Name"] or "")): frozenset()}
+    seen: dict[str, frozenset[str]] = {_normal(_name(wheel)): frozenset()}
     while pending:
         needing, extras = pending.pop(0)
         for one in _requirements(needing):

@@ -12,7 +12,7 @@ from pathlib import Path
 from .compilers import Compiler
 from .execute import execute
 from .outcome import Stopped
-from .recipe import Recipe, Toolchain
+from .recipe import Recipe, Toolchain, verify
 
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _TELLING = re.compile(r"error|fatal|cannot|no space|not found|killed", re.IGNORECASE)
@@ -79,6 +79,8 @@ def _values(
     for name in (*recipe.sources, *recipe.includes):
         (laid / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(recipe.folder / name, laid / name)
+        if name in recipe.digests:  # it may have changed since the recipe was read
+            verify(laid / name, recipe.folder / name, recipe.digests[name])
     abi = work / "gpuforge_abi.c"
     template = Path(__file__).parent.parent.joinpath("abi.c").read_text(encoding="utf-8")
     abi.write_text(f'#define GPUFORGE_ABI_ID "{recipe.abi}"\n{template}', encoding="utf-8")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .. import document
 from ..candidates import demanded
 from ..reason import Reason
 from .outcome import MISSING, Stopped
@@ -49,6 +49,7 @@ class Recipe:
     includes: tuple[str, ...]
     toolchains: tuple[Toolchain, ...]
     kind: str = "library"  # or "module"
+    digests: Mapping[str, str] = field(default_factory=dict)  # sha256 of each source and header
 
 
 def recipes(home: Path) -> list[Recipe]:
@@ -58,7 +59,7 @@ def recipes(home: Path) -> list[Recipe]:
 
 def _read(file: Path) -> Recipe:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = document.read(str(file))
         if data["schema"] != SCHEMA:
             raise Stopped(f"{file} has schema {data['schema']!r}, and this runtime reads {SCHEMA}")
         folder = file.parent
@@ -71,10 +72,13 @@ def _read(file: Path) -> Recipe:
             includes=tuple(_checked(folder, entry) for entry in data["includes"]),
             toolchains=tuple(_toolchain(entry) for entry in data["toolchains"]),
             kind=str(data["kind"]),
+            digests={
+                str(each["file"]): str(each["sha256"]) for each in (*data["sources"], *data["includes"])
+            },
         )
     except OSError as error:
         raise Stopped(f"{error.filename or file}: {error.strerror or error}") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Stopped(f"{file} is damaged ({error}): install the wheel again") from error
 
 
@@ -89,12 +93,19 @@ def _checked(folder: Path, entry: Mapping[str, Any]) -> str:
     name = str(entry["file"])
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise ValueError(f"{name!r} leads out of its folder")
-    if hashlib.sha256((folder / name).read_bytes()).hexdigest() != entry["sha256"]:
-        raise Stopped(
-            f"{folder / name} was changed after it was installed: install the wheel again, and give sources of "
-            "your own as arguments"
-        )
+    verify(folder / name, folder / name, str(entry["sha256"]))
     return name
+
+
+def verify(file: Path, original: Path, sha256: str) -> None:
+    """Raise Stopped unless a file of the wheel, or a copy of it, is as it was packaged; raises OSError."""
+    with document.open_file(file) as stream:
+        if hashlib.sha256(stream.read()).hexdigest() == sha256:
+            return
+    raise Stopped(
+        f"{original} was changed after it was installed: install the wheel again, and give sources of "
+        "your own as arguments"
+    )
 
 
 def _toolchain(entry: Mapping[str, Any]) -> Toolchain:
