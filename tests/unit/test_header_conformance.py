@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import runpy
 import subprocess
 from collections.abc import Callable, Sequence
@@ -42,6 +43,18 @@ def test_the_header_explains_every_case_as_python_does(explain: Explain, tmp_pat
     for (name, case), printed in zip(cases.items(), explain(list(cases.values())), strict=True):
         assert (name, *printed) == (name, *explained(case))
         check(case, name, *printed)
+
+
+def test_a_cpu_that_nobody_told_of_is_looked_at_for_a_set_too(explain: Explain, tmp_path: Path) -> None:
+    """Its library for the CPU may be of a level; the lowest runs on every x86-64."""
+    if platform.machine() != "x86_64":
+        pytest.skip("the levels are those of x86-64")
+    case = lay_out("set-with-cpu", tmp_path)
+    (index,) = case.root.rglob("saxpy-cpu/index.json")
+    index.write_text(index.read_text().replace('"arch": ""', '"arch": "x86-64"'))
+    ((printed, _),) = explain([case])
+    words = "used CPU library x86-64 compiled for x86-64, which this CPU has"
+    assert " ".join(printed.splitlines()[2].split()) == words
 
 
 def test_the_header_is_the_one_that_its_parts_and_the_runtimes_tables_make() -> None:

@@ -2791,24 +2791,32 @@ static void gpuf_look_at_cpu(gpuf_arena *arena, gpuforge_machine *machine)
     }
 }
 
+/* Return whether one of the builds is a library for a CPU of some level. */
+static int gpuf_has_level(const gpuf_build *builds, size_t count)
+{
+    size_t n, m;
+    for (n = 0; n < count; ++n)
+        for (m = 0; m < builds[n].count; ++m)
+            if (gpuf_same(builds[n].images[m].kind, "library") && *builds[n].images[m].arch)
+                return 1;
+    return 0;
+}
+
 /* Return the machine to judge libraries by: what is not known of it is looked at where one of them needs it. */
 static const gpuforge_machine *gpuf_machine_for(const gpuf_setting *setting, const gpuf_builds *builds)
 {
     gpuforge_machine *machine = (gpuforge_machine *)gpuf_new(setting->arena, sizeof *machine);
     const gpuforge_machine *given = setting->machine ? setting->machine : setting->host->machine;
-    int gpu = 0, level = 0;
+    int gpu = 0;
     size_t n, m;
     for (n = 0; n < builds->count; ++n)
-        for (m = 0; m < builds->items[n].count; ++m) {
-            const gpuf_image *image = &builds->items[n].images[m];
-            gpu |= !gpuf_same(image->kind, "library");
-            level |= gpuf_same(image->kind, "library") && *image->arch;
-        }
+        for (m = 0; m < builds->items[n].count; ++m)
+            gpu |= !gpuf_same(builds->items[n].images[m].kind, "library");
     if (given)
         *machine = *given;
     else if (gpu && !gpuf_gpu_disabled(setting->host))
         gpuf_probe_driver(setting->arena, setting->host, machine);
-    if (level && !machine->cpu_machine)
+    if (!machine->cpu_machine && gpuf_has_level(builds->items, builds->count))
         gpuf_look_at_cpu(setting->arena, machine);
     return machine;
 }
@@ -3432,10 +3440,16 @@ static const char *gpuf_module_named(gpuf_arena *arena, const gpuf_places *place
 static gpuf_candidates gpuf_judged(const gpuf_setting *setting, const gpuf_places *places, const char *module)
 {
     gpuf_build *builds = (gpuf_build *)gpuf_array(setting->arena, places->count, sizeof *builds);
+    gpuforge_machine *machine = (gpuforge_machine *)gpuf_new(setting->arena, sizeof *machine);
+    gpuf_setting here = *setting;
     size_t n;
     for (n = 0; n < places->count; ++n)
         builds[n] = gpuf_build_of(setting->arena, &places->items[n], module);
-    return gpuf_resolve(setting, builds, places->count);
+    *machine = *setting->machine;
+    if (!machine->cpu_machine && gpuf_has_level(builds, places->count))
+        gpuf_look_at_cpu(setting->arena, machine);
+    here.machine = machine;
+    return gpuf_resolve(&here, builds, places->count);
 }
 
 /* ---- which sets and libraries there are ---- */
