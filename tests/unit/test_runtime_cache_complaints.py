@@ -94,13 +94,18 @@ def test_entries_lie_in_two_levels_of_folders(folder: Path) -> None:
 def test_a_hit_opens_one_file_and_lists_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache_in(folder).obtain(key(), lambda: b"cubin")
     cache, opened = cache_in(folder), []
-    whole = Path.open
+    of_path, of_os = Path.open, os.open
 
     def counted(self: Path, *arguments: Any, **keys: Any) -> Any:
         opened.append(self)
-        return whole(self, *arguments, **keys)
+        return of_path(self, *arguments, **keys)
+
+    def counted_too(path: Any, *arguments: Any, **keys: Any) -> int:
+        opened.append(Path(path))
+        return of_os(path, *arguments, **keys)
 
     monkeypatch.setattr(Path, "open", counted)
+    monkeypatch.setattr(os, "open", counted_too)
     for name in ("iterdir", "glob", "rglob"):
         monkeypatch.setattr(Path, name, lambda *_: never())
     monkeypatch.setattr(os, "listdir", lambda *_: never())

@@ -331,7 +331,13 @@ class Compiling:
     def __init__(self, site: Path, tmp_path: Path, *arguments: object, before: Sequence[str] = ()) -> None:
         option = compiler(tmp_path, HANGS.replace("HERE", str(tmp_path)))
         argv = [*before, sys.executable, "-m", "demo._gpuforge", "compile", option, *map(str, arguments)]
-        self.process = subprocess.Popen(argv, cwd=site, env=environment(site), stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            argv,
+            cwd=site,
+            env=environment(site),
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # the tests may be run by nohup
+        )
         eventually((tmp_path / "started").exists)
         self.compilers = [Path("/proc", pid) for pid in (tmp_path / "pids").read_text().split()]
 

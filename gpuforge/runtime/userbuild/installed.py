@@ -57,7 +57,8 @@ def parts(home: Path, package: str, *, without: Sequence[str]) -> list[Part]:
 def release(home: Path, package: str) -> str:
     """Return the name and version of the wheel that this runtime came with, "" where it is not known."""
     wheel = _wheel(home, package)
-    return f"{wheel.metadata['Name']} {wheel.version}" if wheel else ""
+    name = _name(wheel) if wheel else ""
+    return f"{name} {wheel.version}" if wheel and name else ""
 
 
 def _wheel(home: Path, package: str) -> PathDistribution | None:
@@ -65,7 +66,7 @@ def _wheel(home: Path, package: str) -> PathDistribution | None:
     marker = f"{home.relative_to(site).as_posix()}/__init__.py"
     for record in sorted(site.glob("*.dist-info/RECORD")):
         found = PathDistribution(record.parent)
-        if site / marker in _recorded(found) and _name(found):
+        if site / marker in _recorded(found):
             return found
     return None
 
