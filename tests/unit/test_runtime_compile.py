@@ -325,6 +325,12 @@ def test_a_build_is_used_whatever_the_umask(site: Path) -> None:
 HANGS = "echo $$ > HERE/pids; sleep 300 & echo $! >> HERE/pids; touch HERE/started; wait"
 
 
+def _hears() -> None:
+    """Let a process be interrupted, also where the tests run in the background or by nohup, and are not."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Compiling:
     """A compilation whose compiler hangs, with a child of its own, until it is ended."""
 
@@ -336,7 +342,7 @@ class Compiling:
             cwd=site,
             env=environment(site),
             stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # the tests may be run by nohup
+            preexec_fn=_hears,
         )
         eventually((tmp_path / "started").exists)
         self.compilers = [Path("/proc", pid) for pid in (tmp_path / "pids").read_text().split()]
