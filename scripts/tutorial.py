@@ -1,7 +1,7 @@
 """Take the tutorial of docs/kernels.md apart, its files and its commands, so that tests run them as printed.
 
 `python scripts/tutorial.py FOLDER` writes the files of the finished package into FOLDER. `gpuforge build FOLDER` then
-makes the wheel that tests/gpu/test_kernels_tutorial.py wants.
+makes the wheel that tests/gpu/test_gpu_tutorial.py wants.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def test_every_block_of_the_tutorial_works_as_printed(
             block.write(project)
             continue
         if block.machine == ("no-gpu" if has_driver() else "gpu"):
-            continue  # tests/gpu/test_kernels_tutorial.py runs those for a GPU
+            continue  # tests/gpu/test_gpu_tutorial.py runs those for a GPU
         for command, shown in block.commands:
             done = subprocess.run(
                 ["bash", "-c", command], cwd=project, env=env, capture_output=True, text=True, check=False

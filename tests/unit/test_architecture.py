@@ -107,3 +107,11 @@ def test_the_audit_compiles_no_annotations_when_it_starts() -> None:
         if "(NamedTuple)" in path.read_text() and "from __future__ import annotations" in path.read_text()
     ]
     assert slow == []
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """pytest imports them by it, whatever folder they are in, and leaves out the second."""
+    tests = Path(__file__).parents[1]
+    names = [path.name for folder in ("unit", "integration", "gpu") for path in (tests / folder).glob("*.py")]
+    twice = {name for name in names if names.count(name) > 1}
+    assert twice == {"conftest.py"}
