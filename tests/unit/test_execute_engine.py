@@ -324,7 +324,7 @@ def watched(top: Path, *steps: Step, jobs: int) -> Seen:
             level += 1
             seen.most = max(seen.most, level)
             seen.jobs[task.action.id] = task.jobs
-        time.sleep(0.05)
+        time.sleep(0.2)  # long enough for the next one to start on a busy machine
         with guard:
             level -= 1
         return 0
