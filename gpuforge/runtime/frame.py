@@ -29,9 +29,8 @@ class Frame:
 
     def __init__(self, size: int, offsets: Sequence[int], function: int) -> None:
         self._raw = (c_uint64 * (size // 8 + 4))()
-        self._start = (
-            8 + (-ctypes.addressof(self._raw) - 8) % 16
-        )  # a CUDA type is aligned to 16 bytes at most
+        # a CUDA type is aligned to 16 bytes at most
+        self._start = 8 + (-ctypes.addressof(self._raw) - 8) % 16
         self.buffer = (c_char * size).from_buffer(self._raw, self._start)
         base = ctypes.addressof(self.buffer)
         pointers = (c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
@@ -48,8 +47,8 @@ class Frame:
         """Write the stream into the configuration, where a node has the pointers to the arguments."""
         c_uint64.from_buffer(self.buffer, _STREAM).value = queue
 
-    def make_replay(self, context: Context, queue: int) -> None:
-        """Make a graph of what was packed last, if a graph is right on this stream."""
+    def make_replay(self, context: Context, queue: int, kept: object) -> None:
+        """Make a graph of what was packed last, if a graph is right on this stream; `kept` as in `Replay`."""
         copy = ctypes.create_string_buffer(ctypes.string_at(ctypes.addressof(self.buffer) - 8, _NODE_BYTES))
         c_uint64.from_buffer(copy, 8 + _STREAM).value = self.parameters_at
-        self.replay = replay(context, byref(copy), queue)
+        self.replay = replay(context, byref(copy), queue, kept)

@@ -131,7 +131,7 @@ class Kernel:
             raise self.error("cuLaunchKernel", code)
         frame.left -= 1
         if not frame.left:
-            frame.make_replay(self._context, queue)
+            frame.make_replay(self._context, queue, self._held)
 
     def _layout(self, arguments: tuple[Any, ...]) -> Layout:
         layout = Layout(arguments)

@@ -46,12 +46,13 @@ class Replay:
     for the default stream, which each context has; no capture is under way, for any other.
     """
 
-    __slots__ = ("_context", "_graph", "_instance", "at", "expected", "held", "instance", "look", "node", "queue",
-                 "send", "update")  # fmt: skip
+    __slots__ = ("_context", "_graph", "_instance", "_kept", "at", "expected", "held", "instance", "look", "node",
+                 "queue", "send", "update")  # fmt: skip
 
-    def __init__(self, context: Context, parameters: Any, queue: int) -> None:
-        """Make it from CUDA_KERNEL_NODE_PARAMS_v2; raises DriverError."""
+    def __init__(self, context: Context, parameters: Any, queue: int, kept: object) -> None:
+        """Make it from CUDA_KERNEL_NODE_PARAMS_v2; raises DriverError. `kept`, the kernel's module, outlives it."""
         driver = context.driver
+        self._kept = kept
         self._context = context
         self._graph, self._instance, node = c_void_p(), c_void_p(), c_void_p()
         with context.current(), _allowed(driver):
@@ -85,12 +86,12 @@ class Replay:
                 driver.call("cuGraphDestroy", self._graph)
 
 
-def replay(context: Context, parameters: Any, queue: int) -> Replay | None:
+def replay(context: Context, parameters: Any, queue: int, kept: object) -> Replay | None:
     """Return a graph to be launched on stream `queue`, None where a plain launch is right."""
     try:
         with context.current():
             usable = can_replay(context.driver) and _usable(context, queue)
-        return Replay(context, parameters, queue) if usable else None
+        return Replay(context, parameters, queue, kept) if usable else None
     except DriverError:
         return None  # the plain launch finds the same fault, and names it
 
