@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from packaging.utils import canonicalize_name
 
 from gpuforge.manifest.forms import quote
 from gpuforge.manifest.model import Manifest, Object
-from gpuforge.manifest.problem import Problem, Raw, numbered, table
+from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, table, text_of
 
 OF_CUDA = ("nvcc", "nvrtc")
 """Compilers whose output is for one CUDA version; what others compile stays in the package's own wheel."""
@@ -96,7 +95,4 @@ def problems(data: Raw) -> Iterator[Problem]:
 
 
 def _is_of_cuda(data: Raw, thing: Raw) -> bool:
-    toolchains: Any = data.get("toolchains")
-    named = toolchains.get(thing.get("toolchain")) if isinstance(toolchains, dict) else None
-    compiler = named.get("compiler") if isinstance(named, dict) else None
-    return thing.get("role") == "fallback" and compiler in OF_CUDA
+    return thing.get("role") == "fallback" and compiler_of(data, text_of(thing, "toolchain")) in OF_CUDA

@@ -127,9 +127,14 @@ class CommonOrMany:
 
 def quote(value: object) -> str:
     """Quote a value for a message, on one line and no longer than a line."""
-    text = str(value)
+    text = hex(value) if isinstance(value, int) and value.bit_length() > 1000 else str(value)
     text = text if len(text) <= 60 else text[:57] + "…"
-    return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text) + '"'
+    return f'"{printable(text)}"'
+
+
+def printable(text: str) -> str:
+    """Return the text on one line, with escapes for control characters and others that steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def size_in_bytes(text: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
 from gpuforge.manifest.forms import quote
-from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table
+from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, object_title, table, text_of
 
 _ABI_HINT = 'add, for example, abi = { version = "1", headers = ["mod/mechanisms.h"] }'
 
@@ -80,7 +80,7 @@ def objects(data: Raw) -> Iterator[Problem]:
         title, target, kind = (
             object_title(thing),
             thing.get("stands-in-for"),
-            str(thing.get("kind", "module")),
+            text_of(thing, "kind") or "module",
         )
         for key in ("abi", "cpu") if kind != "library" else ():
             if key in thing:
@@ -113,9 +113,7 @@ def objects(data: Raw) -> Iterator[Problem]:
 
 def _levels(path: tuple[str, int, str], title: str, thing: Raw, data: Raw) -> Iterator[Problem]:
     """Yield that a compiler of GPU code is asked for levels of CPUs."""
-    name = thing.get("toolchain")
-    toolchain = table(data, "toolchains").get(name) if isinstance(name, str) else None
-    compiler = toolchain.get("compiler") if isinstance(toolchain, Mapping) else None
+    compiler = compiler_of(data, text_of(thing, "toolchain"))
     reasons = {"nvcc": "nvcc compiles it for GPUs", "command": "a command has its own flags"}
     if "cpu" in thing and compiler in reasons:
         yield Problem(
@@ -128,7 +126,8 @@ def _levels(path: tuple[str, int, str], title: str, thing: Raw, data: Raw) -> It
 
 def _of_modules(thing: Raw) -> bool:
     """Say whether an object is a set of modules."""
-    return str(thing.get("kind", "library" if thing.get("role") == "user-compiled" else "module")) == "module"
+    usual = "library" if thing.get("role") == "user-compiled" else "module"
+    return (text_of(thing, "kind") or usual) == "module"
 
 
 def _replaceable(thing: Raw, kind: str) -> bool:
@@ -142,8 +141,7 @@ def _compilers(data: Raw, index: int, thing: Raw) -> Iterator[Problem]:
     kind = thing.get("kind", "library")
     names = thing.get("toolchains")
     for number, name in enumerate(names if isinstance(names, list) else []):
-        toolchain = table(data, "toolchains").get(name) if isinstance(name, str) else None
-        compiler = toolchain.get("compiler") if isinstance(toolchain, Mapping) else None
+        compiler = compiler_of(data, name) if isinstance(name, str) else ""
         path = ("objects", index, "toolchains", number)
         if kind == "library" and compiler in ("nvrtc", "opencl"):
             yield Problem(
@@ -163,7 +161,7 @@ def _stand_in(
     path: tuple[str, int, str], title: str, thing: Raw, target: str, by_name: Mapping[str, tuple[int, Raw]]
 ) -> Iterator[Problem]:
     index, other = by_name.get(target, (0, {}))
-    kind, modules = str(thing.get("kind", "module")), _of_modules(other)
+    kind, modules = text_of(thing, "kind") or "module", _of_modules(other)
     if other is thing or not _replaceable(other, kind):
         others = {name: each for name, (_, each) in by_name.items() if each is not thing}
         known = [name for name, each in others.items() if _replaceable(each, kind)]

@@ -14,6 +14,7 @@ from gpuforge import digest
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest.explain import explain
+from gpuforge.manifest.forms import printable
 from gpuforge.manifest.model import Manifest
 from gpuforge.manifest.positions import locate
 from gpuforge.manifest.problem import Problem
@@ -136,7 +137,11 @@ def _diagnostics(found: list[Problem], text: str, file: Path) -> list[Diagnostic
     positions = locate(text)
     placed = [((positions.key if p.at_key else positions.value)(p.path) or (1, 1), p) for p in found]
     placed.sort(key=lambda pair: pair[0])
-    return list(dict.fromkeys(Diagnostic(p.message, _place(file, at), p.hint) for at, p in placed))
+    return list(
+        dict.fromkeys(
+            Diagnostic(printable(p.message), _place(file, at), printable(p.hint)) for at, p in placed
+        )
+    )
 
 
 def _place(file: Path, position: tuple[int, int] | None) -> Place:

@@ -28,6 +28,18 @@ def table(data: Raw, name: str) -> Raw:
     return found if isinstance(found, Mapping) else {}
 
 
+def text_of(data: Raw, key: str) -> str:
+    """Return a text of the data; an empty one for anything else."""
+    found = data.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def compiler_of(data: Raw, toolchain: str) -> str:
+    """Return the compiler of a toolchain of the manifest's data; an empty text where it names none."""
+    found = table(data, "toolchains").get(toolchain)
+    return text_of(found, "compiler") if isinstance(found, Mapping) else ""
+
+
 def numbered(things: object) -> Iterator[tuple[int, Raw]]:
     """Yield the tables of an array with their places in it."""
     for index, thing in enumerate(things if isinstance(things, list) else []):

@@ -12,7 +12,7 @@ from typing import Any
 from gpuforge.manifest import apart, constraints, forms, libraries, placeholders
 from gpuforge.manifest.forms import quote
 from gpuforge.manifest.positions import KeyPath
-from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table
+from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def _architectures(data: Raw) -> Iterator[Problem]:
                 at_key=True,
             )
         for _, thing in numbered(data.get("objects")):
-            if thing.get("role") in {"fallback", "user-compiled"}:
+            if text_of(thing, "role") in {"fallback", "user-compiled"}:
                 yield Problem(
                     ("cuda", key, "archs"),
                     f"{_version_table(key)} has archs = [], no GPU code, and {object_title(thing)} is GPU code",

@@ -93,3 +93,12 @@ def test_the_example_with_lines_moved(file: Path, data: Any) -> None:
         if data.draw(st.booleans()):
             lines.insert(data.draw(st.integers(0, len(lines))), line)
     check(file, "\n".join(lines).encode())
+
+
+@pytest.mark.parametrize(
+    "value", ['""', '"\\u0000"', "1", "true", "[]", "{}", "[[]]", "[1, {}]", "0x" + "f" * 5000]
+)
+def test_each_value_of_the_example_with_another_type(file: Path, value: str) -> None:
+    for index, line in enumerate(LINES):
+        if pair := re.match(r'["\w.-]+ = ', line):
+            check(file, "\n".join([*LINES[:index], pair[0] + value, *LINES[index + 1 :]]).encode())
