@@ -14,7 +14,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("gpuforge", "audit", "_find.c")
+SOURCE = Path("gpuforge", "binary", "_find.c")
 FLAGS = ["-O3", "-fPIC", "-shared"]
 
 

@@ -22,7 +22,7 @@ from gpuforge.execute.store import FolderStore
 from gpuforge.manifest.load import load
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower import lower
+from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.machine import machine_type, resolve
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -13,9 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-from gpuforge.audit import elf, fatbin
-from gpuforge.audit.model import MalformedError
-from gpuforge.audit.source import Window
+from gpuforge.binary import elf, fatbin
+from gpuforge.binary.window import Window
+from gpuforge.errors import MalformedError
 
 LONGEST = 1 << 18  # bytes of a file that take part: copying it is what takes the time
 SPECIAL = (0, 1, 0x7F, 0x80, 0xFF)

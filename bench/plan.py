@@ -20,7 +20,7 @@ from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import load
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower import Plan, lower
+from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.machine import machine_type, resolve
 from gpuforge.plan.site import Image
 from gpuforge.toolchains.inventory import Inventory

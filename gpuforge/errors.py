@@ -42,3 +42,11 @@ class MissingError(GpuforgeError):
     """Something is missing on this machine: compiler, toolkit, engine, network (exit 3)."""
 
     exit_code = 3
+
+
+class MalformedError(ActionError):
+    """Bytes that are not what their header says: the only error that the audit's readers raise."""
+
+
+class CorruptError(MalformedError):
+    """A file that cannot be unpacked from its archive: no installer can do it either."""

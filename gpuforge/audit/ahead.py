@@ -13,10 +13,10 @@ from threading import Lock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from gpuforge.audit import libc
-from gpuforge.audit.inflate import Archive, Member
-from gpuforge.audit.model import CorruptError, MalformedError
 from gpuforge.audit.scan import Scanned, is_binary, may_be_binary, scan
+from gpuforge.binary import libc
+from gpuforge.errors import CorruptError, MalformedError
+from gpuforge.wheel.read import Archive, Member
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from gpuforge.audit import names
 from gpuforge.audit.model import NEEDED_BY, SEVERITIES, Finding, Ignored, Severity
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
+from gpuforge.wheel import names
 
 SCHEMA = 1
 REASON = "in the baseline"

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuforge.audit import names, policy, releases
+from gpuforge.audit import policy
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.names import Requirement
 from gpuforge.audit.tables import load
 from gpuforge.toolkits import libraries
+from gpuforge.wheel import names, releases
+from gpuforge.wheel.names import Requirement
 
 if TYPE_CHECKING:  # see `names`
     from packaging.markers import Marker

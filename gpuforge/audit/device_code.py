@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gpuforge.audit import scan
-from gpuforge.audit.folder import Folder
 from gpuforge.audit.generations import judgeable, plain_ptx
-from gpuforge.audit.model import Container, Entry
+from gpuforge.binary.facts import Container, Entry
+from gpuforge.wheel.folder import Folder
 
 _LOADABLE = ("cubin", "ptx")  # what the driver takes as it is; LTO-IR wants a linker first
 

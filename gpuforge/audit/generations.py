@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
-from gpuforge.audit.model import Container, DeviceCode, Entry
 from gpuforge.audit.tables import load
+from gpuforge.binary.facts import Container, DeviceCode, Entry
 from gpuforge.cuda import runs_on
 from gpuforge.cuda.arch import Arch
 from gpuforge.toolkits import tables

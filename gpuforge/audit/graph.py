@@ -5,13 +5,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from gpuforge.audit import declared, layout, names, policy
+from gpuforge.audit import declared, layout, policy
 from gpuforge.audit.declared import Declared
 from gpuforge.audit.host.evidence import Evidence
 from gpuforge.audit.intent import Intent
-from gpuforge.audit.model import ElfObject, Preload, WheelFacts
+from gpuforge.audit.model import Preload, WheelFacts
+from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries
 from gpuforge.toolkits.provided import Provided
+from gpuforge.wheel import names
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against

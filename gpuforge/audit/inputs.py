@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Self
 
-from gpuforge.audit import elf, fatbin
-from gpuforge.audit.folder import Folder, files_below
-from gpuforge.audit.inflate import Archive
-from gpuforge.audit.model import Form, MalformedError
+from gpuforge.audit.model import Form
+from gpuforge.binary import elf, fatbin
 from gpuforge.diagnostics import Diagnostic, Place
+from gpuforge.errors import MalformedError
+from gpuforge.wheel.folder import Folder, files_below
+from gpuforge.wheel.read import Archive
 
 _SITE = r"lib\w*/python3[^/]*/(?:site|dist)-packages"  # below an environment, or /usr
 _BINARY = (elf.MAGIC, fatbin.MAGIC, b"!<ar", b"!<th")  # archives, thin ones too
@@ -227,7 +228,7 @@ def _member(name: str, stem: str, below: str) -> str:
 
 
 def _add_archive(path: Path, inputs: Inputs) -> None:
-    from gpuforge.audit import nested  # noqa: PLC0415  what is named as a wheel needs none of it
+    from gpuforge.wheel import nested  # noqa: PLC0415  what is named as a wheel needs none of it
 
     if not nested.is_archive(path) or nested.is_wheel(path):
         inputs.found.append(Input.of(path))

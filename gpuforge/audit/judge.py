@@ -6,18 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit import inputs, wheel
-from gpuforge.audit.model import (
-    NEEDED_BY,
-    SEVERITIES,
-    ElfObject,
-    Finding,
-    Ignored,
-    MalformedError,
-    Proof,
-    Severity,
-    WheelFacts,
-)
+from gpuforge.audit.model import NEEDED_BY, SEVERITIES, Finding, Ignored, Proof, Severity, WheelFacts
+from gpuforge.binary.facts import ElfObject
 from gpuforge.diagnostics import Diagnostic, Place
+from gpuforge.errors import MalformedError
 
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.audit import graph as link

@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from gpuforge.audit.inflate import Archive, Member
 from gpuforge.audit.model import KernelSet, SourceSet
+from gpuforge.wheel.read import Archive, Member
 
 _INDEX = r"(.*_gpuforge/kernels/[^/]+)/index\.json"
 _RECIPE = r"(.*_gpuforge/sources/[^/]+)/recipe\.json"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuforge.audit.inflate import Archive
 from gpuforge.audit.model import Pin
+from gpuforge.wheel.read import Archive
 
 BUILD_FILE = r"(?i:.*makefile(\.\w+)?|.*\.mk)|.*(-config|Config|Targets|-targets)\.cmake|.*\.pc"
 _LIKE_BUILD_FILES = (".mk", ".cmake", ".pc")  # quicker to look for than the pattern

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import auditwheel
 
-from gpuforge.audit.model import ElfObject
+from gpuforge.binary.facts import ElfObject
 
 _TAG = re.compile(r"(manylinux(?:1|2010|2014|_\d+_\d+)|linux|musllinux_\d+_\d+)_(\w+)")
 _VERSION = re.compile(r"([A-Z]+)_(.+)")

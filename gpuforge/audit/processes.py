@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import ElfObject
+from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries
 
 _VARIANT = r"(cu(da)?|rocm|xpu)[-_]?\d+"

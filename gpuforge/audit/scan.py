@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gpuforge.audit import elf, fatbin, ptx
-from gpuforge.audit.inflate import Archive, Member
-from gpuforge.audit.model import Container, CorruptError, ElfObject, MalformedError, Section
-from gpuforge.audit.search import find
-from gpuforge.audit.source import MissedError, Window
+from gpuforge.binary import elf, fatbin, ptx
+from gpuforge.binary.facts import Container, ElfObject, Section
+from gpuforge.binary.search import find
+from gpuforge.binary.window import MissedError, Window
+from gpuforge.errors import CorruptError, MalformedError
+from gpuforge.wheel.read import Archive, Member
 
 ARCHIVE_MAGIC = b"!<arch>\n"
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings

@@ -9,11 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from gpuforge.audit import ahead, libc
-from gpuforge.audit.inflate import Archive, Member
+from gpuforge.audit import ahead
 from gpuforge.audit.inputs import Input
-from gpuforge.audit.model import DeviceCode, MalformedError, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.scan import Scanned, scan
+from gpuforge.binary import libc
+from gpuforge.binary.facts import DeviceCode
+from gpuforge.errors import MalformedError
+from gpuforge.wheel.read import Archive, Member
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future

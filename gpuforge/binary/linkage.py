@@ -1,7 +1,5 @@
 """What the dynamic linker reads of an ELF file: what it needs, where it looks, which symbols it has and wants."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

@@ -25,14 +25,14 @@ from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute.engine import run
 from gpuforge.execute.ledger import FileLedger
-from gpuforge.execute.local import LocalRunner
 from gpuforge.execute.model import Outcome, Step
-from gpuforge.execute.runner import Limits, Runner
+from gpuforge.execute.runners.local import LocalRunner
+from gpuforge.execute.runners.runner import Limits, Runner
 from gpuforge.execute.store import FolderStore, Store
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower import Plan
+from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.plan.machine import machine_type
 from gpuforge.plan.site import Image
 from gpuforge.toolchains import sccache
@@ -188,7 +188,7 @@ def runner_of(images: Sequence[Image], project: str, cache: Path, limits: Limits
     local = LocalRunner(environ=environ, project=project)
     if not images:
         return local
-    from gpuforge.execute.docker import DockerRunner
+    from gpuforge.execute.runners.docker import DockerRunner
 
     return DockerRunner(
         {each.id: each for image in images for each in (image, image.test) if each},

@@ -20,7 +20,7 @@ from gpuforge.execute.model import Outcome, short_seconds
 from gpuforge.execute.verdict import Verdict
 from gpuforge.manifest.forms import size_in_words
 from gpuforge.plan.cell import Cell, Selection
-from gpuforge.plan.lower import Plan
+from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.plan.site import Machine
 from gpuforge.toolchains.sccache import REPORT
 

@@ -10,8 +10,9 @@ from typing import Any
 from gpuforge import digest
 from gpuforge.cli.build_report import SetAside, Wheel, is_done
 from gpuforge.execute.model import Outcome
-from gpuforge.package import archive, variants
-from gpuforge.plan.lower import Plan
+from gpuforge.package import variants
+from gpuforge.plan.lower.cell_actions import Plan
+from gpuforge.wheel import archive
 
 RECORD = ".gpuforge.json"  # in the folder: file name -> the package, the cell and the sha256 that it was put there with
 ASIDE = ".set-aside"  # in the folder: what `dist/*.whl` and `dist/*` do not name

@@ -13,7 +13,7 @@ from pathlib import Path
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.model import ActionResult, Observer, Outcome, Step
 from gpuforge.execute.perform import Workshop, perform
-from gpuforge.execute.runner import Runner
+from gpuforge.execute.runners.runner import Runner
 from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import Verdict, verdicts
 

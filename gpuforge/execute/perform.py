@@ -19,7 +19,7 @@ from gpuforge.execute import failure, locks
 from gpuforge.execute.ledger import Entry, Ledger
 from gpuforge.execute.model import ActionResult, Step, now
 from gpuforge.execute.record import Record
-from gpuforge.execute.runner import Exit, Runner, Source, Task
+from gpuforge.execute.runners.runner import Exit, Runner, Source, Task
 from gpuforge.execute.store import Store, Stored
 from gpuforge.execute.verdict import reuse
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpuforge.errors import MissingError
 from gpuforge.execute import locks
-from gpuforge.execute.runner import Source
+from gpuforge.execute.runners.runner import Source
 from gpuforge.execute.store import remove
 
 VARIABLE = "GPUFORGE_WORK"

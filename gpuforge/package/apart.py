@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge.errors import ActionError
-from gpuforge.package import archive, kernels, metadata
+from gpuforge.package import kernels
 from gpuforge.package.naming import WheelName
+from gpuforge.wheel import archive, metadata
 
 SCHEMA = 1
 LISTING = "wheels.json"  # beside the runtime in the package's wheel

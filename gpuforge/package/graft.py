@@ -14,9 +14,10 @@ from auditwheel.libc import Libc
 from auditwheel.policy import WheelPolicies
 
 from gpuforge.errors import ActionError
-from gpuforge.package import archive, dynamic
+from gpuforge.package import dynamic
 from gpuforge.package.naming import WheelName
 from gpuforge.package.runpath import patchelf
+from gpuforge.wheel import archive
 
 Log = Callable[[str], None]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuforge import digest
 from gpuforge.errors import ActionError
-from gpuforge.package import archive
+from gpuforge.wheel import archive
 
 SCHEMA = 1
 RECIPE = "recipe.json"

@@ -7,9 +7,9 @@ from pathlib import Path, PurePosixPath
 
 from gpuforge.binary import linkage
 from gpuforge.errors import ActionError
-from gpuforge.package import archive
 from gpuforge.toolkits import libraries
 from gpuforge.toolkits.libraries import Library
+from gpuforge.wheel import archive
 
 Wanted = dict[str, dict[str, set[str]]]  # package -> SONAME -> symbols that the wheel leaves undefined
 

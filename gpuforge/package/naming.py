@@ -13,7 +13,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.package import archive, metadata
+from gpuforge.wheel import archive, metadata
 
 STRATEGIES = ("suffix", "local", "plain")
 

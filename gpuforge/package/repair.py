@@ -9,12 +9,13 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from gpuforge.errors import ActionError
-from gpuforge.package import archive, dynamic, links, runpath
+from gpuforge.package import dynamic, links, runpath
 from gpuforge.package.dynamic import Dynamic
 from gpuforge.package.graft import Log, graft
 from gpuforge.package.naming import WheelName
 from gpuforge.toolkits import libraries, tables
 from gpuforge.toolkits.libraries import Library
+from gpuforge.wheel import archive
 
 Linkage = Literal["pip", "bundle", "system", "static"]
 

@@ -21,9 +21,9 @@ from packageurl import PackageURL
 from packaging.utils import canonicalize_name
 
 from gpuforge import digest
-from gpuforge.package import archive, metadata
 from gpuforge.toolkits import libraries
 from gpuforge.toolkits.provided import METAPACKAGE
+from gpuforge.wheel import archive, metadata
 
 FOLDER = "sboms"
 NAME = "gpuforge.cdx.json"

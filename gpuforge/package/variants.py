@@ -20,8 +20,8 @@ from typing import Any
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from gpuforge.errors import ActionError
-from gpuforge.package import archive
 from gpuforge.package.naming import WheelName
+from gpuforge.wheel import archive
 
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
 NAME = "variant.json"

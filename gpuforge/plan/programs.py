@@ -14,11 +14,17 @@ from gpuforge.plan.action import FileInput, ImageInput
 from gpuforge.toolchains.cpython import Interpreter
 
 _ROOT = Path(__file__).resolve().parent.parent
-_JUDGING = ("audit", "binary", "cuda", "manifest", "toolkits")  # what reads GPU code and judges wheels
+_JUDGING = (
+    "audit",
+    "binary",
+    "cuda",
+    "manifest",
+    "toolkits",
+    "wheel",
+)  # what reads GPU code and judges wheels
 _PACKING = (
     *(f"steps/{name}.py" for name in ("package_wheel", "specification", "wheel_sizes", "wheelhouse")),
     "package",
-    "binary",
     *_JUDGING,
 )
 _TOOLKIT = ("cuda/arch.py", *(f"toolkits/{name}.py" for name in ("tree", "provision", "pypi", "tables")))
@@ -72,7 +78,8 @@ CODE = {
         "cuda",
         "steps/wheel_links.py",
         "steps/wheelhouse.py",
-        *(f"package/{name}.py" for name in ("archive", "links", "metadata")),
+        "package/links.py",
+        "wheel",
         *(f"toolkits/{name}" for name in ("libraries.py", "tables.py", "data")),
         "binary",
     ),
@@ -100,11 +107,11 @@ CODE = {
         "steps/fetch_test_requirements.py",
         "steps/declared_sets.py",
         "steps/wheelhouse.py",
-        "package/metadata.py",
+        "wheel",
     ),
     "test_wheel": (
         *(f"steps/{name}.py" for name in ("test_wheel", "declared_sets", "environment", "wheelhouse")),
-        "package/metadata.py",
+        "wheel",
         *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
         "cuda",
         *(

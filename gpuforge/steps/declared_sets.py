@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge.errors import ActionError
-from gpuforge.package import metadata
+from gpuforge.wheel import metadata
 
 Extras = tuple[str, ...]
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 from gpuforge import digest
-from gpuforge.audit import device_code, fatbin
+from gpuforge.audit import device_code
+from gpuforge.binary import fatbin
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.package import archive, kernels
+from gpuforge.package import kernels
 from gpuforge.steps import entry
 from gpuforge.steps.specification import Specification
+from gpuforge.wheel import archive
 
 _LOADABLE = ("cubin", "ptx")  # what the driver takes as it is; LTO-IR wants a linker first
 

@@ -13,11 +13,13 @@ from typing import Any
 from pydantic import Field
 
 from gpuforge.errors import ActionError
-from gpuforge.package import apart, archive, kernels, metadata, naming, record, repair, sbom
+from gpuforge.package import apart, kernels, naming, repair, sbom
+from gpuforge.package import build_record as record
 from gpuforge.package.repair import Linkage
 from gpuforge.steps import entry, package_wheel, wheel_sizes
 from gpuforge.steps.specification import Specification
 from gpuforge.steps.wheelhouse import one_wheel
+from gpuforge.wheel import archive, metadata
 
 
 class KernelsWheelSpec(Specification):

@@ -15,13 +15,15 @@ from packaging.utils import parse_wheel_filename
 from pydantic import Field
 
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.package import apart, archive, guard, kernels, metadata, naming, record, repair, sbom
+from gpuforge.package import apart, guard, kernels, naming, repair, sbom
+from gpuforge.package import build_record as record
 from gpuforge.package.naming import WheelName
 from gpuforge.package.repair import Linkage
 from gpuforge.steps import entry, wheel_sizes
 from gpuforge.steps.specification import Specification
 from gpuforge.steps.wheelhouse import one_wheel
 from gpuforge.toolkits.provided import Provided, as_record, outside, requirement, says
+from gpuforge.wheel import archive, metadata
 
 _ANY = "Wheel-Version: 1.0\nGenerator: gpuforge\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # it travels as the files it is made of

@@ -7,8 +7,9 @@ import json
 import shutil
 from pathlib import Path
 
-from gpuforge.package import archive, links, metadata
+from gpuforge.package import links
 from gpuforge.steps import entry, wheelhouse
+from gpuforge.wheel import archive, metadata
 
 
 def main(arguments: list[str]) -> None:

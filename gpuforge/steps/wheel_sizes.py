@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 from gpuforge.audit import wheel as wheels
-from gpuforge.audit.inflate import Archive
 from gpuforge.errors import ActionError
 from gpuforge.manifest.forms import size_in_words
+from gpuforge.wheel.read import Archive
 
 _SHOWN = 5
 

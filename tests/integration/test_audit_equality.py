@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.audit.model import Container, ElfObject
 from gpuforge.audit.wheel import read
+from gpuforge.binary.facts import Container, ElfObject
 
 PLATFORMS = (
     "manylinux_2_28_x86_64",

@@ -20,9 +20,9 @@ from gpuforge.containers.inspect import inventory
 from gpuforge.containers.leftovers import MACHINE, OWNER, clear_leftovers, labels
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
-from gpuforge.execute.docker import DockerRunner
-from gpuforge.execute.local import LocalRunner
-from gpuforge.execute.runner import Limits, Source, Task
+from gpuforge.execute.runners.docker import DockerRunner
+from gpuforge.execute.runners.local import LocalRunner
+from gpuforge.execute.runners.runner import Limits, Source, Task
 from gpuforge.plan.action import Action, FileInput
 from gpuforge.plan.site import Image
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.audit.inflate import Archive
-from gpuforge.package import archive
+from gpuforge.wheel import archive
+from gpuforge.wheel.read import Archive
 
 SIZE = (1 << 32) + 5
 

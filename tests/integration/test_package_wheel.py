@@ -18,8 +18,9 @@ import pytest
 from packaging.utils import parse_wheel_filename
 
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.package import archive, dynamic
+from gpuforge.package import dynamic
 from gpuforge.steps import package_wheel
+from gpuforge.wheel import archive
 
 GXX = shutil.which("g++")
 pytestmark = pytest.mark.skipif(GXX is None or sys.platform != "linux", reason="needs g++ on Linux")

@@ -21,9 +21,9 @@ import pytest
 from packaging.version import Version
 
 from gpuforge.cli.dist import put_index
-from gpuforge.package import archive
 from gpuforge.plan.variant import gpus
 from gpuforge.steps import variant_wheel
+from gpuforge.wheel import archive
 
 pytestmark = [
     pytest.mark.network,

@@ -6,16 +6,8 @@ import golden
 
 from gpuforge.audit import Report, WheelReport
 from gpuforge.audit import graph as link
-from gpuforge.audit.model import (
-    Container,
-    DeviceCode,
-    ElfObject,
-    Entry,
-    Finding,
-    Ignored,
-    Proof,
-    WheelFacts,
-)
+from gpuforge.audit.model import Finding, Ignored, Proof, WheelFacts
+from gpuforge.binary.facts import Container, DeviceCode, ElfObject, Entry
 from gpuforge.diagnostics import Diagnostic, Place
 
 BAD = "bad-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"

@@ -14,7 +14,8 @@ ROOT = Path(gpuforge.__file__).parent
 FOUNDATION = {"errors", "diagnostics", "digest"}
 # folder -> the folders it may import from, beside the foundation and itself
 MAY_IMPORT = {
-    "binary": set(),
+    "binary": {"toolkits"},
+    "wheel": set(),
     "manifest": set(),
     "cuda": set(),
     "toolchains": {"cuda"},
@@ -22,18 +23,28 @@ MAY_IMPORT = {
     "plan": {"cuda", "manifest", "toolchains", "toolkits"},
     "containers": {"toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
-    "package": {"binary", "toolkits"},
-    "audit": {"binary", "cuda", "manifest", "toolkits"},
+    "package": {"binary", "wheel", "toolkits"},
+    "audit": {"binary", "wheel", "cuda", "manifest", "toolkits"},
     "runtime": set(),
-    "steps": {"binary", "manifest", "toolchains", "toolkits", "plan", "package", "audit"},
-    "cli": {"manifest", "toolchains", "toolkits", "plan", "containers", "execute", "package", "audit"},
+    "steps": {"binary", "wheel", "manifest", "toolchains", "toolkits", "plan", "package", "audit"},
+    "cli": {
+        "wheel",
+        "manifest",
+        "toolchains",
+        "toolkits",
+        "plan",
+        "containers",
+        "execute",
+        "package",
+        "audit",
+    },
 }
 HEAVY = {
     "docker": {"containers"},
     "distributed": {"execute"},
     "rich": {"cli", "audit/report"},
     "click": {"cli"},
-    "isal": {"audit"},
+    "isal": {"wheel"},
     "cyclonedx": {"package"},
     "build": {"steps"},
     "pyopencl": {"runtime/opencl"},
@@ -102,7 +113,7 @@ def test_the_audit_compiles_no_annotations_when_it_starts() -> None:
     """Of a NamedTuple each annotation that is a string is compiled, which takes longer than making the class."""
     slow = [
         path.relative_to(ROOT).as_posix()
-        for folder in ("audit", "toolkits")
+        for folder in ("audit", "binary", "wheel", "toolkits")
         for path in (ROOT / folder).rglob("*.py")
         if "(NamedTuple)" in path.read_text() and "from __future__ import annotations" in path.read_text()
     ]

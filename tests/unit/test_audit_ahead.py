@@ -14,11 +14,12 @@ from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import ahead, audit
 from gpuforge.audit import wheel as reader
-from gpuforge.audit.inflate import Archive, Member
 from gpuforge.audit.inputs import Input
-from gpuforge.audit.model import MalformedError, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.scan import Scanned
 from gpuforge.audit.wheel import read_all
+from gpuforge.errors import MalformedError
+from gpuforge.wheel.read import Archive, Member
 
 FILES = {
     f"demo/lib{n}.so": elf(soname=f"lib{n}.so", sections={".nv_fatbin": fatbin("sm_80")}) for n in range(9)

@@ -12,7 +12,7 @@ from audit_samples import elf, wheel
 from gpuforge.audit import audit
 from gpuforge.audit.beside import Neighbour, judged
 from gpuforge.audit.judge import Ignore
-from gpuforge.plan.lower_audit import is_for
+from gpuforge.plan.lower.audit import is_for
 from gpuforge.steps.fetch_beside import reason, resolve
 
 CU13 = "$ORIGIN/../nvidia/cu13/lib"

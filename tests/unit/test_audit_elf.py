@@ -15,9 +15,10 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuforge.audit import elf
-from gpuforge.audit.model import ElfObject, MalformedError, VersionNeed
-from gpuforge.audit.source import MissedError, Window
+from gpuforge.binary import elf
+from gpuforge.binary.facts import ElfObject, VersionNeed
+from gpuforge.binary.window import MissedError, Window
+from gpuforge.errors import MalformedError
 
 
 def read(data: bytes) -> ElfObject:

@@ -10,11 +10,12 @@ from audit_samples import elf, fatbin, image
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuforge.audit.elf import read
-from gpuforge.audit.fatbin import STATIC_CUDART, Scanner, entry, scan, standalone_cubin
-from gpuforge.audit.model import Container, Entry, MalformedError
-from gpuforge.audit.ptx import standalone
-from gpuforge.audit.source import Window
+from gpuforge.binary.elf import read
+from gpuforge.binary.facts import Container, Entry
+from gpuforge.binary.fatbin import STATIC_CUDART, Scanner, entry, scan, standalone_cubin
+from gpuforge.binary.ptx import standalone
+from gpuforge.binary.window import Window
+from gpuforge.errors import MalformedError
 
 ONE = fatbin("sm_80", "sm_90a", "sm_100f", "compute_120:8.8")
 FILE = b"head" * 10 + STATIC_CUDART + bytes(7) + ONE + b"between" * 9 + fatbin("sm_75") + b"tail" * 5

@@ -13,7 +13,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.tags import InvalidTag, parse_tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from gpuforge.audit import declared, names
+from gpuforge.audit import declared
+from gpuforge.wheel import names
 
 NAMES = st.one_of(st.from_regex(r"\A[A-Za-z0-9._-]{0,12}\Z"), st.text(max_size=8))
 VERSIONS = st.one_of(

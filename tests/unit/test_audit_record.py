@@ -10,9 +10,9 @@ import pytest
 from audit_samples import elf, wheel
 
 from gpuforge.audit import audit
-from gpuforge.audit import record as reader
-from gpuforge.audit.inflate import Member
-from gpuforge.audit.model import Record
+from gpuforge.wheel import record as reader
+from gpuforge.wheel.facts import Record
+from gpuforge.wheel.read import Member
 
 TEXT = (
     "demo/__init__.py,sha256=a,3\r\n"

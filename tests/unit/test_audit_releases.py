@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
-from gpuforge.audit import declared, releases
+from gpuforge.audit import declared
+from gpuforge.wheel import releases
 
 FINAL = st.from_regex(r"\A(0|[1-9][0-9]?)(\.(0|[1-9][0-9]?)){0,3}\Z")
 ANY = st.one_of(FINAL, FINAL, st.from_regex(r"\A[0-9](\.[0-9]){0,2}(a1|rc2|\.post3|\.dev0|dev1|\+cu12)\Z"))

@@ -13,9 +13,9 @@ from audit_cases import Case, findings
 from audit_samples import EXEC_STACK, elf, fatbin, image, wheel
 
 from gpuforge.audit import Ignore, audit
-from gpuforge.audit.fatbin import STATIC_CUDART
 from gpuforge.audit.intent import matches
 from gpuforge.audit.rules import RULES
+from gpuforge.binary.fatbin import STATIC_CUDART
 from gpuforge.manifest.load import ManifestFile
 
 DOCS = Path(__file__).parents[2] / "docs" / "findings"

@@ -9,7 +9,7 @@ from audit_cases import Case, hold
 from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import audit
-from gpuforge.audit.fatbin import STATIC_CUDART
+from gpuforge.binary.fatbin import STATIC_CUDART
 from gpuforge.toolkits.provided import Provided, Release, Shared
 
 STATIC = {".rodata": STATIC_CUDART}

@@ -14,19 +14,21 @@ from audit_samples import elf, fatbin, image, wheel
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpuforge.audit import elf as elf_reader
-from gpuforge.audit import fatbin as reader
-from gpuforge.audit import libc, search
 from gpuforge.audit import scan as scanner
-from gpuforge.audit.cubin import toolkit, unpacked
-from gpuforge.audit.fatbin import STATIC_CUDART, Scanner
-from gpuforge.audit.inflate import Archive
 from gpuforge.audit.inputs import Input
-from gpuforge.audit.model import Entry, MalformedError, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.scan import may_be_binary, scan
-from gpuforge.audit.source import MissedError, Window
 from gpuforge.audit.wheel import read, read_all
-from gpuforge.audit.zipdir import Member
+from gpuforge.binary import elf as elf_reader
+from gpuforge.binary import fatbin as reader
+from gpuforge.binary import libc, search
+from gpuforge.binary.cubin import toolkit, unpacked
+from gpuforge.binary.facts import Entry
+from gpuforge.binary.fatbin import STATIC_CUDART, Scanner
+from gpuforge.binary.window import MissedError, Window
+from gpuforge.errors import MalformedError
+from gpuforge.wheel.directory import Member
+from gpuforge.wheel.read import Archive
 
 
 @pytest.fixture(params=["compiled", "memmem", "python"])

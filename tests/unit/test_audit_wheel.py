@@ -11,9 +11,10 @@ import pytest
 from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import ahead, audit, scan
-from gpuforge.audit.model import MalformedError, Preload, WheelFacts
+from gpuforge.audit.model import Preload, WheelFacts
 from gpuforge.audit.report import text as page
 from gpuforge.audit.wheel import read
+from gpuforge.errors import MalformedError
 
 FILES = {
     "demo/_core.so": elf(
@@ -109,7 +110,7 @@ def test_a_file_larger_than_what_is_kept_is_read_by_more_passes(
     path = wheel(tmp_path, FILES)
     whole = read(path)
     monkeypatch.setattr(scan, "_HEAD", 1)
-    monkeypatch.setattr("gpuforge.audit.inflate._CHUNK", 300)
+    monkeypatch.setattr("gpuforge.wheel.read._CHUNK", 300)
     assert read(path) == whole
 
 

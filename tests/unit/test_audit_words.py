@@ -22,7 +22,8 @@ from object_samples import archive
 
 from gpuforge.audit import against, audit
 from gpuforge.audit.model import Finding
-from gpuforge.audit.rules import RULES, large
+from gpuforge.audit.rules import RULES
+from gpuforge.audit.rules.package import large
 from gpuforge.manifest.load import load
 from gpuforge.toolkits.provided import Provided
 

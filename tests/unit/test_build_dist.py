@@ -13,7 +13,7 @@ from gpuforge.cli.dist import RECORD, keep_current, kept_back
 from gpuforge.execute.model import ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import select
-from gpuforge.plan.lower import lower
+from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.site import Machine
 
 CELL, OTHER = "cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64"

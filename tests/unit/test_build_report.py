@@ -18,13 +18,13 @@ from gpuforge.cli.build_report import (
     show_result,
     words_of_test,
 )
-from gpuforge.execute.memory import MemoryLedger, MemoryStore
 from gpuforge.execute.model import ActionResult, Outcome, Step
+from gpuforge.execute.runners.memory import MemoryLedger, MemoryStore
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower import lower
+from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.site import Machine
 from gpuforge.toolkits.select import select as select_toolkit
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.audit.generations import generations, reach
-from gpuforge.audit.model import Container, DeviceCode, Entry
+from gpuforge.binary.facts import Container, DeviceCode, Entry
 from gpuforge.cuda import runs_on
 from gpuforge.cuda.arch import Arch, Target, targets
 from gpuforge.runtime.machine import Device, Probe

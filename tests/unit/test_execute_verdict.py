@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpuforge.execute.ledger import Entry
-from gpuforge.execute.memory import MemoryLedger, MemoryStore
 from gpuforge.execute.model import Step, short_seconds
 from gpuforge.execute.record import Record
+from gpuforge.execute.runners.memory import MemoryLedger, MemoryStore
 from gpuforge.execute.verdict import verdicts
 from gpuforge.plan.action import Action, ActionInput
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import ActionError
-from gpuforge.package import archive
+from gpuforge.wheel import archive
 
 PROGRAM = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00" + bytes(110)  # ELF, 64 bit, little endian, ET_EXEC
 

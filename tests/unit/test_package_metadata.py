@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuforge.errors import ActionError
-from gpuforge.package import metadata
+from gpuforge.wheel import metadata
 
 TEXT = (
     "Metadata-Version: 2.4\nName: solver\nVersion: 1.0\nSummary: für GPUs\n"

@@ -10,7 +10,8 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from gpuforge.package import record, sbom
+from gpuforge.package import build_record as record
+from gpuforge.package import sbom
 
 AUDITWHEEL = {
     "bomFormat": "CycloneDX",

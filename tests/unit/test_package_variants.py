@@ -16,8 +16,9 @@ from variantlib.variants_json import VariantsJson
 
 from gpuforge.cli.dist import put_index
 from gpuforge.errors import ActionError
-from gpuforge.package import archive, variants
+from gpuforge.package import variants
 from gpuforge.steps import variant_wheel
+from gpuforge.wheel import archive
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_28_x86_64"
 WORD, VALUE = {"pattern": "^[a-z0-9_]+$"}, {"pattern": "^[a-z0-9_.]+$"}

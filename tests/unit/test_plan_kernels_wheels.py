@@ -20,11 +20,12 @@ from gpuforge.cli.dist import kept_back, proved
 from gpuforge.errors import ActionError
 from gpuforge.execute.model import ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.package import apart, archive, metadata
+from gpuforge.package import apart
 from gpuforge.plan.cell import select
-from gpuforge.plan.lower import Plan, lower
+from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 from gpuforge.steps import package_kernels
+from gpuforge.wheel import archive, metadata
 
 Recipe = Callable[..., ManifestFile]
 SETS = [{"name": "default-kernels", "kind": "module", "abi": "k1"}]

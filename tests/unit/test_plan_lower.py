@@ -20,7 +20,7 @@ from gpuforge.plan import environment, programs
 from gpuforge.plan.action import Action, ActionInput, FileInput
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower import Plan, lower
+from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.machine import unfit_compilers
 from gpuforge.plan.site import Machine
 from gpuforge.toolchains.model import Compiler

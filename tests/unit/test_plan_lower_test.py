@@ -12,7 +12,7 @@ from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import Action
 from gpuforge.plan.cell import select
-from gpuforge.plan.lower import Plan, lower
+from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 
 Recipe = Callable[..., ManifestFile]

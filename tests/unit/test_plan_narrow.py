@@ -14,7 +14,7 @@ from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.action import Action
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower import Plan, lower
+from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.narrow import narrow
 from gpuforge.plan.site import Machine
 

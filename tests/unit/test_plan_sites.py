@@ -13,7 +13,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import FileInput, ImageInput
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower import Plan, lower
+from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.machine import resolve
 from gpuforge.plan.site import Image
 from gpuforge.toolchains.inventory import Inventory

@@ -11,7 +11,7 @@ import pytest
 
 from gpuforge.errors import ActionError
 from gpuforge.execute import workdir
-from gpuforge.execute.runner import Source
+from gpuforge.execute.runners.runner import Source
 from gpuforge.steps import environment
 
 

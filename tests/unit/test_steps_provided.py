@@ -9,11 +9,11 @@ from packaging.requirements import Requirement
 
 from gpuforge.binary.linkage import Linkage
 from gpuforge.errors import ActionError
-from gpuforge.package import metadata
 from gpuforge.steps.fetch_provided import Search
 from gpuforge.steps.remote_wheel import Contents, Wheel
 from gpuforge.toolkits import provided
 from gpuforge.toolkits.provided import Provided
+from gpuforge.wheel import metadata
 
 CURAND, CUDART, CUFFT = "nvidia-curand", "nvidia-cuda-runtime", "nvidia-cufft"
 Library = tuple[str, tuple[str, ...], set[str], set[str]]  # SONAME, NEEDED, defines, wants

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import ElfObject, WheelFacts
+from gpuforge.audit.model import WheelFacts
+from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import stack
 
 

@@ -7,11 +7,12 @@ from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.host.closure import closure
 from gpuforge.audit.host.evidence import Evidence, Part
 from gpuforge.audit.host.look import Looker
-from gpuforge.audit.inflate import Archive, Member
 from gpuforge.audit.inputs import Input
 from gpuforge.audit.intent import files_of
-from gpuforge.audit.model import MalformedError, WheelFacts
+from gpuforge.audit.model import WheelFacts
+from gpuforge.errors import MalformedError
 from gpuforge.toolkits import stack
+from gpuforge.wheel.read import Archive, Member
 
 _LARGEST = 1 << 30  # bytes of a file that is read completely
 

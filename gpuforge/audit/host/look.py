@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from gpuforge.audit.host import traces
 from gpuforge.audit.host.evidence import Evidence, Part
-from gpuforge.audit.model import MalformedError
 from gpuforge.binary import ar, objects
 from gpuforge.binary.damaged import DamagedError
 from gpuforge.binary.objects import ObjectFile
+from gpuforge.errors import MalformedError
 from gpuforge.toolkits import stack
 
 _DEEPEST = 4  # archives in archives

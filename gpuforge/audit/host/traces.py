@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from gpuforge.audit import fatbin
 from gpuforge.audit.host.evidence import Mark, Place
 from gpuforge.audit.tables import load
+from gpuforge.binary import fatbin
 from gpuforge.binary.objects import ObjectFile, Symbol
 
 _TABLE = "gpu_traces.toml"

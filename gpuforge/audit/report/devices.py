@@ -9,7 +9,8 @@ from itertools import groupby
 from gpuforge.audit.generations import Reach, arch_of, driver_of_cubin, driver_of_ptx, reach
 from gpuforge.audit.generations import generations as all_generations
 from gpuforge.audit.judge import Report
-from gpuforge.audit.model import Container, DeviceCode, Entry, WheelFacts
+from gpuforge.audit.model import WheelFacts
+from gpuforge.binary.facts import Container, DeviceCode, Entry
 
 
 @dataclass(frozen=True, slots=True)

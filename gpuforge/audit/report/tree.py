@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gpuforge.audit.graph import Edge, Key, LinkGraph
-from gpuforge.audit.model import ElfObject, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report.shown import shown
+from gpuforge.binary.facts import ElfObject
 
 _SOURCES = {"driver": "the driver", "system": "the system"}
 

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from gpuforge.audit import declared, layout
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import ElfObject, Finding, Preload, Severity, WheelFacts
+from gpuforge.audit.model import Finding, Preload, Severity, WheelFacts
+from gpuforge.binary.facts import ElfObject
 
 
 class Rule(Protocol):

@@ -1,0 +1,1 @@
+"""GF4xx: code for GPUs."""

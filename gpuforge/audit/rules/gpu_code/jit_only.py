@@ -1,0 +1,49 @@
+"""GF408: GPUs that run the device code by JIT alone, and the driver that this needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.generations import Reach, reach
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.gpu_code.architectures import own_code
+from gpuforge.audit.rules.gpu_code.newer_gpus import machine
+
+CODE = "GF408"
+SEVERITY: Severity = "info"
+TITLE = "some GPUs run the device code by JIT alone, with a newer driver"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Say which generations have to compile PTX, and from which driver on they can."""
+    for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        if intent is not None and intent.cubins:
+            continue  # then GF401 and GF402 judge: what is declared is meant
+        processor = machine(wheel)
+        for code in own_code(wheel):
+            table = reach(code, processor)
+            jit = [r for r in table if r.jit]
+            native = [r for r in table if r.native]
+            if jit and native and not code.file.endswith(".ptx"):
+                yield Finding(
+                    CODE,
+                    SEVERITY,
+                    wheel.name,
+                    files=(code.file,),
+                    subject=(f"{code.file}: {_text(jit)}",),
+                    message="some GPUs run kernels by JIT compilation of PTX: the first start is slow, and PTX needs a "
+                    "driver as new as the toolkit that wrote it",
+                    remedy="add machine code for these architectures if the wait or the driver matters",
+                )
+
+
+def _text(jit: list[Reach]) -> str:
+    by_driver: dict[str, list[str]] = {}
+    for row in jit:
+        by_driver.setdefault(row.driver, []).append(row.generation.capability)
+    return "; ".join(
+        f"{', '.join(names)} with driver {driver or 'of that toolkit'} or newer"
+        for driver, names in by_driver.items()
+    )

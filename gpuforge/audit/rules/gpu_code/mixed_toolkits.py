@@ -1,0 +1,55 @@
+"""GF406: device code of several CUDA toolkits in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.gpu_code.architectures import own_code
+from gpuforge.binary.facts import DeviceCode
+from gpuforge.toolkits import tables
+
+CODE = "GF406"
+SEVERITY: Severity = "info"
+TITLE = "one file has device code of several CUDA toolkits"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare the PTX ISA and, where it is known, the toolkit of the images in each file."""
+    for wheel in graph.wheels:
+        for code in own_code(wheel):
+            found = _toolkits(code)
+            if len(found) > 1:
+                texts = [f"{name} ({count} images)" for name, count in sorted(found.items())]
+                yield Finding(
+                    CODE,
+                    SEVERITY,
+                    wheel.name,
+                    files=(code.file,),
+                    subject=(f"{code.file}: {', '.join(texts)}",),
+                    message="files have device code of several CUDA toolkits: static libraries bring their own, and "
+                    "the newest one decides which driver is needed",
+                    remedy="nothing, if static libraries of NVIDIA are linked in; else see that all sources are "
+                    "compiled by one toolkit",
+                )
+
+
+def _toolkits(code: DeviceCode) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for entry in (e for c in code.containers for e in c.entries if e.kind == "ptx"):
+        name = _by_isa().get(entry.isa, f"PTX {entry.isa}")
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+@cache
+def _by_isa() -> Mapping[str, str]:
+    """Return the releases that write each PTX ISA: "CUDA 12.4", "CUDA 12.5/12.6"."""
+    found: dict[str, str] = {}
+    releases = [(r.ptx, r.version) for r in tables.former()] + [(r.ptx, r.version) for r in tables.releases()]
+    for isa, version in releases:
+        known = found.get(isa)
+        found[isa] = f"{known}/{version}" if known else f"CUDA {version}"
+    return found

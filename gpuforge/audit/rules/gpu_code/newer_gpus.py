@@ -1,0 +1,98 @@
+"""GF403: GPUs newer than the machine code, and no PTX for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpuforge.audit.generations import Reach, arch_of, judgeable, plain_ptx, reach
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.gpu_code.architectures import own_code
+from gpuforge.audit.rules.gpu_code.specific_targets import specific
+from gpuforge.binary.facts import DeviceCode
+
+CODE = "GF403"
+SEVERITY: Severity = "warning"
+TITLE = "GPUs newer than the machine code cannot run it: there is no PTX"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find files whose kernels stop at some generation: a warning for GPUs of today, for information for later ones."""
+    for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        if intent is not None and intent.cubins:
+            continue  # then GF401 and GF402 judge: what is declared is meant
+        processor = machine(wheel)
+        for code in own_code(wheel):
+            if code.file.endswith(".cubin"):
+                continue  # code of one target, which others lie beside: who loads it chooses by its name
+            judged, inputs = judgeable(code.containers)
+            if not judged or all(specific(c) for c in judged):
+                continue
+            if all(plain_ptx(c) for c in judged) or (inputs and all(plain_ptx(c) for c in inputs)):
+                continue
+            yield from _judge(wheel, code, processor)
+
+
+def machine(wheel: WheelFacts) -> str:
+    """Return the processor that a wheel is for, as its platform tags say; "" for any."""
+    known = {"x86_64": 62, "aarch64": 183}  # by tag, and by e_machine where the tag says "any"
+    by_tag = next((m for p in wheel.platforms for m in known if p.endswith(m)), "")
+    machines = {o.machine for o in wheel.objects if o.links}
+    return by_tag or next((m for m, number in known.items() if machines == {number}), "")
+
+
+def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Finding]:
+    table = reach(code, processor)
+    first = next((i for i, r in enumerate(table) if r.way != "none"), len(table))
+    lost = [r for r in table[first:] if r.way == "none"]
+    if lost:
+        yield _finding(
+            wheel,
+            code,
+            SEVERITY,
+            f"{code.file}: {_archs(code)}; nothing for {_list(lost)}",
+            "kernels do not run on GPUs that are newer than their machine code: no PTX is there to compile for them",
+        )
+    elif any(r.way == "partly" for r in table[first:]):
+        partly = [r for r in table[first:] if r.way == "partly"]
+        worst = max(partly, key=lambda r: r.none)
+        yield _finding(
+            wheel,
+            code,
+            "info",
+            f"{code.file}: not on each of {_list(partly)}; at worst {worst.none} of "
+            f"{worst.none + worst.native + worst.jit} containers do not run ({worst.generation.capability})",
+            "some kernels do not run on every GPU that others in the same file run on",
+        )
+    else:
+        yield _finding(
+            wheel,
+            code,
+            "info",
+            f"{code.file}: {_archs(code)}",
+            "kernels run on all GPUs of today from their oldest one on, and on no later ones: not all have PTX",
+        )
+
+
+def _archs(code: DeviceCode) -> str:
+    judged, _ = judgeable(code.containers)
+    every = sorted({a for c in judged for a in c.cubins}, key=arch_of)
+    return ", ".join(every)
+
+
+def _list(table: Sequence[Reach]) -> str:
+    return ", ".join(f"{r.generation.capability} ({r.generation.name})" for r in table)
+
+
+def _finding(wheel: WheelFacts, code: DeviceCode, severity: Severity, subject: str, message: str) -> Finding:
+    return Finding(
+        CODE,
+        severity,
+        wheel.name,
+        files=(code.file,),
+        subject=(subject,),
+        message=message,
+        remedy="add PTX of the newest architecture (-gencode arch=compute_X,code=compute_X), or machine code for the "
+        "GPUs that are missing",
+    )

@@ -1,0 +1,39 @@
+"""GF405: PTX without a kernel beside machine code with kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.generations import EMPTY_PTX, judgeable
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.gpu_code.architectures import own_code
+from gpuforge.binary.facts import Container
+
+CODE = "GF405"
+SEVERITY: Severity = "warning"
+TITLE = "the embedded PTX is empty"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find containers whose PTX says its version and target and nothing else, while their cubins have code."""
+    for wheel in graph.wheels:
+        for code in own_code(wheel):
+            judged, inputs = judgeable(code.containers)
+            found = [c for c in (*judged, *inputs) if _empty(c)]
+            if found:
+                yield Finding(
+                    CODE,
+                    SEVERITY,
+                    wheel.name,
+                    files=(code.file,),
+                    subject=(f"{code.file}: {len(found)} of {len(judged) + len(inputs)} containers",),
+                    message="containers have PTX that is empty beside machine code that is not: a newer GPU finds PTX "
+                    "to compile, and no kernel in it",
+                    remedy="see what removed the code (an #if on __CUDA_ARCH__ that leaves the PTX target out)",
+                )
+
+
+def _empty(container: Container) -> bool:
+    ptx = [e for e in container.entries if e.kind == "ptx"]
+    return bool(ptx) and all(e.size < EMPTY_PTX for e in ptx)

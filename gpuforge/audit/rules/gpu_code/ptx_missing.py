@@ -1,0 +1,54 @@
+"""GF402: PTX that is declared and not embedded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpuforge.audit.generations import kernelless
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.gpu_code.architectures import own_code, relocatable
+from gpuforge.binary.facts import Container
+
+CODE = "GF402"
+SEVERITY: Severity = "error"
+TITLE = "the declared PTX is not in every fatbin container"
+_EMPTY = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare each container with the manifest's PTX.
+
+    Relocatable device code keeps its PTX in the inputs of the device link, not in the result (nvcc manual,
+    "Using Separate Compilation in CUDA"), so there the inputs are judged.
+    """
+    for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        if intent is None or not intent.ptx:
+            continue
+        for code in own_code(wheel):
+            held = [c for c in code.containers if not kernelless(c)]
+            judged = [c for c in held if relocatable(c)] or held
+            for arch in intent.ptx:
+                lacking = sum(not _has(c, arch) for c in judged)
+                if lacking:
+                    yield Finding(
+                        CODE,
+                        SEVERITY,
+                        wheel.name,
+                        files=(code.file,),
+                        subject=(f"{code.file}: {_count(judged, lacking)} with PTX for {arch}",),
+                        message="PTX that is declared is not embedded: GPUs newer than the architectures in "
+                        "the wheel cannot run these kernels",
+                        remedy="compile with -gencode arch=compute_X,code=compute_X too (CMAKE_CUDA_ARCHITECTURES with "
+                        "X-virtual)",
+                    )
+
+
+def _has(container: Container, arch: str) -> bool:
+    return any(e.kind == "ptx" and e.arch == arch and e.size >= _EMPTY for e in container.entries)
+
+
+def _count(judged: Sequence[Container], lacking: int) -> str:
+    total = len(judged)
+    return "no container" if lacking == total else f"only {total - lacking} of {total} containers"

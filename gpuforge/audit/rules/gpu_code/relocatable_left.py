@@ -1,0 +1,39 @@
+"""GF407: the inputs of a device link, still in the file beside its result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.gpu_code.architectures import own_code, relocatable
+
+CODE = "GF407"
+SEVERITY: Severity = "warning"
+TITLE = "relocatable device code is left in the file beside what was linked of it"
+
+_LEAST = 32 << 20  # bytes; less is not worth another build: PTX for newer GPUs lies there too
+_SHARE = 0.1  # of the file
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Add up the containers in `__nv_relfatbin` of files that have a linked one, too."""
+    sizes = {(w.name, name): size for w in graph.wheels for name, size in w.members.items()}
+    for wheel in graph.wheels:
+        for code in own_code(wheel):
+            left = sum(c.size for c in code.containers if relocatable(c))
+            whole = sizes.get((wheel.name, code.file), 0)
+            linked = any(not relocatable(c) for c in code.containers)
+            if not linked or left < _LEAST or left < _SHARE * whole:
+                continue
+            yield Finding(
+                CODE,
+                SEVERITY,
+                wheel.name,
+                files=(code.file,),
+                subject=(f"{code.file}: {left >> 20} of {whole >> 20} MiB",),
+                message="the inputs of the device link (__nv_relfatbin) are still in the file beside its result: its "
+                "machine code is there twice; of the inputs only PTX can ever be used",
+                remedy="compile without relocatable device code (CUDA_SEPARABLE_COMPILATION OFF) where kernels do not "
+                "call across files, or give the inputs PTX alone and no cubins but for the link",
+            )

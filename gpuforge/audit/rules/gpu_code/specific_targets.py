@@ -1,0 +1,49 @@
+"""GF404: device code for single architectures or families alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.generations import arch_of, judgeable
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.gpu_code.architectures import own_code
+from gpuforge.audit.rules.rule import alike
+from gpuforge.binary.facts import Container
+
+CODE = "GF404"
+SEVERITY: Severity = "info"
+TITLE = "device code is for single architectures (a) or families (f) alone"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find containers that have nothing but `a` and `f` targets: no later GPU runs them, not even by JIT."""
+    for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        if intent is not None and intent.cubins:
+            continue  # then GF401 and GF402 judge: what is declared is meant
+        said: dict[str, str] = {}
+        for code in own_code(wheel):
+            judged, _ = judgeable(code.containers)
+            found = [c for c in judged if specific(c)]
+            if found:
+                archs = sorted({e.arch for c in found for e in c.entries})
+                count = "" if len(judged) == 1 else f"{len(found)} of {len(judged)} containers have "
+                said[code.file] = f"{count}{', '.join(archs)} alone"
+        if said:
+            yield Finding(
+                CODE,
+                SEVERITY,
+                wheel.name,
+                files=tuple(said),
+                subject=tuple(alike(said)),
+                message="kernels are compiled for single architectures (a) or families (f) alone: they run on "
+                "these GPUs and on no others, also when PTX is among them",
+                remedy="nothing, if the kernels use what only these GPUs have and another one is chosen "
+                "elsewhere; else compile for the plain architecture, too",
+            )
+
+
+def specific(container: Container) -> bool:
+    """Say whether a container has images for `a` and `f` targets only."""
+    return bool(container.entries) and all(arch_of(e.arch).variant for e in container.entries)

@@ -1,0 +1,57 @@
+"""GF409: GPU code that the manifest does not declare."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gpuforge.audit.generations import judgeable
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.gpu_code.architectures import own_code, ptx_of
+from gpuforge.binary.facts import DeviceCode
+
+CODE = "GF409"
+SEVERITY: Severity = "error"
+TITLE = "GPU code that the manifest does not declare"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Look for any code where the manifest says that there is none, and for architectures beside those that it lists.
+
+    With static libraries of CUDA (`linkage = "static"`) containers have the architectures that NVIDIA chose, too.
+    """
+    for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        if intent is None or not (intent.no_code or intent.exact):
+            continue
+        declared = frozenset() if intent.no_code else frozenset((*intent.cubins, *intent.ptx))
+        for code in own_code(wheel):
+            for arch, count, total in _undeclared(code, declared):
+                yield Finding(
+                    CODE,
+                    SEVERITY if intent.no_code else "warning",
+                    wheel.name,
+                    files=(code.file,),
+                    subject=(f"{code.file}: {arch} in {count} of {total} containers",),
+                    message="GPU code is in the wheel, and the manifest says that it has none: archs = []"
+                    if intent.no_code
+                    else "the wheel has GPU code for more than the manifest declares: it is larger than it need be, "
+                    "and runs where nobody meant it to",
+                    remedy="list the architectures in [cuda.*] archs, or keep the code out of the wheel"
+                    if intent.no_code
+                    else "list it in [cuda.*] archs or ptx, or see that the build uses no architectures of its own "
+                    "(CMAKE_CUDA_ARCHITECTURES)",
+                )
+
+
+def _undeclared(code: DeviceCode, declared: frozenset[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield each architecture that is not declared: how many containers have code for it, of how many."""
+    judged, inputs = judgeable(code.containers)
+    held = [*judged, *inputs]
+    counts = Counter(
+        arch for container in held for arch in {*container.cubins, *(e.arch for e in ptx_of(container))}
+    )
+    for arch, count in sorted(counts.items()):
+        if arch not in declared:
+            yield arch, count, len(held)

@@ -1,0 +1,1 @@
+"""GF7xx: the wheel as a package."""

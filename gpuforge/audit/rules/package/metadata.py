@@ -1,0 +1,78 @@
+"""GF704: metadata that installers cannot work with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.wheel import names
+
+CODE = "GF704"
+SEVERITY: Severity = "error"
+TITLE = "the wheel's metadata cannot be used"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Report what is missing in .dist-info or contradicts the file name, and what does not parse.
+
+    pip compares the same things: the name of the folder, and name and version in METADATA, with the file name.
+    """
+    for wheel in graph.wheels:
+        problems = list(_problems(wheel))
+        if problems:
+            yield Finding(
+                CODE,
+                SEVERITY,
+                wheel.name,
+                files=(),
+                subject=tuple(problems),
+                message="installers cannot use the wheel's metadata",
+                remedy="see the PyPA specifications of the wheel format and of core metadata",
+            )
+
+
+def _problems(wheel: WheelFacts) -> Iterator[str]:
+    yield from wheel.metadata_problems
+    if not wheel.file_tags:
+        yield f"{wheel.name} is not the file name of a wheel (name-version-python-abi-platform.whl)"
+    else:
+        yield from _contradictions(wheel)
+    if wheel.requires:
+        yield from _unparsable(wheel.requires)
+
+
+def _unparsable(requires: Iterable[str]) -> Iterator[str]:
+    for line in requires:
+        if names.requirement(line):
+            continue
+        from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  see `names`
+
+        try:
+            Requirement(line)
+        except InvalidRequirement as error:
+            yield f"Requires-Dist: {line}: {str(error).splitlines()[0]}"
+
+
+def _contradictions(wheel: WheelFacts) -> Iterator[str]:
+    for said in wheel.identities:
+        if not said.name:
+            yield f"{said.place} gives no name"
+        elif names.normalized(said.name) != wheel.project:
+            yield f"{said.place} is of {said.name!r}, the file name of {wheel.project!r}"
+        if not said.version:
+            yield f"{said.place} gives no version"
+        elif not _same(said.version, wheel.version):
+            yield f"{said.place} is of version {said.version}, the file name of {wheel.version}"
+
+
+def _same(one: str, other: str) -> bool:
+    """Compare two versions as installers do; a folder writes "_" where a version has "-"."""
+    if one == other:
+        return True
+    from packaging.version import Version  # noqa: PLC0415  see `names`
+
+    try:
+        return Version(one.replace("_", "-")) == Version(other)
+    except ValueError:  # its own, and that of a number with thousands of digits
+        return False

@@ -1,0 +1,38 @@
+"""GF706: shared objects in a wheel that calls itself pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.gpu_code.architectures import is_toolkit
+
+CODE = "GF706"
+SEVERITY: Severity = "warning"
+TITLE = "WHEEL says Root-Is-Purelib: true, and the wheel has shared objects"
+
+_ELSEWHERE = r"[^/]+\.data/(?!purelib/)"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare Root-Is-Purelib with what is in the wheel.
+
+    NVIDIA's own packages all say so and lie in one folder, also those that no table has, so they find each other.
+    """
+    for wheel in graph.wheels:
+        bound = [o.file for o in wheel.objects if o.links and not re.match(_ELSEWHERE, o.file)]
+        beside = all(file.startswith("nvidia/") for file in bound)
+        if wheel.purelib and bound and not is_toolkit(wheel) and not beside:
+            yield Finding(
+                CODE,
+                SEVERITY,
+                wheel.name,
+                files=tuple(bound),
+                subject=(f"{len(bound)} shared objects, such as {bound[0]}",),
+                message="WHEEL says Root-Is-Purelib: true: where lib and lib64 differ, installers put these objects "
+                "apart from the platform's own packages, and search paths from one to the other break",
+                remedy="say Root-Is-Purelib: false (setuptools: distclass with has_ext_modules, scikit-build-core: "
+                "wheel.platlib)",
+            )

@@ -1,0 +1,54 @@
+"""GF710: wheels that are given together and cannot be installed together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.package.overwritten import together
+from gpuforge.wheel import names, releases
+
+CODE = "GF710"
+SEVERITY: Severity = "warning"
+TITLE = "a wheel requires another version of one that is given, too"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find requirements that each of the wheels given of that project fails: pip installs no two of them together.
+
+    Compiled against the one, an object need not work with the other: torch promises no ABI across its releases.
+    """
+    held = [wheel for wheel in graph.wheels if wheel.form in ("wheel", "nested")]
+    for wheel in held if len(held) > 1 else ():
+        for project, known in graph.declared[wheel.name].items():
+            others = [w for w in held if w.project == project and w is not wheel and together(wheel, w)]
+            if others and not known.extra and not any(_meets(other, known.line) for other in others):
+                yield _finding(wheel, known.line, others)
+
+
+def _meets(other: WheelFacts, line: str) -> bool:
+    """Say whether a wheel is what a Requires-Dist line asks for; what another package brings is no line of its own."""
+    wanted = names.requirement(line)
+    if wanted is None:
+        from packaging.requirements import Requirement  # noqa: PLC0415  see `names`
+
+        parsed = Requirement(line)
+        wanted = names.Requirement(names.normalized(parsed.name), versions=str(parsed.specifier))
+    return (
+        wanted.name != other.project or not other.version or releases.allows(wanted.versions, other.version)
+    )
+
+
+def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
+    given = ", ".join(sorted({other.version for other in others}))
+    return Finding(
+        CODE,
+        SEVERITY,
+        wheel.name,
+        files=(),
+        subject=(f"{line!r}, where {others[0].project} {given} is given",),
+        message="wheels that are given together cannot be installed together: what one of them requires is another "
+        "version, and the objects that were compiled for that one need not work with this one",
+        remedy="give the wheels that pip would install together, or widen the requirement",
+    )

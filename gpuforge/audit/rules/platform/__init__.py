@@ -1,0 +1,1 @@
+"""GF5xx: platform tags, ABIs and the flags of binaries."""

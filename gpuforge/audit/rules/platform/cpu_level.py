@@ -1,0 +1,45 @@
+"""GF505: machine code for newer processors than the tag promises."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import NEEDED_BY, Finding, Severity
+from gpuforge.binary.facts import ElfObject
+
+CODE = "GF505"
+SEVERITY: Severity = "warning"
+TITLE = "an object says that it needs a newer processor than the tag promises"
+
+_NEEDED = r"lib.*[-_](avx512\w*|avx2|avx)\b.*\.so.*"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find x86-64 levels in GNU properties, and runtimes for such processors that are NEEDED.
+
+    A wheel tag for x86_64 promises the baseline alone (PEP 600: what every such machine has).
+    """
+    for wheel in graph.wheels:
+        for found in (o for o in wheel.objects if o.links):
+            for text in _markers(found):
+                yield Finding(
+                    CODE,
+                    SEVERITY,
+                    wheel.name,
+                    files=(found.file,),
+                    subject=(text,),
+                    message="objects need a newer processor than the tag promises (any x86-64 one): on others they "
+                    "stop with an illegal instruction, or are not loaded",
+                    remedy="compile for the baseline (-march=x86-64, for nvc++ -tp=px) and choose faster code at run "
+                    "time, or say in the documentation which processor is needed",
+                )
+
+
+def _markers(found: ElfObject) -> Iterator[str]:
+    if found.isa:
+        yield f"{found.file}: its GNU property asks for {found.isa}"
+    for name in found.needed:
+        if match := re.fullmatch(_NEEDED, name):
+            yield f"{name}, for {match[1]}{NEEDED_BY}{found.file}"

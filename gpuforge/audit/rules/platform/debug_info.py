@@ -1,0 +1,48 @@
+"""GF508: debug information in what users download."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.binary.elf import EM_CUDA
+from gpuforge.binary.facts import ElfObject
+
+CODE = "GF508"
+SEVERITY: Severity = "info"
+TITLE = "debug information is left in"
+
+_LEAST = 1 << 20  # bytes in the whole wheel; less is not worth a word
+_SHARE = 100  # a file with less than this part of it is not named
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Add up the `.debug_*` sections of a wheel's objects."""
+    for wheel in graph.wheels:
+        sizes = {o.file: size for o in wheel.objects if (size := _size(o))}
+        total = sum(sizes.values())
+        if total < _LEAST:
+            continue
+        largest = sorted(sizes, key=lambda file: -sizes[file])
+        named = [file for file in largest if sizes[file] * _SHARE >= total] or largest[:1]
+        others = len(largest) - len(named)
+        rest = (
+            [f"{others:,} others, {total - sum(map(sizes.__getitem__, named)) >> 10:,} KiB"] if others else []
+        )
+        yield Finding(
+            CODE,
+            SEVERITY,
+            wheel.name,
+            files=tuple(largest),
+            subject=(*(f"{file}: {sizes[file] >> 10:,} KiB" for file in named), *rest),
+            message=f"{total >> 20} MiB of debug information are in the wheel, with the paths of the build machine",
+            remedy="strip it (strip --strip-debug, auditwheel repair --strip), or keep it in files of its own",
+        )
+
+
+def _size(found: ElfObject) -> int:
+    sizes = [s for s in found.sections if s.name.startswith((".debug_", ".zdebug_"))]
+    if found.machine == EM_CUDA:
+        sizes = [s for s in sizes if s.name != ".debug_frame"]  # ptxas always writes it, and it has no paths
+    return sum(s.size for s in sizes)

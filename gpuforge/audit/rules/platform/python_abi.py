@@ -1,0 +1,141 @@
+"""GF504: Python modules that not every Python which accepts the wheel can load."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.tables import load
+from gpuforge.binary.facts import ElfObject
+
+CODE = "GF504"
+SEVERITY: Severity = "error"
+TITLE = "a Python module does not fit all Pythons that the tags promise"
+
+_MODULE = r"(?P<name>.+)\.cpython-(?P<version>\d+t?)-[\w-]+\.so"
+_TAG = r"(?P<python>cp3(?P<minor>\d+)|py3|py2)-(?P<abi>\w+)-"
+_HELPER = r"\.abi3\.so(\.|$)"
+_Version = tuple[int, int]
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare modules with the tags: by the version in their file name, and by the symbols that they want."""
+    for wheel in graph.wheels:
+        tags = [m for tag in wheel.file_tags if (m := re.match(_TAG, tag))]
+        abi3 = [(3, int(m["minor"])) for m in tags if m["abi"] == "abi3" and m["minor"]]
+        anything = any(m["abi"] == "none" and not m["minor"] for m in tags)
+        versions = {
+            (m["python"] + m["abi"].removeprefix(m["python"]))[2:] for m in tags if m["abi"][:2] == "cp"
+        }
+        # cp312-none is of CPython 3.12 alone, as cp312-cp312 is: later ones look for older tags with abi3 only
+        versions |= {m["python"][2:] for m in tags if m["abi"] == "none" and m["minor"]}
+        yield from _by_name(wheel, {v for v in versions if v}, promises_many=bool(abi3) or anything)
+        if abi3 or anything:
+            for found in (o for o in wheel.objects if o.links):
+                helped = any(re.search(_HELPER, e.needed) for e in graph.from_object(found))
+                yield from _by_symbols(wheel, found, min(abi3, default=None), helped=helped)
+
+
+def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> Iterator[Finding]:
+    """Judge modules by the CPython version in their names; several versions of one module are chosen from."""
+    named: dict[str, set[str]] = {}
+    files_of: dict[str, str] = {}
+    for member in wheel.members:
+        if ".cpython-" in member and (match := re.fullmatch(_MODULE, member)):
+            named.setdefault(match["name"], set()).add(match["version"])
+            files_of[match["name"]] = member
+    objects = {o.file: o for o in wheel.objects}
+    for name, found in named.items():
+        module = objects.get(files_of[name])
+        if module is None or len(found) > 1 or (not promises_many and (not versions or found & versions)):
+            continue
+        (version,) = found
+        bad = sorted(module.python - _stable().keys())
+        text = f"{module.file} is for CPython {version[0]}.{version[1:]} alone"
+        yield _finding(
+            wheel,
+            module,
+            SEVERITY if bad or not promises_many else "warning",
+            text + (f", and wants {', '.join(bad)}" if bad else ""),
+            "the tags promise more Pythons than modules can be imported by: their file names say one version",
+        )
+
+
+def _by_symbols(
+    wheel: WheelFacts, found: ElfObject, floor: _Version | None, *, helped: bool
+) -> Iterator[Finding]:
+    """Judge modules for the stable ABI by what they want of it (PEP 384).
+
+    A library that is itself for the stable ABI may define what is wanted: libshiboken6.abi3.so does for PySide6.
+    """
+    if not found.name.endswith(".abi3.so") and (
+        re.fullmatch(_MODULE, found.name) or "python-module" not in found.markers
+    ):
+        return
+    unknown = sorted(found.python - _stable().keys())
+    later = sorted(s for s in found.python & _stable().keys() if floor and _stable()[s] > floor)
+    if unknown:
+        yield _finding(
+            wheel,
+            found,
+            "warning" if helped else SEVERITY,
+            f"{found.file} wants {', '.join(unknown)}",
+            "modules of the stable ABI want symbols of Python that are not in it: "
+            + (
+                "a library that they need, and that is for the stable ABI itself, has to define them"
+                if helped
+                else "another version may not have them"
+            ),
+        )
+    if later and floor:
+        version = max(_stable()[s] for s in later)
+        kept = _oldest(wheel, floor) >= version
+        yield _finding(
+            wheel,
+            found,
+            "warning" if kept else SEVERITY,
+            f"{found.file} wants {', '.join(later)}",
+            f"the tags promise CPython {floor[0]}.{floor[1]}, and modules want symbols of the stable ABI of "
+            f"{version[0]}.{version[1]}"
+            + (f"; Requires-Python: {wheel.python} keeps older ones away" if kept else ""),
+        )
+
+
+def _oldest(wheel: WheelFacts, floor: _Version) -> _Version:
+    """Return the oldest CPython from the tag's on that the wheel is installed for, as Requires-Python has it."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  rarely needed, slow to load
+
+    try:
+        wanted = SpecifierSet(wheel.python)
+    except InvalidSpecifier:
+        return floor
+    newest = max(_stable().values())[1]
+    fitting = (
+        m for m in range(floor[1], newest + 1) if wanted.contains(f"3.{m}.99") or wanted.contains(f"3.{m}.0")
+    )
+    return 3, next(fitting, floor[1])
+
+
+def _finding(wheel: WheelFacts, found: ElfObject, severity: Severity, subject: str, message: str) -> Finding:
+    return Finding(
+        CODE,
+        severity,
+        wheel.name,
+        files=(found.file,),
+        subject=(subject,),
+        message=message,
+        remedy="build every module with Py_LIMITED_API of the version in the tag (abi3audit checks it), or tag the "
+        "wheel for the one version",
+    )
+
+
+@cache
+def _stable() -> Mapping[str, _Version]:
+    found: dict[str, _Version] = {}
+    for row in load("stable_abi.toml")["version"]:
+        major, minor = map(int, row["python"].split("."))
+        found |= dict.fromkeys(row["names"], (major, minor))
+    return found

@@ -1,0 +1,38 @@
+"""GF506: relocations in code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.binary.facts import ElfObject
+
+CODE = "GF506"
+SEVERITY: Severity = "warning"
+TITLE = "an object has relocations in its code (TEXTREL)"
+
+_DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find DT_TEXTREL, or its flag in DT_FLAGS (gABI, "Dynamic Section")."""
+    for wheel in graph.wheels:
+        for found in (o for o in wheel.objects if o.links):
+            if _textrel(found):
+                yield Finding(
+                    CODE,
+                    SEVERITY,
+                    wheel.name,
+                    files=(found.file,),
+                    subject=(found.file,),
+                    message="objects have relocations in their code (TEXTREL): it is made writable while they are "
+                    "loaded, which SELinux and hardened systems refuse, and no process shares it",
+                    remedy="compile all that is linked in with -fPIC; -Wl,-z,text makes the linker refuse the rest",
+                )
+
+
+def _textrel(found: ElfObject) -> bool:
+    return any(
+        tag == _DT_TEXTREL or (tag == _DT_FLAGS and value & _DF_TEXTREL) for tag, value in found.dynamic
+    )

@@ -1,0 +1,1 @@
+"""GF2xx: who brings the libraries that are NEEDED or opened."""

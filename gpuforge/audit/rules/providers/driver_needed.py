@@ -1,0 +1,43 @@
+"""GF206: objects that cannot be loaded on a machine without the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.binary.facts import ElfObject
+
+CODE = "GF206"
+SEVERITY: Severity = "warning"
+TITLE = "a library of the driver is NEEDED: nothing loads on a machine without a GPU"
+
+_MOST = 4  # imports that are named; the report says how many there are
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find NEEDED entries of the driver's own libraries, and the imports and programs that they break."""
+    for wheel in graph.wheels:
+        for found in wheel.objects:
+            drivers = [e.needed for e in graph.from_object(found) if e.provider.source == "driver"]
+            if drivers:
+                roots = [s.root for s in graph.load_sets if found in s.objects]
+                yield Finding(
+                    CODE,
+                    SEVERITY,
+                    wheel.name,
+                    files=(found.file,),
+                    subject=(f"{', '.join(drivers)}, NEEDED by {found.file}{_breaks(found, roots)}",),
+                    message="libraries of the NVIDIA driver are NEEDED: on a machine without one these objects cannot "
+                    "be loaded at all, so tests, documentation builds and CPU fallbacks fail there",
+                    remedy="open libcuda.so.1 with dlopen when the first GPU call is made, or use the CUDA runtime "
+                    "(cudaGetDriverEntryPoint)",
+                )
+
+
+def _breaks(found: ElfObject, roots: list[ElfObject]) -> str:
+    others = [r.file for r in roots if r is not found]
+    if not others:
+        return ""
+    rest = len(others) - _MOST
+    return f": no import of {', '.join(others[:_MOST])}" + (f" and {rest} more" if rest > 0 else "")

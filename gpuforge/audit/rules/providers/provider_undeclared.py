@@ -1,0 +1,62 @@
+"""GF203: libraries that the RUNPATH finds and no requirement installs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gpuforge.audit import declared, layout
+from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.binary.facts import ElfObject
+
+CODE = "GF203"
+SEVERITY: Severity = "error"
+TITLE = "a NEEDED library is looked for in a package that is not declared"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find edges that a search path leads to a pip package, or to a wheel given, which no Requires-Dist line brings.
+
+    In an environment what is installed is there.
+    """
+    projects = {wheel.name: wheel.project for wheel in graph.wheels if wheel.form in ("wheel", "nested")}
+    for edge in graph.edges:
+        target = edge.provider.object
+        if edge.provider.source == "sibling" and target and edge.route.startswith(("RPATH", "RUNPATH")):
+            project = projects.get(target.wheel, "")
+            given = project and edge.loader.wheel in projects
+            if given and not (_required(graph, edge, project) or _is_part(graph, edge, target, projects)):
+                yield _finding(edge, project)
+            continue
+        if edge.provider.source != "package" or edge.provider.declared or not edge.route or edge.preload:
+            continue
+        if declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
+            continue  # GF204
+        yield _finding(edge, edge.provider.package)
+
+
+def _required(graph: LinkGraph, edge: Edge, project: str) -> bool:
+    return any(graph.requires(name, project) for name in _led_by(graph, edge))
+
+
+def _is_part(graph: LinkGraph, edge: Edge, target: ElfObject, projects: Mapping[str, str]) -> bool:
+    """Say whether the wheel that has the library requires the one that needs it: openmm[cuda12] brings its plugins."""
+    return graph.requires(target.wheel, projects[edge.loader.wheel])
+
+
+def _led_by(graph: LinkGraph, edge: Edge) -> set[str]:
+    """Return the wheel whose search path leads somewhere: of an RPATH of others, those that need the object, too."""
+    own = any(entry.why == edge.route for entry in layout.search(edge.loader, ()))
+    return {edge.loader.wheel, *(user.loader.wheel for user in graph.users(edge.loader) if not own)}
+
+
+def _finding(edge: Edge, package: str) -> Finding:
+    return Finding(
+        CODE,
+        SEVERITY,
+        edge.loader.wheel,
+        files=(edge.loader.file,),
+        subject=(f"{edge.needed} of {package}, by {edge.route} of {edge.loader.file}",),
+        message="search paths lead to packages that are not declared: pip does not install them with this wheel",
+        remedy="declare the packages in Requires-Dist, always or in an extra",
+    )

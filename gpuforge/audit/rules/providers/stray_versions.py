@@ -1,0 +1,64 @@
+"""GF211: symbol versions wanted from a library that is not NEEDED."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import policy
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.binary.facts import ElfObject
+
+CODE = "GF211"
+SEVERITY: Severity = "error"
+TITLE = "symbol versions are wanted from a library that is not NEEDED"
+
+_PYTHONS = "libm.so.6"  # every Python interpreter is linked with it
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find version needs whose library is not NEEDED, a trace of `patchelf --remove-needed` or `--replace-needed`.
+
+    The linker looks for it among all that is loaded and gives up with an assertion when it is not there
+    (glibc, elf/dl-version.c, _dl_check_map_versions).
+    """
+    for wheel in graph.wheels:
+        for found in (o for o in wheel.objects if o.links):
+            for need in found.version_needs:
+                if need.library in found.needed or policy.is_loader(need.library):
+                    continue
+                loaded = _always_loaded(graph, found, need.library)
+                opened = not loaded and not found.program and _opened(wheel, need.library)
+                if loaded:
+                    what = ", which others have loaded"
+                elif opened:
+                    what = ": Python code of the wheel opens them, and must have done so before"
+                else:
+                    what = (
+                        ": unless something else has loaded them, the dynamic linker stops the whole process"
+                    )
+                yield Finding(
+                    CODE,
+                    "info" if loaded else "warning" if opened else SEVERITY,
+                    wheel.name,
+                    files=(found.file,),
+                    subject=(f"{found.file} wants {', '.join(need.versions)} of {need.library}",),
+                    message=f"symbol versions are wanted from libraries that are not NEEDED{what}",
+                    remedy="rename or remove a NEEDED entry together with its versions: patchelf 0.18 or newer, or "
+                    "link anew",
+                )
+
+
+def _opened(wheel: WheelFacts, library: str) -> bool:
+    """Say whether Python code of the wheel names the library among those that it opens, by a path or by its name."""
+    stem = library.partition(".so")[0].removeprefix("lib")
+    return any({stem, library} & preload.names for preload in wheel.preloads)
+
+
+def _always_loaded(graph: LinkGraph, found: ElfObject, library: str) -> bool:
+    sets = [s for s in graph.load_sets if found in s.objects]
+    if library == _PYTHONS and not any(s.root.program for s in sets):
+        return True
+    return bool(sets) and all(
+        any(library in (o.soname, o.name) or library in o.needed for o in s.objects) for s in sets
+    )

@@ -1,0 +1,91 @@
+"""GF215: functions of CUDA's libraries that are called, and that nothing NEEDED defines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpuforge.audit import declared
+from gpuforge.audit.graph import Edge, LinkGraph, LoadSet
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.rule import few, optional_part
+from gpuforge.binary.facts import ElfObject
+from gpuforge.toolkits import libraries
+from gpuforge.toolkits.symbols import definers
+
+CODE = "GF215"
+SEVERITY: Severity = "error"
+TITLE = "functions of CUDA are called, and no NEEDED library defines them"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find strong undefined functions of CUDA that nothing defines of what is loaded with the object that calls them.
+
+    What a required package has loaded beforehand, as torch has, may define anything; so may a library that is not
+    known here. Functions that the wheel defines itself, such as trampolines to what it opens, are found.
+    """
+    for wheel in graph.wheels:
+        if any(known.loaded_by for known in graph.declared[wheel.name].values()):
+            continue
+        for found in (o for o in wheel.objects if o.links and o.calls and not optional_part(graph, o)):
+            sets = [held for held in graph.load_sets if found in held.objects]
+            missing = _missing(graph, wheel, found, sets)
+            for library in sorted({definers(name)[0] for name in missing}):
+                called = sorted(name for name in missing if definers(name)[0] == library)
+                yield _finding(found, library, called, sets)
+
+
+def _missing(graph: LinkGraph, wheel: WheelFacts, found: ElfObject, sets: Iterable[LoadSet]) -> set[str]:
+    """Return the functions that nothing defines; none where an unknown library is loaded, too."""
+    objects = {(o.wheel, o.file): o for held in sets for o in held.objects} or {("", ""): found}
+    edges = [edge for each in objects.values() for edge in graph.from_object(each)]
+    if any(_is_unknown(edge) for edge in edges):
+        return set()
+    offered = {name for each in objects.values() for name in each.offers}
+    there = {name for edge in edges for name in _with(edge.needed)}
+    there |= {name for each in objects.values() for name in (_stem(each.soname), _stem(each.name))}
+    return {
+        name
+        for name in found.calls - offered
+        if there.isdisjoint(definers(name)) and not _loaded_by_code(wheel, definers(name))
+    }
+
+
+def _is_unknown(edge: Edge) -> bool:
+    known = edge.provider.object is not None or edge.provider.source in {"system", "driver"}
+    return not known and not declared.of_toolkit(edge.needed)
+
+
+def _with(soname: str) -> Iterator[str]:
+    """Yield a library and those of the packages that its own package requires, which it may bring along."""
+    yield _stem(soname)
+    for entry in libraries.by_soname(libraries.plain_name(soname)):
+        for package in entry.requires:
+            yield from (f"lib{name}.so" for name in declared.stems(package))
+
+
+def _stem(name: str) -> str:
+    """Return a library's name without its version and its hash: "libcudart.so"."""
+    return libraries.plain_name(name).partition(".so")[0] + ".so"
+
+
+def _loaded_by_code(wheel: WheelFacts, names: Iterable[str]) -> bool:
+    """Say whether Python code of the wheel loads such a library, after which its functions may be found."""
+    stems = {name.removeprefix("lib").removesuffix(".so") for name in names}
+    return any(
+        p.everything or p.pathfinder or p.folders or stems & p.names for p in wheel.preloads if not p.bare
+    )
+
+
+def _finding(found: ElfObject, library: str, called: list[str], sets: Iterable[LoadSet]) -> Finding:
+    first = any(held.root.program or "python-module" in held.root.markers for held in sets)
+    return Finding(
+        CODE,
+        SEVERITY if first else "warning",
+        found.wheel,
+        files=(found.file,),
+        subject=(f"{found.file} calls {few(called)}, and does not NEED {library}",),
+        message="functions of CUDA's libraries are called, and nothing that is loaded defines them: the import fails "
+        "with `undefined symbol`, or the first call does",
+        remedy="link with the library (-lcudart, CUDA::cudart; a linker's -Wl,-z,defs names what is missing), "
+        "or open it at run time with dlopen",
+    )

@@ -1,0 +1,65 @@
+"""GF212: symbols of the HPC SDK's runtimes that nothing NEEDED defines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.rule import names
+from gpuforge.binary.facts import ElfObject
+from gpuforge.toolkits import libraries
+
+CODE = "GF212"
+SEVERITY: Severity = "warning"
+TITLE = "a library wants symbols of the HPC SDK's runtimes, and nothing that it NEEDs defines them"
+
+_MOST = 3  # symbols that are named
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find strong undefined `__pgi_*` and `__nv*` symbols without a definition in what the object itself loads.
+
+    nvc++ leaves it to the main program to load its runtimes in the right order. Weak ones are optional.
+    """
+    for wheel in graph.wheels:
+        for found in (o for o in wheel.objects if o.links and o.wants):
+            loaded = _loaded(graph, found)
+            if loaded is None:
+                continue
+            missing = found.wants - {symbol for o in loaded for symbol in o.gives}
+            if missing:
+                yield _finding(graph, found, missing)
+
+
+def _loaded(graph: LinkGraph, found: ElfObject) -> list[ElfObject] | None:
+    """Return the object and all that it loads; None where a runtime among it was not given, and is not known."""
+    order = [found]
+    for holder in order:
+        for edge in graph.from_object(holder):
+            target = edge.provider.object
+            if target is None and libraries.compiler_runtime(edge.needed) in {"nvhpc", "pgi"}:
+                return None
+            if target is not None and target not in order:
+                order.append(target)
+    return order
+
+
+def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Finding:
+    shown = sorted(missing)[:_MOST]
+    more = f" and {len(missing) - _MOST} more" if len(missing) > _MOST else ""
+    wheel = next(w for w in graph.wheels if w.name == found.wheel)
+    givers = names(o for o in wheel.objects if o.gives & missing)
+    return Finding(
+        CODE,
+        SEVERITY,
+        found.wheel,
+        files=(found.file,),
+        subject=(
+            f"{found.file} wants {', '.join(shown)}{more}, "
+            + (f"which {givers} would give" if givers else "which nothing in the wheel defines"),
+        ),
+        message="libraries want symbols of the HPC SDK's runtimes and NEED none that defines them: they load only into "
+        "a process that already has the right ones",
+        remedy="link with the runtimes (nvc++ as the linker, -Wl,-z,defs shows what is missing), or compile by g++",
+    )

@@ -1,0 +1,1 @@
+"""GF6xx: roles of objects."""

@@ -1,0 +1,144 @@
+"""GF601: host-only objects with something of a GPU toolchain in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.host.closure import Loaded, closure
+from gpuforge.audit.host.evidence import PLACES, Evidence, Place
+from gpuforge.audit.intent import HostOnly, files_of
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.rule import few
+from gpuforge.binary.facts import ElfObject
+from gpuforge.toolkits import libraries, stack
+
+CODE = "GF601"
+SEVERITY: Severity = "error"
+TITLE = "a host-only object has something of a GPU toolchain in it"
+
+_LONGEST = 48  # characters of a symbol that are shown
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Judge every file that the manifest calls host-only, and what it loads from the wheel."""
+    for wheel in graph.wheels:
+        intent = graph.intent_of(wheel)
+        for promised in intent.host_only if intent else ():
+            for file in sorted(files_of(promised, wheel)):
+                if traces := list(dict.fromkeys(_File(graph, wheel, promised, file).traces())):
+                    yield Finding(
+                        CODE,
+                        SEVERITY,
+                        wheel.name,
+                        files=(file,),
+                        subject=tuple(f"{file}: {trace}" for trace in traces),
+                        message=f"the object {promised.name!r} is declared host-only, and its files are not",
+                        remedy="compile and link these files with the host compiler alone; move GPU code into a "
+                        "fallback or user-compiled object; name in `needs` the libraries that they may NEED",
+                    )
+
+
+class _File:
+    """One host-only file, what was found in it, and what it loads from its wheel."""
+
+    def __init__(self, graph: LinkGraph, wheel: WheelFacts, promised: HostOnly, file: str) -> None:
+        self._graph, self._wheel, self._file = graph, wheel, file
+        self._allowed = {name.casefold() for name in promised.needs}
+        self._evidence = graph.evidence.get((wheel.name, file), Evidence(file, ()))
+        needed = [name for part in self._evidence.parts for name in part.needs]
+        self._loaded = list(closure(graph, wheel, file, needed, promised.needs))
+
+    def traces(self) -> Iterator[str]:
+        """Yield everything that contradicts the promise, one line each."""
+        yield from _of_evidence(self._evidence)
+        yield from self._needs(self._evidence, ())
+        yield from self._static_cudart(
+            (), next((o for o in self._wheel.objects if o.file == self._file), None)
+        )
+        yield from self._wants()
+        for loaded in self._loaded:
+            yield from self._of_library(loaded)
+
+    def _of_library(self, loaded: Loaded) -> Iterator[str]:
+        """Yield what is said of a library of the wheel that the file loads."""
+        name = stack.member(loaded.object.name)
+        if name is not None and name.casefold() in self._allowed:
+            return
+        evidence = self._graph.evidence.get((self._wheel.name, loaded.object.file))
+        if evidence is not None:
+            yield from (f"{trace}{_through(loaded.chain)}" for trace in _of_evidence(evidence))
+            yield from self._needs(evidence, loaded.chain)
+            yield from self._static_cudart(loaded.chain, loaded.object)
+        else:  # of a GPU stack, and not allowed: its NEEDED alone is of interest
+            yield from self._needed(loaded.object.needed, loaded.chain)
+
+    def _needs(self, evidence: Evidence, chain: tuple[str, ...]) -> Iterator[str]:
+        for part in evidence.parts:
+            yield from self._needed(part.needs, chain)
+
+    def _needed(self, names: Sequence[str], chain: tuple[str, ...]) -> Iterator[str]:
+        for name in names:
+            known = stack.member(name)
+            if known is not None and known.casefold() not in self._allowed:
+                yield f"needs {name}{_whose(name)}{_through(chain)}"
+
+    def _static_cudart(self, chain: tuple[str, ...], found: ElfObject | None) -> Iterator[str]:
+        if found is not None and "static-cudart" in found.markers:
+            yield f"a static libcudart{_through(chain)}"
+
+    def _wants(self) -> Iterator[str]:
+        """Yield the libraries that the file wants symbols of without a word of them in NEEDED, as archives do."""
+        files = [self._file, *(loaded.object.file for loaded in self._loaded)]
+        read = [e for file in files if (e := self._graph.evidence.get((self._wheel.name, file)))]
+        given = {symbol for evidence in read for part in evidence.parts for symbol in part.gives}
+        needed = {stack.member(name) for evidence in read for part in evidence.parts for name in part.needs}
+        wanted: dict[str, list[str]] = {}
+        for part in self._evidence.parts:
+            for symbol, library in part.wants.items():
+                if symbol not in given and library not in needed and library.casefold() not in self._allowed:
+                    wanted.setdefault(library, []).append(symbol)
+        for library, symbols in wanted.items():
+            yield f"wants {few(list(dict.fromkeys(symbols)))} of lib{library}"
+
+
+def _of_evidence(evidence: Evidence) -> Iterator[str]:
+    """Yield the GPU code and the marks of compilers in one file, those of an archive's members together."""
+    code: dict[str, list[str]] = {}
+    compilers: dict[str, list[str]] = {}
+    marks: dict[str, dict[Place, str]] = {}
+    for part in evidence.parts:
+        for kind in part.code:
+            code.setdefault(kind, []).append(part.name)
+        for compiler in dict.fromkeys(mark.compiler for mark in part.marks):
+            compilers.setdefault(compiler, []).append(part.name)
+        for mark in part.marks:
+            marks.setdefault(mark.compiler, {}).setdefault(mark.place, mark.text)
+    yield from (f"{kind}{_members(evidence, held)}" for kind, held in code.items())
+    for compiler, held in compilers.items():
+        shown = [f"{place} {_quoted(text)}" for place in PLACES if (text := marks[compiler].get(place))]
+        yield f"made by {compiler} ({', '.join(shown)}){_members(evidence, held)}"
+
+
+def _quoted(text: str) -> str:
+    """Return a name or a line as a report shows it: in quotes if it has blanks, cut if it is long."""
+    short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return f'"{short}"' if " " in short else short
+
+
+def _members(evidence: Evidence, names: Sequence[str]) -> str:
+    if not evidence.archive:
+        return ""
+    return f" in {len(names):,} of {len(evidence.parts):,} members ({few(names)})"
+
+
+def _whose(name: str) -> str:
+    """Return which part of a GPU stack a library is, where its name does not tell everybody."""
+    if libraries.is_driver(name):
+        return ", of the driver"
+    family = libraries.compiler_runtime(name)
+    return f", a runtime of {family}" if family else ""
+
+
+def _through(chain: tuple[str, ...]) -> str:
+    return f", through {' → '.join(chain)}" if chain else ""

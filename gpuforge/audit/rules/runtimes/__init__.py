@@ -1,0 +1,1 @@
+"""GF1xx: runtimes that meet in one process."""

@@ -1,0 +1,104 @@
+"""GF110: a user's own build would bring a library that the wheel has as well, as another image."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.rule import few
+from gpuforge.binary.facts import ElfObject
+from gpuforge.toolkits import libraries
+
+if TYPE_CHECKING:
+    from gpuforge.audit.against import Against
+
+CODE = "GF110"
+SEVERITY: Severity = "error"
+TITLE = "a user's own build would bring a second copy of a library into the process"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare the libraries that are loaded from each wheel with those that `--against` brings."""
+    if graph.against is None:
+        return
+    for wheel in graph.wheels:
+        copies = dict(_own_copies(graph, wheel, graph.against))
+        needed = dict(_of_packages(graph, wheel, graph.against))
+        if copies or needed:
+            yield Finding(
+                CODE,
+                SEVERITY,
+                wheel.name,
+                files=tuple(dict.fromkeys([*copies, *needed])),
+                subject=(*copies.values(), *needed.values()),
+                message=f"what a user builds with {graph.against.label} brings libraries that this wheel loads as "
+                "other files: both copies run in one process, each with its own state",
+                remedy="compile what users link with by g++ alone, and leave these libraries out of the wheel "
+                "(auditwheel repair --exclude), so that the user's copy is the only one",
+            )
+
+
+def second_copies(name: str, against: Against) -> tuple[str, ...]:
+    """Return the libraries of `against` that the dynamic linker would load beside one that has the SONAME `name`.
+
+    Two files of one SONAME are one image in a process; a hashed name and a plain one, and two majors, are two.
+    A brought name without a version is another image than a hashed name, and unknown to be one beside a plain name.
+    """
+    plain = libraries.plain_name(name)
+    brought = against.brings(plain)
+    if plain != name:
+        return brought
+    return tuple(other for other in brought if not _same_soname(plain, other))
+
+
+def _same_soname(plain: str, other: str) -> bool:
+    """Say whether two plain names may be one SONAME: the same up to their major versions."""
+    ours, theirs = (name.partition(".so")[2].split(".")[1:2] for name in (plain, other))
+    return ours == theirs or not ours or not theirs
+
+
+def _own_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[tuple[str, str]]:
+    for found in wheel.objects:
+        if not found.links or found.program:
+            continue
+        if others := second_copies(found.soname or found.name, against):
+            yield found.file, f"{found.name}, {_entered(graph, found)}; {_brought(others, against)}"
+        elif "static-cudart" in found.markers and (others := against.brings("libcudart.so")):
+            yield found.file, f"{found.name} has a CUDA runtime linked in; {_brought(others, against)}"
+
+
+def _of_packages(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[tuple[str, str]]:
+    for edge in graph.of(wheel):
+        if edge.provider.source == "package" and (others := second_copies(edge.needed, against)):
+            needed = f"{edge.needed} of {edge.provider.package}, needed by {edge.loader.name}"
+            yield edge.loader.file, f"{needed}; {_brought(others, against)}"
+
+
+def _brought(others: tuple[str, ...], against: Against) -> str:
+    return f"{against.label} brings {', '.join(others)}"
+
+
+def _entered(graph: LinkGraph, found: ElfObject) -> str:
+    """Say through which libraries that users link with it comes into a process; without such, through which files."""
+    above = _above(graph, found)
+    linked = [o.name for o in above if not o.program and re.fullmatch(r"lib[^-]+\.so(\.\d+)*", o.name)]
+    first = [o.name for o in above if not graph.users(o)]
+    ways = list(dict.fromkeys(linked or first))
+    return f"which comes in through {few(ways)}" if ways else "which nothing else of the wheel needs"
+
+
+def _above(graph: LinkGraph, found: ElfObject) -> list[ElfObject]:
+    """Return all objects that need one, directly or through others, the nearest first."""
+    queue = deque([found])
+    seen = {(found.wheel, found.file): found}
+    while queue:
+        for edge in graph.users(queue.popleft()):
+            place = edge.loader.wheel, edge.loader.file
+            if place not in seen:
+                seen[place] = edge.loader
+                queue.append(edge.loader)
+    return list(seen.values())[1:]

@@ -1,0 +1,84 @@
+"""GF109: several images of one CUDA library in one process."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from gpuforge.audit import declared
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.processes import Image, Process, images, one_of_them, processes, variant_family
+from gpuforge.audit.rules.runtimes.cuda_majors import is_tool
+
+CODE = "GF109"
+SEVERITY: Severity = "warning"
+TITLE = "a CUDA library would be loaded into one process several times"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Count the images of each library of the CUDA packages in every process.
+
+    Those of libcudart are GF102's, and a wheel's own library with a grafted copy of it GF108's.
+    """
+    said: list[set[str]] = []
+    members = {wheel.name: wheel.members for wheel in graph.wheels}
+    for process in processes(graph):
+        by_name: dict[str, list[Image]] = {}
+        for image in images(graph, process.objects, _counts):
+            by_name.setdefault(image.soname, []).append(image)
+        for soname, own in by_name.items():
+            found = [*own, *_imported(graph, process, soname, own)]
+            names = {i.name for i in found}
+            # of one name, in wheels of which some open it by a path: who knows which path that is
+            unsure = process.scope == "environment" and len({i.asked for i in found}) == 1
+            inside = names <= members.get(process.wheel, {}).keys() and any(
+                posixpath.basename(n) == soname for n in names
+            )
+            known = unsure or inside or one_of_them(found) or any(names <= known for known in said)
+            if len(names) > 1 and not known:
+                said.append(names)
+                yield _finding(process, soname, found)
+
+
+def _counts(soname: str) -> bool:
+    """Say whether two images of a library of this name have something of their own: tools have not."""
+    packages = {library.package for library in declared.candidates(soname)}
+    return not soname.startswith("libcudart.so") and any(
+        package in declared.nvidias() and not is_tool(package) for package in packages
+    )
+
+
+def _imported(graph: LinkGraph, process: Process, soname: str, own: list[Image]) -> Iterator[Image]:
+    """Yield the library that importing a package (torch) has loaded, if the objects ask for none by its plain name."""
+    if any(i.asked == soname for i in own):
+        return
+    packages = {library.package for library in declared.candidates(soname)}
+    for held in process.objects:
+        routes = {
+            e.route
+            for e in graph.from_object(held)
+            if e.route.startswith("import ") and not e.provider.object
+        }
+        if not routes or variant_family(held):
+            continue
+        for known in graph.declared[held.wheel].values():
+            route = f"import {known.loaded_by}"
+            if known.package in packages and route in routes:
+                yield Image(f"the one of {known.package}", soname, held.wheel, route, soname)
+                return
+
+
+def _finding(process: Process, soname: str, found: list[Image]) -> Finding:
+    return Finding(
+        CODE,
+        SEVERITY if process.scope == "import" else "info",
+        process.blamed([i.wheel for i in found]),
+        files=(process.root,) if process.root else (),
+        subject=tuple(f"{soname}: {i.name}, loaded by {i.loader}" for i in found),
+        message=("one import loads" if process.scope == "import" else "what is imported together loads")
+        + " several images of one CUDA library: each takes its own memory on the GPU, and handles and communicators of "
+        "one are unknown to the other",
+        remedy="leave CUDA's libraries out of the graft (auditwheel repair --exclude), and require the packages that "
+        'bring them (gpuforge build with linkage = "pip" does both)',
+    )

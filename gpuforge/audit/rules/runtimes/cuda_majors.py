@@ -1,0 +1,165 @@
+"""GF104: libraries of two CUDA majors in one process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from gpuforge.audit import declared
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.processes import Image, Process, images, processes
+from gpuforge.audit.rules.rule import few
+from gpuforge.audit.rules.runtimes.cudart_images import cudarts
+from gpuforge.toolkits import libraries
+
+CODE = "GF104"
+SEVERITY: Severity = "error"
+TITLE = "libraries of two CUDA majors would be loaded into one process"
+
+_OF_CUDA = r"(?i)(nvidia|cuda|cutensor)[-_.]"
+# Compilers and tools: those of one major beside the runtime of another do no harm.
+_LONE = r"nvidia-(cuda-)?(nvcc|nvvm|nvrtc|nvjitlink|nvfatbin|nvtx|cupti)(-cu\d+)?"
+
+_Held = dict[int, dict[str, Image]]  # major -> library -> its image
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare the majors of the CUDA libraries that one process loads, by SONAMEs that only one major has."""
+    said: set[frozenset[tuple[int, str]]] = set()
+    told: set[str] = set()  # the wheels whose objects are said to meet
+    for process in processes(graph):
+        found = _majors(graph, process)
+        if len(found) < 2:
+            continue
+        key = frozenset((major, name) for major, names in found.items() for name in names)
+        if any(key <= known for known in said):
+            continue
+        said.add(key)
+        told.update(o.wheel for o in process.objects)
+        yield _finding(process, found)
+    yield from _required(graph, told)
+
+
+def is_tool(package: str) -> bool:
+    """Say whether a CUDA package has a compiler or a tool: what runs on the GPU has no part in it."""
+    return re.fullmatch(_LONE, package) is not None
+
+
+@cache
+def major_of(soname: str) -> int | None:
+    """Return the one CUDA major that has a library of this SONAME; None for several, or for none."""
+    plain = libraries.plain_name(soname)
+    majors = {library.cuda for library in declared.candidates(plain)}
+    return majors.pop() if len(majors) == 1 and declared.other_majors(plain) else None
+
+
+def _has_major(soname: str) -> bool:
+    return major_of(soname) is not None
+
+
+def _majors(graph: LinkGraph, process: Process) -> _Held:
+    found: _Held = {}
+    every = images(graph, process.objects, _has_major)
+    for image in (*every, *cudarts(graph, process.objects)):
+        major = major_of(image.soname)
+        held = found.setdefault(major, {}) if major is not None else {}
+        # libcudarts come twice, once by their major alone
+        if all((image.name, image.asked) != (other.name, other.asked) for other in held.values()):
+            held.setdefault(image.soname, image)
+    return found
+
+
+def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
+    """Find required packages for two CUDA majors, or for another than the wheel's own libraries are of.
+
+    Python code imports them into one process.
+
+    That another major is NEEDED is GF204's. Who requires both majors by name means to choose.
+    """
+    brought = {wheel.name: _brought(graph, wheel) for wheel in graph.wheels}
+    both = {wheel.project for wheel in graph.wheels if len(brought[wheel.name]) > 1}
+    for wheel in graph.wheels:
+        majors = brought[wheel.name]
+        if (
+            len(majors) < 2
+            or wheel.name in told
+            or any(d.package in both - {wheel.project} for d in graph.always(wheel.name))
+        ):
+            continue  # one of those that it requires is where both come together
+        needed = {declared.major(e.provider.package) for e in graph.of(wheel) if e.provider.declared is None}
+        chosen = all(re.match(_OF_CUDA, line) for lines in majors.values() for line in lines)
+        if not chosen and not needed & majors.keys():
+            yield Finding(
+                CODE,
+                "warning",
+                wheel.name,
+                files=(),
+                subject=tuple(
+                    f"CUDA {cuda}: {few(names)}, {f'by {line!r}' if line else 'in the wheel'}"
+                    for cuda, lines in sorted(majors.items())
+                    for line, names in lines.items()
+                ),
+                message=(
+                    "the requirements bring libraries of two CUDA majors"
+                    if all(line for lines in majors.values() for line in lines)
+                    else "the requirements bring libraries of another CUDA major than those in the wheel"
+                )
+                + ": what is imported of the one and of the other comes into one process, each with its own runtime, "
+                "and needs a driver for the newer one",
+                remedy="build for the CUDA major of what is required (torch), or bound its version to one of this "
+                "major",
+            )
+
+
+def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[str, list[str]]]:
+    """Return the packages of each CUDA major that are installed with a wheel, by the lines that bring them.
+
+    Packages of the same files are left out: an environment has one of them, and GF709 says so. What the wheel has
+    itself, if it is all of one major, is under the line "".
+    """
+    held = sorted(graph.always(wheel.name), key=lambda d: d.package)
+    known = [d for d in held if declared.major(d.package) and not is_tool(d.package)]
+    found: dict[int, dict[str, list[str]]] = {}
+    for one in known:
+        cuda = declared.major(one.package)
+        clash = any(declared.files(one.package) & declared.files(d.package) for d in known if d is not one)
+        if cuda is not None and not clash:
+            found.setdefault(cuda, {}).setdefault(one.line, []).append(one.package)
+    own = _own(wheel) if found else {}
+    if len(own) == 1:
+        found.setdefault(next(iter(own)), {})[""] = [name for names in own.values() for name in names]
+    return found
+
+
+def _own(wheel: WheelFacts) -> dict[int, list[str]]:
+    """Return the libraries of each CUDA major that are in the wheel, tools left out."""
+    found: dict[int, list[str]] = {}
+    for name in sorted({o.name for o in wheel.objects if o.links}):
+        cuda = major_of(name)
+        packages = {library.package for library in declared.candidates(libraries.plain_name(name))}
+        if cuda is not None and not all(map(is_tool, packages)):
+            found.setdefault(cuda, []).append(name)
+    return found
+
+
+def _finding(process: Process, found: _Held) -> Finding:
+    wide = process.scope != "import"
+    return Finding(
+        CODE,
+        "warning" if wide else SEVERITY,
+        process.blamed([i.wheel for names in found.values() for i in names.values()]),
+        files=(process.root,) if process.root else (),
+        subject=tuple(
+            f"CUDA {major}: {image.asked}, loaded by {image.loader}"
+            for major, names in sorted(found.items())
+            for image in names.values()
+        ),
+        message="libraries of two CUDA majors can come into one process, if all of this is imported there: each has "
+        "its own runtime, and memory pools, handles and kernels of one are unknown to the other"
+        if wide
+        else "one import loads libraries of two CUDA majors: each has its own runtime, and handles and kernels of one "
+        "are unknown to the other",
+        remedy="build all that is used together with one CUDA major, and bound the requirements to it",
+    )

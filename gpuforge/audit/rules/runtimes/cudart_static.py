@@ -1,0 +1,84 @@
+"""GF103: the CUDA runtime linked statically beside another image of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import declared
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.processes import Image, Process, processes
+from gpuforge.audit.rules.gpu_code.architectures import is_toolkit
+from gpuforge.audit.rules.runtimes.cudart_images import cudarts
+from gpuforge.binary.facts import ElfObject
+from gpuforge.toolkits import libraries
+
+CODE = "GF103"
+SEVERITY: Severity = "warning"
+_KERNELS = "/_gpuforge/kernels/"
+TITLE = "a static CUDA runtime is in one process with another image of it"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find objects with a static libcudart beside a shared one (a warning in one import), or beside each other.
+
+    A library of a kernel set comes into the process of the wheel's own code, whoever imports what: there it is a
+    warning, too. NVIDIA's own libraries have it inside by design: they hide its symbols and never share its state.
+    """
+    said: list[set[str]] = []
+    for process in processes(graph):
+        static = [o for o in process.objects if "static-cudart" in o.markers and not of_nvidia(graph, o)]
+        images = cudarts(graph, process.objects)
+        shared = [f"{i.name}, loaded by {i.loader}" for i in images]
+        names = {o.file for o in static} | {i.name for i in images}
+        if not static or len(names) < 2 or any(names <= known for known in said):
+            continue
+        said.append(names)
+        yield _finding(process, static, shared, mixed=_with_kernels(process, static, images))
+
+
+def of_nvidia(graph: LinkGraph, found: ElfObject) -> bool:
+    """Say whether an object is a library of NVIDIA's: one by its name, or of one of NVIDIA's wheels."""
+    if libraries.is_driver(found.name):  # it speaks with the runtime, and has its words
+        return True
+    plain = [libraries.plain_name(name) for name in (found.name, found.soname)]
+    if any(declared.of_toolkit(name) for name in plain):  # libnvjpeg.so.10, too, which is in no package
+        return True
+    if any(library.package in declared.nvidias() for name in plain for library in declared.candidates(name)):
+        return True
+    wheel = next(w for w in graph.wheels if w.name == found.wheel)
+    return is_toolkit(wheel)
+
+
+def _with_kernels(process: Process, static: list[ElfObject], images: list[Image]) -> bool:
+    """Say whether a kernel set's library has another CUDA runtime than its wheel's other objects."""
+    files = [*(o.file for o in static), *(image.loader for image in images)]
+    return process.scope == "wheel" and any(_KERNELS in f"/{file}" for file in files)
+
+
+def _finding(process: Process, static: list[ElfObject], shared: list[str], *, mixed: bool) -> Finding:
+    # one that needs the shared one, too, was not meant to have its own: a static library of NVIDIA brought it
+    chosen = [o for o in static if not any(n.startswith("libcudart.so") for n in o.needed)]
+    serious = (process.scope == "import" or mixed) and bool(shared) and bool(chosen)
+    wheel = process.blamed([o.wheel for o in static])
+    own = [o for o in static if o.wheel == wheel]
+    return Finding(
+        CODE,
+        SEVERITY if serious else "info",
+        wheel,
+        files=tuple(o.file for o in own),
+        subject=(*(f"{o.file}: static" for o in static), *shared),
+        message="a kernel library and the rest of the wheel have different CUDA runtimes, one of them static: each has "
+        "its own current device, last error and registered kernels"
+        if serious and mixed
+        else "one import brings a static CUDA runtime and another image: each has its own current device, last "
+        "error and registered kernels"
+        if serious
+        else "several CUDA runtimes, static ones among them, can be in one process: each has its own current device, "
+        "last error and registered kernels",
+        remedy="let gpuforge link libcudart into all of them as [cuda] linkage says: take -cudart out of the flags in "
+        "gpuforge.toml, and CUDA_RUNTIME_LIBRARY out of the host build"
+        if serious and mixed
+        else "link all objects that pass device state to each other with the shared libcudart "
+        "(nvcc --cudart=shared), or make sure that they share nothing but pointers, streams and events",
+    )

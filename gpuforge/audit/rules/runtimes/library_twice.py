@@ -1,0 +1,108 @@
+"""GF108: a library of the wheel that is there twice, once under a hashed name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import layout
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.known import sha256
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.rule import names
+from gpuforge.audit.rules.runtimes.cudart_static import of_nvidia
+from gpuforge.binary.facts import ElfObject
+from gpuforge.toolkits import libraries
+
+CODE = "GF108"
+SEVERITY: Severity = "error"
+TITLE = "a library is in the wheel twice, under its own name and as a grafted copy"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find hashed copies of a library that the wheel has under its own name too, both with users in the wheel.
+
+    Across the wheels given: copies that are byte for byte a library of NVIDIA's packages.
+    """
+    for wheel in graph.wheels:
+        plain = [o for o in wheel.objects if o.links and libraries.plain_name(o.name) == o.name]
+        originals = {o.soname or o.name: o for o in plain} | {o.name: o for o in plain}
+        for copy in (o for o in wheel.objects if o.links and libraries.plain_name(o.name) != o.name):
+            original = next((originals[n] for n in _names(copy) if n in originals), None)
+            # a library does not link with itself: what needs the copy has its name alone
+            if original is None or copy.name in original.needed:
+                continue
+            if graph.users(copy) and graph.users(original):
+                yield _twice(graph, copy, original)
+    yield from _across(graph)
+
+
+def _names(copy: ElfObject) -> Iterator[str]:
+    """Yield what the library that a copy was made of may be called by: libx.so.26.10.00, libx.so.26.10, libx.so.26.
+
+    auditwheel names a copy after the file, versions and all, and writes its SONAME anew. A file with versions in its
+    name has a SONAME with one: libx.so is another library then.
+    """
+    name = libraries.plain_name(copy.name)
+    yield name
+    while ".so." in (name := name.rpartition(".")[0]):
+        yield name
+
+
+def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:
+    def line(found: ElfObject) -> str:
+        return f"{found.file}, loaded by {names(e.loader for e in graph.users(found))}"
+
+    return Finding(
+        CODE,
+        SEVERITY,
+        copy.wheel,
+        files=(original.file, copy.file),
+        subject=(line(original), line(copy)),
+        message="a library is in the wheel twice, under its own name and as a grafted copy: what is loaded with the "
+        "one works on other data than what is loaded with the other",
+        remedy="link all objects of the wheel with the one library (a RUNPATH relative to $ORIGIN before "
+        "auditwheel repair, and --exclude for it)",
+    )
+
+
+def _across(graph: LinkGraph) -> Iterator[Finding]:
+    alike: dict[str, list[tuple[WheelFacts, ElfObject]]] = {}
+    for wheel in graph.wheels:
+        for found in (o for o in wheel.objects if o.links and not o.program):
+            if "python-module" not in found.markers and (digest := sha256(wheel, found.file)):
+                alike.setdefault(digest, []).append((wheel, found))
+    for held in alike.values():
+        owner, original = min(held, key=_ownership)
+        for wheel, copy in held:
+            if wheel.project != owner.project and not _one_image(graph, original, copy):
+                yield _copied(graph, wheel, copy, owner, original)
+
+
+def _ownership(held: tuple[WheelFacts, ElfObject]) -> tuple[bool, bool]:
+    """Order wheels with the same library: NVIDIA's own first, then those that have it under its own name."""
+    wheel, found = held
+    return not wheel.project.startswith("nvidia-"), libraries.plain_name(found.name) != found.name
+
+
+def _one_image(graph: LinkGraph, original: ElfObject, copy: ElfObject) -> bool:
+    """Say whether both are one: one file in the same place, or one to the linker by the SONAME it is asked for."""
+    if layout.install_path(copy.file) == layout.install_path(original.file):
+        return True
+    hashed = libraries.plain_name(copy.name) != copy.name
+    same = copy.name == original.name and copy.soname == original.soname
+    return same and (hashed or not of_nvidia(graph, copy))
+
+
+def _copied(
+    graph: LinkGraph, wheel: WheelFacts, copy: ElfObject, owner: WheelFacts, original: ElfObject
+) -> Finding:
+    runtime = of_nvidia(graph, copy) or libraries.compiler_runtime(copy.name) is not None
+    return Finding(
+        CODE,
+        "warning" if runtime else "info",
+        wheel.name,
+        files=(copy.file,),
+        subject=(f"{copy.file} is {original.file} of {owner.name}",),
+        message="libraries are byte for byte those of another package: both images come into a process that uses both",
+        remedy="exclude them from the graft, and require the package",
+    )

@@ -1,0 +1,163 @@
+"""GF101: a toolchain's runtime under a hashed name in a wheel that users link with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.rule import names
+from gpuforge.audit.rules.runtimes.sdk_versions import sdk
+from gpuforge.binary.facts import ElfObject
+from gpuforge.toolkits import libraries
+
+CODE = "GF101"
+SEVERITY: Severity = "error"
+TITLE = "a toolchain runtime is grafted under a hashed name, and a user's link brings the plain one"
+
+_TOOLCHAINS = {
+    "nvhpc": "NVIDIA HPC SDK",
+    "pgi": "PGI compilers",
+    "cudart": "CUDA runtime",
+    "gcc-openmp": "OpenMP of GCC",
+    "gcc-offload": "offloading of GCC",
+    "llvm-openmp": "OpenMP of LLVM",
+    "intel-openmp": "OpenMP of Intel",
+}
+_SDKS = {"nvhpc", "pgi"}
+_OPENMP = {"gcc-openmp", "llvm-openmp", "intel-openmp"}
+_ARTEFACTS = (
+    r"(?P<archives>.*\.a)|(?P<objects>.*\.o)|(?P<makefiles>(?i:.*makefile(\.\w+)?|.*\.mk))"
+    r"|(?P<configs>.*(-config|Config|Targets|-targets)\.cmake|.*\.pc)"
+)
+_LIKE_ARTEFACTS = (".a", ".o", ".mk", ".cmake", ".pc")  # quicker to look for than the pattern
+
+# Archives of the CUDA toolkit itself are inputs of nvcc and nvlink, not something that was built with a compiler.
+_TOOLKIT = r"libcudadevrt\.a|libcudart_static\.a|lib(cu|nv|npp)\w*_static(_nocallback)?\.a"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find wheels with hashed runtimes and anything that a user's compiler will link."""
+    for wheel in graph.wheels:
+        yield from _sources(graph, wheel)
+        artefacts = link_artefacts(wheel)
+        if not artefacts:
+            continue
+        grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))]
+        for severity, chosen in (
+            (SEVERITY, [g for g in grafted if g[1] not in _OPENMP]),
+            ("warning", [g for g in grafted if g[1] in _OPENMP]),
+        ):
+            if chosen:
+                yield Finding(
+                    CODE,
+                    severity,
+                    wheel.name,
+                    files=tuple(o.file for o, _ in chosen),
+                    subject=(
+                        *(_subject(graph, o, family) for o, family in chosen),
+                        *(_pinned(wheel) if any(family in _SDKS for _, family in chosen) else ()),
+                    ),
+                    message="runtimes of a toolchain are in the wheel under hashed names, and the wheel is there to be "
+                    f"linked with ({artefacts}): a user's link brings the plain ones, and both meet in one process",
+                    remedy="compile what users link with by g++ alone, or leave these runtimes out of the wheel "
+                    "(auditwheel repair --exclude) and say which toolchain a user must have",
+                )
+
+
+def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
+    """Find hashed runtimes that come plain with what users compile of the wheel's sources, whatever its link."""
+    grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))] if wheel.sources else []
+    met = [(o, family, brought) for o, family in grafted if (brought := [*_brought(wheel, family)])]
+    if met:
+        yield Finding(
+            CODE,
+            SEVERITY,
+            wheel.name,
+            files=tuple(o.file for o, _, _ in met),
+            subject=tuple(
+                f"{o.name} ({_TOOLCHAINS[family]}), loaded by {names(e.loader for e in graph.users(o)) or 'nothing'}; "
+                f"{', '.join(brought)}"
+                for o, family, brought in met
+            ),
+            message="runtimes of a toolchain are in the wheel under hashed names, and the libraries that users compile "
+            "from its sources bring the plain ones: both would meet in one process, so `compile` refuses them",
+            remedy="build the host code without these runtimes (no -fopenmp), or take the toolchains that bring them "
+            "out of the object",
+        )
+
+
+def _brought(wheel: WheelFacts, family: str) -> Iterator[str]:
+    """Yield the runtimes of a family that user-compiled libraries need, each with the toolchain that brings it."""
+    for held in wheel.sources:
+        toolchains = held.recipe.get("toolchains")
+        for toolchain in toolchains if isinstance(toolchains, list) else []:
+            runtimes = toolchain.get("runtimes") if isinstance(toolchain, Mapping) else None
+            for name in runtimes if isinstance(runtimes, list) else []:
+                if _family(str(name)) == family:
+                    owner = held.folder.rpartition("/")[2]
+                    yield f"{name} comes with the toolchain {toolchain.get('name')} of {owner}"
+
+
+def link_artefacts(wheel: WheelFacts) -> str:
+    """Say what of a wheel a user's compiler is meant to link: "5 archives, nrnmech_makefile"; "" for nothing."""
+    found: dict[str, list[str]] = {}
+    for member in wheel.members:
+        name = member.rpartition("/")[2]
+        if not name.lower().endswith(_LIKE_ARTEFACTS) and "makefile" not in name.lower():
+            continue
+        if re.fullmatch(_TOOLKIT, name) or "/tests/" in member:
+            continue
+        if match := re.fullmatch(_ARTEFACTS, name):
+            kind = next(k for k, v in match.groupdict().items() if v is not None)
+            found.setdefault(kind, []).append(name)
+    words = {
+        "archives": "archive",
+        "objects": "object file",
+        "makefiles": "makefile",
+        "configs": "build configuration",
+    }
+    return ", ".join(
+        held[0] if len(held) == 1 else f"{len(held)} {words[kind]}s such as {held[0]}"
+        for kind in words
+        if (held := found.get(kind))
+    )
+
+
+def _grafted(found: ElfObject) -> str:
+    """Return whose runtime a file with a hashed name is; "" for one that is none, or has its own name."""
+    plain = libraries.plain_name(found.name)
+    return "" if plain == found.name else _family(plain)
+
+
+def _family(plain: str) -> str:
+    """Return whose runtime a plain name is; "" for none."""
+    if plain.startswith("libcudart.so"):
+        return "cudart"
+    family = libraries.compiler_runtime(plain) or ""
+    return family if family in _TOOLCHAINS else ""
+
+
+def _subject(graph: LinkGraph, found: ElfObject, family: str) -> str:
+    users = [edge.loader for edge in graph.users(found)]
+    versions = sorted({v for o in users if (v := sdk(o))}) if family in _SDKS else []
+    maker = " ".join([_TOOLCHAINS[family], *versions])
+    linkable = names(o for o in users if _linkable(o))
+    plain = libraries.plain_name(found.name)
+    twice = f"; {plain} comes beside it in a link with {linkable}" if linkable else ""
+    return f"{found.name} ({maker}), loaded by {names(users) or 'nothing in the wheel'}{twice}"
+
+
+def _linkable(found: ElfObject) -> bool:
+    """Say whether an object is one that a user's linker would be given, or that its result loads by name."""
+    return not found.program and re.fullmatch(r"lib[^-]+\.so", found.name) is not None
+
+
+def _pinned(wheel: WheelFacts) -> Iterator[str]:
+    """Say which compilers the wheel's build files ask its users for: each once, with the first file."""
+    said: dict[str, str] = {}
+    for pin in wheel.pins:
+        said.setdefault(pin.what, pin.file.rpartition("/")[2])
+    for what, file in said.items():
+        yield f"{file} asks for {what}"

@@ -1,0 +1,54 @@
+"""GF106: runtimes of two NVIDIA HPC SDKs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.processes import processes
+from gpuforge.binary.facts import ElfObject
+from gpuforge.toolkits import libraries
+
+CODE = "GF106"
+SEVERITY: Severity = "warning"
+TITLE = "objects of two NVIDIA HPC SDKs would be loaded into one process"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare the SDK that each object was compiled by, as its debug info and its dead search paths tell.
+
+    The SDK's own runtimes were built by an older one: they are left out.
+    """
+    said: set[frozenset[str]] = set()
+    for process in processes(graph):
+        held = [(o, v) for o in process.objects if (v := sdk(o))]
+        versions = frozenset(v for _, v in held)
+        if len(versions) < 2 or versions in said:
+            continue
+        said.add(versions)
+        wheel = process.blamed([o.wheel for o, _ in held])
+        yield Finding(
+            CODE,
+            SEVERITY,
+            wheel,
+            files=tuple(o.file for o, _ in held if o.wheel == wheel),
+            subject=tuple(f"{o.file}: NVIDIA HPC SDK {v}" for o, v in held),
+            message="objects of two NVIDIA HPC SDKs come into one process: nvc++ promises no link compatibility "
+            "between its versions",
+            remedy="compile all of them by one SDK, or by g++ alone",
+        )
+
+
+def sdk(found: ElfObject) -> str:
+    """Return the newest HPC SDK that left its traces in an object, "22.1"; "" for none, and for its own runtimes."""
+    if not found.producers or libraries.compiler_runtime(libraries.plain_name(found.name)) in {
+        "nvhpc",
+        "pgi",
+    }:
+        return ""
+    return max(found.producers, key=_number, default="")
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in version.split("."))

@@ -1,0 +1,1 @@
+"""GF3xx: RPATH and RUNPATH."""

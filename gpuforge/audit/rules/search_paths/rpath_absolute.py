@@ -1,0 +1,86 @@
+"""GF302: search paths of the machine that built the wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import layout
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.rule import may_be_loaded, optional_part
+from gpuforge.binary.facts import ElfObject
+
+CODE = "GF302"
+SEVERITY: Severity = "error"
+TITLE = "an RPATH or RUNPATH entry is an absolute path"
+
+_ANYBODYS = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - nothing is written there
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find absolute entries: an error where something is NEEDED that only the build machine's folder can have had.
+
+    On an object whose libraries are all found without them they are dead weight: a warning, but for folders that
+    every user of a machine can make.
+    """
+    for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
+        for kind, path in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
+            for entry in dict.fromkeys(layout.entries(path)):
+                if not entry.startswith("/"):
+                    continue
+                lost = _lost(graph, found)
+                if f"{entry}/".startswith(_ANYBODYS):
+                    yield _finding(found, f"{kind} {entry}", SEVERITY, _OPEN)
+                elif entry.startswith(layout.SHARED):
+                    wanted = any(e.provider.source in ("package", "nobody") for e in graph.from_object(found))
+                    yield _finding(found, f"{kind} {entry}", "warning" if wanted else "info", _SYSTEM)
+                elif lost and not optional_part(graph, found):
+                    subject = f"{kind} {entry}; it needs {', '.join(lost)}"
+                    yield _finding(found, subject, SEVERITY, _ONLY_THERE)
+                else:
+                    yield _finding(found, f"{kind} {entry}", "warning", _DEAD)
+
+
+_SYSTEM = "search paths name folders of the system: what lies there is taken before what pip installed"
+_DEAD = (
+    "search paths name folders of the machine that built the wheel: elsewhere they are not there, or hold what "
+    "somebody else has put there"
+)
+_OPEN = (
+    "search paths lead to folders that every user of a machine can make: whoever does so chooses the libraries of all "
+    "others there"
+)
+_ONLY_THERE = (
+    "search paths name folders of the machine that built the wheel, and no other path leads to all that the "
+    "objects need"
+)
+
+
+def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
+    """Return what an object needs and neither its own search paths nor the system have.
+
+    Of loose binaries nobody knows what is declared or imported: there what lies beside them counts alone.
+    """
+    form = next(w.form for w in graph.wheels if w.name == found.wheel)
+    others = () if form in ("file", "folder") else ("sibling", "package")
+    return [
+        edge.needed
+        for edge in graph.from_object(found)
+        if not edge.route.startswith(("RPATH", "RUNPATH", "loaded"))
+        and (
+            edge.provider.source in others
+            or (edge.provider.source == "wheel" and not may_be_loaded(graph, edge))
+        )
+    ]
+
+
+def _finding(found: ElfObject, subject: str, severity: Severity, message: str) -> Finding:
+    return Finding(
+        CODE,
+        severity,
+        found.wheel,
+        files=(found.file,),
+        subject=(f"{found.file}: {subject}",),
+        message=message,
+        remedy="replace them by paths relative to $ORIGIN, or remove them (patchelf --set-rpath)",
+    )

@@ -1,0 +1,41 @@
+"""GF304: RPATH where RUNPATH is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import layout
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.gpu_code.architectures import is_toolkit
+
+CODE = "GF304"
+SEVERITY: Severity = "info"
+TITLE = "an RPATH, not a RUNPATH, leads to the libraries of other packages"
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find objects that reach other packages by DT_RPATH, which goes before LD_LIBRARY_PATH and is inherited.
+
+    Within its own wheel an RPATH is what auditwheel writes, and does no harm.
+    """
+    inherited = ((w, o) for w in graph.wheels for o in w.objects if o.links and o.rpath and o.runpath is None)
+    for found in (o for wheel, o in inherited if not is_toolkit(wheel)):
+        led = [
+            edge
+            for edge in graph.from_object(found)
+            if edge.provider.source in ("package", "sibling")
+            and any(edge.route == f"RPATH {entry}" for entry in layout.entries(found.rpath or ""))
+        ]
+        if led:
+            entries = dict.fromkeys(edge.route for edge in led)
+            yield Finding(
+                CODE,
+                SEVERITY,
+                found.wheel,
+                files=(found.file,),
+                subject=(f"{found.file}: {', '.join(entries)}",),
+                message="objects find the libraries of other packages by RPATH: users cannot replace these libraries "
+                "by LD_LIBRARY_PATH, and every library that is loaded through them searches there, too",
+                remedy="link with -Wl,--enable-new-dtags, or use patchelf --set-rpath without --force-rpath",
+            )

@@ -1,0 +1,249 @@
+"""Find and list NVIDIA fatbin containers in a stream of bytes, wherever they lie.
+
+The format is not published; the fields were read from the output of CUDA 11.3 to 13.2 and agree with
+`cuobjdump --list-elf --list-ptx` there. A container is a header of 16 bytes and entries; an entry is a
+header (64 bytes or more) and a payload. All numbers are little endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator, Iterator, Sequence
+from typing import Literal
+
+from gpuforge.binary import cubin
+from gpuforge.binary.facts import Container, Entry
+from gpuforge.binary.search import find, find_both
+from gpuforge.errors import MalformedError
+
+MAGIC = b"\x50\xed\x55\xba"
+_START = MAGIC + b"\x01\x00\x10\x00"  # version 1, a header of 16 bytes
+_KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
+_NEAR = 24  # bytes: less than hold the magic and STATIC_CUDART
+_ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
+_LZ4, _ZSTD, _ARCH_SPECIFIC, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
+# What cudart calls its shared memory: in each libcudart from 9.0 to 13.5, and in nothing else. Its errors are no mark:
+# bindings and debug information have their names, and torch waits for one of its messages.
+STATIC_CUDART = b"/cudart.shm.%x.%x.%llx"
+
+
+def entry(header: bytes) -> tuple[Entry, int]:
+    """Read an entry's header (64 bytes) and return it with the bytes from its start to the next entry.
+
+    Raises MalformedError for what cannot be one.
+    """
+    if len(header) < _ENTRY.size:
+        raise MalformedError.of(f"a fatbin entry of {len(header)} bytes")
+    (kind, _, header_size, payload, packed, _, minor, major, arch, _, _, flags, _, unpacked) = (
+        _ENTRY.unpack_from(header)
+    )
+    if not 0 < kind <= 64 or not _ENTRY.size <= header_size <= 1 << 16:
+        raise MalformedError.of(f"a fatbin entry of kind {kind} with a header of {header_size} bytes")
+    name = _KINDS.get(kind, f"kind-{kind}")
+    suffix = "a" if flags & _ARCH_SPECIFIC else "f" if flags & _FAMILY else ""
+    compression: Literal["none", "lz4", "zstd"] = (
+        "lz4" if flags & _LZ4 else "zstd" if flags & _ZSTD else "none"
+    )
+    found = Entry(
+        kind=name,
+        arch=f"{'sm' if name == 'cubin' else 'compute'}_{arch}{suffix}",
+        isa=f"{major}.{minor}" if name == "ptx" else "",
+        size=payload if compression == "none" else unpacked,
+        stored=payload if compression == "none" else packed,
+        compression=compression,
+    )
+    return found, header_size + payload
+
+
+def _made_by(toolkit: str, e: Entry) -> Entry:
+    if e.kind != "cubin":
+        return e
+    return Entry(e.kind, e.arch, e.isa, e.size, e.stored, e.compression, toolkit)
+
+
+class _Samples:
+    """The smallest and the largest cubin of a container, as they are stored."""
+
+    def __init__(self) -> None:
+        self._smallest: tuple[Entry, bytes] | None = None
+        self._largest: tuple[Entry, bytes] | None = None
+
+    def wants(self, found: Entry) -> bool:
+        """Say whether an entry is one of the two as yet."""
+        if found.kind != "cubin":
+            return False
+        smallest, largest = self._smallest, self._largest
+        return (
+            smallest is None or largest is None or not smallest[0].stored <= found.stored <= largest[0].stored
+        )
+
+    @staticmethod
+    def bytes_of(found: Entry) -> int:
+        """Return how many of its bytes are worth keeping: one too large to be unpacked has code in any case."""
+        return found.stored if found.stored <= cubin.LONGEST else 0
+
+    def add(self, found: Entry, stored: bytes) -> None:
+        """Take an entry that is wanted, and its bytes."""
+        if self._smallest is None or found.stored < self._smallest[0].stored:
+            self._smallest = found, stored
+        if self._largest is None or found.stored > self._largest[0].stored:
+            self._largest = found, stored
+
+    def judge(self, scanner: Scanner) -> tuple[str, bool]:
+        """Return the toolkit that wrote them, and whether none of them has code, as far as the budget goes."""
+        if (
+            not (self._smallest and self._largest and self._smallest[1])
+            or scanner.budget < self._smallest[0].size
+        ):
+            return "", False
+        scanner.budget -= self._smallest[0].size
+        image = cubin.unpacked(*self._smallest)
+        hollow = cubin.is_hollow(image)
+        if hollow and self._largest is not self._smallest:  # kernels may be for some architectures alone
+            hollow = cubin.is_hollow(cubin.unpacked(*self._largest))
+        return cubin.toolkit(image), hollow
+
+
+_Request = Generator[tuple[int, int], bytes, None]
+
+
+class Scanner:
+    """Lists the containers of a file of `size` bytes that is fed to it in order, and skips their payloads.
+
+    What lies outside the containers is searched for the mark of a static libcudart on the way.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.containers: list[Container] = []
+        self.static_cudart = False
+        self._size = size
+        self.budget = cubin.BUDGET
+        self._walk: _Request | None = None
+        self._want = (0, 0)
+        self._rest = b""  # bytes of the last chunk that the next search or request begins in
+        self._base = 0
+        self._data = b""  # what is in hand, from `_base` on
+
+    def feed(self, offset: int, chunk: bytes) -> None:
+        """Take the bytes at `offset`, where the last chunk ended."""
+        if self._walk is not None and self._want[0] >= offset + len(chunk):
+            return  # inside a payload
+        rest, self._rest = self._rest, b""
+        if rest and self._walk is None and len(chunk) >= len(STATIC_CUDART):
+            seam = rest + chunk[: len(STATIC_CUDART)]
+            if _START not in seam and STATIC_CUDART not in seam:
+                rest = b""  # spares joining it to all of the chunk
+        data = self._data = rest + chunk if rest else chunk
+        self._base = offset - len(rest)
+        position = self._base
+        while position < self._base + len(data):
+            if self._walk is None:
+                position = self._search(data, position)
+                continue
+            start, count = self._want
+            if start + count > self._base + len(data):
+                self._rest = data[start - self._base :] if start < self._base + len(data) else b""
+                return
+            position = self._answer(data[start - self._base : start - self._base + count], start)
+
+    def finish(self) -> None:
+        """Say that there is no more; a container that was cut off is listed as damaged."""
+        if self._walk is not None:
+            self._walk.close()
+            self._walk = None
+
+    def _search(self, data: bytes, position: int) -> int:
+        """Search on from `position`; return where to go on, or the end of `data`."""
+        start = position - self._base
+        hit = data.find(_START, start, start + _NEAR)  # where one container ends, another begins, mostly
+        if hit < 0:
+            if self.static_cudart:
+                hit = find(data, _START, start)
+            else:
+                hit, mark = find_both(data, _START, STATIC_CUDART, start)
+                self.static_cudart = mark >= 0
+        if hit < 0:
+            keep = min(len(STATIC_CUDART) - 1, len(data) - start)
+            self._rest = data[len(data) - keep :] if keep else b""
+            return self._base + len(data)
+        self._walk = self._container(self._base + hit)
+        return self._answer(None, self._base + hit)
+
+    def _answer(self, data: bytes | None, start: int) -> int:
+        """Send the walk what it asked for, or begin it; return where to go on."""
+        assert self._walk is not None  # noqa: S101 - feed() asks only while walking
+        try:
+            self._want = next(self._walk) if data is None else self._walk.send(data)
+        except StopIteration:
+            self._walk = None
+            return max(self._resume, self._base)
+        return max(start, self._want[0])
+
+    def _held(self, offset: int, count: int) -> bytes:
+        """Return these bytes, or nothing when they are not all in hand: asking for them takes longer."""
+        start = offset - self._base
+        return self._data[start : start + count] if start + count <= len(self._data) else b""
+
+    def _container(self, offset: int) -> _Request:
+        """Walk one container: a coroutine that asks for (offset, count) and is sent those bytes.
+
+        One run of `fatbinary` wrote it, so what its smallest cubin says of the toolkit goes for all of them.
+        """
+        header = self._held(offset, 16) or (yield offset, 16)
+        (payload,) = struct.unpack_from("<Q", header, 8)
+        self._resume = offset + len(_START)  # where to search on if this is not one after all
+        end = offset + 16 + payload
+        if payload < _ENTRY.size or end > self._size:
+            return
+        entries: list[Entry] = []
+        samples = _Samples()
+        position = offset + 16
+        damaged = True
+        try:
+            while position + _ENTRY.size <= end:
+                header = self._held(position, _ENTRY.size) or (yield position, _ENTRY.size)
+                found, step = entry(header)
+                if position + step > end:
+                    break
+                (skip,) = struct.unpack_from("<I", header, 4)
+                if skip + found.stored <= step and samples.wants(found):
+                    place, count = position + skip, samples.bytes_of(found)
+                    samples.add(found, self._held(place, count) or (yield place, count))
+                entries.append(found)
+                position += step
+            else:
+                damaged = False
+        except MalformedError:
+            if not entries:
+                return
+        finally:
+            if entries:
+                version, hollow = samples.judge(self)
+                entries = [_made_by(version, e) for e in entries] if version else entries
+                self.containers.append(Container(offset, 16 + payload, tuple(entries), "", damaged, hollow))
+        if entries:
+            self._resume = end
+
+
+def standalone_cubin(head: bytes, size: int, comment: Sequence[str] = ()) -> Container:
+    """Describe a cubin file of `size` bytes by its ELF header (its first 64 bytes) and its note of ptxas, if any.
+
+    Up to ABI version 7 the low byte of e_flags is the architecture and 0x800 says "a"; from version 8 on it is the
+    second byte, and 0x8 says "a" in CUDA 12 alone. Families, and what CUDA 13 wrote, are told by the options in
+    `.note.nv.tkinfo`, which every cubin of version 8 has.
+    """
+    if len(head) < 52:
+        raise MalformedError.of("a cubin that ends in its header")
+    (flags,) = struct.unpack_from("<I", head, 48)
+    arch, specific = ((flags >> 8) & 0xFF, flags & 0x8) if head[8] >= 8 else (flags & 0xFF, flags & 0x800)
+    said, toolkit = cubin.told(tuple(comment))
+    name = said or f"sm_{arch}{'a' if specific else ''}"
+    return Container(0, size, (Entry("cubin", name, "", size, size, toolkit=toolkit),))
+
+
+def scan(data: bytes) -> Iterator[Container]:
+    """List the containers in `data`."""
+    scanner = Scanner(len(data))
+    scanner.feed(0, data)
+    scanner.finish()
+    yield from scanner.containers

@@ -1,0 +1,19 @@
+"""Read the head of a PTX text: its ISA and its target (PTX ISA manual, section 11.1, module directives)."""
+
+from __future__ import annotations
+
+import re
+
+from gpuforge.binary.facts import Container, Entry
+
+_VERSION = rb"(?m)^\s*\.version\s+(\d{1,4}\.\d{1,4})\b"
+_TARGET = rb"(?m)^\s*\.target\s+sm_(\d{1,4}[af]?)\b"
+
+
+def standalone(head: bytes, size: int) -> Container | None:
+    """Describe a `.ptx` file of `size` bytes by its first bytes; None for a text that is not PTX."""
+    version, target = re.search(_VERSION, head), re.search(_TARGET, head)
+    if not version or not target:
+        return None
+    entry = Entry("ptx", f"compute_{target[1].decode()}", version[1].decode(), size, size)
+    return Container(0, size, (entry,))

@@ -1,0 +1,110 @@
+"""Random access to the parts of a stream that were kept while it went by."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+
+from gpuforge.errors import MalformedError
+
+# of a chunk, at most; a larger part is kept with the rest, as fresh memory costs more than that
+_COPIED = 0.25
+
+
+class MissedError(Exception):
+    """A range inside the file was asked for that was not kept: another pass has to bring it."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        super().__init__(f"bytes {start}..{stop} were not kept")
+        self.start = start
+        self.stop = stop
+
+
+class Window:
+    """Pieces of a file of `size` bytes, readable by offset."""
+
+    def __init__(self, size: int, pieces: dict[int, bytes] | None = None) -> None:
+        self.size = size
+        self._pieces = dict(pieces or {})
+        self._starts = sorted(self._pieces)
+
+    @classmethod
+    def of(cls, data: bytes) -> Window:
+        """Make a window that has all of a file."""
+        return cls(len(data), {0: data})
+
+    def keep(self, at: int, chunk: bytes, start: int, stop: int) -> None:
+        """Keep what the `chunk` of the file at `at` has of the bytes from `start` to `stop`, or all of it."""
+        first, last = max(0, start - at), min(len(chunk), stop - at)
+        if last <= first:
+            return
+        if last - first <= len(chunk) * _COPIED:
+            at, chunk = at + first, chunk[first:last]
+        if at not in self._pieces:
+            insort(self._starts, at)
+        elif len(self._pieces[at]) >= len(chunk):
+            return
+        self._pieces[at] = chunk
+
+    def has(self, start: int, stop: int) -> bool:
+        """Say whether the bytes from `start` to `stop` were kept."""
+        while start < stop:
+            at, piece = self._around(start)
+            if at + len(piece) <= start:
+                return False
+            start = at + len(piece)
+        return True
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Return exactly `count` bytes at `offset`.
+
+        Raises MalformedError when the file ends before them, MissedError when they were not kept.
+        """
+        if offset < 0 or count < 0 or offset + count > self.size:
+            raise MalformedError.of(f"it ends at byte {self.size}, before {offset + count}")
+        if not count:
+            return b""
+        return self._piece(offset, count, count)
+
+    def read_up_to(self, offset: int, count: int) -> bytes:
+        """Return at most `count` bytes at `offset`: less where the file ends. Raises as `read` does."""
+        return self.read(offset, max(0, min(count, self.size - offset)))
+
+    def text(self, offset: int, limit: int) -> str:
+        """Return the NUL-terminated string at `offset`, which must end before `limit`. Raises as `read` does."""
+        step = 256
+        while True:
+            data = self.read(offset, max(0, min(step, limit - offset)))
+            end = data.find(b"\0")
+            if end >= 0:
+                return data[:end].decode("utf-8", "backslashreplace")
+            if offset + step >= limit:
+                raise MalformedError.of(f"the string at byte {offset} has no end")
+            step *= 8
+
+    def _piece(self, offset: int, count: int, wanted: int) -> bytes:
+        index = bisect_right(self._starts, offset) - 1
+        if index >= 0:
+            start = self._starts[index]
+            piece = self._pieces[start]
+            if start + len(piece) >= offset + count:
+                return piece[offset - start : offset - start + count]
+        return self._joined(offset, count, wanted)
+
+    def _joined(self, offset: int, count: int, wanted: int) -> bytes:
+        """Return what lies in an earlier piece, or in several."""
+        found = []
+        position, end = offset, offset + count
+        while position < end:
+            start, piece = self._around(position)
+            part = piece[position - start : end - start]
+            if not part:
+                raise MissedError(offset, min(self.size, offset + max(wanted, 1 << 16)))
+            found.append(part)
+            position += len(part)
+        return b"".join(found)
+
+    def _around(self, position: int) -> tuple[int, bytes]:
+        """Return the piece that goes on longest of those that begin before `position`, with where it begins."""
+        behind = self._starts[: bisect_right(self._starts, position)]
+        start = max(behind, key=lambda at: at + len(self._pieces[at]), default=0)
+        return start, self._pieces.get(start, b"")

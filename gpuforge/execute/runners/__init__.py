@@ -1,0 +1,1 @@
+"""How an action is run: by local processes or in containers."""

@@ -1,0 +1,214 @@
+"""Runs actions as processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from gpuforge.errors import ActionError, MissingError
+from gpuforge.execute import workdir
+from gpuforge.execute.placeholders import Places, fill, laid, staged
+from gpuforge.execute.runners.runner import Exit, Task
+from gpuforge.execute.runners.warden import Warden
+from gpuforge.plan.action import Action
+
+GRACE = 5.0  # seconds between asking a process to stop and stopping it
+
+
+class _CancelledError(Exception):
+    """The run ended before its command was started."""
+
+
+class LocalRunner:
+    """Runs each action in a fixed working directory, in its own process group, with exactly its environment.
+
+    `environ` is where the variables that actions pass through come from; `root` holds the working directories
+    (default: see `workdir.root`), below it those of one `project`.
+    """
+
+    def __init__(
+        self,
+        *,
+        environ: Mapping[str, str] | None = None,
+        root: Path | None = None,
+        project: str = "",
+        grace: float = GRACE,
+    ) -> None:
+        self._environ = dict(os.environ if environ is None else environ)
+        self._root = root
+        self._project = project
+        self._grace = grace
+        self._cancelled = threading.Event()
+        self._guard = threading.Condition()  # over the three below
+        self._groups: set[int] = set()
+        self._busy = 0
+        self._warden: Warden | None = None
+
+    def run(self, task: Task) -> Exit:
+        """Run a task to its end; see `Runner.run`."""
+        begin = time.monotonic()
+        try:
+            with self._occupied(), self._workplace(task) as places:
+                argv, env = fill(task.action, places)
+                for name in (*staged(task.action), *laid(task.action)):
+                    workdir.stage(task.inputs[name], places.work / name)
+                env |= task.job_variables()
+                env |= {n: self._environ[n] for n in task.action.passes if n in self._environ}
+                begin = time.monotonic()
+                status = self._execute(task, argv, env, places.work)
+        except _CancelledError:
+            return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
+        return Exit(status, time.monotonic() - begin, cancelled=self._cancelled.is_set() and status != 0)
+
+    def cancel(self) -> None:
+        """Stop everything: by SIGTERM, after a grace time by SIGKILL; returns when nothing runs any more."""
+        self._cancelled.set()
+        self._signal(signal.SIGTERM)
+        with self._guard:
+            quiet = self._guard.wait_for(lambda: not self._busy, timeout=self._grace)
+        if not quiet:
+            self.kill()
+
+    def kill(self) -> None:
+        """Stop everything by SIGKILL, at once."""
+        self._cancelled.set()
+        self._signal(signal.SIGKILL)
+        with self._guard:
+            self._guard.wait_for(lambda: not self._busy, timeout=self._grace)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with self._guard:
+            for group in self._groups:
+                with suppress(ProcessLookupError):
+                    os.killpg(group, number)
+
+    @contextmanager
+    def _occupied(self) -> Iterator[None]:
+        with self._guard:
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._busy -= 1
+                self._guard.notify_all()
+
+    @contextmanager
+    def _workplace(self, task: Task) -> Iterator[Places]:
+        """Give the action its working directory, empty, and take it away again whatever happens.
+
+        Folders that are read and the outputs' folder, which lie elsewhere on every machine, get fixed names
+        beside it, as links: compilers write the paths of what they read into what they make.
+        """
+        if self._root is None:
+            self._root = workdir.root(self._environ) / self._project
+            self._root.mkdir(exist_ok=True)
+        desk = workdir.Desk.below(self._root, task.action.place or task.action.id)
+        with workdir.claimed(desk, self._cancelled) as held:
+            if not held:
+                raise _CancelledError
+            desk.out.symlink_to(task.out.absolute())
+            desk.inputs.mkdir()
+            inputs = {name: _linked(source.path, desk.inputs / name) for name, source in task.inputs.items()}
+            yield Places(desk.work, desk.out, inputs)
+
+    def _execute(self, task: Task, argv: list[str], env: dict[str, str], work: Path) -> int:
+        with task.log.open("wb") as log:
+            log.write(header(task.action, argv, env, work).encode(errors="surrogateescape"))
+        with task.log.open("ab", buffering=0) as log:
+            process = self._start(task.action, argv, env, work, log)
+            try:
+                # The group is cleared before its leader is reaped: until then nobody else can get its number.
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            finally:
+                self._finish(process)
+        return process.returncode
+
+    def _start(
+        self, action: Action, argv: list[str], env: dict[str, str], work: Path, log: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        with self._guard:  # so that `cancel` sees either no process, or one that it can signal
+            if self._cancelled.is_set():
+                raise _CancelledError
+            if self._warden is None:
+                self._warden = Warden()
+                weakref.finalize(self, self._warden.close)
+            try:
+                process = subprocess.Popen(
+                    argv,
+                    cwd=work,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    umask=0o022,
+                )
+            except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+                raise _not_started(action, argv, env, error) from error
+            except ValueError as error:  # a NUL byte in an argument or a variable
+                message = f"{action.id} cannot be started: {error} in its command line or environment"
+                raise ActionError.of(message) from error
+            self._groups.add(process.pid)
+            self._warden.watch(process.pid)
+        return process
+
+    def _finish(self, process: subprocess.Popen[bytes]) -> None:
+        with self._guard:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            self._groups.discard(process.pid)
+            if self._warden:
+                self._warden.forget(process.pid)
+
+
+def _linked(path: Path, link: Path) -> Path:
+    """Return a link to a folder; a file keeps its own path, by which programs know where they are installed."""
+    if not path.is_dir():
+        return path
+    link.symlink_to(path.absolute())
+    return link
+
+
+def header(
+    action: Action, argv: list[str], env: Mapping[str, str], work: Path, *, where: Sequence[str] = ()
+) -> str:
+    """Return the head of a log: what it takes to run the command by hand (passed variables by name only)."""
+    variables = [
+        f"#   {name}={shlex.quote(value) if name not in action.passes else '(from the caller)'}"
+        for name, value in sorted(env.items())
+    ]
+    lines = [
+        f"# {action.title}",
+        *(f"# {line}" for line in where),
+        f"# in {work} with",
+        *variables,
+        f"$ {shlex.join(argv)}",
+        "",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _not_started(
+    action: Action, argv: list[str], env: Mapping[str, str], error: OSError
+) -> ActionError | MissingError:
+    program = argv[0]
+    if isinstance(error, PermissionError):
+        message = f"{action.id} cannot be started: {program} may not be executed"
+        return ActionError.of(message, hint=f"check the permissions of {program} (is it a program?)")
+    if "/" in program and Path(program).exists():
+        message = f"{action.id} cannot be started: the interpreter that {program} names is not there"
+        return MissingError.of(message, hint=f"look at the first line of {program}")
+    message = f"{action.id} cannot be started: {program} is not there"
+    where = "" if "/" in program else f" (its PATH is {env.get('PATH') or 'empty'})"
+    return MissingError.of(message, hint=f"install {program} or correct the path to it{where}")

@@ -1,0 +1,1 @@
+"""The wheel format, read and written once: archives, file names, METADATA, RECORD."""

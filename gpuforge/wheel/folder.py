@@ -1,0 +1,61 @@
+"""Files that lie unpacked on disk, with the face of an archive: an unpacked wheel, what is installed, one file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gpuforge.errors import MalformedError
+from gpuforge.wheel.directory import STORED
+from gpuforge.wheel.read import Archive, Member
+
+_CHUNK = 1 << 21  # bytes of a file that are in hand at once
+
+
+class Folder(Archive):
+    """Some files and the names they have as members; there is nothing to inflate, and no checksum to compare."""
+
+    def __init__(self, path: Path, files: Mapping[str, Path]) -> None:
+        """Look at each of `files`; what is no regular file (any more) is left out."""
+        self.path = path
+        self._files = {name: file for name, file in files.items() if file.is_file()}
+        sizes = {name: file.stat().st_size for name, file in self._files.items()}
+        self.members = tuple(Member(name, size, size, STORED, 0, 0) for name, size in sizes.items())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass  # each file is closed as soon as it was read
+
+    def chunks(self, member: Member) -> Iterator[bytes]:
+        """Yield a file's bytes in order; raises MalformedError when it cannot be read."""
+        try:
+            with self._files[member.name].open("rb") as stream:
+                while chunk := stream.read(_CHUNK):
+                    yield chunk
+        except OSError as error:
+            raise _unreadable(member, error) from error
+
+    def head(self, member: Member, count: int) -> bytes:
+        """Return the first `count` bytes of a file. Raises as `chunks` does."""
+        try:
+            with self._files[member.name].open("rb") as stream:
+                return stream.read(count)
+        except OSError as error:
+            raise _unreadable(member, error) from error
+
+
+def files_below(folder: Path) -> dict[str, Path]:
+    """Return every file below a folder by its name there, "a/b.so", in order; links to folders are not followed."""
+    found = [Path(base) / name for base, _, names in os.walk(folder) for name in names]
+    return {path.relative_to(folder).as_posix(): path for path in sorted(found)}
+
+
+def _unreadable(member: Member, error: OSError) -> MalformedError:
+    return MalformedError.of(f"{member.name}: {error.strerror or error}")
