@@ -45,7 +45,7 @@ class MissingError(GpuforgeError):
 
 
 class MalformedError(ActionError):
-    """Bytes that are not what their header says: the only error that the audit's readers raise."""
+    """Bytes that contradict their own headers, or that would take all memory or time to read."""
 
 
 class CorruptError(MalformedError):

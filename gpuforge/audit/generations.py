@@ -107,7 +107,7 @@ def judgeable(containers: Iterable[Container]) -> tuple[list[Container], list[Co
     The inputs of a device link (`__nv_relfatbin`) are no code to run where its result is there. Containers without
     any kernel, of sources that have none, are left out.
     """
-    held = [c for c in containers if not _hollow(c)]
+    held = [c for c in containers if not _without_kernels(c)]
     inputs = [c for c in held if c.section == "__nv_relfatbin"]
     results = [c for c in held if c.section != "__nv_relfatbin"]
     return (results, inputs) if results else (inputs, [])
@@ -152,17 +152,17 @@ def kernelless(container: Container) -> bool:
 
     `nvcc -shared` links the device code of all it is given, and keeps the result where there is nothing to link, too.
     """
-    return bool(container.cubins) and _hollow(container)
+    return bool(container.cubins) and _without_kernels(container)
 
 
-def _hollow(container: Container) -> bool:
+def _without_kernels(container: Container) -> bool:
     """Say whether a container has no kernel to run: its images are empty, or LTO-IR for a link at run time alone."""
     kinds = {e.kind for e in container.entries}
     if kinds <= {"lto-ir"}:
         return True
     if "ptx" in kinds and any(e.kind == "ptx" and e.size >= EMPTY_PTX for e in container.entries):
         return False
-    return container.hollow if "cubin" in kinds else "ptx" in kinds
+    return container.empty if "cubin" in kinds else "ptx" in kinds
 
 
 def _usable(container: Container) -> bool:

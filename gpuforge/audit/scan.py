@@ -212,4 +212,4 @@ def _placed(containers: Iterable[Container], sections: tuple[Section, ...]) -> I
     for c in containers:
         if not here.offset <= c.offset < here.offset + here.size:
             here = next((s for s in sections if s.offset <= c.offset < s.offset + s.size), Section("", 0, 0))
-        yield Container(c.offset, c.size, c.entries, here.name, c.damaged, c.hollow)
+        yield Container(c.offset, c.size, c.entries, here.name, c.damaged, c.empty)

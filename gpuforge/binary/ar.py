@@ -7,7 +7,7 @@ https://sourceware.org/binutils/docs/binutils/ar.html.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuforge.binary.damaged import DamagedError
+from gpuforge.errors import MalformedError
 
 MAGIC, THIN = b"!<arch>\n", b"!<thin>\n"
 _HEADER = 60  # bytes before each member
@@ -30,22 +30,22 @@ def is_archive(head: bytes) -> bool:
 
 
 def members(data: bytes) -> Iterator[Member]:
-    """Yield the members in order, without the indexes of symbols. Raises DamagedError."""
+    """Yield the members in order, without the indexes of symbols. Raises MalformedError."""
     thin = data.startswith(THIN)
     if not is_archive(data):
-        raise DamagedError.of("it does not begin like an archive")
+        raise MalformedError.of("it does not begin like an archive")
     position, long_names = len(MAGIC), b""
     while data[position:].strip(b"\n") if len(data) - position < _HEADER else True:
         header = data[position : position + _HEADER]
         if len(header) < _HEADER or header[58:] != _END:
-            raise DamagedError.of(f"there is no archive member at byte {position}")
+            raise MalformedError.of(f"there is no archive member at byte {position}")
         raw = header[:16].rstrip(b" ")
         size = _number(header[48:58], position)
         start = position + _HEADER
         special = _text(raw) in _INDEXES or _text(raw) == _NAMES
         inside = size if special or not thin else 0
         if start + inside > len(data):
-            raise DamagedError.of(f"the archive ends in the middle of the member at byte {position}")
+            raise MalformedError.of(f"the archive ends in the middle of the member at byte {position}")
         position = start + inside + inside % 2
         content = data[start : start + inside]
         if _text(raw) == _NAMES:
@@ -60,7 +60,7 @@ def members(data: bytes) -> Iterator[Member]:
 def _number(field: bytes, position: int) -> int:
     text = field.strip(b" ")
     if not text.isdigit():
-        raise DamagedError.of(f"the archive member at byte {position} has no size")
+        raise MalformedError.of(f"the archive member at byte {position} has no size")
     return int(text)
 
 
@@ -69,16 +69,16 @@ def _name(raw: bytes, content: bytes, long_names: bytes) -> tuple[str, int]:
     if raw.startswith(b"#1/") and raw[3:].isdigit():  # BSD: the name precedes the content
         length = int(raw[3:])
         if length > min(len(content), _LONGEST_NAME):
-            raise DamagedError.of(f"an archive member's name has {length} bytes")
+            raise MalformedError.of(f"an archive member's name has {length} bytes")
         return _text(content[:length].rstrip(b"\0")), length
     if raw[:1] == b"/" and raw[1:].isdigit():  # GNU: the name is in the table
         start = int(raw[1:])
         end = long_names.find(b"\n", start, start + _LONGEST_NAME)
         if start >= len(long_names) or end < 0:
-            raise DamagedError.of(f"the archive has no name at byte {start} of its table")
+            raise MalformedError.of(f"the archive has no name at byte {start} of its table")
         return _text(long_names[start:end].removesuffix(b"/")), 0
     if raw[:1] == b"/" and b":" in raw:  # GNU: a member of an archive that a thin one names
-        raise DamagedError.of("the thin archive names members of other archives")
+        raise MalformedError.of("the thin archive names members of other archives")
     return (_text(raw) if _text(raw) in _INDEXES else _text(raw.removesuffix(b"/"))), 0
 
 

@@ -21,7 +21,7 @@ _SHT_NOTE, _SHT_CUDA_INFO = 7, 0x70000000
 _API_VERSION = b"\x04\x37\x04\x00"  # EIFMT_SVAL, EIATTR_CUDA_API_VERSION, 4 bytes
 
 
-def is_hollow(image: bytes) -> bool:
+def is_empty(image: bytes) -> bool:
     """Say whether a cubin has no machine code: no section `.text.<kernel>`. One that was not unpacked may have some."""
     return image[:4] == b"\x7fELF" and b"\0.text." not in image
 

@@ -23,7 +23,7 @@ class Container(NamedTuple):
     entries: tuple[Entry, ...]
     section: str = ""  # the ELF section that holds it; "" for a standalone file
     damaged: bool = False  # its entries do not add up to its size
-    hollow: bool = False  # its cubins have no machine code, as of a source without kernels
+    empty: bool = False  # its cubins have no machine code: the source has no kernels
 
     @property
     def cubins(self) -> frozenset[str]:

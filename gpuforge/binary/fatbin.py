@@ -98,10 +98,10 @@ class _Samples:
             return "", False
         scanner.budget -= self._smallest[0].size
         image = cubin.unpacked(*self._smallest)
-        hollow = cubin.is_hollow(image)
-        if hollow and self._largest is not self._smallest:  # kernels may be for some architectures alone
-            hollow = cubin.is_hollow(cubin.unpacked(*self._largest))
-        return cubin.toolkit(image), hollow
+        empty = cubin.is_empty(image)
+        if empty and self._largest is not self._smallest:  # kernels may be for some architectures alone
+            empty = cubin.is_empty(cubin.unpacked(*self._largest))
+        return cubin.toolkit(image), empty
 
 
 _Request = Generator[tuple[int, int], bytes, None]
@@ -218,9 +218,9 @@ class Scanner:
                 return
         finally:
             if entries:
-                version, hollow = samples.judge(self)
+                version, empty = samples.judge(self)
                 entries = [_made_by(version, e) for e in entries] if version else entries
-                self.containers.append(Container(offset, 16 + payload, tuple(entries), "", damaged, hollow))
+                self.containers.append(Container(offset, 16 + payload, tuple(entries), "", damaged, empty))
         if entries:
             self._resume = end
 

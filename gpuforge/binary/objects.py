@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gpuforge.binary import packed
-from gpuforge.binary.damaged import DamagedError
+from gpuforge.errors import MalformedError
 
 MAGIC = b"\x7fELF"
 RELOCATABLE, PROGRAM, SHARED = 1, 2, 3  # e_type
@@ -65,12 +65,12 @@ class _Layout(NamedTuple):
 
 
 class ObjectFile:
-    """An ELF file, of which each part is read when it is asked for; each may raise DamagedError."""
+    """An ELF file, of which each part is read when it is asked for; each may raise MalformedError."""
 
     def __init__(self, data: bytes) -> None:
         """Read the header of the file `data`."""
         if len(data) < 52 or data[:4] != MAGIC or data[4] not in (1, 2) or data[5] not in (1, 2):
-            raise DamagedError.of("its first bytes are not an ELF header")
+            raise MalformedError.of("its first bytes are not an ELF header")
         self.data = data
         self.bits, self._order = 32 * data[4], "<>"[data[5] - 1]
         fields = "HHIIIIIHHHHHH" if self.bits == 32 else "HHIQQQIHHHHHH"
@@ -108,7 +108,7 @@ class ObjectFile:
         if not rows:
             return ()
         if names >= len(rows):
-            raise DamagedError.of("its section names lie in a section that is not there")
+            raise MalformedError.of("its section names lie in a section that is not there")
         table = self._slice(rows[names][4], rows[names][5]) if names else b""
         return tuple(
             Section(self._name(table, row[0]), row[1], row[2], row[4], _stored(row), row[6], row[9])
@@ -121,10 +121,10 @@ class ObjectFile:
         found: list[Symbol] = []
         tables = [s for s in self.sections if s.type in (SHT_SYMTAB, SHT_DYNSYM)]
         if sum(s.size for s in tables) > len(self.data):
-            raise DamagedError.of("its symbol tables are larger than the file")
+            raise MalformedError.of("its symbol tables are larger than the file")
         for section in tables:
             if section.link >= len(self.sections):
-                raise DamagedError.of(f"the names of {section.name} lie in a section that is not there")
+                raise MalformedError.of(f"the names of {section.name} lie in a section that is not there")
             strings = self.content(self.sections[section.link])
             found.extend(self._symbols(self.content(section), strings))
         if not any(s.type == SHT_DYNSYM for s in tables):
@@ -195,7 +195,7 @@ class ObjectFile:
         for s in self._segments:
             if s.type == _PT_LOAD and s.address <= address < s.address + s.size:
                 return self._slice(address - s.address + s.offset, values.get(_DT_STRSZ, 0))
-        raise DamagedError.of("its dynamic strings lie in no loaded segment")
+        raise MalformedError.of("its dynamic strings lie in no loaded segment")
 
     def _dynamic_names(self) -> list[str]:
         return [_text(name) for name in self._strings().split(b"\0") if name]
@@ -203,7 +203,7 @@ class ObjectFile:
     def _symbols(self, table: bytes, strings: bytes) -> Iterator[Symbol]:
         entry = struct.Struct(self._order + ("IIIBBH" if self.bits == 32 else "IBBHQQ"))
         if len(table) % entry.size:
-            raise DamagedError.of("a symbol table ends in the middle of a symbol")
+            raise MalformedError.of("a symbol table ends in the middle of a symbol")
         for row in entry.iter_unpack(table):
             info, section = (row[3], row[5]) if self.bits == 32 else (row[1], row[3])
             if not row[0]:
@@ -220,16 +220,16 @@ class ObjectFile:
     def _name(self, table: bytes, index: int) -> str:
         end = table.find(b"\0", index)
         if index >= len(table) > 0 or (end < 0 and table):
-            raise DamagedError.of("a name lies outside of its table")
+            raise MalformedError.of("a name lies outside of its table")
         self._left -= end - index
         if self._left < 0:
-            raise DamagedError.of("its names add up to more than a file of its size can have")
+            raise MalformedError.of("its names add up to more than a file of its size can have")
         return _text(table[index:end]) if table else ""
 
     def _table(self, fields: str, offset: int, size: int, count: int) -> list[tuple[int, ...]]:
         layout = struct.Struct(self._order + fields)
         if count and size < layout.size:
-            raise DamagedError.of(f"headers of {size} bytes")
+            raise MalformedError.of(f"headers of {size} bytes")
         table = self._slice(offset, size * count)
         return [layout.unpack_from(table, index * size) for index in range(count)]
 
@@ -239,7 +239,7 @@ class ObjectFile:
 
     def _slice(self, offset: int, size: int) -> bytes:
         if offset + size > len(self.data):
-            raise DamagedError.of(f"it ends at byte {len(self.data)}, before {offset + size}")
+            raise MalformedError.of(f"it ends at byte {len(self.data)}, before {offset + size}")
         return self.data[offset : offset + size]
 
 

@@ -6,41 +6,41 @@ A section that says that it is larger than there is room for is refused before i
 import struct
 import zlib
 
-from gpuforge.binary.damaged import DamagedError
+from gpuforge.errors import MalformedError
 
 SHF_COMPRESSED = 0x800
 _ZLIB, _ZSTD = 1, 2
 
 
 def section(stored: bytes, bits: int, order: str, room: int) -> bytes:
-    """Return the content of a section with a compression header: `room` bytes at most. Raises DamagedError."""
+    """Return the content of a section with a compression header: `room` bytes at most. Raises MalformedError."""
     layout = struct.Struct(order + ("III" if bits == 32 else "I4xQQ"))
     if len(stored) < layout.size:
-        raise DamagedError.of("a compressed section is shorter than its header")
+        raise MalformedError.of("a compressed section is shorter than its header")
     kind, size, _ = layout.unpack_from(stored)
     return _unpack(kind, stored[layout.size :], size, room)
 
 
 def zdebug(stored: bytes, room: int) -> bytes:
-    """Return the content of a `.zdebug_*` section: `room` bytes at most. Raises DamagedError."""
+    """Return the content of a `.zdebug_*` section: `room` bytes at most. Raises MalformedError."""
     if not stored:
         return b""
     if stored[:4] != b"ZLIB" or len(stored) < 12:
-        raise DamagedError.of("a compressed section is not what its name says")
+        raise MalformedError.of("a compressed section is not what its name says")
     return _unpack(_ZLIB, stored[12:], int.from_bytes(stored[4:12], "big"), room)
 
 
 def _unpack(kind: int, data: bytes, size: int, room: int) -> bytes:
     if size > room:
-        raise DamagedError.of(f"a compressed section says that it has {size} bytes")
+        raise MalformedError.of(f"a compressed section says that it has {size} bytes")
     if kind == _ZLIB:
         found = _inflated(data, size)
     elif kind == _ZSTD:
         found = _zstd(data, size)
     else:
-        raise DamagedError.of(f"a section is compressed by method {kind}, which is not known")
+        raise MalformedError.of(f"a section is compressed by method {kind}, which is not known")
     if len(found) != size:
-        raise DamagedError.of("a compressed section has another size than it says")
+        raise MalformedError.of("a compressed section has another size than it says")
     return found
 
 
@@ -48,7 +48,7 @@ def _inflated(data: bytes, size: int) -> bytes:
     try:
         return zlib.decompressobj().decompress(data, size + 1)
     except zlib.error as error:
-        raise DamagedError.of("a compressed section cannot be unpacked") from error
+        raise MalformedError.of("a compressed section cannot be unpacked") from error
 
 
 def _zstd(data: bytes, size: int) -> bytes:
@@ -58,4 +58,4 @@ def _zstd(data: bytes, size: int) -> bytes:
         with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as stream:
             return stream.read(size + 1)
     except zstandard.ZstdError as error:
-        raise DamagedError.of("a compressed section cannot be unpacked") from error
+        raise MalformedError.of("a compressed section cannot be unpacked") from error

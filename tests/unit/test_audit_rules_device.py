@@ -75,9 +75,9 @@ def test_ptx_of_relocatable_code_counts_when_all_inputs_have_it() -> None:
 
 def test_containers_without_a_kernel_are_left_out() -> None:
     empty = (Entry("ptx", "compute_80", "8.4", 60, 60), Entry("cubin", "sm_75", "", 9000, 9000))
-    hollow = Container(0, 1, empty, hollow=True)
+    no_code = Container(0, 1, empty, empty=True)
     lto = Container(0, 1, (Entry("lto-ir", "compute_75", "", 9000, 9000),))
-    assert ways(DeviceCode("x.so", (hollow, lto, *code(("sm_80",)).containers)))["8.0"] == "native"
+    assert ways(DeviceCode("x.so", (no_code, lto, *code(("sm_80",)).containers)))["8.0"] == "native"
 
 
 def packed(*images: bytes) -> bytes:

@@ -348,15 +348,15 @@ CODE, DATA = _cubin(1, b"\0.text._Z1kPf\0"), _cubin(1, b"\0.nv.constant3\0")
 
 
 @pytest.mark.parametrize(
-    ("contents", "hollow"),
+    ("contents", "empty"),
     [((CODE,), False), ((DATA,), True), ((DATA, DATA), True), ((DATA, CODE), False), ((b"no ELF",), False)],
 )
-def test_cubins_without_code_make_a_hollow_container(contents: tuple[bytes, ...], hollow: bool) -> None:
+def test_cubins_without_code_make_an_empty_container(contents: tuple[bytes, ...], empty: bool) -> None:
     cubins = (image("sm_80", size=9000 + 100 * n, content=content) for n, content in enumerate(contents))
     entries = b"".join(cubins) + image("compute_80:8.4", size=60)
     data = b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(entries)) + entries
     (found,) = reader.scan(data)
-    assert found.hollow is hollow
+    assert found.empty is empty
 
 
 @pytest.mark.parametrize("place", [1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from object_samples import archive
 
 from gpuforge.binary import ar
-from gpuforge.binary.damaged import DamagedError
+from gpuforge.errors import MalformedError
 
 MEMBERS = {"a.o": b"one", "a_name_that_is_longer_than_sixteen.o": b"four", "dir/b.o": b""}
 
@@ -43,7 +43,7 @@ def test_short_names_stand_in_the_header() -> None:
     ],
 )
 def test_what_is_broken_is_said(data: bytes, message: str) -> None:
-    with pytest.raises(DamagedError, match=message):
+    with pytest.raises(MalformedError, match=message):
         list(ar.members(data))
 
 
@@ -52,7 +52,7 @@ def test_rubbish_is_refused_or_read(tail: bytes) -> None:
     for magic in (ar.MAGIC, ar.THIN):
         try:
             found = list(ar.members(magic + tail))
-        except DamagedError:
+        except MalformedError:
             continue
         assert sum(len(m.data or b"") for m in found) <= len(tail)
 
@@ -63,5 +63,5 @@ def test_no_changed_byte_raises_anything_else(data: st.DataObject) -> None:
     content = bytearray(archive(MEMBERS, style=style))
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    with suppress(DamagedError):
+    with suppress(MalformedError):
         list(ar.members(bytes(content)))

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from object_samples import relocatable
 
-from gpuforge.binary.damaged import DamagedError
 from gpuforge.binary.objects import ObjectFile, Symbol
+from gpuforge.errors import MalformedError
 
 PRODUCER = b"NVC++ 22.1-0\0"
 SAMPLE = relocatable(
@@ -96,7 +96,7 @@ def bomb(size: int, said: int) -> bytes:
 def test_what_unpacks_to_too_much_is_refused(size: int, said: int) -> None:
     data = bomb(size, said)
     start = time.perf_counter()
-    with pytest.raises(DamagedError):
+    with pytest.raises(MalformedError):
         list(ObjectFile(data).debug())
     assert time.perf_counter() - start < 1
 
@@ -110,14 +110,14 @@ def test_names_that_add_up_to_too_much_are_refused() -> None:
             data[at : at + 4] = struct.pack("<I", 1)
     assert table
     start = time.perf_counter()
-    with pytest.raises(DamagedError, match="add up"):
+    with pytest.raises(MalformedError, match="add up"):
         everything(bytes(data))
     assert time.perf_counter() - start < 2
 
 
 @pytest.mark.parametrize("cut", [1, 40, 60, 70, 200, 400, len(SAMPLE) - 1])
 def test_what_is_cut_off_is_refused(cut: int) -> None:
-    with pytest.raises(DamagedError):
+    with pytest.raises(MalformedError):
         everything(SAMPLE[:cut])
 
 
@@ -130,12 +130,12 @@ def test_no_changed_byte_raises_anything_else(data: st.DataObject) -> None:
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(
             st.sampled_from([0, 1, 127, 128, 255])
         )
-    with suppress(DamagedError):
+    with suppress(MalformedError):
         everything(bytes(content))
 
 
 @given(st.binary(max_size=600))
 def test_rubbish_is_refused_or_read(tail: bytes) -> None:
     for kind in (b"\1\1", b"\2\1", b"\1\2", b"\2\2"):
-        with suppress(DamagedError):
+        with suppress(MalformedError):
             everything(b"\x7fELF" + kind + tail)

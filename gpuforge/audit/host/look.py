@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from gpuforge.audit.host import traces
 from gpuforge.audit.host.evidence import Evidence, Part
 from gpuforge.binary import ar, objects
-from gpuforge.binary.damaged import DamagedError
 from gpuforge.binary.objects import ObjectFile
 from gpuforge.errors import MalformedError
 from gpuforge.toolkits import stack
@@ -52,7 +51,7 @@ class Looker:
                     return
                 name = f"{above}{member.name}"
                 yield from self._member(name, self._content(member, file), file, depth)
-        except (DamagedError, MalformedError) as error:
+        except MalformedError as error:
             yield Part(above.removesuffix("/"), unproved=error.diagnostics[0].message)
 
     def _member(self, name: str, data: bytes, file: str, depth: int) -> Iterator[Part]:
@@ -79,7 +78,7 @@ def part(data: bytes, name: str = "") -> Part:
         return Part(name, counted=False, code=tuple(traces.code([data])), unproved=_foreign(data))
     try:
         return _object(ObjectFile(data), name)
-    except DamagedError as error:
+    except MalformedError as error:
         reason = f"damaged: {error.diagnostics[0].message}"
         return Part(name, code=tuple(traces.code([data])), unproved=reason)
 
