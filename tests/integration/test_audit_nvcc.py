@@ -1,8 +1,9 @@
-"""The audit of what a real nvcc made: suffixes of loose cubins, and what it links of nothing."""
+"""The audit of what a real nvcc made: suffixes of cubins, and the findings about missing or odd device code."""
 
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -48,3 +49,50 @@ def test_what_nvcc_links_of_nothing_is_not_asked_for_ptx(nvcc: Path, tmp_path: P
         "80+ptx": set(),
         "80,90+ptx": {"GF401", "GF402"},
     }
+
+
+KERNEL = "__global__ void k(float *p) { p[threadIdx.x] *= 2; }\n"
+ONLY_80 = f"#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800\n{KERNEL}#endif\n"
+
+
+def codes(nvcc: Path, folder: Path, text: str, *targets: str) -> dict[str, str]:
+    """Link a library for these targets (-gencode), and return the severity of each finding about it."""
+    (folder / "k.cu").write_text(text)
+    options = ["-shared", "-Xcompiler", "-fPIC", *(f"-gencode={target}" for target in targets)]
+    subprocess.run([nvcc, *options, "k.cu", "-o", "k.so"], check=True, cwd=folder)
+    return {f.code: f.severity for f in audit([folder / "k.so"]).findings}
+
+
+def test_device_code_without_ptx_for_newer_gpus(nvcc: Path, tmp_path: Path) -> None:
+    real, ptx = "arch=compute_80,code=sm_80", "arch=compute_80,code=compute_80"
+    assert codes(nvcc, tmp_path, KERNEL, real)["GF403"] == "warning"
+    assert "GF403" not in codes(nvcc, tmp_path, KERNEL, real, ptx)
+
+
+def test_device_code_for_single_architectures(nvcc: Path, tmp_path: Path) -> None:
+    assert codes(nvcc, tmp_path, KERNEL, "arch=compute_90a,code=[sm_90a,compute_90a]")["GF404"] == "info"
+    assert "GF404" not in codes(nvcc, tmp_path, KERNEL, "arch=compute_90,code=[sm_90,compute_90]")
+
+
+def test_ptx_whose_kernels_a_condition_left_out(nvcc: Path, tmp_path: Path) -> None:
+    targets = ("arch=compute_80,code=sm_80", "arch=compute_90,code=compute_90")
+    assert codes(nvcc, tmp_path, ONLY_80, *targets)["GF405"] == "warning"
+    assert "GF405" not in codes(nvcc, tmp_path, KERNEL, *targets)
+
+
+def test_ptx_of_two_toolkits_in_one_file(nvcc: Path, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(KERNEL)
+    subprocess.run([nvcc, "-ptx", "-arch=compute_80", "k.cu", "-o", "new.ptx"], check=True, cwd=tmp_path)
+    text = (tmp_path / "new.ptx").read_text()
+    older = re.sub(r"^\.version .*", ".version 8.4", text, flags=re.MULTILINE)  # as CUDA 12.4 writes it
+    (tmp_path / "old.ptx").write_text(older)
+    pack = nvcc.with_name("fatbinary")
+    for name, second in (("mixed", "old"), ("same", "new")):
+        images = ["--image3=kind=ptx,sm=80,file=new.ptx", f"--image3=kind=ptx,sm=90,file={second}.ptx"]
+        argv = [pack, "-64", f"--create={name}.fatbin", *images]
+        subprocess.run(argv, check=True, cwd=tmp_path)
+    found = {
+        name: {f.code for f in audit([tmp_path / f"{name}.fatbin"]).findings} for name in ("mixed", "same")
+    }
+    assert "GF406" in found["mixed"]
+    assert "GF406" not in found["same"]

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import docker
 import pytest
+
+from gpuforge.audit import audit
+from gpuforge.manifest.load import load
 
 ROOT = Path(__file__).parents[2]
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -132,3 +137,38 @@ do [ -x "$python" ] && break; done
         "For g++: apt-get install g++"
     )
     assert "status 3" in said
+
+
+def changed(wheel: Path, target: Path, ending: str, change: Callable[[bytes], bytes]) -> Path:
+    """Copy a wheel with one file changed: the first whose name has this ending."""
+    copy = target / wheel.name
+    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED) as archive:
+        member = next(name for name in source.namelist() if name.endswith(ending))
+        for name in source.namelist():
+            content = source.read(name)
+            archive.writestr(name, change(content) if name == member else content)
+    return copy
+
+
+def errors(wheel: Path) -> set[str]:
+    found = audit([wheel], manifest=load(ROOT / "recipes" / "openacc")).findings
+    return {finding.code for finding in found if finding.severity == "error"}
+
+
+def test_files_changed_after_they_were_listed(openacc_wheel: Path, tmp_path: Path) -> None:
+    assert errors(openacc_wheel) == set()
+    kernels = changed(
+        openacc_wheel, tmp_path, "/default-mechanisms/libdefault-mechanisms.so", lambda b: b + b"\0"
+    )
+    assert errors(kernels) == {"GF701"}
+    source = changed(openacc_wheel, tmp_path, "/mechanisms.h", lambda b: b + b"\n")
+    assert errors(source) == {"GF702"}
+    away = changed(openacc_wheel, tmp_path, "/mechanisms.h", lambda b: b + b'\n#include "/home/me/more.h"\n')
+    assert errors(away) == {"GF603", "GF702"}
+
+
+def test_a_host_only_pattern_without_a_binary(openacc_wheel: Path, tmp_path: Path) -> None:
+    text = (ROOT / "recipes" / "openacc" / "gpuforge.toml").read_text()
+    (tmp_path / "gpuforge.toml").write_text(text.replace("*.so", "*.py"))
+    found = audit([openacc_wheel], manifest=load(tmp_path)).findings
+    assert [finding.code for finding in found if finding.severity == "error"] == ["GF602"]
