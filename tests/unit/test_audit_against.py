@@ -9,7 +9,7 @@ from audit_samples import elf, wheel
 
 from gpuforge.audit import against, audit
 from gpuforge.audit.model import Finding
-from gpuforge.audit.rules.runtimes.against_twice import second_copies
+from gpuforge.audit.rules.runtimes.user_build_copies import second_copies
 from gpuforge.binary.fatbin import STATIC_CUDART
 from gpuforge.cli.main import run
 from gpuforge.errors import UsageError

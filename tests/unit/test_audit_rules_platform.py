@@ -13,7 +13,7 @@ from audit_cases import Case, hold
 from audit_samples import elf, wheel
 
 from gpuforge.audit import audit, policy
-from gpuforge.audit.rules.package.large import sizes
+from gpuforge.audit.rules.package.large_wheel import sizes
 from gpuforge.audit.wheel import read
 
 ABI3 = "demo-1.0-cp310-abi3-manylinux_2_17_x86_64.whl"

@@ -23,7 +23,7 @@ from object_samples import archive
 from gpuforge.audit import against, audit
 from gpuforge.audit.model import Finding
 from gpuforge.audit.rules import RULES
-from gpuforge.audit.rules.package import large
+from gpuforge.audit.rules.package import large_wheel
 from gpuforge.manifest.load import load
 from gpuforge.toolkits.provided import Provided
 
@@ -129,7 +129,7 @@ MADE: dict[str, Callable[[Path], list[Finding]]] = {
 def test_what_a_rule_says_of_several_wheels_and_of_machines(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large, "_LIMIT", 100)
+    monkeypatch.setattr(large_wheel, "_LIMIT", 100)
     hold_findings(code, [("one", found) for found in MADE[code](tmp_path) if found.code == code])
 
 

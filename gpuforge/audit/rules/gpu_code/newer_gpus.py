@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpuforge.audit.generations import Reach, arch_of, judgeable, plain_ptx, reach
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.gpu_code.architectures import own_code
+from gpuforge.audit.rules.gpu_code.architectures_missing import own_code
 from gpuforge.audit.rules.gpu_code.specific_targets import specific
 from gpuforge.binary.facts import DeviceCode
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpuforge.audit.generations import kernelless
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures import own_code, relocatable
+from gpuforge.audit.rules.gpu_code.architectures_missing import own_code, relocatable
 from gpuforge.binary.facts import Container
 
 CODE = "GF402"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures import own_code, relocatable
+from gpuforge.audit.rules.gpu_code.architectures_missing import own_code, relocatable
 
 CODE = "GF407"
 SEVERITY: Severity = "warning"

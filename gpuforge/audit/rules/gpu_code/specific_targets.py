@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.generations import arch_of, judgeable
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures import own_code
+from gpuforge.audit.rules.gpu_code.architectures_missing import own_code
 from gpuforge.audit.rules.rule import alike
 from gpuforge.binary.facts import Container
 

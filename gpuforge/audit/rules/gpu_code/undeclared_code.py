@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpuforge.audit.generations import judgeable
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures import own_code, ptx_of
+from gpuforge.audit.rules.gpu_code.architectures_missing import own_code, ptx_of
 from gpuforge.binary.facts import DeviceCode
 
 CODE = "GF409"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.gpu_code.architectures import is_toolkit
+from gpuforge.audit.rules.gpu_code.architectures_missing import is_toolkit
 from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries
 

@@ -1,1 +1,16 @@
-"""GF6xx: roles of objects."""
+"""GF6xx: objects with a role in the manifest: host-only, user-compiled. Each module is one rule."""
+
+from gpuforge.audit.rules.roles import (
+    host_only,
+    host_only_empty,
+    host_only_unproved,
+    source_paths,
+)
+from gpuforge.audit.rules.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    host_only,
+    host_only_empty,
+    source_paths,
+    host_only_unproved,
+)

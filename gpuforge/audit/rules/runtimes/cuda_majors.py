@@ -9,9 +9,9 @@ from functools import cache
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.processes import Image, Process, images, processes
 from gpuforge.audit.rules.rule import few
 from gpuforge.audit.rules.runtimes.cudart_images import cudarts
+from gpuforge.audit.rules.runtimes.processes import Image, Process, images, processes
 from gpuforge.toolkits import libraries
 
 CODE = "GF104"

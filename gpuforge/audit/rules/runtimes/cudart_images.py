@@ -9,7 +9,7 @@ from functools import cache
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.known import named
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.processes import (
+from gpuforge.audit.rules.runtimes.processes import (
     FIRST_WINS,
     Image,
     Process,

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.processes import Image, Process, processes
-from gpuforge.audit.rules.gpu_code.architectures import is_toolkit
+from gpuforge.audit.rules.gpu_code.architectures_missing import is_toolkit
 from gpuforge.audit.rules.runtimes.cudart_images import cudarts
+from gpuforge.audit.rules.runtimes.processes import Image, Process, processes
 from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries
 

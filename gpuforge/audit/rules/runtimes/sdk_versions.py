@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.processes import processes
+from gpuforge.audit.rules.runtimes.processes import processes
 from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries
 

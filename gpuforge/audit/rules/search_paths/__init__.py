@@ -1,1 +1,18 @@
-"""GF3xx: RPATH and RUNPATH."""
+"""GF3xx: RPATH and RUNPATH. Each module is one rule."""
+
+from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.rules.search_paths import (
+    rpath_absolute,
+    rpath_escaping,
+    rpath_inherited,
+    rpath_order,
+    rpath_relative,
+)
+
+RULES: tuple[Rule, ...] = (
+    rpath_relative,
+    rpath_absolute,
+    rpath_escaping,
+    rpath_inherited,
+    rpath_order,
+)

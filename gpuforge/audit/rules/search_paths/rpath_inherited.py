@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit import layout
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures import is_toolkit
+from gpuforge.audit.rules.gpu_code.architectures_missing import is_toolkit
 
 CODE = "GF304"
 SEVERITY: Severity = "info"
