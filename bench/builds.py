@@ -12,7 +12,8 @@ import matrix
 import rebuild
 import run
 
-from gpuforge.containers import catalog, engine
+from gpuforge.containers import catalog
+from gpuforge.containers import connect as engine
 from gpuforge.errors import GpuforgeError
 
 IMAGE = "bookworm"

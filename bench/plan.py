@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from gpuforge.execute.ledger import FileLedger
-from gpuforge.execute.model import Step
+from gpuforge.execute.outcome import Step
 from gpuforge.execute.store import FolderStore
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import load
@@ -22,7 +22,7 @@ from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.machine import machine_type, resolve
-from gpuforge.plan.site import Image
+from gpuforge.plan.site import ContainerImage
 from gpuforge.toolchains.inventory import Inventory
 
 RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "saxpy"
@@ -43,7 +43,7 @@ def plan(place: Path) -> Plan:
     text = re.sub(r"python = \[.*\]", f"python = {json.dumps(PYTHONS)}", manifest.read_text())
     manifest.write_text(text.replace('naming = ["suffix"]', 'naming = ["suffix", "local", "variant"]'))
     file = load(folder)
-    site = Image("sha256:0", "many-pythons", Inventory.parse("many-pythons", json.dumps(facts())))
+    site = ContainerImage("sha256:0", "many-pythons", Inventory.parse("many-pythons", json.dumps(facts())))
     machine, chosen = resolve(file, select(file, machine_type()), asked=(), sites=[site])
     made = lower(file, chosen.cells, machine)
     found = keys(made.actions)

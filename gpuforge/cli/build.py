@@ -25,8 +25,8 @@ from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute.engine import run
 from gpuforge.execute.ledger import FileLedger
-from gpuforge.execute.model import Outcome, Step
-from gpuforge.execute.runners.local import LocalRunner
+from gpuforge.execute.outcome import Outcome, Step
+from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import Limits, Runner
 from gpuforge.execute.store import FolderStore, Store
 from gpuforge.execute.verdict import verdicts
@@ -34,7 +34,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.plan.machine import machine_type
-from gpuforge.plan.site import Image
+from gpuforge.plan.site import ContainerImage
 from gpuforge.toolchains import sccache
 
 
@@ -94,7 +94,7 @@ def command(
     cache = cache_dir()
     places.check(dist, cache, os.environ)
 
-    def sites(file: ManifestFile) -> list[Image]:
+    def sites(file: ManifestFile) -> list[ContainerImage]:
         tested_in = not no_test and (file.manifest.test.image or True)
         return where(runner, images or file.manifest.wheel.image, tested_in, cache, memory)
 
@@ -153,7 +153,7 @@ def _refuse_limits(ctx: click.Context) -> None:
 
 def where(
     runner: str, names: Sequence[str], test: str | bool, cache: Path, memory: int | None
-) -> list[Image]:
+) -> list[ContainerImage]:
     """Return the images to build in, ready to run; none for local processes.
 
     Raises what `obtain.images` does, and MissingError when containers are to have a limit of `memory` (bytes) that
@@ -161,7 +161,8 @@ def where(
     """
     if runner == "local":
         return []
-    from gpuforge.containers import engine, obtain
+    from gpuforge.containers import connect as engine
+    from gpuforge.containers import obtain
     from gpuforge.containers.leftovers import clear_leftovers
 
     client = engine.connect()
@@ -182,13 +183,13 @@ def where(
     )
 
 
-def runner_of(images: Sequence[Image], project: str, cache: Path, limits: Limits) -> Runner:
+def runner_of(images: Sequence[ContainerImage], project: str, cache: Path, limits: Limits) -> Runner:
     """Return what runs the actions: processes of this machine or, given images, containers."""
     environ = sccache.configured(os.environ, cache / "sccache")
     local = LocalRunner(environ=environ, project=project)
     if not images:
         return local
-    from gpuforge.execute.runners.docker import DockerRunner
+    from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 
     return DockerRunner(
         {each.id: each for image in images for each in (image, image.test) if each},

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuforge.cli import cache_report
-from gpuforge.execute.model import Outcome, short_seconds
+from gpuforge.execute.outcome import Outcome, short_seconds
 from gpuforge.execute.verdict import Verdict
 from gpuforge.manifest.forms import size_in_words
 from gpuforge.plan.cell import Cell, Selection

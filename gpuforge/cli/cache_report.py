@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gpuforge.execute.model import ActionResult
+from gpuforge.execute.outcome import ActionResult
 from gpuforge.toolchains.sccache import REPORT
 
 _COUNTS = re.compile(r"(\d+) of (\d+) hits")

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuforge import digest
 from gpuforge.cli.build_report import SetAside, Wheel, is_done
-from gpuforge.execute.model import Outcome
+from gpuforge.execute.outcome import Outcome
 from gpuforge.package import variants
 from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.wheel import archive

@@ -12,8 +12,8 @@ from gpuforge.cli.arguments import Group
 from gpuforge.cli.options import cache_dir
 from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog
-from gpuforge.containers.catalog import Image
-from gpuforge.containers.port import Found, Images
+from gpuforge.containers.catalog import CatalogImage
+from gpuforge.containers.port import EngineImage, Images
 from gpuforge.containers.reference import refuse_pull
 from gpuforge.errors import MissingError, UsageError
 
@@ -53,7 +53,7 @@ def build(images: Images | None, names: tuple[str, ...], network: str | None) ->
 
     Debian's are made on this machine (which needs root), those of a registry are pulled.
     """
-    from gpuforge.containers.build import Workshop
+    from gpuforge.containers.image_build import ImageBuilder
 
     wanted = [in_catalog(name) for name in names]
     begin = time.monotonic()
@@ -61,9 +61,9 @@ def build(images: Images | None, names: tuple[str, ...], network: str | None) ->
     def tell(text: str) -> None:
         say(text if text.startswith("  ") else f"[{time.monotonic() - begin:7.1f} s] {text}")
 
-    workshop = Workshop(connected(images), cache_dir(), tell, network)
+    builder = ImageBuilder(connected(images), cache_dir(), tell, network)
     for image in wanted:
-        made = workshop.make(image)
+        made = builder.make(image)
         click.echo(f"{image.name}: {'made' if made.new else 'is there already'}: {image.reference}")
 
 
@@ -111,12 +111,12 @@ def check(context: click.Context, name: str) -> None:
 
 def connected(images: Images | None) -> Images:
     """Return the caller's images, else those of the engine; raises MissingError when none answers."""
-    from gpuforge.containers.docker_images import DockerImages
+    from gpuforge.containers.docker_engine import DockerImages
 
     return images or DockerImages()
 
 
-def in_catalog(name: str) -> Image:
+def in_catalog(name: str) -> CatalogImage:
     """Return an image of the catalog; raises UsageError, naming those there are."""
     image = catalog.find(name)
     if image is None:
@@ -125,7 +125,7 @@ def in_catalog(name: str) -> Image:
     return image
 
 
-def image_data(image: Image, found: Found | None) -> dict[str, Any]:
+def image_data(image: CatalogImage, found: EngineImage | None) -> dict[str, Any]:
     """Return an image as plain data (schema 1)."""
     return {
         "name": image.name,
@@ -146,7 +146,7 @@ def image_data(image: Image, found: Found | None) -> dict[str, Any]:
     }
 
 
-def table(entries: list[tuple[Image, Found | None]], *, known: bool) -> None:
+def table(entries: list[tuple[CatalogImage, EngineImage | None]], *, known: bool) -> None:
     """Print the images for people."""
     from rich.table import Table
     from rich.text import Text

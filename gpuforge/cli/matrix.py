@@ -22,7 +22,7 @@ from gpuforge.manifest import apart
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Cell, LeftOut, Selection
 from gpuforge.plan.machine import machine_type
-from gpuforge.plan.site import Image
+from gpuforge.plan.site import ContainerImage
 
 
 @click.command("matrix")
@@ -126,13 +126,13 @@ def distributions(file: ManifestFile, cell: Cell) -> list[str]:
     return [f"{name}-cu{apart.major(cell.toolkit)}" if named else name]
 
 
-def described(image: Image | None, family: str, major: int) -> str | None:
+def described(image: ContainerImage | None, family: str, major: int) -> str | None:
     """Return the host compiler that nvcc gets ("g++ 12"); None where nobody says what the image has."""
     known = isinstance(image, expected.Expected) and image.majors is not None
     return f"{family} {major}" if known else None
 
 
-def to_build(images: Sequence[Image | None]) -> list[str]:
+def to_build(images: Sequence[ContainerImage | None]) -> list[str]:
     """Return the command that makes those of the images which no registry has; empty when all of them are pulled."""
     made = [image.name for image in images if image and (known := catalog.find(image.name)) and known.built]
     return ["gpuforge", "images", "build", *dict.fromkeys(made)] if made else []

@@ -12,7 +12,7 @@ from gpuforge.plan.cell import Selection, select
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.machine import resolve
 from gpuforge.plan.narrow import narrow
-from gpuforge.plan.site import Image
+from gpuforge.plan.site import ContainerImage
 
 DEFAULT_IMAGE = "manylinux_2_28"
 
@@ -34,14 +34,14 @@ class Planned:
 
     file: ManifestFile
     selection: Selection
-    sites: Sequence[Image]
+    sites: Sequence[ContainerImage]
     plan: Plan
 
 
 def planned(
     choice: Choice,
     machine: str,
-    sites: Callable[[ManifestFile], Sequence[Image]],
+    sites: Callable[[ManifestFile], Sequence[ContainerImage]],
     *,
     test: bool = True,
     gpu: bool = False,

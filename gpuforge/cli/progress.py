@@ -13,8 +13,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from gpuforge.cli.board import Board, Cell, CellState
-from gpuforge.execute.model import ActionResult, Observer, Step, short_seconds
+from gpuforge.cli.plan_progress import Cell, CellState, PlanProgress
+from gpuforge.execute.outcome import ActionResult, Observer, Step, short_seconds
 from gpuforge.plan.action import Action
 
 _MARKS: dict[CellState, tuple[str, str, str]] = {  # mark, the same in ASCII, style
@@ -51,18 +51,18 @@ class PlainProgress:
         self._clock = clock
         self._begin = clock()
         self._to_run: frozenset[str] = frozenset()
-        self._board = Board(())
+        self._plan = PlanProgress(())
 
     def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
         """Say how much there is to do."""
-        self._board = Board(step.action for step in steps)
+        self._plan = PlanProgress(step.action for step in steps)
         self._to_run = run
         if run:
             self._line("plan", f"{len(run)} of {len(steps)} actions to run")
 
     def on_start(self, action: Action) -> None:
         """Say what starts."""
-        self._board.start(action, self._clock())
+        self._plan.start(action, self._clock())
         self._line("start", f"{_where(action)}{action.title}")
 
     def on_wait(self, action: Action, what: str) -> None:
@@ -75,7 +75,7 @@ class PlainProgress:
 
     def on_finish(self, action: Action, result: ActionResult) -> None:
         """Say how an action ended, unless it never had to run."""
-        self._board.finish(action, result, self._clock())
+        self._plan.finish(action, result, self._clock())
         if action.id not in self._to_run:
             return
         if result.state == "not-run":
@@ -86,8 +86,8 @@ class PlainProgress:
             self._line(result.state, f"{_where(action)}{action.title} ({short_seconds(result.seconds)})")
         if result.state == "failed":
             _print(self._console, failure(action, result))
-        if len(self._board.ended) == self._board.total:
-            self._line("end", self._board.counts())
+        if len(self._plan.ended) == self._plan.total:
+            self._line("end", self._plan.counts())
 
     def _line(self, what: str, text: str) -> None:
         _print(self._console, Text(f"[{self._clock() - self._begin:7.1f} s] {what:9} {text}"))
@@ -101,14 +101,14 @@ class LiveProgress:
         self._clock = clock
         self._begin = clock()
         self._guard = threading.Lock()  # the display is drawn on a thread of its own
-        self._board = Board(())
+        self._plan = PlanProgress(())
         self._live: Live | None = None
         self._stopping = False
         self._spinner = Spinner("dots" if _unicode(console) else "line", style="cyan")
 
     def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
         """Begin to draw, if there is anything to do."""
-        self._board = Board(step.action for step in steps)
+        self._plan = PlanProgress(step.action for step in steps)
         if run:
             self._live = Live(console=self._console, get_renderable=self._draw, refresh_per_second=8)
             self._live.start()
@@ -116,12 +116,12 @@ class LiveProgress:
     def on_start(self, action: Action) -> None:
         """Show an action in its cells."""
         with self._guard:
-            self._board.start(action, self._clock())
+            self._plan.start(action, self._clock())
 
     def on_wait(self, action: Action, what: str) -> None:
         """Show what an action waits for."""
         with self._guard:
-            self._board.wait(action, what)
+            self._plan.wait(action, what)
 
     def on_interrupt(self) -> None:
         """Show that the running commands are being stopped."""
@@ -130,7 +130,7 @@ class LiveProgress:
     def on_finish(self, action: Action, result: ActionResult) -> None:
         """Show that an action ended; print what is to be said of a failed one."""
         with self._guard:
-            self._board.finish(action, result, self._clock())
+            self._plan.finish(action, result, self._clock())
         if result.state == "failed":
             _print(self._console, failure(action, result))
 
@@ -143,7 +143,7 @@ class LiveProgress:
     def _draw(self) -> RenderableType:
         with self._guard:
             now = self._clock()
-            cells = list(self._board.cells.values())
+            cells = list(self._plan.cells.values())
             shown = self._fitting(cells) if self._live else cells
             table = Table.grid(padding=(0, 1), expand=True)
             table.add_column(width=1)
@@ -187,7 +187,7 @@ class LiveProgress:
     def _foot(self, hidden: int, now: float) -> str:
         more = f"… and {hidden} more cells; " if hidden else ""
         stopping = "; stopping what runs (Ctrl-C: by force)" if self._stopping and self._live else ""
-        return f"{more}{self._board.counts()}, {_clock_text(now - self._begin)}{stopping}"
+        return f"{more}{self._plan.counts()}, {_clock_text(now - self._begin)}{stopping}"
 
 
 def failure(action: Action, result: ActionResult) -> Text:

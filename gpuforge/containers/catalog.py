@@ -15,7 +15,7 @@ Purpose = Literal["build", "test"]
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class CatalogImage:
     """A container image: what it is for, what it holds, and the reference by which an engine knows it.
 
     `pythons` ("3.11") are in /opt/python/cpXY-cpXY, `compilers` ("g++-12") on PATH, the default first. A wheel built
@@ -43,18 +43,18 @@ class Image:
         return f"manylinux_{self.glibc.replace('.', '_')}_{self.machine}"
 
 
-def images(machine: str | None = None) -> tuple[Image, ...]:
+def images(machine: str | None = None) -> tuple[CatalogImage, ...]:
     """Return the images for a machine type (default: this machine's), in the order of the data."""
     return _images(machine or platform.machine())
 
 
-def find(name: str, machine: str | None = None) -> Image | None:
+def find(name: str, machine: str | None = None) -> CatalogImage | None:
     """Return the image of that name or reference; None for any other, which is then the user's own reference."""
     return next((image for image in images(machine) if name in {image.name, image.reference}), None)
 
 
 @cache
-def _images(machine: str) -> tuple[Image, ...]:
+def _images(machine: str) -> tuple[CatalogImage, ...]:
     return tuple(_image(row, machine) for row in stages.rows() if _offered(row, machine))
 
 
@@ -62,11 +62,11 @@ def _offered(row: Mapping[str, Any], machine: str) -> bool:
     return machine in row.get("machines", ("x86_64", "aarch64"))
 
 
-def _image(row: Mapping[str, Any], machine: str) -> Image:
+def _image(row: Mapping[str, Any], machine: str) -> CatalogImage:
     stage = stages.of(row["name"], machine)
     below = stages.row(row["on"]) if "on" in row else row
     debian = row["kind"] == "debian"
-    return Image(
+    return CatalogImage(
         name=row["name"],
         kind=row["kind"],
         purpose=row.get("purpose", "build"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from gpuforge.containers.catalog import Image, Purpose
+from gpuforge.containers.catalog import CatalogImage, Purpose
 from gpuforge.containers.port import Images
 from gpuforge.errors import ActionError
 
@@ -115,7 +115,7 @@ def _is_its_own(path: str, version: str) -> bool:
     return tag == f"cp{''.join(version.split('.')[:2])}"
 
 
-def missing(found: Contents, image: Image | None, purpose: Purpose) -> list[str]:
+def missing(found: Contents, image: CatalogImage | None, purpose: Purpose) -> list[str]:
     """Return what an image lacks: for a build or a test, and of what the catalog says of it, if it is in there."""
     lacks = []
     if not found.glibc:
@@ -139,7 +139,7 @@ def _is_usable(python: Python) -> bool:
     return new_enough and python.implementation == "CPython" and python.venv and python.pip
 
 
-def _unlike(found: Contents, image: Image) -> list[str]:
+def _unlike(found: Contents, image: CatalogImage) -> list[str]:
     """Return where an image is not what the catalog says."""
     minors = {
         ".".join(python.version.split(".")[:2]) for python in found.pythons if python.path.startswith("/opt/")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuforge import digest
 from gpuforge.containers import reference as references
-from gpuforge.containers.log import Log
+from gpuforge.containers.build_log import Log
 from gpuforge.containers.port import RELEASE_LABEL, Images
 from gpuforge.containers.stages import Release
 from gpuforge.errors import ActionError, MissingError

@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from gpuforge.containers import catalog, stages
 from gpuforge.errors import MissingError
-from gpuforge.plan.site import Image
+from gpuforge.plan.site import ContainerImage
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.inventory import Inventory
 from gpuforge.toolchains.model import Compiler
@@ -25,7 +25,7 @@ _NVCC = "Cuda compilation tools, release {minor}, V{version}"  # as nvcc --versi
 
 
 @dataclass(frozen=True, slots=True)
-class Expected(Image):
+class Expected(ContainerImage):
     """An image as it is described: `majors` are those of its g++, the default first; None where nobody says."""
 
     majors: tuple[int, ...] | None = None
@@ -65,7 +65,9 @@ def _versions(major: int) -> Sequence[Version]:
     return [Version(f"{major}.{minor}.{patch}") for minor in range(9, -1, -1) for patch in range(4, -1, -1)]
 
 
-def _inventory(known: catalog.Image | None, name: str, machine: str, assumed: Sequence[str]) -> Inventory:
+def _inventory(
+    known: catalog.CatalogImage | None, name: str, machine: str, assumed: Sequence[str]
+) -> Inventory:
     of_catalog = [known.toolkit] if known and known.toolkit else []
     toolkits = {Path(f"/usr/local/cuda-{minor}"): minor for minor in (of_catalog if known else assumed)}
     nvccs = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge import digest
-from gpuforge.containers import engine
+from gpuforge.containers import connect as engine
 
 OWNER = "gpuforge.owner"
 MACHINE = "gpuforge.machine"

@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpuforge.containers import catalog, engine
+from gpuforge.containers import catalog
+from gpuforge.containers import connect as engine
 from gpuforge.containers import reference as references
-from gpuforge.containers.inspect import inventory
+from gpuforge.containers.probe import inventory
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
-from gpuforge.plan.site import Image
+from gpuforge.plan.site import ContainerImage
 
 
 def images(
@@ -23,7 +24,7 @@ def images(
     machine: str,
     cache: Path,
     pulls: Callable[[str], None],
-) -> list[Image]:
+) -> list[ContainerImage]:
     """Return the images of these names, ready to run; one that a registry has is pulled, after `pulls` was told.
 
     What gpuforge makes itself is never pulled, nor is any other reference that `refuse_pull` names.
@@ -32,7 +33,7 @@ def images(
     Raises MissingError for those that are not here and cannot be pulled, all of them at once, and UsageError for
     one of another machine type than `machine`.
     """
-    found: list[Image] = []
+    found: list[ContainerImage] = []
     missing: list[Diagnostic] = []
     for name in names:
         known = catalog.find(name)
@@ -51,7 +52,7 @@ def images(
     return found
 
 
-def _image(client: Any, name: str, machine: str, cache: Path, pulls: Callable[[str], None]) -> Image:
+def _image(client: Any, name: str, machine: str, cache: Path, pulls: Callable[[str], None]) -> ContainerImage:
     known = catalog.find(name)
     reference = known.reference if known else name
     with engine.told(f"to look for image {name}"):
@@ -75,7 +76,7 @@ def _image(client: Any, name: str, machine: str, cache: Path, pulls: Callable[[s
             f"image {name} has another C library than glibc, which manylinux wheels and CUDA need",
             hint="take one of `gpuforge images list`",
         )
-    return Image(image_id, name, found)
+    return ContainerImage(image_id, name, found)
 
 
 def _pull(client: Any, name: str, reference: str) -> str:

@@ -11,7 +11,7 @@ RELEASE_LABEL = "dev.gpuforge.release"  # sha256 of the Debian release's InRelea
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class EngineImage:
     """An image that the engine has: its id ("sha256:…"), size in bytes and labels."""
 
     id: str
@@ -22,7 +22,7 @@ class Found:
 class Images(Protocol):
     """The images of one engine. Every method raises MissingError when the engine does not answer."""
 
-    def find(self, reference: str) -> Found | None:
+    def find(self, reference: str) -> EngineImage | None:
         """Return the image of a reference, or None when the engine does not have it."""
 
     def load(self, archive: BinaryIO, reference: str, labels: Mapping[str, str]) -> None:

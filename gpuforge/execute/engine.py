@@ -11,8 +11,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from gpuforge.execute.ledger import Ledger
-from gpuforge.execute.model import ActionResult, Observer, Outcome, Step
-from gpuforge.execute.perform import Workshop, perform
+from gpuforge.execute.outcome import ActionResult, Observer, Outcome, Step
+from gpuforge.execute.perform import RunContext, perform
 from gpuforge.execute.runners.runner import Runner
 from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import Verdict, verdicts
@@ -45,8 +45,8 @@ def run(
     """
     found = verdicts(steps, store=store, ledger=ledger, project=project, wanted=wanted)
     keys = {step.action.id: step.key for step in steps}
-    shop = Workshop(store, ledger, runner, logs, project, keys)
-    return _Engine(steps, found, shop, max(1, jobs), observer).run()
+    context = RunContext(store, ledger, runner, logs, project, keys)
+    return _Engine(steps, found, context, max(1, jobs), observer).run()
 
 
 def _tell(events: _Events, name: str, report: _Report) -> None:
@@ -60,7 +60,7 @@ class _Engine:
         self,
         steps: Sequence[Step],
         found: Mapping[str, Verdict],
-        shop: Workshop,
+        context: RunContext,
         jobs: int,
         observer: Observer,
     ) -> None:
@@ -71,7 +71,7 @@ class _Engine:
         self._places: dict[tuple[str | None, str], set[str]] = defaultdict(set)
         for name in self._to_run:
             self._places[self._steps[name].action.image, self._steps[name].action.place].add(name)
-        self._shop = shop
+        self._context = context
         self._jobs = jobs
         # Slots by whether they are for actions that fetch: those wait more than they work, so they have their own.
         self._free = {False: jobs, True: min(jobs, _FETCHES)}
@@ -100,8 +100,8 @@ class _Engine:
             except KeyboardInterrupt:
                 self._halt()
             except BaseException:
-                self._shop.runner.kill()
-                self._shop.stop.set()
+                self._context.runner.kill()
+                self._context.stop.set()
                 raise
             else:
                 return False
@@ -181,7 +181,7 @@ class _Engine:
         return not siblings.isdisjoint(self._results) or self._is_short(name)
 
     def _is_short(self, name: str) -> bool:
-        last = self._shop.ledger.last(self._shop.project, name)
+        last = self._context.ledger.last(self._context.project, name)
         return last is not None and last.result == "ok" and last.seconds < _SHORT
 
     def _drop(self, name: str) -> bool:
@@ -206,7 +206,7 @@ class _Engine:
         )
         self._observer.on_start(step.action)
         tell = partial(_tell, self._events, name)
-        future = pool.submit(perform, step, self._shop, reason, slots, tell)
+        future = pool.submit(perform, step, self._context, reason, slots, tell)
         self._futures[name] = future
         future.add_done_callback(tell)
         return True
@@ -230,13 +230,13 @@ class _Engine:
 
     def _halt(self) -> None:
         """Stop the running commands, and hear how each step ended: some may just have finished."""
-        self._shop.stop.set()
+        self._context.stop.set()
         try:
             self._observer.on_interrupt()
-            self._shop.runner.cancel()
+            self._context.runner.cancel()
             wait(self._futures.values())
         except KeyboardInterrupt:
-            self._shop.runner.kill()
+            self._context.runner.kill()
             wait(self._futures.values())
         for name, future in self._futures.items():
             if name not in self._results:

@@ -17,8 +17,8 @@ from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import ActionError, GpuforgeError
 from gpuforge.execute import failure, locks
 from gpuforge.execute.ledger import Entry, Ledger
-from gpuforge.execute.model import ActionResult, Step, now
-from gpuforge.execute.record import Record
+from gpuforge.execute.outcome import ActionResult, Step, now
+from gpuforge.execute.provenance import Provenance
 from gpuforge.execute.runners.runner import Exit, Runner, Source, Task
 from gpuforge.execute.store import Store, Stored
 from gpuforge.execute.verdict import reuse
@@ -30,7 +30,7 @@ _POLL = 0.1  # seconds between looks at a lock that another process holds
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class RunContext:
     """Where steps are performed.
 
     `logs` is a folder, `project` names the manifest in the ledger, `keys` maps every action of the plan to
@@ -52,7 +52,7 @@ class Workshop:
 
 def perform(
     step: Step,
-    shop: Workshop,
+    context: RunContext,
     reason: str,
     jobs: int,
     waits: Callable[[str], None],
@@ -65,72 +65,74 @@ def perform(
     name = step.action.id
     begin = time.monotonic()
     try:
-        turn = _take_turn(step.key, shop, partial(waits, "another gpuforge is doing the same work"))
+        turn = _take_turn(step.key, context, partial(waits, "another gpuforge is doing the same work"))
         if turn is None:
             return ActionResult(name, "cancelled", "interrupted before it started")
         with turn:
-            stored = shop.store.get(step.key)
+            stored = context.store.get(step.key)
             if stored is not None:  # another gpuforge made it between the plan and now
                 return ActionResult(name, "reused", reuse(stored).reason, stored.record.seconds)
             if step.action.by_content:
-                return _run_by_content(step, shop, reason, jobs, waits)
-            return _run(step, shop, reason, jobs, step.key)
+                return _run_by_content(step, context, reason, jobs, waits)
+            return _run(step, context, reason, jobs, step.key)
     except (OSError, GpuforgeError) as error:
         status = error.exit_code if isinstance(error, GpuforgeError) else None
-        return _failed(step, shop, reason, time.monotonic() - begin, failure.of_error(name, error), status)
+        return _failed(step, context, reason, time.monotonic() - begin, failure.of_error(name, error), status)
 
 
-def _take_turn(key: str, shop: Workshop, waits: Callable[[], None]) -> AbstractContextManager[Any] | None:
+def _take_turn(
+    key: str, context: RunContext, waits: Callable[[], None]
+) -> AbstractContextManager[Any] | None:
     told = False
-    while not shop.stop.is_set():
-        turn = shop.store.claim(key)
+    while not context.stop.is_set():
+        turn = context.store.claim(key)
         if turn is not None:
             return turn
         if not told:
             waits()
             told = True
-        shop.stop.wait(_POLL)
+        context.stop.wait(_POLL)
     return None
 
 
 def _run_by_content(
-    step: Step, shop: Workshop, reason: str, jobs: int, waits: Callable[[str], None]
+    step: Step, context: RunContext, reason: str, jobs: int, waits: Callable[[str], None]
 ) -> ActionResult:
     """Run a step unless the same was made of the same content, also by another step that does so just now."""
-    key = _content_key(step, shop)
-    turn = _take_turn(key, shop, partial(waits, "the same is made of the same content just now"))
+    key = _content_key(step, context)
+    turn = _take_turn(key, context, partial(waits, "the same is made of the same content just now"))
     if turn is None:
         return ActionResult(step.action.id, "cancelled", "interrupted before it started")
     with turn:
-        stored = shop.store.get(key)
+        stored = context.store.get(key)
         if stored is None:
-            return _run(step, shop, reason, jobs, key)
-        shop.store.alias(step.key, key)
-    _write_down(step, shop, 0.0, "ok")
+            return _run(step, context, reason, jobs, key)
+        context.store.alias(step.key, key)
+    _write_down(step, context, 0.0, "ok")
     return ActionResult(step.action.id, "reused", _SAME, stored.record.seconds)
 
 
-def _run(step: Step, shop: Workshop, reason: str, jobs: int, key: str) -> ActionResult:
+def _run(step: Step, context: RunContext, reason: str, jobs: int, key: str) -> ActionResult:
     """Run a step and keep what it made under `key`, of which the step's own key is another name."""
-    action, log = step.action, shop.log(step)
+    action, log = step.action, context.log(step)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")  # what an earlier run said is not this run's
-    inputs = _sources(step, shop)
-    with shop.store.scratch() as out:
-        end = shop.runner.run(Task(action, inputs, out, log, jobs))
+    inputs = _sources(step, context)
+    with context.store.scratch() as out:
+        end = context.runner.run(Task(action, inputs, out, log, jobs))
         if end.cancelled:
             return ActionResult(action.id, "cancelled", "interrupted", end.seconds, log)
         error = _judge(step, end, out, log) or _changed(action)
         if error:
-            return _failed(step, shop, reason, end.seconds, error, end.status)
-        shop.store.commit(key, out, Record(action.id, end.seconds, now(), action.outputs))
+            return _failed(step, context, reason, end.seconds, error, end.status)
+        context.store.commit(key, out, Provenance(action.id, end.seconds, now(), action.outputs))
         if key != step.key:
-            shop.store.alias(step.key, key)
-    _write_down(step, shop, end.seconds, "ok")
+            context.store.alias(step.key, key)
+    _write_down(step, context, end.seconds, "ok")
     return ActionResult(action.id, "done", reason, end.seconds, log)
 
 
-def _content_key(step: Step, shop: Workshop) -> str:
+def _content_key(step: Step, context: RunContext) -> str:
     """Return the key of an action by what it reads holds, not by how that was made.
 
     So a change that changes nothing further down, such as a comment in a source, ends where its effect ends.
@@ -138,21 +140,21 @@ def _content_key(step: Step, shop: Workshop) -> str:
     facts = dict(step.facts)
     for name, value in step.action.inputs.items():
         if isinstance(value, ActionInput):
-            facts[f"input {name}"] = _made(step, value, shop).content(value.output)
+            facts[f"input {name}"] = _made(step, value, context).content(value.output)
     action = step.action
     return digest.of_data([FORMAT, "content", action.kind, facts, list(action.outputs), action.network])
 
 
-def _made(step: Step, value: ActionInput, shop: Workshop) -> Stored:
+def _made(step: Step, value: ActionInput, context: RunContext) -> Stored:
     """Return the entry of an action that another one reads; raises ActionError when it is gone."""
-    stored = shop.store.get(shop.keys[value.action])
+    stored = context.store.get(context.keys[value.action])
     if stored is None or value.output not in stored.record.outputs:
         message = f"{step.action.id} needs {value.output} of {value.action}, which is no longer in the store"
         raise ActionError.of(message, hint="something removed it while this ran: run the same command again")
     return stored
 
 
-def _sources(step: Step, shop: Workshop) -> dict[str, Source]:
+def _sources(step: Step, context: RunContext) -> dict[str, Source]:
     found: dict[str, Source] = {}
     for name, value in step.action.inputs.items():
         if isinstance(value, FileInput):
@@ -160,7 +162,7 @@ def _sources(step: Step, shop: Workshop) -> dict[str, Source]:
         elif isinstance(value, ImageInput):
             found[name] = Source(Path(value.path), in_image=True)
         else:
-            found[name] = Source(_made(step, value, shop).path(value.output))
+            found[name] = Source(_made(step, value, context).path(value.output))
     return found
 
 
@@ -185,17 +187,17 @@ def _changed(action: Action) -> Diagnostic | None:
 
 
 def _failed(
-    step: Step, shop: Workshop, reason: str, seconds: float, error: Diagnostic, status: int | None
+    step: Step, context: RunContext, reason: str, seconds: float, error: Diagnostic, status: int | None
 ) -> ActionResult:
-    log = shop.log(step)
-    _write_down(step, shop, seconds, "failed")
+    log = context.log(step)
+    _write_down(step, context, seconds, "failed")
     there = log if log.exists() else None
     tail = failure.errors(log) if step.action.parallel else failure.tail(log)
     return ActionResult(step.action.id, "failed", reason, seconds, there, error, tail, status)
 
 
-def _write_down(step: Step, shop: Workshop, seconds: float, result: Literal["ok", "failed"]) -> None:
-    name, log = step.action.id, str(shop.log(step))
-    entry = Entry(now(), shop.project, name, step.key, step.facts, round(seconds, 3), result, log)
+def _write_down(step: Step, context: RunContext, seconds: float, result: Literal["ok", "failed"]) -> None:
+    name, log = step.action.id, str(context.log(step))
+    entry = Entry(now(), context.project, name, step.key, step.facts, round(seconds, 3), result, log)
     with suppress(OSError):  # only the next run's reasons suffer: what was made is in the store already
-        shop.ledger.append(entry)
+        context.ledger.append(entry)

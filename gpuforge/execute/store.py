@@ -21,7 +21,7 @@ from uuid import uuid4
 from gpuforge import digest
 from gpuforge.errors import ActionError
 from gpuforge.execute import locks
-from gpuforge.execute.record import Record, changes, damage, from_json, stamp, survey, to_json
+from gpuforge.execute.provenance import Provenance, changes, damage, from_json, stamp, survey, to_json
 
 _LARGE = 100_000_000  # bytes: a toolkit; reading it takes part of a second
 
@@ -32,7 +32,7 @@ class Stored:
 
     key: str
     folder: Path
-    record: Record
+    record: Provenance
 
     def path(self, output: str) -> Path:
         """Return where an output lies; raises KeyError when the entry has none of that name."""
@@ -58,7 +58,7 @@ class Store(Protocol):
     def scratch(self) -> AbstractContextManager[Path]:
         """Make an empty folder on the store's own disk for outputs; gone afterwards if not committed."""
 
-    def commit(self, key: str, folder: Path, record: Record) -> Stored:
+    def commit(self, key: str, folder: Path, record: Provenance) -> Stored:
         """Keep the outputs in `folder`, which moves; if another process was faster, keep and return theirs.
 
         The record's `files` are filled in here.
@@ -109,7 +109,7 @@ class FolderStore:
         wrong = damage(entry / "out", record) or self._changes(entry, record)
         return wrong or Stored(key, entry / "out", record)
 
-    def _changes(self, entry: Path, record: Record) -> str:
+    def _changes(self, entry: Path, record: Provenance) -> str:
         """Return what is wrong with an entry's bytes, or an empty string."""
         name = entry.resolve().name  # of an alias, the entry's own
         if name in self._sound:
@@ -133,7 +133,7 @@ class FolderStore:
         except (OSError, ValueError):
             return ""
 
-    def _stamp(self, entry: Path, record: Record) -> None:
+    def _stamp(self, entry: Path, record: Provenance) -> None:
         """Write down, of a large entry, when it was last seen to be whole."""
         if not _is_large(record):
             return
@@ -157,7 +157,7 @@ class FolderStore:
             with suppress(OSError):  # what cannot be removed now is swept by the next process
                 remove(box)
 
-    def commit(self, key: str, folder: Path, record: Record) -> Stored:
+    def commit(self, key: str, folder: Path, record: Provenance) -> Stored:
         """Keep the outputs in `folder` (made by `scratch`; it moves) under `key`; the first to come wins."""
         full = replace(record, files=survey(folder, record.outputs))
         _protect(folder, full)
@@ -232,7 +232,7 @@ class FolderStore:
                     remove(folder)
 
 
-def _is_large(record: Record) -> bool:
+def _is_large(record: Provenance) -> bool:
     return sum(file.size for file in record.files) > _LARGE
 
 
@@ -243,7 +243,7 @@ def _leave(folder: Path, held: locks.Claim, owner: int) -> None:
         held.release()
 
 
-def _protect(folder: Path, record: Record) -> None:
+def _protect(folder: Path, record: Provenance) -> None:
     """Take write permission from stored files, so that no later action changes them by accident.
 
     Folders stay writable: their owner can delete the store with `rm -r`.

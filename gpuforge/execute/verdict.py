@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from gpuforge.execute.ledger import Entry, Ledger
-from gpuforge.execute.model import Step, local_time, short_seconds
+from gpuforge.execute.outcome import Step, local_time, short_seconds
 from gpuforge.execute.store import Store, Stored
 from gpuforge.plan.action import ActionInput
 

@@ -86,7 +86,7 @@ def _own(folder: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class WorkPaths:
     """The paths of one action's run: its working directory, and fixed names for its outputs and its inputs."""
 
     work: Path
@@ -94,7 +94,7 @@ class Desk:
     inputs: Path
 
     @classmethod
-    def below(cls, folder: Path, action: str) -> Desk:
+    def below(cls, folder: Path, action: str) -> WorkPaths:
         """Return the paths of an action, by its id, below a project's folder."""
         name = locks.file_name(action)
         return cls(folder / name, folder / f"{name}.out", folder / f"{name}.in")
@@ -108,23 +108,23 @@ class Desk:
 
 
 @contextmanager
-def claimed(desk: Desk, stop: threading.Event) -> Iterator[bool]:
-    """Hold a desk for one action, empty at the start and taken away at the end; False when `stop` was set instead.
+def claimed(paths: WorkPaths, stop: threading.Event) -> Iterator[bool]:
+    """Hold a paths for one action, empty at the start and taken away at the end; False when `stop` was set instead.
 
     Another gpuforge that does the same project's work holds it for as long.
     """
-    while (held := locks.claim(desk.work.with_name(f"{desk.work.name}.lock"))) is None:
+    while (held := locks.claim(paths.work.with_name(f"{paths.work.name}.lock"))) is None:
         if stop.wait(0.1):
             yield False
             return
     with held:
         try:
-            desk.clear()
-            desk.work.mkdir()
+            paths.clear()
+            paths.work.mkdir()
             yield True
         finally:
             with suppress(OSError):
-                desk.clear()
+                paths.clear()
 
 
 def stage(source: Source, target: Path) -> None:

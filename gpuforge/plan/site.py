@@ -22,7 +22,7 @@ class Site(Protocol):
     """Where work is done, and what is there: this machine, or a container image."""
 
     @property
-    def image(self) -> Image | None:
+    def image(self) -> ContainerImage | None:
         """The image; None for this machine itself."""
 
     def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
@@ -36,7 +36,7 @@ class Site(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ContainerImage:
     """A container image that actions run in: `id` is its content's digest ("sha256:…"), `name` what it is called.
 
     `test` is the image that its wheels are tested in; None: itself.
@@ -45,10 +45,10 @@ class Image:
     id: str
     name: str
     inventory: Inventory
-    test: Image | None = None
+    test: ContainerImage | None = None
 
     @property
-    def image(self) -> Image:
+    def image(self) -> ContainerImage:
         """The image itself."""
         return self
 
@@ -87,7 +87,7 @@ class ThisMachine:
 class Location:
     """One site with everything found there that the chosen cells need, by the cells' own names."""
 
-    image: Image | None
+    image: ContainerImage | None
     hosts: Mapping[str, Compiler]  # by Cell.cuda: the compiler of host code that its toolkit takes
     interpreters: Mapping[str, Interpreter]  # by Cell.python
     toolkits: Mapping[str, Toolkit]  # by Cell.cuda

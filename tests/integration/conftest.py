@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import requests
 
-from gpuforge.containers import catalog, engine
+from gpuforge.containers import catalog
+from gpuforge.containers import connect as engine
 from gpuforge.errors import MissingError
 from gpuforge.steps.fetch_source import index_url
 from gpuforge.toolchains import cpython

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.containers import catalog, engine
+from gpuforge.containers import catalog
+from gpuforge.containers import connect as engine
 from gpuforge.containers.leftovers import OWNER
 
 RECIPES = Path(__file__).parents[2] / "recipes"

@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from gpuforge.containers import engine
-from gpuforge.containers.inspect import inventory
+from gpuforge.containers import connect as engine
 from gpuforge.containers.leftovers import MACHINE, OWNER, clear_leftovers, labels
+from gpuforge.containers.probe import inventory
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
-from gpuforge.execute.runners.docker import DockerRunner
-from gpuforge.execute.runners.local import LocalRunner
+from gpuforge.execute.runners.docker.docker_runner import DockerRunner
+from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import Limits, Source, Task
 from gpuforge.plan.action import Action, FileInput
-from gpuforge.plan.site import Image
+from gpuforge.plan.site import ContainerImage
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
 
@@ -36,17 +36,19 @@ def client() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def image(client: Any, test_image: str, tmp_path_factory: pytest.TempPathFactory) -> Image:
+def image(client: Any, test_image: str, tmp_path_factory: pytest.TempPathFactory) -> ContainerImage:
     found = client.images.get(test_image)
-    return Image(found.id, "test", inventory(client, found.id, "test", tmp_path_factory.mktemp("images")))
+    return ContainerImage(
+        found.id, "test", inventory(client, found.id, "test", tmp_path_factory.mktemp("images"))
+    )
 
 
 @pytest.fixture
-def runner(image: Image, tmp_path: Path) -> DockerRunner:
+def runner(image: ContainerImage, tmp_path: Path) -> DockerRunner:
     return runner_of(image, tmp_path)
 
 
-def runner_of(image: Image, tmp_path: Path, **options: Any) -> DockerRunner:
+def runner_of(image: ContainerImage, tmp_path: Path, **options: Any) -> DockerRunner:
     (tmp_path / "work").mkdir(exist_ok=True)
     return DockerRunner(
         {image.id: image},
@@ -61,7 +63,7 @@ def runner_of(image: Image, tmp_path: Path, **options: Any) -> DockerRunner:
 
 def task(
     tmp_path: Path,
-    image: Image,
+    image: ContainerImage,
     script: str,
     *,
     inputs: Mapping[str, Source] | None = None,
@@ -94,7 +96,7 @@ def left(client: Any) -> list[Any]:
 
 
 def test_the_same_paths_everywhere_inputs_read_only_outputs_the_callers(
-    client: Any, image: Image, runner: DockerRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Any, image: ContainerImage, runner: DockerRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -125,7 +127,7 @@ def test_the_same_paths_everywhere_inputs_read_only_outputs_the_callers(
 
 
 def test_a_build_has_its_place_and_the_compiler_cache_and_no_credentials(
-    image: Image, tmp_path: Path
+    image: ContainerImage, tmp_path: Path
 ) -> None:
     kept = tmp_path / "kept"
     settings = {"SCCACHE_DIR": str(kept), "SCCACHE_CACHE_SIZE": "1G", "AWS_SECRET_ACCESS_KEY": "x"}
@@ -141,7 +143,7 @@ def test_a_build_has_its_place_and_the_compiler_cache_and_no_credentials(
 
 @pytest.mark.parametrize("network", [False, True])
 def test_only_a_fetch_has_a_network(
-    image: Image, runner: DockerRunner, tmp_path: Path, network: bool
+    image: ContainerImage, runner: DockerRunner, tmp_path: Path, network: bool
 ) -> None:
     asked = task(tmp_path, image, "ls /sys/class/net", network=network)
     runner.run(asked)
@@ -150,7 +152,7 @@ def test_only_a_fetch_has_a_network(
 
 
 def test_a_container_has_no_rights_beyond_a_plain_users(
-    image: Image, runner: DockerRunner, tmp_path: Path
+    image: ContainerImage, runner: DockerRunner, tmp_path: Path
 ) -> None:
     asked = task(tmp_path, image, "grep -E 'CapEff|NoNewPrivs' /proc/self/status")
     runner.run(asked)
@@ -158,7 +160,7 @@ def test_a_container_has_no_rights_beyond_a_plain_users(
 
 
 def test_status_and_signals_are_told_apart(
-    client: Any, image: Image, runner: DockerRunner, tmp_path: Path
+    client: Any, image: ContainerImage, runner: DockerRunner, tmp_path: Path
 ) -> None:
     assert runner.run(task(tmp_path, image, "exit 3")).status == 3
     assert runner.run(task(tmp_path, image, "sh -c 'kill -SEGV $$'")).status in {-11, 139}
@@ -166,7 +168,7 @@ def test_status_and_signals_are_told_apart(
 
 
 def test_a_program_that_is_not_in_the_image(
-    client: Any, image: Image, runner: DockerRunner, tmp_path: Path
+    client: Any, image: ContainerImage, runner: DockerRunner, tmp_path: Path
 ) -> None:
     asked = task(tmp_path, image, "")
     bad = Task(
@@ -179,7 +181,7 @@ def test_a_program_that_is_not_in_the_image(
     assert left(client) == []
 
 
-def test_too_much_memory_and_too_long_are_said(client: Any, image: Image, tmp_path: Path) -> None:
+def test_too_much_memory_and_too_long_are_said(client: Any, image: ContainerImage, tmp_path: Path) -> None:
     small = runner_of(image, tmp_path, limits=Limits(memory=64 * 1024 * 1024))
     eater = (
         "exec $(ls /opt/python/*/bin/python3 /usr/bin/python3 2>/dev/null | head -1) -c 'x = b\"x\" * 10**9'"
@@ -198,7 +200,7 @@ def test_too_much_memory_and_too_long_are_said(client: Any, image: Image, tmp_pa
 
 
 def test_cancel_stops_what_runs_and_starts_nothing_more(
-    client: Any, image: Image, runner: DockerRunner, tmp_path: Path
+    client: Any, image: ContainerImage, runner: DockerRunner, tmp_path: Path
 ) -> None:
     asked = task(tmp_path, image, "echo started; sleep 60")
     ends = []
@@ -222,7 +224,7 @@ def test_cancel_stops_what_runs_and_starts_nothing_more(
     ],
 )
 def test_a_container_that_somebody_else_stops(
-    client: Any, image: Image, runner: DockerRunner, tmp_path: Path, how: str, by: str, hint: str
+    client: Any, image: ContainerImage, runner: DockerRunner, tmp_path: Path, how: str, by: str, hint: str
 ) -> None:
     asked = task(tmp_path, image, "echo started; exec sleep 60")
     ends: list[Any] = []
@@ -246,7 +248,7 @@ def test_a_container_that_somebody_else_stops(
     assert list((tmp_path / "work" / "p").glob("*[!k]")) == []
 
 
-def test_a_container_that_does_not_start_is_not_left(client: Any, image: Image) -> None:
+def test_a_container_that_does_not_start_is_not_left(client: Any, image: ContainerImage) -> None:
     with pytest.raises(ActionError), engine.told("to try"):
         engine.run_once(
             client, image.id, entrypoint=["/no/such/program"], network_mode="none", labels=labels()
@@ -254,7 +256,7 @@ def test_a_container_that_does_not_start_is_not_left(client: Any, image: Image) 
     assert left(client) == []
 
 
-def test_what_a_killed_process_left_is_cleared(client: Any, image: Image) -> None:
+def test_what_a_killed_process_left_is_cleared(client: Any, image: ContainerImage) -> None:
     code = (
         "import sys; from gpuforge.containers import engine; from gpuforge.containers.leftovers import labels;"
         "print(engine.connect().containers.run(sys.argv[1], ['sleep', '300'], entrypoint=[], detach=True,"

@@ -15,8 +15,8 @@ import pytest
 
 from gpuforge.containers import catalog
 from gpuforge.containers.check import contents, missing
-from gpuforge.containers.docker_images import DockerImages
-from gpuforge.containers.engine import connect
+from gpuforge.containers.connect import connect
+from gpuforge.containers.docker_engine import DockerImages
 from gpuforge.containers.port import IMAGE_LABEL
 from gpuforge.errors import ActionError
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from gpuforge.containers.port import Found
+from gpuforge.containers.port import EngineImage
 from gpuforge.errors import ActionError
 
 
@@ -16,7 +16,7 @@ from gpuforge.errors import ActionError
 class MemoryImages:
     """What `Images` asks for; keeps what it was given. `says` is what builds and runs print, `fails` how they end."""
 
-    here: dict[str, Found] = field(default_factory=dict)
+    here: dict[str, EngineImage] = field(default_factory=dict)
     says: Sequence[str] = ()
     fails: BaseException | None = None
     contexts: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class MemoryImages:
     networks: list[str | None] = field(default_factory=list)
     status: int = 0
 
-    def find(self, reference: str) -> Found | None:
+    def find(self, reference: str) -> EngineImage | None:
         return self.here.get(reference)
 
     def load(self, archive: BinaryIO, reference: str, labels: Mapping[str, str]) -> None:
@@ -56,4 +56,4 @@ class MemoryImages:
             raise self.fails
 
     def _add(self, reference: str, labels: Mapping[str, str]) -> None:
-        self.here[reference] = Found(f"sha256:{len(self.here):064x}", 123_456_789, labels)
+        self.here[reference] = EngineImage(f"sha256:{len(self.here):064x}", 123_456_789, labels)

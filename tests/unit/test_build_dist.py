@@ -10,7 +10,7 @@ import pytest
 from gpuforge import digest
 from gpuforge.cli.build_report import SetAside, Wheel
 from gpuforge.cli.dist import RECORD, keep_current, kept_back
-from gpuforge.execute.model import ActionResult, Outcome
+from gpuforge.execute.outcome import ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import lower

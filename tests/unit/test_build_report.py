@@ -18,7 +18,7 @@ from gpuforge.cli.build_report import (
     show_result,
     words_of_test,
 )
-from gpuforge.execute.model import ActionResult, Outcome, Step
+from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.runners.memory import MemoryLedger, MemoryStore
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile

@@ -14,14 +14,14 @@ from toolkit_samples import Server
 
 from gpuforge import digest
 from gpuforge.containers import catalog, debootstrap, stages
-from gpuforge.containers.build import Workshop
-from gpuforge.containers.catalog import Image
-from gpuforge.containers.log import Log
-from gpuforge.containers.port import Found, lines
+from gpuforge.containers.build_log import Log
+from gpuforge.containers.catalog import CatalogImage
+from gpuforge.containers.image_build import ImageBuilder
+from gpuforge.containers.port import EngineImage, lines
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 
 
-def image(name: str) -> Image:
+def image(name: str) -> CatalogImage:
     found = catalog.find(name, "x86_64")
     assert found is not None
     return found
@@ -37,9 +37,9 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, said: list[str]) -> Callable[..., Workshop]:
-    def make(images: MemoryImages, network: str | None = None) -> Workshop:
-        return Workshop(images, tmp_path / "cache", said.append, network)
+def builder(tmp_path: Path, said: list[str]) -> Callable[..., ImageBuilder]:
+    def make(images: MemoryImages, network: str | None = None) -> ImageBuilder:
+        return ImageBuilder(images, tmp_path / "cache", said.append, network)
 
     return make
 
@@ -48,25 +48,27 @@ def left(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "cache" / "images").iterdir())
 
 
-def test_an_image_that_is_there_is_not_made_again(workshop: Callable[..., Workshop], tmp_path: Path) -> None:
-    images = MemoryImages({CUDA.reference: Found("sha256:0", 1)})
-    assert not workshop(images).make(CUDA).new
+def test_an_image_that_is_there_is_not_made_again(
+    builder: Callable[..., ImageBuilder], tmp_path: Path
+) -> None:
+    images = MemoryImages({CUDA.reference: EngineImage("sha256:0", 1)})
+    assert not builder(images).make(CUDA).new
     assert images.contexts == {}
     assert not (tmp_path / "cache").exists()
 
 
-def test_an_image_of_a_registry_is_pulled(workshop: Callable[..., Workshop], said: list[str]) -> None:
+def test_an_image_of_a_registry_is_pulled(builder: Callable[..., ImageBuilder], said: list[str]) -> None:
     images = MemoryImages()
-    assert workshop(images).make(PYPA).new
+    assert builder(images).make(PYPA).new
     assert PYPA.reference in images.here
     assert said == [f"pull {PYPA.reference}"]
 
 
 def test_an_image_is_built_on_its_pulled_base_with_its_arguments(
-    workshop: Callable[..., Workshop], said: list[str], tmp_path: Path
+    builder: Callable[..., ImageBuilder], said: list[str], tmp_path: Path
 ) -> None:
     images = MemoryImages()
-    assert workshop(images, network="host").make(CUDA).new
+    assert builder(images, network="host").make(CUDA).new
     assert list(images.here) == [PYPA.reference, CUDA.reference]
     assert images.arguments[CUDA.reference] == {
         "BASE": PYPA.reference, "TOOLKIT": "12.4", "TOOLSET": "13", "REPOSITORY": "x86_64",
@@ -78,15 +80,15 @@ def test_an_image_is_built_on_its_pulled_base_with_its_arguments(
 
 
 def test_a_failed_build_shows_its_last_lines_and_names_its_log(
-    workshop: Callable[..., Workshop], said: list[str], tmp_path: Path
+    builder: Callable[..., ImageBuilder], said: list[str], tmp_path: Path
 ) -> None:
     images = MemoryImages(
-        {PYPA.reference: Found("sha256:0", 1)},
+        {PYPA.reference: EngineImage("sha256:0", 1)},
         says=[*(f"line {n}" for n in range(30)), "\x1b[91mNo match for argument: cuda-nvcc-12-4\x1b[0m"],
         fails=ActionError.of("The command 'dnf install' returned a non-zero code: 1"),
     )
     with pytest.raises(ActionError) as caught:
-        workshop(images).make(CUDA)
+        builder(images).make(CUDA)
     log = tmp_path / "cache" / "logs" / f"image-{CUDA.name}-{CUDA.reference[-12:]}.log"
     assert str(caught.value) == (
         "manylinux_2_28-cuda12.4 was not made: The command 'dnf install' returned a non-zero code: 1\n"
@@ -116,46 +118,46 @@ def test_a_failed_build_shows_its_last_lines_and_names_its_log(
     ],
 )
 def test_what_is_missing_on_the_machine_is_said_with_what_to_do(
-    workshop: Callable[..., Workshop], says: str, error: type[GpuforgeError], hint: str
+    builder: Callable[..., ImageBuilder], says: str, error: type[GpuforgeError], hint: str
 ) -> None:
     images = MemoryImages(
-        {PYPA.reference: Found("sha256:0", 1)}, says=[says], fails=ActionError.of("it failed")
+        {PYPA.reference: EngineImage("sha256:0", 1)}, says=[says], fails=ActionError.of("it failed")
     )
     with pytest.raises(error) as caught:
-        workshop(images).make(CUDA)
+        builder(images).make(CUDA)
     assert type(caught.value) is error
     assert hint in caught.value.diagnostics[0].hint
     assert "log: " in caught.value.diagnostics[0].hint
 
 
-def test_an_interrupted_build_leaves_nothing(workshop: Callable[..., Workshop], tmp_path: Path) -> None:
-    images = MemoryImages({PYPA.reference: Found("sha256:0", 1)}, fails=KeyboardInterrupt())
+def test_an_interrupted_build_leaves_nothing(builder: Callable[..., ImageBuilder], tmp_path: Path) -> None:
+    images = MemoryImages({PYPA.reference: EngineImage("sha256:0", 1)}, fails=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        workshop(images).make(CUDA)
+        builder(images).make(CUDA)
     assert left(tmp_path) == ["lock"]
 
 
 def test_what_a_killed_process_left_is_cleared_away(
-    workshop: Callable[..., Workshop], tmp_path: Path
+    builder: Callable[..., ImageBuilder], tmp_path: Path
 ) -> None:
     (tmp_path / "cache" / "images" / "base.partial" / "root").mkdir(parents=True)
-    workshop(MemoryImages()).make(PYPA)
+    builder(MemoryImages()).make(PYPA)
     assert left(tmp_path) == ["lock"]
 
 
 def test_a_second_process_waits_and_then_finds_the_image(
-    workshop: Callable[..., Workshop], said: list[str], tmp_path: Path
+    builder: Callable[..., ImageBuilder], said: list[str], tmp_path: Path
 ) -> None:
     images = MemoryImages()
     (tmp_path / "cache" / "images").mkdir(parents=True)
     first = FileLock(tmp_path / "cache" / "images" / "lock")
     first.acquire()
     made = []
-    second = threading.Thread(target=lambda: made.append(workshop(images).make(PYPA)))
+    second = threading.Thread(target=lambda: made.append(builder(images).make(PYPA)))
     second.start()
     while not said:
         second.join(0.01)
-    images.here[PYPA.reference] = Found("sha256:0", 1)
+    images.here[PYPA.reference] = EngineImage("sha256:0", 1)
     first.release()
     second.join(20)
     assert said == ["waiting for another gpuforge that makes images"]
@@ -170,18 +172,18 @@ def test_a_debian_base_of_the_mirrors_release_is_used_again(
     index.parent.mkdir(parents=True)
     index.write_text("Suite: oldstable\n")
     base = f"localhost/gpuforge/debian-bookworm:{digest.of_file(index)[:12]}"
-    images = MemoryImages({base: Found("sha256:0", 1)})
+    images = MemoryImages({base: EngineImage("sha256:0", 1)})
     with Log(tmp_path / "log", said.append) as log:
         assert debootstrap.base(stages.release("bookworm"), images, tmp_path, log) == base
     assert said == []
 
 
 def test_a_release_that_the_mirror_no_longer_has_is_said(
-    workshop: Callable[..., Workshop], server: Server, monkeypatch: pytest.MonkeyPatch
+    builder: Callable[..., ImageBuilder], server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUFORGE_DEBIAN_MIRROR", server.url)
     with pytest.raises(MissingError, match=r"has no Debian bullseye \(any more\)\n.*archive\.debian\.org"):
-        workshop(MemoryImages()).make(image("bullseye"))
+        builder(MemoryImages()).make(image("bullseye"))
 
 
 @pytest.fixture
@@ -214,7 +216,7 @@ def mirrored(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_what_a_debian_base_needs_is_said_before_anything_is_made(
-    workshop: Callable[..., Workshop],
+    builder: Callable[..., ImageBuilder],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     without: str,
@@ -228,7 +230,7 @@ def test_what_a_debian_base_needs_is_said_before_anything_is_made(
     else:
         (tmp_path / "bin" / without).unlink()
     with pytest.raises(MissingError) as caught:
-        workshop(MemoryImages()).make(image("bookworm"))
+        builder(MemoryImages()).make(image("bookworm"))
     assert message in caught.value.diagnostics[0].message
     assert hint in caught.value.diagnostics[0].hint
     assert left(tmp_path) == ["lock"]

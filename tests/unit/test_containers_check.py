@@ -9,7 +9,7 @@ from image_samples import MemoryImages
 
 from gpuforge.containers import catalog
 from gpuforge.containers.check import contents, missing, parse
-from gpuforge.containers.port import Found
+from gpuforge.containers.port import EngineImage
 from gpuforge.errors import ActionError
 
 BOOKWORM = """\
@@ -81,6 +81,8 @@ def test_the_toolkit_is_the_one_that_the_catalog_says() -> None:
 
 
 def test_an_image_without_a_shell_says_so() -> None:
-    images = MemoryImages({"static": Found("sha256:0", 1)}, says=["exec: /bin/sh: no such file"], status=127)
+    images = MemoryImages(
+        {"static": EngineImage("sha256:0", 1)}, says=["exec: /bin/sh: no such file"], status=127
+    )
     with pytest.raises(ActionError, match=r"static cannot run a shell: exec: /bin/sh: no such file"):
         contents(images, "static")

@@ -23,8 +23,8 @@ from gpuforge import digest
 from gpuforge.errors import MissingError
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
-from gpuforge.execute.model import ActionResult, Outcome, Step
-from gpuforge.execute.runners.local import LocalRunner
+from gpuforge.execute.outcome import ActionResult, Outcome, Step
+from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.memory import MemoryLedger, MemoryRunner, MemoryStore
 from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.store import FolderStore

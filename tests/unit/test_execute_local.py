@@ -16,7 +16,7 @@ import pytest
 
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import workdir
-from gpuforge.execute.runners.local import LocalRunner
+from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import Exit, Source, Task
 from gpuforge.plan.action import Action, FileInput
 
@@ -312,7 +312,7 @@ def test_waiting_for_a_working_directory_ends_with_cancel(tmp_path: Path) -> Non
 PARENT = """
 import sys
 from pathlib import Path
-from gpuforge.execute.runners.local import LocalRunner
+from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import Task
 from gpuforge.plan.action import Action
 top = Path(sys.argv[1])

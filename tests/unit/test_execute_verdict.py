@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpuforge.execute.ledger import Entry
-from gpuforge.execute.model import Step, short_seconds
-from gpuforge.execute.record import Record
+from gpuforge.execute.outcome import Step, short_seconds
+from gpuforge.execute.provenance import Provenance
 from gpuforge.execute.runners.memory import MemoryLedger, MemoryStore
 from gpuforge.execute.verdict import verdicts
 from gpuforge.plan.action import Action, ActionInput
@@ -49,7 +49,7 @@ def keep(store: MemoryStore, *steps: Step) -> None:
     for each in steps:
         with store.scratch() as out:
             (out / "out").write_text("x")
-            store.commit(each.key, out, Record(each.action.id, 12.34, WHEN, ("out",)))
+            store.commit(each.key, out, Provenance(each.action.id, 12.34, WHEN, ("out",)))
 
 
 def reasons(

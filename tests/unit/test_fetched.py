@@ -23,8 +23,8 @@ SIGNS = re.compile(
     re.MULTILINE,
 )
 NO_FETCH = {
-    "containers/docker_images.py": "what containers/build.py pulls with",
-    "containers/engine.py": "the connection to the engine",
+    "containers/docker_engine.py": "what containers/image_build.py pulls with",
+    "containers/connect.py": "the connection to the engine",
     "containers/port.py": "what is asked of an engine",
     "steps/compiler_cache.py": "a socket of sccache's server on this machine",
 }
@@ -94,7 +94,7 @@ def test_what_images_are_made_of_is_pinned() -> None:
     for row in stages.rows():
         for reference in row.get("machines", {}).values():
             assert not isinstance(reference, str) or re.search(r"@sha256:[0-9a-f]{64}$", reference)
-    assert "--require-hashes" in (ROOT / "gpuforge/containers/context.py").read_text()
+    assert "--require-hashes" in (ROOT / "gpuforge/containers/build_context.py").read_text()
     assert "--require-hashes" in (ROOT / "gpuforge/toolkits/provision.py").read_text()
 
 
@@ -105,7 +105,7 @@ def test_an_sdist_without_its_digest_is_refused() -> None:
 def test_the_weak_rows_are_as_weak_as_they_say() -> None:
     """When one of these gets a digest, the page says so."""
     assert not any("sha256" in row for row in load("redist.toml")["release"])
-    assert "--hash" not in (ROOT / "gpuforge/execute/step_environment.py").read_text()
+    assert "--hash" not in (ROOT / "gpuforge/execute/runners/docker/image_venv.py").read_text()
 
 
 def test_uv_installs_without_an_index() -> None:

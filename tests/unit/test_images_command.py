@@ -16,7 +16,7 @@ from test_containers_check import BOOKWORM
 from gpuforge.cli import images as command
 from gpuforge.cli.main import run
 from gpuforge.containers import catalog
-from gpuforge.containers.port import Found
+from gpuforge.containers.port import EngineImage
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def call(images: MemoryImages, *arguments: str) -> Result:
 
 
 def test_the_list_says_what_each_image_is_for_and_which_are_here() -> None:
-    images = MemoryImages({reference("bookworm"): Found("sha256:0", 612_000_000)})
+    images = MemoryImages({reference("bookworm"): EngineImage("sha256:0", 612_000_000)})
     lines = call(images, "list").stdout.splitlines()
     rows = {line.split()[0]: line.split() for line in lines[1:] if line}
     assert rows["bookworm"] == [
@@ -62,7 +62,7 @@ def test_the_list_says_what_each_image_is_for_and_which_are_here() -> None:
 
 
 def test_the_list_as_json_has_every_fact() -> None:
-    images = MemoryImages({reference("bookworm"): Found("sha256:77", 612_000_000)})
+    images = MemoryImages({reference("bookworm"): EngineImage("sha256:77", 612_000_000)})
     data = json.loads(call(images, "list", "--json").stdout)
     assert (data["schema"], data["engine"]) == (1, True)
     entries = {entry["name"]: entry for entry in data["images"]}
@@ -93,7 +93,7 @@ def test_the_rest_without_an_engine_is_one_clear_error(tmp_path: Path, verb: str
 
 
 def test_an_image_that_is_there_is_named() -> None:
-    images = MemoryImages({reference("bookworm"): Found("sha256:0", 1)})
+    images = MemoryImages({reference("bookworm"): EngineImage("sha256:0", 1)})
     done = call(images, "build", "bookworm")
     assert done.stdout == f"bookworm: is there already: {reference('bookworm')}\n"
 
@@ -107,7 +107,7 @@ def test_an_unknown_image_is_refused_before_anything_is_made(capsys: pytest.Capt
 
 
 def test_a_complete_image_passes() -> None:
-    images = MemoryImages({reference("bookworm"): Found("sha256:0", 1)}, says=BOOKWORM.splitlines())
+    images = MemoryImages({reference("bookworm"): EngineImage("sha256:0", 1)}, says=BOOKWORM.splitlines())
     done = call(images, "check", "bookworm")
     assert done.exit_code == 0
     assert (
@@ -125,7 +125,9 @@ nothing is missing
 
 
 def test_any_reference_is_checked_and_what_it_lacks_is_said() -> None:
-    images = MemoryImages({"team/old:1": Found("sha256:0", 1)}, says=["machine\tx86_64", "libc\tglibc 2.31"])
+    images = MemoryImages(
+        {"team/old:1": EngineImage("sha256:0", 1)}, says=["machine\tx86_64", "libc\tglibc 2.31"]
+    )
     done = call(images, "check", "team/old:1")
     assert done.exit_code == 1
     assert done.stdout.splitlines()[2:] == [

@@ -18,7 +18,7 @@ from test_package_kernels import fatbin, image, run_fallback
 from gpuforge.audit import audit
 from gpuforge.cli.dist import kept_back, proved
 from gpuforge.errors import ActionError
-from gpuforge.execute.model import ActionResult, Outcome
+from gpuforge.execute.outcome import ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.package import apart
 from gpuforge.plan.cell import select

@@ -14,7 +14,7 @@ import pytest
 from packaging.version import Version
 
 from gpuforge.errors import UsageError
-from gpuforge.execute.placeholders import Places, fill
+from gpuforge.execute.substitution import Places, fill
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import environment, programs
 from gpuforge.plan.action import Action, ActionInput, FileInput

@@ -15,7 +15,7 @@ from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.machine import resolve
-from gpuforge.plan.site import Image
+from gpuforge.plan.site import ContainerImage
 from gpuforge.toolchains.inventory import Inventory
 
 Recipe = Callable[..., ManifestFile]
@@ -23,7 +23,7 @@ GXX = "g++ (Debian) {0}\nCopyright (C) Free Software Foundation, Inc.\n"
 NVCC = "Cuda compilation tools, release 12.4, V12.4.131\nBuild cuda_12.4.r12.4/compiler.1\n"
 
 
-def image(name: str, gxx: str, *pythons: str, nvcc: bool = False, glibc: str = "2.36") -> Image:
+def image(name: str, gxx: str, *pythons: str, nvcc: bool = False, glibc: str = "2.36") -> ContainerImage:
     facts = {"implementation": "CPython", "abi": "cpython", "zlib": "1.3", "headers": True}
     paths = {p: f"/opt/python/cp{p.replace('.', '')}/bin/python3" for p in pythons}
     said = {
@@ -37,14 +37,14 @@ def image(name: str, gxx: str, *pythons: str, nvcc: bool = False, glibc: str = "
         "toolkits": {"/usr/local/cuda": {}} if nvcc else {},
         "path": "/opt/tools/bin:/usr/bin:/bin",
     }
-    return Image(f"sha256:{name}", name, Inventory.parse(name, json.dumps(said)))
+    return ContainerImage(f"sha256:{name}", name, Inventory.parse(name, json.dumps(said)))
 
 
 OLD = image("old", "11.3.0", "3.11")
 NEW = image("new", "14.2.0", "3.11", "3.13")  # too new a compiler for CUDA 12.4
 
 
-def plan_in(file: ManifestFile, *images: Image, asked: tuple[str, ...] = ()) -> Plan:
+def plan_in(file: ManifestFile, *images: ContainerImage, asked: tuple[str, ...] = ()) -> Plan:
     machine, chosen = resolve(file, select(file, "x86_64"), asked=asked, sites=images)
     return lower(file, chosen.cells, machine)
 
@@ -114,7 +114,7 @@ def test_programs_are_the_images_and_so_is_their_identity(recipe: Recipe) -> Non
     by_id = {action.id: action for action in plan.actions}
     assert isinstance(by_id["cu13.0/toolkit"].inputs["gpuforge"], FileInput)  # a fetch of this machine
     before = keys(plan.actions)
-    after = keys(plan_in(recipe(), Image("sha256:rebuilt", NEW.name, NEW.inventory)).actions)
+    after = keys(plan_in(recipe(), ContainerImage("sha256:rebuilt", NEW.name, NEW.inventory)).actions)
     assert before["cu13.0/toolkit"].digest == after["cu13.0/toolkit"].digest
     assert all(before[name].digest != after[name].digest for name, a in by_id.items() if a.image)
 
@@ -129,7 +129,7 @@ def test_paths_are_the_images_and_nothing_of_the_users(recipe: Recipe) -> None:
 
 def test_a_test_image_without_a_python_leaves_its_cells_out(recipe: Recipe) -> None:
     clean = image("clean", "12.2.0", "3.11")
-    with_test = Image(NEW.id, NEW.name, NEW.inventory, clean)
+    with_test = ContainerImage(NEW.id, NEW.name, NEW.inventory, clean)
     machine, chosen = resolve(recipe(), select(recipe(), "x86_64", cuda=["13"]), asked=(), sites=[with_test])
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
     assert machine.tested_at(chosen.cells[0]).image == clean

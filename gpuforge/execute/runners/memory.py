@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge.execute.ledger import Entry
-from gpuforge.execute.record import Record, survey
+from gpuforge.execute.provenance import Provenance, survey
 from gpuforge.execute.runners.runner import Exit, Task
 from gpuforge.execute.store import Stored
 
@@ -38,7 +38,7 @@ class MemoryStore:
         """Make an empty folder, which stays."""
         yield Path(tempfile.mkdtemp(dir=self._home))
 
-    def commit(self, key: str, folder: Path, record: Record) -> Stored:
+    def commit(self, key: str, folder: Path, record: Provenance) -> Stored:
         """Keep the entry if there is none."""
         self.damaged.pop(key, None)
         return self.entries.setdefault(

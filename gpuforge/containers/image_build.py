@@ -12,9 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from gpuforge.containers import context, debootstrap, stages
-from gpuforge.containers.catalog import Image
-from gpuforge.containers.log import Log
+from gpuforge.containers import build_context, debootstrap, stages
+from gpuforge.containers.build_log import Log
+from gpuforge.containers.catalog import CatalogImage
 from gpuforge.containers.port import Images
 from gpuforge.containers.stages import Release, Stage
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
@@ -40,12 +40,12 @@ _HINTS = (  # what the engine or apt says when it is not the definition's fault 
 class Made:
     """An image that is there now, and whether it was made just now."""
 
-    image: Image
+    image: CatalogImage
     new: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class ImageBuilder:
     """What the making of images needs: an engine, a folder of gpuforge's own, and someone who listens.
 
     `network` is the engine's network that builds use; None for the engine's default.
@@ -56,7 +56,7 @@ class Workshop:
     say: Say
     network: str | None = None
 
-    def make(self, image: Image) -> Made:
+    def make(self, image: CatalogImage) -> Made:
         """Make or pull an image unless the engine has it.
 
         Nothing half-made is left when it fails or is interrupted. Raises MissingError for what this machine lacks,
@@ -86,9 +86,9 @@ class Workshop:
         if stage.cpython:
             arguments["CPYTHON"] = self._make(stage.cpython, log)
         with self._scratch(stage.name) as scratch:
-            context.fill(stage, scratch / "context", log)
+            build_context.fill(stage, scratch / "context", log)
             log.step(f"build {reference}")
-            with context.pack(scratch / "context", scratch / "context.tar") as packed:
+            with build_context.pack(scratch / "context", scratch / "context.tar") as packed:
                 for line in self.images.build(packed, reference, arguments, self.network):
                     log.write(line)
         return reference
@@ -106,7 +106,7 @@ class Workshop:
                 log.write(line)
         return base
 
-    def _log(self, image: Image) -> Path:
+    def _log(self, image: CatalogImage) -> Path:
         tag = image.reference.rpartition(":")[2][:12]
         return self.cache / "logs" / f"image-{image.name}-{tag}.log"
 
@@ -139,7 +139,7 @@ class Workshop:
 
 
 @contextmanager
-def _told(image: Image, log: Log, say: Say) -> Iterator[None]:
+def _told(image: CatalogImage, log: Log, say: Say) -> Iterator[None]:
     """Show the end of the log of a failure, name the log, and say what to do where that is known."""
     try:
         yield

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 import requests
 
 from gpuforge.containers import reference as references
-from gpuforge.containers.engine import connect
+from gpuforge.containers.connect import connect
 from gpuforge.containers.leftovers import labels
-from gpuforge.containers.port import IMAGE_LABEL, Found, lines
+from gpuforge.containers.port import IMAGE_LABEL, EngineImage, lines
 from gpuforge.errors import ActionError, MissingError
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")  # predefined arguments of every Dockerfile
@@ -31,7 +31,7 @@ class DockerImages:
         """End the connection."""
         self._client.close()
 
-    def find(self, reference: str) -> Found | None:
+    def find(self, reference: str) -> EngineImage | None:
         """Return the image of a reference, or None when the engine does not have it."""
         with _answers():
             try:
@@ -40,7 +40,7 @@ class DockerImages:
                 if error.response is not None and error.response.status_code == requests.codes.not_found:
                     return None
                 raise
-        return Found(image.attrs["Id"], image.attrs["Size"], image.labels)
+        return EngineImage(image.attrs["Id"], image.attrs["Size"], image.labels)
 
     def load(self, archive: BinaryIO, reference: str, labels: Mapping[str, str]) -> None:
         """Make an image of a root file system's tar, as one layer; raises ActionError when it cannot."""

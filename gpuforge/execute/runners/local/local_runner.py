@@ -16,9 +16,9 @@ from typing import IO
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
-from gpuforge.execute.placeholders import Places, fill, laid, staged
+from gpuforge.execute.runners.local.watchdog import Watchdog
 from gpuforge.execute.runners.runner import Exit, Task
-from gpuforge.execute.runners.warden import Warden
+from gpuforge.execute.substitution import Places, fill, laid, staged
 from gpuforge.plan.action import Action
 
 GRACE = 5.0  # seconds between asking a process to stop and stopping it
@@ -51,7 +51,7 @@ class LocalRunner:
         self._guard = threading.Condition()  # over the three below
         self._groups: set[int] = set()
         self._busy = 0
-        self._warden: Warden | None = None
+        self._watchdog: Watchdog | None = None
 
     def run(self, task: Task) -> Exit:
         """Run a task to its end; see `Runner.run`."""
@@ -112,14 +112,14 @@ class LocalRunner:
         if self._root is None:
             self._root = workdir.root(self._environ) / self._project
             self._root.mkdir(exist_ok=True)
-        desk = workdir.Desk.below(self._root, task.action.place or task.action.id)
-        with workdir.claimed(desk, self._cancelled) as held:
+        paths = workdir.WorkPaths.below(self._root, task.action.place or task.action.id)
+        with workdir.claimed(paths, self._cancelled) as held:
             if not held:
                 raise _CancelledError
-            desk.out.symlink_to(task.out.absolute())
-            desk.inputs.mkdir()
-            inputs = {name: _linked(source.path, desk.inputs / name) for name, source in task.inputs.items()}
-            yield Places(desk.work, desk.out, inputs)
+            paths.out.symlink_to(task.out.absolute())
+            paths.inputs.mkdir()
+            inputs = {name: _linked(source.path, paths.inputs / name) for name, source in task.inputs.items()}
+            yield Places(paths.work, paths.out, inputs)
 
     def _execute(self, task: Task, argv: list[str], env: dict[str, str], work: Path) -> int:
         with task.log.open("wb") as log:
@@ -139,9 +139,9 @@ class LocalRunner:
         with self._guard:  # so that `cancel` sees either no process, or one that it can signal
             if self._cancelled.is_set():
                 raise _CancelledError
-            if self._warden is None:
-                self._warden = Warden()
-                weakref.finalize(self, self._warden.close)
+            if self._watchdog is None:
+                self._watchdog = Watchdog()
+                weakref.finalize(self, self._watchdog.close)
             try:
                 process = subprocess.Popen(
                     argv,
@@ -159,7 +159,7 @@ class LocalRunner:
                 message = f"{action.id} cannot be started: {error} in its command line or environment"
                 raise ActionError.of(message) from error
             self._groups.add(process.pid)
-            self._warden.watch(process.pid)
+            self._watchdog.watch(process.pid)
         return process
 
     def _finish(self, process: subprocess.Popen[bytes]) -> None:
@@ -168,8 +168,8 @@ class LocalRunner:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             self._groups.discard(process.pid)
-            if self._warden:
-                self._warden.forget(process.pid)
+            if self._watchdog:
+                self._watchdog.forget(process.pid)
 
 
 def _linked(path: Path, link: Path) -> Path:

@@ -28,7 +28,7 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Provenance:
     """What was stored: by which action, when (UTC, ISO 8601), after how many seconds, and its files."""
 
     action: str
@@ -68,7 +68,7 @@ def _describe(folder: Path, member: Path) -> StoredFile:
     return StoredFile(name, found.st_size, digest.of_file(member), executable=executable)
 
 
-def damage(folder: Path, record: Record) -> str:
+def damage(folder: Path, record: Provenance) -> str:
     """Return what is wrong with the files in `folder` as far as names and sizes tell, or an empty string."""
     root = os.fspath(folder)
     for name in record.outputs:
@@ -96,7 +96,7 @@ def _wrong(path: str, file: StoredFile) -> str:
     return ""
 
 
-def changes(folder: Path, record: Record) -> str:
+def changes(folder: Path, record: Provenance) -> str:
     """Return what is wrong with the files in `folder` when every byte is read, or an empty string.
 
     What is there besides counts, too: a header or a `.pth` file more changes a build.
@@ -127,7 +127,7 @@ def _bytes(count: int) -> str:
     return "byte" if abs(count) == 1 else "bytes"
 
 
-def to_json(record: Record) -> str:
+def to_json(record: Provenance) -> str:
     """Return the record as JSON text."""
     return json.dumps(
         {
@@ -147,7 +147,7 @@ def to_json(record: Record) -> str:
     )
 
 
-def from_json(text: str) -> Record:
+def from_json(text: str) -> Provenance:
     """Return the record that `to_json` wrote; raises ValueError when it is none."""
     try:
         data = json.loads(text)
@@ -159,7 +159,7 @@ def from_json(text: str) -> Record:
             for path, (size, sha, *kind) in data["files"].items()
         ]
         links = [StoredFile(path, len(target), "", target) for path, target in data["links"].items()]
-        return Record(
+        return Provenance(
             action=str(data["action"]),
             seconds=float(data["seconds"]),
             finished=str(data["finished"]),

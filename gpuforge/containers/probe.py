@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from gpuforge import digest
-from gpuforge.containers import engine
+from gpuforge.containers import connect as engine
 from gpuforge.containers.leftovers import labels
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.toolchains.inventory import SCRIPT, Inventory, question

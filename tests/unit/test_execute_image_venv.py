@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import GpuforgeError
-from gpuforge.execute import settings, step_environment
+from gpuforge.execute.runners.docker import fetch_settings, image_venv
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.inventory import Inventory
 
@@ -27,10 +27,10 @@ def inventory(version: str = platform.python_version(), glibc: str = "2.36") -> 
 
 def test_what_fits_is_taken_along_and_finished_once(tmp_path: Path) -> None:
     finished = []
-    made = step_environment.ensure(inventory(), tmp_path, finished.append)
-    assert step_environment.ensure(inventory(), tmp_path, finished.append) == made
+    made = image_venv.ensure(inventory(), tmp_path, finished.append)
+    assert image_venv.ensure(inventory(), tmp_path, finished.append) == made
     assert len(finished) == 1
-    packages = step_environment.site_packages(made, MINOR)
+    packages = image_venv.site_packages(made, MINOR)
     assert {"pydantic", "auditwheel", "build", "pip", "gpuforge"} <= {
         path.name for path in packages.iterdir()
     }
@@ -49,12 +49,12 @@ def test_what_cannot_be_finished_is_not_kept(tmp_path: Path) -> None:
         raise GpuforgeError.of("no")
 
     with pytest.raises(GpuforgeError):
-        step_environment.ensure(inventory(), tmp_path, fail)
+        image_venv.ensure(inventory(), tmp_path, fail)
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_platforms_are_those_that_the_libc_takes() -> None:
-    tags = step_environment.platforms(inventory(glibc="2.17"))
+    tags = image_venv.platforms(inventory(glibc="2.17"))
     machine = platform.machine()
     assert tags[0] == f"manylinux_2_17_{machine}"
     assert f"manylinux_2_28_{machine}" not in tags
@@ -71,7 +71,7 @@ def test_a_fetch_sees_the_files_that_settings_name(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / ".netrc").write_text("")
-    seen = settings.files(
+    seen = fetch_settings.files(
         {
             "PIP_CERT": str(bundle),
             "PIP_FIND_LINKS": f"{wheels} /nowhere",
@@ -91,4 +91,4 @@ def test_a_fetch_sees_the_files_that_settings_name(tmp_path: Path) -> None:
 def test_a_broken_configuration_is_pips_affair(tmp_path: Path) -> None:
     config = tmp_path / "pip.conf"
     config.write_bytes(b"\xff\xfe no section")
-    assert (config, config) in settings.files({"PIP_CONFIG_FILE": str(config)}, Path("/work"))
+    assert (config, config) in fetch_settings.files({"PIP_CONFIG_FILE": str(config)}, Path("/work"))

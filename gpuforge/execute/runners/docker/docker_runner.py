@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuforge.containers import engine
+from gpuforge.containers import connect as engine
 from gpuforge.containers.leftovers import labels
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
-from gpuforge.execute import failure, settings, step_environment, workdir
-from gpuforge.execute.placeholders import Places, fill, laid, staged
-from gpuforge.execute.runners.local import GRACE, header
+from gpuforge.execute import failure, workdir
+from gpuforge.execute.runners.docker import fetch_settings, image_venv
+from gpuforge.execute.runners.local.local_runner import GRACE, header
 from gpuforge.execute.runners.runner import Exit, Limits, Runner, Task
+from gpuforge.execute.substitution import Places, fill, laid, staged
 from gpuforge.plan.programs import IN_IMAGE
-from gpuforge.plan.site import Image
+from gpuforge.plan.site import ContainerImage
 from gpuforge.toolchains import sccache
 
 INSIDE = workdir.DEFAULT  # what the folder of working directories is called in every container
@@ -49,7 +50,7 @@ class DockerRunner:
 
     def __init__(
         self,
-        images: Mapping[str, Image],
+        images: Mapping[str, ContainerImage],
         *,
         local: Runner,
         cache: Path,
@@ -81,17 +82,17 @@ class DockerRunner:
             return self._local.run(task)
         begin = time.monotonic()
         with self._occupied(), closing(self._connect()) as client:  # one each: a client is for one thread
-            desk = workdir.Desk.below(self._folder(), task.action.id)
-            with workdir.claimed(desk, self._cancelled) as held:
+            paths = workdir.WorkPaths.below(self._folder(), task.action.id)
+            with workdir.claimed(paths, self._cancelled) as held:
                 if not held:
                     return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
-                mounts, places = self._mounts(client, task, desk)
+                mounts, places = self._mounts(client, task, paths)
                 argv, env = fill(task.action, places)
                 env |= task.job_variables()
                 for name in staged(task.action):
-                    workdir.stage(task.inputs[name], desk.work / name)
+                    workdir.stage(task.inputs[name], paths.work / name)
                 for name in laid(task.action):
-                    (desk.work / name).mkdir()  # what is mounted there would else make it, as another user
+                    (paths.work / name).mkdir()  # what is mounted there would else make it, as another user
                 passed = {n: self._environ[n] for n in task.action.passes if n in self._environ}
                 if task.action.network:
                     env |= passed | {"PIP_CACHE_DIR": str(PIP_CACHE), "HOME": str(places.work)}
@@ -143,10 +144,10 @@ class DockerRunner:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def _mounts(self, client: Any, task: Task, desk: workdir.Desk) -> tuple[list[_Mount], Places]:
+    def _mounts(self, client: Any, task: Task, paths: workdir.WorkPaths) -> tuple[list[_Mount], Places]:
         """Return what the container is to see, and where."""
-        inside = workdir.Desk.below(INSIDE / self._project, task.action.place or task.action.id)
-        mounts = [_Mount(desk.work, inside.work, writable=True), _Mount(task.out, inside.out, writable=True)]
+        inside = workdir.WorkPaths.below(INSIDE / self._project, task.action.place or task.action.id)
+        mounts = [_Mount(paths.work, inside.work, writable=True), _Mount(task.out, inside.out, writable=True)]
         inputs = {}
         copied, here = staged(task.action), laid(task.action)
         for name, source in task.inputs.items():
@@ -161,7 +162,7 @@ class DockerRunner:
         mounts += self._gpuforge(client, task)
         if task.action.network:
             passed = {n: self._environ[n] for n in task.action.passes if n in self._environ}
-            mounts += [_Mount(*each) for each in settings.files(passed, inside.work)]
+            mounts += [_Mount(*each) for each in fetch_settings.files(passed, inside.work)]
             pip_cache = self._cache / "pip"
             pip_cache.mkdir(parents=True, exist_ok=True)
             mounts.append(_Mount(pip_cache, PIP_CACHE, writable=True))
@@ -177,12 +178,12 @@ class DockerRunner:
             return []
         image = self._images[task.action.image or ""]
         if image.id not in self._made:
-            self._made[image.id] = step_environment.ensure(
+            self._made[image.id] = image_venv.ensure(
                 image.inventory, self._cache / "steps", lambda folder: _compile(client, image, folder)
             )
         minor = ".".join(image.inventory.steps_python().version.split(".")[:2])
-        code = step_environment.site_packages(Path(IN_IMAGE), minor) / "gpuforge"
-        return [_Mount(self._made[image.id], Path(IN_IMAGE)), _Mount(step_environment.CODE, code)]
+        code = image_venv.site_packages(Path(IN_IMAGE), minor) / "gpuforge"
+        return [_Mount(self._made[image.id], Path(IN_IMAGE)), _Mount(image_venv.CODE, code)]
 
     def _contain(
         self,
@@ -330,7 +331,7 @@ def _signed(status: int) -> int:
     return 128 - status if 128 < status <= 128 + signal.SIGRTMAX else status
 
 
-def _compile(client: Any, image: Image, folder: Path) -> None:
+def _compile(client: Any, image: ContainerImage, folder: Path) -> None:
     """Compile the packages of a new environment by the Python that will run them."""
     command = [str(IN_IMAGE / "bin" / "python"), "-I", "-m", "compileall", "-q", str(IN_IMAGE / "lib")]
     with engine.told(f"to run image {image.name}"):

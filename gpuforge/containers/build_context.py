@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpuforge.containers import stages
+from gpuforge.containers.build_log import Log
 from gpuforge.containers.debootstrap import mirror
-from gpuforge.containers.log import Log
 from gpuforge.containers.stages import Stage
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits import debian, provision

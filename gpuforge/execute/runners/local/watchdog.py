@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 
-class Warden:
+class Watchdog:
     """The parent's end: starts the program with the first group, ends it with `close`."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Warden:
 
     def _tell(self, line: str) -> None:
         if self._process.stdin:
-            with suppress(OSError):  # somebody killed the warden: work goes on without it
+            with suppress(OSError):  # somebody killed the watchdog: work goes on without it
                 self._process.stdin.write(line.encode())
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from gpuforge.execute.store import remove
 from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.toolchains.inventory import Inventory
 
-CODE = Path(__file__).resolve().parent.parent  # the package gpuforge
+CODE = Path(__file__).resolve().parents[3]  # the package gpuforge
 
 
 def site_packages(folder: Path, minor: str) -> Path:

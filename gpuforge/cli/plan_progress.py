@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gpuforge.execute.model import ActionResult
+from gpuforge.execute.outcome import ActionResult
 from gpuforge.plan.action import Action
 
 CellState = Literal["running", "failed", "stopped", "waiting", "done", "up to date"]
@@ -71,7 +71,7 @@ class Cell:
         return (now if self.running or self.end is None else self.end) - self.begin
 
 
-class Board:
+class PlanProgress:
     """All cells of a plan, in its order; an action that several cells need counts in each of them."""
 
     def __init__(self, actions: Iterable[Action]) -> None:

@@ -1,0 +1,1 @@
+"""Runs actions in containers."""

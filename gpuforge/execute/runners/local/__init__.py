@@ -1,0 +1,1 @@
+"""Runs actions as processes of this machine."""
