@@ -15,8 +15,8 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Toolchain
 from gpuforge.manifest.relations import OLDEST_PYTHON
 from gpuforge.plan.cell import Cell, LeftOut, Selection
-from gpuforge.plan.environment import real
 from gpuforge.plan.site import Location, Machine, Site, ThisMachine
+from gpuforge.plan.variables import real
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.model import Compiler
 from gpuforge.toolkits import tables

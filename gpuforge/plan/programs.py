@@ -57,17 +57,15 @@ CODE = {
     "fetch_requirements": (
         "manifest/constraints.py",
         "steps/fetch_requirements.py",
-        "steps/environment.py",
+        "steps/venv.py",
         "steps/wheelhouse.py",
     ),
     "host_build": (
-        *(f"steps/{name}.py" for name in ("host_build", "environment", "stable_nvcc")),
+        *(f"steps/{name}.py" for name in ("host_build", "venv", "stable_nvcc")),
         *(f"steps/{name}.py" for name in ("cached_compilers", "compiler_cache")),
         "toolchains/sccache.py",
     ),
-    "command_library": (
-        *(f"steps/{name}.py" for name in ("command_library", "environment", "specification")),
-    ),
+    "command_library": (*(f"steps/{name}.py" for name in ("command_library", "venv", "specification")),),
     "kernel_index": (
         "steps/kernel_index.py",
         "steps/specification.py",
@@ -109,8 +107,8 @@ CODE = {
         "steps/wheelhouse.py",
         "wheel",
     ),
-    "test_wheel": (
-        *(f"steps/{name}.py" for name in ("test_wheel", "declared_sets", "environment", "wheelhouse")),
+    "try_wheel": (
+        *(f"steps/{name}.py" for name in ("try_wheel", "declared_sets", "venv", "wheelhouse")),
         "wheel",
         *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
         "cuda",
@@ -132,7 +130,7 @@ PACKAGES = {
     "fetch_provided": ("pypi-simple", "pyelftools"),
     "fetch_beside": ("pip", "uv"),
     "fetch_test_requirements": ("pip",),
-    "test_wheel": ("uv",),
+    "try_wheel": ("uv",),
 }
 
 

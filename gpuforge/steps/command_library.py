@@ -11,8 +11,8 @@ from pathlib import Path
 
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.steps import entry
-from gpuforge.steps.environment import adopt, runner_of
 from gpuforge.steps.specification import Specification
+from gpuforge.steps.venv import adopt, runner_of
 
 # What the runtime says of ids and libraries is asked of the runtime itself, in the environment's Python.
 _ASK = """\

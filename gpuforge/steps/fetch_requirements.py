@@ -15,7 +15,7 @@ from gpuforge import digest
 from gpuforge.errors import ActionError
 from gpuforge.manifest import constraints
 from gpuforge.steps import entry, wheelhouse
-from gpuforge.steps.environment import create, install, runner_of
+from gpuforge.steps.venv import create, install, runner_of
 
 
 def main(arguments: list[str]) -> None:

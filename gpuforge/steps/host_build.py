@@ -13,7 +13,7 @@ from build import BuildBackendException, BuildException, ProjectBuilder
 
 from gpuforge.errors import ActionError
 from gpuforge.steps import cached_compilers, compiler_cache, entry, stable_nvcc
-from gpuforge.steps.environment import Runner, adopt, runner_of
+from gpuforge.steps.venv import Runner, adopt, runner_of
 
 
 def main(arguments: list[str]) -> None:

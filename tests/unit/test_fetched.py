@@ -10,7 +10,7 @@ import pytest
 
 from gpuforge.containers import stages
 from gpuforge.manifest.model import PypiSource
-from gpuforge.steps import environment
+from gpuforge.steps import venv
 from gpuforge.toolkits.tables import load
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ def test_the_weak_rows_are_as_weak_as_they_say() -> None:
 
 
 def test_uv_installs_without_an_index() -> None:
-    assert {"--offline", "--no-config"} <= set(environment._ALWAYS)
+    assert {"--offline", "--no-config"} <= set(venv._ALWAYS)
 
 
 def test_the_libraries_that_wheels_require_are_nvidias() -> None:

@@ -16,7 +16,7 @@ from packaging.version import Version
 from gpuforge.errors import UsageError
 from gpuforge.execute.substitution import Places, fill
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan import environment, programs
+from gpuforge.plan import programs, variables
 from gpuforge.plan.action import Action, ActionInput, FileInput
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
@@ -395,11 +395,11 @@ def spec_of(action: Action) -> dict[str, Any]:
 def test_architectures_as_the_build_systems_write_them() -> None:
     archs = ("80", "90a", "90+ptx", "120")
     assert (
-        environment.cmake_architectures(archs, "120")
+        variables.cmake_architectures(archs, "120")
         == "80-real;90a-real;90-real;120-real;90-virtual;120-virtual"
     )
-    assert environment.torch_architectures(archs, "120") == "8.0;9.0a;9.0;12.0;9.0+PTX;12.0+PTX"
-    assert environment.cmake_architectures(("75",), None) == "75-real"
+    assert variables.torch_architectures(archs, "120") == "8.0;9.0a;9.0;12.0;9.0+PTX;12.0+PTX"
+    assert variables.cmake_architectures(("75",), None) == "75-real"
 
 
 def test_an_unknown_need_and_a_circle_are_refused(recipe: Recipe, machine: Machine) -> None:

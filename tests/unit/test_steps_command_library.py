@@ -13,7 +13,7 @@ from library_samples import RUNTIME, program
 
 from gpuforge.errors import ActionError, GpuforgeError
 from gpuforge.runtime import elf
-from gpuforge.steps import command_library, environment
+from gpuforge.steps import command_library, venv
 
 GXX = shutil.which("g++")
 BUILD = f'mkdir -p out; {GXX} -shared -fPIC "$1" "$2" -o out/libmade.so'
@@ -25,7 +25,7 @@ TOOL = "makelib"
 def spec(tmp_path: Path) -> dict[str, object]:
     """What the step is told for a command `makelib SOURCE ABI` that lies in the build environment."""
     folder = tmp_path / "env"
-    environment.create(Path(sys.executable), folder)
+    venv.create(Path(sys.executable), folder)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     (scratch / "one.cpp").write_text('extern "C" int one() { return 1; }\n')

@@ -6,12 +6,12 @@ import re
 
 from packaging.requirements import Requirement
 
-from gpuforge.plan import environment
+from gpuforge.plan import variables
 from gpuforge.plan.action import Action, ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import provided as lower_provided
-from gpuforge.plan.lower import wheel_test as lower_test
-from gpuforge.plan.lower.wheel_test import Lowering
+from gpuforge.plan.lower import testing as lower_test
+from gpuforge.plan.lower.testing import Lowering
 
 _MAJOR = r"cu(?:da)?-?(1\d)(?!\d)"  # in the name of a project or an extra
 
@@ -59,7 +59,7 @@ def audit(
         },
         outputs=("report.json", "kernels.json") if own else ("report.json",),
         by_content=True,
-        env=environment.plain() | {"PATH": at.path},
+        env=variables.plain() | {"PATH": at.path},
         image=at.image_id,
         cells=(cell.id,),
     )
@@ -97,8 +97,8 @@ def _beside(lowering: Lowering, cell: Cell, wheel: ActionInput) -> dict[str, Inp
             outputs=("wheels",),
             by_content=True,
             facts=lowering.pip_facts,
-            env=environment.fetch() | {"PATH": at.path},
-            passes=environment.requirement_passes(),
+            env=variables.fetch() | {"PATH": at.path},
+            passes=variables.requirement_passes(),
             network=True,
             image=at.image_id,
             cells=(cell.id,),

@@ -13,7 +13,7 @@ from gpuforge import digest
 from gpuforge.manifest import apart, placeholders
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
-from gpuforge.plan import abi, advice, environment, programs, recipe, record, sources, variant
+from gpuforge.plan import abi, advice, programs, provenance, recipe, sources, variables, variant
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import audit as lower_audit
@@ -22,7 +22,7 @@ from gpuforge.plan.lower import compiler as lower_compiler
 from gpuforge.plan.lower import kernels_wheel as lower_apart
 from gpuforge.plan.lower import library as lower_library
 from gpuforge.plan.lower import provided as lower_provided
-from gpuforge.plan.lower import wheel_test as lower_test
+from gpuforge.plan.lower import testing as lower_test
 from gpuforge.plan.narrow import having
 from gpuforge.plan.site import Location, Machine
 from gpuforge.plan.supported import notes, refuse, refuse_same_modules
@@ -198,8 +198,8 @@ class _Lowering:
             inputs={"gpuforge": programs.itself(f"fetch_toolkit {toolkit.provider}")},
             outputs=("toolkit",),
             facts={"toolkit": toolkit.identity, "provider": toolkit.provider},
-            env=environment.fetch(),
-            passes=environment.fetch_passes(),
+            env=variables.fetch(),
+            passes=variables.fetch_passes(),
             network=True,
             cells=self.users(cuda=cell.cuda),
         )
@@ -208,7 +208,7 @@ class _Lowering:
     @cached_property
     def pip_facts(self) -> dict[str, str]:
         """What of pip's variables decides on what it fetches."""
-        return environment.pip_facts()
+        return variables.pip_facts()
 
     @cached_property
     def tree(self) -> FileInput | None:
@@ -237,8 +237,8 @@ class _Lowering:
             argv=self.step("fetch_source", **wanted, output="${out:source}", scratch="${work}"),
             inputs={"gpuforge": programs.itself("fetch_source")},
             outputs=("source",),
-            env=environment.fetch(),
-            passes=environment.fetch_passes(),
+            env=variables.fetch(),
+            passes=variables.fetch_passes(),
             network=True,
             cells=self.users(),
         )
@@ -277,8 +277,8 @@ class _Lowering:
             },
             outputs=("environment", "requirements.json"),
             facts=self.pip_facts,
-            env=environment.fetch() | {"PATH": at.path},
-            passes=environment.requirement_passes(),
+            env=variables.fetch() | {"PATH": at.path},
+            passes=variables.requirement_passes(),
             network=True,
             image=at.image_id,
             cells=self.users(python=cell.python),
@@ -304,12 +304,12 @@ class _Lowering:
         build, cuda = self.manifest.build, self.manifest.build.cuda
         at, host = self.machine.host_at(cell)
         overlays = {f"overlay{n}": _content(self.file.folder / name) for n, name in enumerate(build.overlay)}
-        names = environment.compilers(host)
+        names = variables.compilers(host)
         compiler = lower_compiler.use(self, host, at, lay=True)
-        env = environment.host_build(host, f"${{in:toolkit}}/bin:{at.path}" if cuda else at.path)
+        env = variables.host_build(host, f"${{in:toolkit}}/bin:{at.path}" if cuda else at.path)
         if cuda:
             wanted = self.manifest.cuda.versions[cell.cuda]
-            env |= environment.host_cuda(host, wanted.archs, wanted.ptx, self.manifest.cuda.linkage)
+            env |= variables.host_cuda(host, wanted.archs, wanted.ptx, self.manifest.cuda.linkage)
         users = self.users(cuda=cell.cuda if cuda else None, python=cell.python)
         action = Action(
             id=f"{self._host_name(cell, at)}/host-build",
@@ -341,9 +341,9 @@ class _Lowering:
                 **overlays,
             },
             outputs=("wheel",),
-            env=env | environment.with_names(build.env, _NAMES),
+            env=env | variables.with_names(build.env, _NAMES),
             image=at.image_id,
-            passes=environment.build_passes(),
+            passes=variables.build_passes(),
             place="host-build",
             cells=users,
             parallel=True,
@@ -385,7 +385,7 @@ class _Lowering:
                 for source, module in zip(compiled, modules, strict=True)
             ]
         else:
-            spec["archs"] = list(environment.real(self.manifest.cuda.versions[cell.cuda].archs))
+            spec["archs"] = list(variables.real(self.manifest.cuda.versions[cell.cuda].archs))
             newest = cell.toolkit
             if apart.is_split(self.manifest):  # the wheel that they go into is for all CUDA versions
                 newest = apart.toolkits(self.manifest)[0]
@@ -408,7 +408,7 @@ class _Lowering:
             argv=self.step("kernel_index", spec=spec, output="${out:kernels}"),
             inputs={"gpuforge": self.itself("kernel_index", at), "sources": files, **modules},
             outputs=("kernels",),
-            env=environment.plain() | {"PATH": at.path},
+            env=variables.plain() | {"PATH": at.path},
             image=at.image_id,
             cells=self.users(cuda=cell.cuda),
         )
@@ -426,7 +426,7 @@ class _Lowering:
         toolchain = self.manifest.toolchains[item.toolchain or ""]
         at = self.machine.kernels_at(cell.cuda)
         host = lower_compiler.use(self, at.hosts[cell.cuda], at, lay=False)
-        archs, ptx = environment.real(wanted.archs), environment.virtual(wanted.archs, wanted.ptx)
+        archs, ptx = variables.real(wanted.archs), variables.virtual(wanted.archs, wanted.ptx)
         action = Action(
             id=f"cu{cell.toolkit}/kernels/{item.name}/{source}",
             kind="compile",
@@ -448,7 +448,7 @@ class _Lowering:
                 **host.inputs,
             },
             outputs=("fatbin",),
-            env=environment.plain() | {"PATH": at.path},
+            env=variables.plain() | {"PATH": at.path},
             image=at.image_id,
             cells=self.users(cuda=cell.cuda),
         )
@@ -482,7 +482,7 @@ class _Lowering:
             "exclude": list(wheel.exclude),
             "search_path": ["${in:toolkit}/lib64", "${in:toolkit}/lib"],
             "provided": "${in:provided}" if provided else None,
-            "record": record.of(self.file, at, cell, host_at, host_compiler, of_nvcc),
+            "record": provenance.of(self.file, at, cell, host_at, host_compiler, of_nvcc),
             "requirements": "${in:requirements}",
             "extras": recipe.extras(self.file, cell.toolkit),
             "work": "${work}",
@@ -502,7 +502,7 @@ class _Lowering:
             },
             outputs=("wheel", "declared"),
             by_content=True,
-            env=environment.plain() | {"PATH": at.path},
+            env=variables.plain() | {"PATH": at.path},
             image=at.image_id,
             cells=(cell.id,),
         )
@@ -526,7 +526,7 @@ class _Lowering:
             inputs={"gpuforge": self.itself("variant_wheel", at), "wheel": wheel, "report": report},
             outputs=("wheel",),
             by_content=True,
-            env=environment.plain() | {"PATH": at.path},
+            env=variables.plain() | {"PATH": at.path},
             image=at.image_id,
             cells=(cell.id,),
         )

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
-from gpuforge.plan import abi, advice, environment, recipe, sources
+from gpuforge.plan import abi, advice, recipe, sources, variables
 from gpuforge.plan.action import Action, ActionInput, Input
-from gpuforge.plan.call import fill
 from gpuforge.plan.cell import Cell
+from gpuforge.plan.compiler_call import fill
 from gpuforge.plan.lower import compiler as lower_compiler
 from gpuforge.plan.site import Location, Machine
 
@@ -84,7 +84,7 @@ def run_command(lowering: Lowering, cell: Cell, item: Object, compiled: Sequence
             **used.inputs,
         },
         outputs=("library",),
-        env=environment.plain()
+        env=variables.plain()
         | {"PATH": at.path}
         | {name.upper(): program for name, program in used.programs.items()},
         image=at.image_id,

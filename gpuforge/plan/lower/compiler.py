@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from gpuforge.plan import environment, programs
+from gpuforge.plan import programs, variables
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput, Input
 from gpuforge.plan.site import Location
 from gpuforge.toolchains.model import Compiler
@@ -41,7 +41,7 @@ def use(lowering: Lowering, host: Compiler, at: Location, *, lay: bool) -> Use:
 
     One that is fetched is found, with `lay`, at the same path on every machine: what is compiled may name its headers.
     """
-    names = environment.compilers(host)
+    names = variables.compilers(host)
     paths = {"cxx": host.path, "cc": host.c_path or host.path}
     if isinstance(host, FetchedCompiler):
         where = "${lay:host}" if lay else "${in:host}"
@@ -63,8 +63,8 @@ def fetch(lowering: Lowering, host: FetchedCompiler) -> ActionInput:
         ),
         inputs={"gpuforge": programs.itself("fetch_compiler")},
         outputs=("compiler",),
-        env=environment.fetch(),
-        passes=environment.fetch_passes(),
+        env=variables.fetch(),
+        passes=variables.fetch_passes(),
         network=True,
         cells=lowering.users_of(host),
     )

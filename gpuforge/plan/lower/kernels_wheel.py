@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from gpuforge.manifest import apart
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
-from gpuforge.plan import abi, environment, recipe, record, sources
+from gpuforge.plan import abi, provenance, recipe, sources, variables
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower import wheel_test as lower_test
+from gpuforge.plan.lower import testing as lower_test
 from gpuforge.toolkits import redist
 
 
@@ -57,7 +57,7 @@ def host_wheel(
             for toolkit in newest
         ],
         "sets": sets(file),
-        "record": record.of_host(file, cell, at, compiler),
+        "record": provenance.of_host(file, cell, at, compiler),
         "requirements": "${in:requirements}",
         # NVRTC is of one CUDA major, and this wheel of all: users are told the package that fits their driver.
         "extras": {k: v for k, v in recipe.extras(file, newest[0]).items() if k != "nvrtc"},
@@ -76,7 +76,7 @@ def host_wheel(
         },
         outputs=("wheel", "declared"),
         by_content=True,
-        env=environment.plain() | {"PATH": at.path},
+        env=variables.plain() | {"PATH": at.path},
         image=at.image_id,
         cells=lowering.users(python=cell.python),
     )
@@ -103,7 +103,7 @@ def kernels_wheel(lowering: Lowering, cell: Cell, kernels: Sequence[ActionInput]
         "pins_file": f"${{in:toolkit}}/{redist.VERSIONS}" if toolkit.archives else None,
         "size_limit": manifest.wheel.size_limit_bytes,
         "search_path": ["${in:toolkit}/lib64", "${in:toolkit}/lib"],
-        "record": record.of_kernels(file, at, cell),
+        "record": provenance.of_kernels(file, at, cell),
         "work": "${work}",
     }
     action = Action(
@@ -119,7 +119,7 @@ def kernels_wheel(lowering: Lowering, cell: Cell, kernels: Sequence[ActionInput]
         },
         outputs=("wheel", "declared"),
         by_content=True,
-        env=environment.plain() | {"PATH": at.path},
+        env=variables.plain() | {"PATH": at.path},
         image=at.image_id,
         cells=lowering.users(cuda=cell.cuda),
     )

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
-from gpuforge.plan import abi, advice, environment, recipe, sources
+from gpuforge.plan import abi, advice, recipe, sources, variables
 from gpuforge.plan.action import Action, ActionInput, Input
-from gpuforge.plan.call import fill
 from gpuforge.plan.cell import Cell
+from gpuforge.plan.compiler_call import fill
 from gpuforge.plan.lower import compiler as lower_compiler
 from gpuforge.plan.site import Location, Machine
 from gpuforge.toolchains import nvcc
@@ -62,7 +62,7 @@ def _compile_by_nvcc(lowering: Lowering, cell: Cell, item: Object, compiled: Seq
     host = lower_compiler.use(lowering, at.hosts[cell.cuda], at, lay=False)
     wanted = file.manifest.cuda.versions[cell.cuda]
     paths = _paths(file, item, compiled)
-    archs, ptx = environment.real(wanted.archs), environment.virtual(wanted.archs, wanted.ptx)
+    archs, ptx = variables.real(wanted.archs), variables.virtual(wanted.archs, wanted.ptx)
     argv = nvcc.library_argv(
         "${in:toolkit}/bin/nvcc",
         sources=(*paths["sources"], *paths["abi"]),
@@ -121,7 +121,7 @@ def _action(
             **inputs,
         },
         outputs=("library",),
-        env=environment.plain() | {"PATH": at.path},
+        env=variables.plain() | {"PATH": at.path},
         image=at.image_id,
         cells=lowering.users(cuda=cell.cuda),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from gpuforge.plan import environment, programs
+from gpuforge.plan import programs, variables
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower.wheel_test import Lowering
+from gpuforge.plan.lower.testing import Lowering
 from gpuforge.toolkits import redist
 
 
@@ -35,8 +35,8 @@ def provided(lowering: Lowering, cell: Cell, host: ActionInput) -> ActionInput |
         outputs=("provided.json",),
         by_content=True,
         facts=lowering.pip_facts,
-        env=environment.fetch(),
-        passes=environment.index_passes(),
+        env=variables.fetch(),
+        passes=variables.index_passes(),
         network=True,
         cells=lowering.users(cuda=cell.cuda, python=cell.python),
     )
@@ -65,7 +65,7 @@ def _links(lowering: Lowering, cell: Cell, name: str, host: ActionInput) -> Acti
         inputs={"gpuforge": lowering.itself("wheel_links", at), "wheel": host, **libraries, **archives},
         outputs=("links.json",),
         by_content=True,
-        env=environment.plain() | {"PATH": at.path},
+        env=variables.plain() | {"PATH": at.path},
         image=at.image_id,
         cells=lowering.users(cuda=cell.cuda, python=cell.python),
     )

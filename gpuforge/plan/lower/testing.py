@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from gpuforge.manifest import apart, placeholders
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan import environment, sources
+from gpuforge.plan import sources, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location, Machine
@@ -75,7 +75,7 @@ def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
         kind="test",
         title=f"test the wheel of {cell.id} on Python {_python(lowering, cell)}",
         argv=lowering.step(
-            "test_wheel",
+            "try_wheel",
             cell=cell.id,
             wheel="${in:wheel}",
             python="${in:python}",
@@ -91,10 +91,10 @@ def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
             scratch="${work}",
             result="${out:result.json}",
         ),
-        inputs={"gpuforge": lowering.itself("test_wheel", at), **inputs},
+        inputs={"gpuforge": lowering.itself("try_wheel", at), **inputs},
         outputs=("result.json",),
         by_content=True,
-        env=environment.test(manifest.cuda.linkage, at.path, gpu=lowering.gpu),
+        env=variables.test(manifest.cuda.linkage, at.path, gpu=lowering.gpu),
         gpu=lowering.gpu,
         image=at.image_id,
         cells=(cell.id,),
@@ -189,8 +189,8 @@ def _fetch(
         outputs=("wheels",),
         by_content=wheel is not None,
         facts=lowering.pip_facts,
-        env=environment.fetch() | {"PATH": at.path},
-        passes=environment.requirement_passes(),
+        env=variables.fetch() | {"PATH": at.path},
+        passes=variables.requirement_passes(),
         network=True,
         image=at.image_id,
         cells=cells,

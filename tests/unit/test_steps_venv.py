@@ -12,7 +12,7 @@ import pytest
 from gpuforge.errors import ActionError
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.runner import Source
-from gpuforge.steps import environment
+from gpuforge.steps import venv
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def stored(tmp_path: Path) -> Path:
         for name, text in files.items():
             archive.writestr(name, text)
     folder = tmp_path / "stored"
-    environment.install(environment.create(Path(sys.executable), folder), wheels)
+    venv.install(venv.create(Path(sys.executable), folder), wheels)
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
@@ -42,7 +42,7 @@ def stored(tmp_path: Path) -> Path:
 def test_a_copy_runs_from_its_own_place_even_with_spaces(stored: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a copy"
     workdir.stage(Source(stored), folder)
-    python = environment.adopt(folder, Path(sys.executable))
+    python = venv.adopt(folder, Path(sys.executable))
     where = "import sys, tool; print(sys.prefix, tool.__file__)"
     found = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True).stdout
     minor = ".".join(map(str, sys.version_info[:2]))
@@ -58,10 +58,10 @@ def test_an_environment_of_another_machine_gets_this_ones_interpreter(stored: Pa
     workdir.stage(Source(stored), folder)
     other.parent.mkdir()
     other.symlink_to(sys.executable)
-    python = environment.adopt(folder, other)
+    python = venv.adopt(folder, other)
     assert python.readlink() == other
     assert f"home = {other.parent}\n" in (folder / "pyvenv.cfg").read_text()
-    assert environment.adopt(stored, Path(sys.executable)) == stored / "bin" / "python"  # nothing is written
+    assert venv.adopt(stored, Path(sys.executable)) == stored / "bin" / "python"  # nothing is written
 
 
 def test_a_build_may_correct_a_module_of_its_environment(stored: Path, tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_a_wheel_for_another_platform_is_told_with_what_does_not_fit(
         archive.writestr("tool-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tool\nVersion: 1.0\n")
         archive.writestr("tool-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: false\n")
         archive.writestr("tool-1.0.dist-info/RECORD", "")
-    python = environment.create(Path(sys.executable), tmp_path / "env")
+    python = venv.create(Path(sys.executable), tmp_path / "env")
     with pytest.raises(ActionError) as caught:
-        environment.require(python, [str(wheel)], [])
+        venv.require(python, [str(wheel)], [])
     (problem,) = caught.value.diagnostics
     assert problem.message.startswith("it cannot be installed with what it declares: ")
     assert problem.message.endswith("dependency is incompatible with the current platform")

@@ -21,9 +21,9 @@ from typing import Any
 from gpuforge.errors import ActionError
 from gpuforge.manifest import placeholders
 from gpuforge.steps import declared_sets, entry, loaded_cuda, machine_cuda, wheelhouse
-from gpuforge.steps.environment import check, create, require
 from gpuforge.steps.loaded_cuda import Watch
 from gpuforge.steps.machine_cuda import NONE, MachineCuda
+from gpuforge.steps.venv import check, create, require
 from gpuforge.toolkits import libraries
 
 _KEPT = 256 * 1024  # bytes of a command's output, from its end, that are looked at
@@ -43,7 +43,7 @@ class Ran:
 
 def main(arguments: list[str]) -> None:
     """Write `--result`, what was tested and how it went, as JSON; raises ActionError for a wheel that fails."""
-    parser = argparse.ArgumentParser(prog="test_wheel")
+    parser = argparse.ArgumentParser(prog="try_wheel")
     parser.add_argument("--cell", required=True, help="what messages call the wheel")
     parser.add_argument("--wheel", type=Path, required=True, help="it, or the folder that holds it alone")
     parser.add_argument("--python", type=Path, required=True)

@@ -7,7 +7,7 @@ from typing import Any
 from gpuforge import __version__
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import CudaVersion
-from gpuforge.plan import environment
+from gpuforge.plan import variables
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location
 from gpuforge.toolchains.model import Compiler
@@ -39,8 +39,8 @@ def of(
             "provider": toolkit.provider,
             "packages": {pin.package: pin.version for pin in toolkit.pins},
         },
-        "archs": list(environment.real(wanted.archs)),
-        "ptx": list(environment.virtual(wanted.archs, wanted.ptx)),
+        "archs": list(variables.real(wanted.archs)),
+        "ptx": list(variables.virtual(wanted.archs, wanted.ptx)),
         "narrowed": _of_manifest(file.whole.cuda.versions[cell.cuda]) if file.whole else None,
         "image": {"name": host_at.image.name, "id": host_at.image.id} if host_at.image else None,
         "manifest": {"sha256": file.digest},
@@ -70,8 +70,8 @@ def of_kernels(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
 def _of_manifest(version: CudaVersion) -> dict[str, Any]:
     """Return what the manifest says of a toolkit's architectures, of which a wheel for a quick try has only some."""
     return {
-        "archs": list(environment.real(version.archs)),
-        "ptx": list(environment.virtual(version.archs, version.ptx)),
+        "archs": list(variables.real(version.archs)),
+        "ptx": list(variables.virtual(version.archs, version.ptx)),
     }
 
 
