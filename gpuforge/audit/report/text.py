@@ -10,7 +10,7 @@ from gpuforge.audit.model import SEVERITIES, Finding, Ignored, Severity, WheelFa
 from gpuforge.audit.report.page import Span, drawn, hanging, wrapped
 from gpuforge.audit.report.shown import brief
 from gpuforge.audit.report.shown import shown as visible
-from gpuforge.audit.rules.rule import few
+from gpuforge.audit.rules.wording import shorten
 
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _MOST_SUBJECTS = 12
@@ -138,7 +138,7 @@ def _accepted(ignored: Sequence[Ignored]) -> Iterator[list[Span]]:
     for one in ignored:
         alike.setdefault((one.finding.code, one.reason), []).append(one.finding.file or "the wheel")
     for (code, reason), places in alike.items():
-        yield [(code, "bold"), (visible(f" {few(list(dict.fromkeys(places)))}: {reason}"), "")]
+        yield [(code, "bold"), (visible(f" {shorten(list(dict.fromkeys(places)))}: {reason}"), "")]
 
 
 def _summary(report: Report) -> str:

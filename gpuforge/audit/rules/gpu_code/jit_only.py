@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.generations import Reach, reach
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures_missing import own_code
-from gpuforge.audit.rules.gpu_code.newer_gpus import machine
+from gpuforge.audit.rules.gpu_code.containers import own_code, processor_of
 
 CODE = "GF408"
 SEVERITY: Severity = "info"
@@ -21,7 +20,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         intent = graph.intent_of(wheel)
         if intent is not None and intent.cubins:
             continue  # then GF401 and GF402 judge: what is declared is meant
-        processor = machine(wheel)
+        processor = processor_of(wheel)
         for code in own_code(wheel):
             table = reach(code, processor)
             jit = [r for r in table if r.jit]

@@ -7,7 +7,7 @@ from functools import cache
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures_missing import own_code
+from gpuforge.audit.rules.gpu_code.containers import own_code
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.toolkits import tables
 

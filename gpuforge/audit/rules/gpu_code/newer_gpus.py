@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpuforge.audit.generations import Reach, arch_of, judgeable, plain_ptx, reach
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.gpu_code.architectures_missing import own_code
-from gpuforge.audit.rules.gpu_code.specific_targets import specific
+from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code, processor_of
 from gpuforge.binary.facts import DeviceCode
 
 CODE = "GF403"
@@ -22,24 +21,16 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         intent = graph.intent_of(wheel)
         if intent is not None and intent.cubins:
             continue  # then GF401 and GF402 judge: what is declared is meant
-        processor = machine(wheel)
+        processor = processor_of(wheel)
         for code in own_code(wheel):
             if code.file.endswith(".cubin"):
                 continue  # code of one target, which others lie beside: who loads it chooses by its name
             judged, inputs = judgeable(code.containers)
-            if not judged or all(specific(c) for c in judged):
+            if not judged or all(is_specific(c) for c in judged):
                 continue
             if all(plain_ptx(c) for c in judged) or (inputs and all(plain_ptx(c) for c in inputs)):
                 continue
             yield from _judge(wheel, code, processor)
-
-
-def machine(wheel: WheelFacts) -> str:
-    """Return the processor that a wheel is for, as its platform tags say; "" for any."""
-    known = {"x86_64": 62, "aarch64": 183}  # by tag, and by e_machine where the tag says "any"
-    by_tag = next((m for p in wheel.platforms for m in known if p.endswith(m)), "")
-    machines = {o.machine for o in wheel.objects if o.links}
-    return by_tag or next((m for m, number in known.items() if machines == {number}), "")
 
 
 def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.generations import EMPTY_PTX, judgeable
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures_missing import own_code
+from gpuforge.audit.rules.gpu_code.containers import own_code
 from gpuforge.binary.facts import Container
 
 CODE = "GF405"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpuforge.audit.generations import kernelless
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures_missing import own_code, relocatable
+from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
 from gpuforge.binary.facts import Container
 
 CODE = "GF402"
@@ -28,7 +28,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue
         for code in own_code(wheel):
             held = [c for c in code.containers if not kernelless(c)]
-            judged = [c for c in held if relocatable(c)] or held
+            judged = [c for c in held if is_relocatable(c)] or held
             for arch in intent.ptx:
                 lacking = sum(not _has(c, arch) for c in judged)
                 if lacking:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures_missing import own_code, relocatable
+from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
 
 CODE = "GF407"
 SEVERITY: Severity = "warning"
@@ -21,9 +21,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     sizes = {(w.name, name): size for w in graph.wheels for name, size in w.members.items()}
     for wheel in graph.wheels:
         for code in own_code(wheel):
-            left = sum(c.size for c in code.containers if relocatable(c))
+            left = sum(c.size for c in code.containers if is_relocatable(c))
             whole = sizes.get((wheel.name, code.file), 0)
-            linked = any(not relocatable(c) for c in code.containers)
+            linked = any(not is_relocatable(c) for c in code.containers)
             if not linked or left < _LEAST or left < _SHARE * whole:
                 continue
             yield Finding(

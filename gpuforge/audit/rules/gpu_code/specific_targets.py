@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.generations import arch_of, judgeable
+from gpuforge.audit.generations import judgeable
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures_missing import own_code
-from gpuforge.audit.rules.rule import alike
-from gpuforge.binary.facts import Container
+from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code
+from gpuforge.audit.rules.wording import grouped_by_text
 
 CODE = "GF404"
 SEVERITY: Severity = "info"
@@ -25,7 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         said: dict[str, str] = {}
         for code in own_code(wheel):
             judged, _ = judgeable(code.containers)
-            found = [c for c in judged if specific(c)]
+            found = [c for c in judged if is_specific(c)]
             if found:
                 archs = sorted({e.arch for c in found for e in c.entries})
                 count = "" if len(judged) == 1 else f"{len(found)} of {len(judged)} containers have "
@@ -36,14 +35,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 SEVERITY,
                 wheel.name,
                 files=tuple(said),
-                subject=tuple(alike(said)),
+                subject=tuple(grouped_by_text(said)),
                 message="kernels are compiled for single architectures (a) or families (f) alone: they run on "
                 "these GPUs and on no others, also when PTX is among them",
                 remedy="nothing, if the kernels use what only these GPUs have and another one is chosen "
                 "elsewhere; else compile for the plain architecture, too",
             )
-
-
-def specific(container: Container) -> bool:
-    """Say whether a container has images for `a` and `f` targets only."""
-    return bool(container.entries) and all(arch_of(e.arch).variant for e in container.entries)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpuforge.audit.generations import judgeable
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures_missing import own_code, ptx_of
+from gpuforge.audit.rules.gpu_code.containers import nonempty_ptx, own_code
 from gpuforge.binary.facts import DeviceCode
 
 CODE = "GF409"
@@ -50,7 +50,7 @@ def _undeclared(code: DeviceCode, declared: frozenset[str]) -> Iterator[tuple[st
     judged, inputs = judgeable(code.containers)
     held = [*judged, *inputs]
     counts = Counter(
-        arch for container in held for arch in {*container.cubins, *(e.arch for e in ptx_of(container))}
+        arch for container in held for arch in {*container.cubins, *(e.arch for e in nonempty_ptx(container))}
     )
     for arch, count in sorted(counts.items()):
         if arch not in declared:

@@ -10,15 +10,14 @@ from gpuforge.audit import declared, layout
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.known import sha256
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.rule import few
+from gpuforge.audit.rules.package.coexistence import can_coexist
+from gpuforge.audit.rules.wording import shorten
 
 CODE = "GF709"
 SEVERITY: Severity = "error"
 TITLE = "two packages install different files in the same place"
 
 _OF_CUDA = r"-cu(da)?\d+x?$"
-_PLATFORM = r"(?:many|musl)?(linux|macosx|win)[\d_]*(?<=[\d_])([a-z]\w+|$)"
-_PYTHON = r"cp3\d+t?"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -30,7 +29,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     held = [wheel for wheel in graph.wheels if wheel.project and wheel.form not in ("folder", "file")]
     for (first, second), names in _shared(held).items():
         one, other = held[first], held[second]
-        if one.project != other.project and together(one, other):
+        if one.project != other.project and can_coexist(one, other):
             differing = [its for its, others in names if _differ(one, its, other, others)]
             if differing:
                 yield _finding(one, other, differing)
@@ -49,26 +48,6 @@ def _shared(held: Sequence[WheelFacts]) -> dict[tuple[int, int], list[tuple[str,
                 found.setdefault((other, index), []).append((its, name))
             have.append((index, name))
     return found
-
-
-def together(one: WheelFacts, other: WheelFacts) -> bool:
-    """Say whether one environment can have both: by the processors and the Pythons of their tags."""
-    for parts in ((_machines(one), _machines(other)), (_pythons(one), _pythons(other))):
-        if all(parts) and not parts[0] & parts[1]:
-            return False
-    return True
-
-
-def _machines(wheel: WheelFacts) -> set[str]:
-    """Return the systems and processors that a wheel is for, "linux x86_64"; nothing for one that is for any."""
-    found = (re.fullmatch(_PLATFORM, platform) for platform in wheel.platforms)
-    return {f"{match[1]} {match[2]}" for match in found if match}
-
-
-def _pythons(wheel: WheelFacts) -> set[str]:
-    """Return the Pythons that a wheel is for; nothing for one that is for many."""
-    abis = {tag.split("-")[1] for tag in wheel.file_tags}
-    return abis if all(re.fullmatch(_PYTHON, abi) for abi in abis) else set()
 
 
 def _differ(one: WheelFacts, name: str, other: WheelFacts, others: str) -> bool:
@@ -94,7 +73,7 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
         SEVERITY if objects and not builds else least,
         one.name,
         files=tuple(names),
-        subject=(f"{other.name}: {few(list(dict.fromkeys(shown)))}",),
+        subject=(f"{other.name}: {shorten(list(dict.fromkeys(shown)))}",),
         message="another of these wheels installs different files in the same place: the one that pip installs "
         "last wins, and uninstalling either takes the other's files away"
         + ("; they are builds of one release, of which an environment has one" if builds else "")
@@ -128,7 +107,7 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
                 wheel.name,
                 files=(),
                 subject=(
-                    f"{few(shared)}: {one.package}, by {one.line!r}, and {other.package}, by {other.line!r}",
+                    f"{shorten(shared)}: {one.package}, by {one.line!r}, and {other.package}, by {other.line!r}",
                 ),
                 message="packages that are required install libraries for different CUDA versions under the same "
                 "names: the one that pip installs last wins",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures_missing import is_toolkit
+from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 
 CODE = "GF706"
 SEVERITY: Severity = "warning"
@@ -24,7 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         bound = [o.file for o in wheel.objects if o.links and not re.match(_ELSEWHERE, o.file)]
         beside = all(file.startswith("nvidia/") for file in bound)
-        if wheel.purelib and bound and not is_toolkit(wheel) and not beside:
+        if wheel.purelib and bound and not is_nvidia_wheel(wheel) and not beside:
             yield Finding(
                 CODE,
                 SEVERITY,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.package.overwritten import together
+from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.wheel import names, releases
 
 CODE = "GF710"
@@ -22,7 +22,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     held = [wheel for wheel in graph.wheels if wheel.form in ("wheel", "nested")]
     for wheel in held if len(held) > 1 else ():
         for project, known in graph.declared[wheel.name].items():
-            others = [w for w in held if w.project == project and w is not wheel and together(wheel, w)]
+            others = [w for w in held if w.project == project and w is not wheel and can_coexist(wheel, w)]
             if others and not known.extra and not any(_meets(other, known.line) for other in others):
                 yield _finding(wheel, known.line, others)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.runtimes.cudart_static import of_nvidia
+from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.toolkits import libraries
 
 CODE = "GF208"
@@ -21,7 +21,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     A constant proves no call, and a missing library may be handled: this is for information.
     """
     for wheel in (w for w in graph.wheels if w.form != "file"):  # a single binary declares nothing
-        for found in (o for o in wheel.objects if o.links and o.mentions and not of_nvidia(graph, o)):
+        for found in (o for o in wheel.objects if o.links and o.mentions and not is_nvidia_library(graph, o)):
             for name in sorted(found.mentions):
                 packages = {library.package for library in declared.candidates(name)}
                 if not packages or _there(graph, wheel, name, packages):

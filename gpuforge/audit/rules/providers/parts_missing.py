@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.gpu_code.architectures_missing import is_toolkit
+from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries
 
@@ -28,7 +28,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for found in (o for o in wheel.objects if o.links):
             own = libraries.plain_name(found.name)
             opener = libraries.opener(own)
-            if not opener or not opener.always or is_toolkit(wheel):
+            if not opener or not opener.always or is_nvidia_wheel(wheel):
                 continue
             packages = {library.package for library in declared.candidates(own)}
             composed = (f"{part}.{version}" for part in opener.opens for version in _versions(own))

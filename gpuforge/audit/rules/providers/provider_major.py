@@ -8,7 +8,7 @@ from gpuforge.audit import declared
 from gpuforge.audit.declared import Declared
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
-from gpuforge.audit.rules.runtimes.processes import variant_family
+from gpuforge.audit.rules.variants import variant_family
 
 CODE = "GF204"
 SEVERITY: Severity = "error"

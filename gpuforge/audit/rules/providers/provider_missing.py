@@ -10,7 +10,7 @@ from functools import cache, partial
 from gpuforge.audit import declared, layout, policy
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
-from gpuforge.audit.rules.rule import optional_part
+from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.toolkits import libraries
 from gpuforge.wheel import names
 
@@ -55,7 +55,7 @@ def _named(packages: set[str]) -> list[str]:
 
 def _missing(graph: LinkGraph, edge: Edge) -> Finding:
     others = _unknown_carriers(graph, edge)
-    optional = optional_part(graph, edge.loader)
+    optional = is_for_other_framework(graph, edge.loader)
     known = graph.declared[edge.loader.wheel].get(edge.provider.package)
     lacking = known if known and edge.needed in known.lacks else None
     return Finding(
@@ -108,7 +108,7 @@ def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
         message = "libraries of CUDA are neither in the wheel nor, of this version, in any package of NVIDIA's: they "
         message += "are found only where the machine has such a toolkit, in a folder that the linker searches"
         remedy = "build with a toolkit whose libraries are on PyPI (11, 12 or 13), or graft or link them statically"
-        if not (optional_part(graph, edge.loader) or _unknown_carriers(graph, edge)):
+        if not (is_for_other_framework(graph, edge.loader) or _unknown_carriers(graph, edge)):
             severity = SEVERITY
     else:
         wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.rule import names
+from gpuforge.audit.rules.wording import file_names
 from gpuforge.toolkits import libraries
 
 CODE = "GF210"
@@ -21,7 +21,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             plain = libraries.plain_name(found.name)
             if plain == found.name or libraries.plain_name(found.soname) != found.soname:
                 continue
-            users = names(edge.loader for edge in graph.users(found))
+            users = file_names(edge.loader for edge in graph.users(found))
             yield Finding(
                 CODE,
                 SEVERITY if users else "warning",

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from gpuforge.audit import declared
 from gpuforge.audit.graph import Edge, LinkGraph, LoadSet
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.rule import few, optional_part
+from gpuforge.audit.rules.variants import is_for_other_framework
+from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries
 from gpuforge.toolkits.symbols import definers
@@ -26,7 +27,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         if any(known.loaded_by for known in graph.declared[wheel.name].values()):
             continue
-        for found in (o for o in wheel.objects if o.links and o.calls and not optional_part(graph, o)):
+        for found in (
+            o for o in wheel.objects if o.links and o.calls and not is_for_other_framework(graph, o)
+        ):
             sets = [held for held in graph.load_sets if found in held.objects]
             missing = _missing(graph, wheel, found, sets)
             for library in sorted({definers(name)[0] for name in missing}):
@@ -83,7 +86,7 @@ def _finding(found: ElfObject, library: str, called: list[str], sets: Iterable[L
         SEVERITY if first else "warning",
         found.wheel,
         files=(found.file,),
-        subject=(f"{found.file} calls {few(called)}, and does not NEED {library}",),
+        subject=(f"{found.file} calls {shorten(called)}, and does not NEED {library}",),
         message="functions of CUDA's libraries are called, and nothing that is loaded defines them: the import fails "
         "with `undefined symbol`, or the first call does",
         remedy="link with the library (-lcudart, CUDA::cudart; a linker's -Wl,-z,defs names what is missing), "

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.rule import names
+from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries
 
@@ -49,7 +49,7 @@ def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Fin
     shown = sorted(missing)[:_MOST]
     more = f" and {len(missing) - _MOST} more" if len(missing) > _MOST else ""
     wheel = next(w for w in graph.wheels if w.name == found.wheel)
-    givers = names(o for o in wheel.objects if o.gives & missing)
+    givers = file_names(o for o in wheel.objects if o.gives & missing)
     return Finding(
         CODE,
         SEVERITY,

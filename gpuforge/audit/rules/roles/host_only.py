@@ -9,7 +9,7 @@ from gpuforge.audit.host.closure import Loaded, closure
 from gpuforge.audit.host.evidence import PLACES, Evidence, Place
 from gpuforge.audit.intent import HostOnly, files_of
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.rule import few
+from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries, stack
 
@@ -99,7 +99,7 @@ class _File:
                 if symbol not in given and library not in needed and library.casefold() not in self._allowed:
                     wanted.setdefault(library, []).append(symbol)
         for library, symbols in wanted.items():
-            yield f"wants {few(list(dict.fromkeys(symbols)))} of lib{library}"
+            yield f"wants {shorten(list(dict.fromkeys(symbols)))} of lib{library}"
 
 
 def _of_evidence(evidence: Evidence) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _quoted(text: str) -> str:
 def _members(evidence: Evidence, names: Sequence[str]) -> str:
     if not evidence.archive:
         return ""
-    return f" in {len(names):,} of {len(evidence.parts):,} members ({few(names)})"
+    return f" in {len(names):,} of {len(evidence.parts):,} members ({shorten(names)})"
 
 
 def _whose(name: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.intent import HostOnly, files_of
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.rule import few
+from gpuforge.audit.rules.wording import shorten
 
 CODE = "GF602"
 SEVERITY: Severity = "error"
@@ -43,4 +43,5 @@ def _is_binary(graph: LinkGraph, wheel: WheelFacts, file: str) -> bool:
 def _matched(files: list[str]) -> str:
     if not files:
         return "no file"
-    return f"{'only ' if len(files) > 1 else ''}{few(files)}, with no object in {'them' if len(files) > 1 else 'it'}"
+    several = len(files) > 1
+    return f"{'only ' if several else ''}{shorten(files)}, with no object in {'them' if several else 'it'}"

@@ -9,7 +9,7 @@ from gpuforge.audit.host.closure import closure
 from gpuforge.audit.host.evidence import Evidence
 from gpuforge.audit.intent import HostOnly, files_of
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.rule import few
+from gpuforge.audit.rules.wording import shorten
 
 CODE = "GF604"
 SEVERITY: Severity = "error"
@@ -60,5 +60,5 @@ def _of_evidence(evidence: Evidence, loaded: str) -> Iterator[str]:
             members.setdefault(part.unproved, []).append(part.name)
     for reason, names in members.items():
         named = [name for name in names if name]
-        where = f", {len(named):,} of {len(evidence.parts):,} members ({few(named)})" if named else ""
+        where = f", {len(named):,} of {len(evidence.parts):,} members ({shorten(named)})" if named else ""
         yield f"{evidence.file}{where}{loaded}: {reason}"

@@ -8,15 +8,9 @@ from collections.abc import Iterator
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.runtimes.cuda_majors import is_tool
-from gpuforge.audit.rules.runtimes.processes import (
-    Image,
-    Process,
-    images,
-    one_of_them,
-    processes,
-    variant_family,
-)
+from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
+from gpuforge.audit.rules.runtimes.processes import Image, Process, images, one_of_them, processes
+from gpuforge.audit.rules.variants import variant_family
 
 CODE = "GF109"
 SEVERITY: Severity = "warning"

@@ -9,9 +9,10 @@ from functools import cache
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.rule import few
-from gpuforge.audit.rules.runtimes.cudart_images import cudarts
+from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
+from gpuforge.audit.rules.runtimes.cudart import cudart_images
 from gpuforge.audit.rules.runtimes.processes import Image, Process, images, processes
+from gpuforge.audit.rules.wording import shorten
 from gpuforge.toolkits import libraries
 
 CODE = "GF104"
@@ -19,8 +20,6 @@ SEVERITY: Severity = "error"
 TITLE = "libraries of two CUDA majors would be loaded into one process"
 
 _OF_CUDA = r"(?i)(nvidia|cuda|cutensor)[-_.]"
-# Compilers and tools: those of one major beside the runtime of another do no harm.
-_LONE = r"nvidia-(cuda-)?(nvcc|nvvm|nvrtc|nvjitlink|nvfatbin|nvtx|cupti)(-cu\d+)?"
 
 _Held = dict[int, dict[str, Image]]  # major -> library -> its image
 
@@ -42,11 +41,6 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     yield from _required(graph, told)
 
 
-def is_tool(package: str) -> bool:
-    """Say whether a CUDA package has a compiler or a tool: what runs on the GPU has no part in it."""
-    return re.fullmatch(_LONE, package) is not None
-
-
 @cache
 def major_of(soname: str) -> int | None:
     """Return the one CUDA major that has a library of this SONAME; None for several, or for none."""
@@ -62,7 +56,7 @@ def _has_major(soname: str) -> bool:
 def _majors(graph: LinkGraph, process: Process) -> _Held:
     found: _Held = {}
     every = images(graph, process.objects, _has_major)
-    for image in (*every, *cudarts(graph, process.objects)):
+    for image in (*every, *cudart_images(graph, process.objects)):
         major = major_of(image.soname)
         held = found.setdefault(major, {}) if major is not None else {}
         # libcudarts come twice, once by their major alone
@@ -97,7 +91,7 @@ def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
                 wheel.name,
                 files=(),
                 subject=tuple(
-                    f"CUDA {cuda}: {few(names)}, {f'by {line!r}' if line else 'in the wheel'}"
+                    f"CUDA {cuda}: {shorten(names)}, {f'by {line!r}' if line else 'in the wheel'}"
                     for cuda, lines in sorted(majors.items())
                     for line, names in lines.items()
                 ),

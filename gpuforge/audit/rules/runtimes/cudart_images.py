@@ -2,89 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterator
 
-from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.known import named
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.runtimes.processes import (
-    FIRST_WINS,
-    Image,
-    Process,
-    images,
-    one_of_them,
-    processes,
-    variant_family,
-)
-from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
+from gpuforge.audit.rules.runtimes.cudart import cudart_images
+from gpuforge.audit.rules.runtimes.processes import FIRST_WINS, Image, Process, one_of_them, processes
 
 CODE = "GF102"
 SEVERITY: Severity = "error"
 TITLE = "two CUDA runtimes would be loaded into one process"
-
-_RUNTIME = r"nvidia-cuda-runtime(-cu\d+)?"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Count the images of each major of libcudart in every process; those of two majors are GF104's."""
     said: list[set[str]] = []
     for process in processes(graph):
-        found = cudarts(graph, process.objects)
+        found = cudart_images(graph, process.objects)
         for major in sorted({i.soname for i in found}):
             held = [i for i in found if i.soname == major]
             names = {i.name for i in held}
             if len(names) > 1 and not any(names <= known for known in said):
                 said.append(names)
                 yield _finding(graph, process, held)
-
-
-def cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Image]:
-    """List the images of libcudart that these objects bring, `soname` being cut to "libcudart.so.12"."""
-    held = list(objects)
-    found = images(graph, held, _is_cudart)
-    imported = graph.those(_is_imported)
-    found += [i for o in held for edge in imported.get((o.wheel, o.file), ()) for i in _carried(graph, edge)]
-    unique: dict[str, Image] = {}
-    for image in found:
-        major = ".".join(image.soname.split(".")[:3])
-        unique.setdefault(image.name, image._replace(soname=major))
-    return list(unique.values())
-
-
-def _is_cudart(soname: str) -> bool:
-    return soname.startswith("libcudart.so.")
-
-
-def _is_imported(edge: Edge) -> bool:
-    return edge.route.startswith("import ") and edge.provider.object is None
-
-
-def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
-    """Yield the libcudart that importing a package (torch) has loaded, if it is not given or brings its own.
-
-    One of several variants for different CUDA versions is chosen by the version that has been loaded.
-    """
-    if variant_family(edge.loader):
-        return
-    loader = edge.route.removeprefix("import ")
-    importing = graph.declared[edge.loader.wheel].get(loader)
-    if importing and any(soname.startswith("libcudart.so") for soname in importing.carries):
-        return  # it has its own, which is found as such
-    for package, known in graph.declared[edge.loader.wheel].items():
-        if known.loaded_by == loader and re.fullmatch(_RUNTIME, package):
-            soname = next((s for s, p in _sonames() if p == package), "libcudart.so")
-            given = next((o for w in graph.wheels if w.project == package for o in w.objects), None)
-            name = given.file if given else f"the one of {package}"
-            yield Image(name, soname, edge.loader.wheel, edge.route, soname)
-
-
-@cache
-def _sonames() -> list[tuple[str, str]]:
-    entries = (e for cuda in (11, 12, 13) for e in libraries.toolkit_libraries(cuda))
-    return [(e.soname, e.package) for e in entries if e.soname.startswith("libcudart.so")]
 
 
 def _finding(graph: LinkGraph, process: Process, found: list[Image]) -> Finding:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures_missing import is_toolkit
-from gpuforge.audit.rules.runtimes.cudart_images import cudarts
+from gpuforge.audit.rules.nvidia import is_nvidia_library
+from gpuforge.audit.rules.runtimes.cudart import cudart_images
 from gpuforge.audit.rules.runtimes.processes import Image, Process, processes
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
 
 CODE = "GF103"
 SEVERITY: Severity = "warning"
@@ -27,27 +25,16 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """
     said: list[set[str]] = []
     for process in processes(graph):
-        static = [o for o in process.objects if "static-cudart" in o.markers and not of_nvidia(graph, o)]
-        images = cudarts(graph, process.objects)
+        static = [
+            o for o in process.objects if "static-cudart" in o.markers and not is_nvidia_library(graph, o)
+        ]
+        images = cudart_images(graph, process.objects)
         shared = [f"{i.name}, loaded by {i.loader}" for i in images]
         names = {o.file for o in static} | {i.name for i in images}
         if not static or len(names) < 2 or any(names <= known for known in said):
             continue
         said.append(names)
         yield _finding(process, static, shared, mixed=_with_kernels(process, static, images))
-
-
-def of_nvidia(graph: LinkGraph, found: ElfObject) -> bool:
-    """Say whether an object is a library of NVIDIA's: one by its name, or of one of NVIDIA's wheels."""
-    if libraries.is_driver(found.name):  # it speaks with the runtime, and has its words
-        return True
-    plain = [libraries.plain_name(name) for name in (found.name, found.soname)]
-    if any(declared.of_toolkit(name) for name in plain):  # libnvjpeg.so.10, too, which is in no package
-        return True
-    if any(library.package in declared.nvidias() for name in plain for library in declared.candidates(name)):
-        return True
-    wheel = next(w for w in graph.wheels if w.name == found.wheel)
-    return is_toolkit(wheel)
 
 
 def _with_kernels(process: Process, static: list[ElfObject], images: list[Image]) -> bool:

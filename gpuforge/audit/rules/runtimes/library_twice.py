@@ -8,8 +8,8 @@ from gpuforge.audit import layout
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.known import sha256
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.rule import names
-from gpuforge.audit.rules.runtimes.cudart_static import of_nvidia
+from gpuforge.audit.rules.nvidia import is_nvidia_library
+from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries
 
@@ -50,7 +50,7 @@ def _names(copy: ElfObject) -> Iterator[str]:
 
 def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:
     def line(found: ElfObject) -> str:
-        return f"{found.file}, loaded by {names(e.loader for e in graph.users(found))}"
+        return f"{found.file}, loaded by {file_names(e.loader for e in graph.users(found))}"
 
     return Finding(
         CODE,
@@ -90,13 +90,13 @@ def _one_image(graph: LinkGraph, original: ElfObject, copy: ElfObject) -> bool:
         return True
     hashed = libraries.plain_name(copy.name) != copy.name
     same = copy.name == original.name and copy.soname == original.soname
-    return same and (hashed or not of_nvidia(graph, copy))
+    return same and (hashed or not is_nvidia_library(graph, copy))
 
 
 def _copied(
     graph: LinkGraph, wheel: WheelFacts, copy: ElfObject, owner: WheelFacts, original: ElfObject
 ) -> Finding:
-    runtime = of_nvidia(graph, copy) or libraries.compiler_runtime(copy.name) is not None
+    runtime = is_nvidia_library(graph, copy) or libraries.compiler_runtime(copy.name) is not None
     return Finding(
         CODE,
         "warning" if runtime else "info",

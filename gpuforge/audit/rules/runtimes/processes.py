@@ -1,15 +1,13 @@
 """What meets in one process: the objects of one import, of all imports of a wheel, of all wheels together."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries
-
-_VARIANT = r"(cu(da)?|rocm|xpu)[-_]?\d+"
 
 OF_SYSTEM = " of the system"
 
@@ -142,12 +140,3 @@ FIRST_WINS = (
     "several places have a library of one name: the linker gives to all what is asked for first, so what is imported "
     "first decides which one it is; only who opens another by its path has two images"
 )
-
-
-def variant_family(found: ElfObject) -> str:
-    """Return what several objects for different CUDA versions have in common: libx_cuda118.so's is "libx_#.so".
-
-    "" for an object whose name has no such version: it is not chosen from several.
-    """
-    family = re.sub(_VARIANT, "#", found.name)
-    return family if family != found.name else ""

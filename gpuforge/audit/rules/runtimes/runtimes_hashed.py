@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.rule import names
-from gpuforge.audit.rules.runtimes.sdk_versions import sdk
+from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
+from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries
 
@@ -77,8 +77,8 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
             wheel.name,
             files=tuple(o.file for o, _, _ in met),
             subject=tuple(
-                f"{o.name} ({_TOOLCHAINS[family]}), loaded by {names(e.loader for e in graph.users(o)) or 'nothing'}; "
-                f"{', '.join(brought)}"
+                f"{o.name} ({_TOOLCHAINS[family]}), "
+                f"loaded by {file_names(e.loader for e in graph.users(o)) or 'nothing'}; {', '.join(brought)}"
                 for o, family, brought in met
             ),
             message="runtimes of a toolchain are in the wheel under hashed names, and the libraries that users compile "
@@ -141,12 +141,12 @@ def _family(plain: str) -> str:
 
 def _subject(graph: LinkGraph, found: ElfObject, family: str) -> str:
     users = [edge.loader for edge in graph.users(found)]
-    versions = sorted({v for o in users if (v := sdk(o))}) if family in _SDKS else []
+    versions = sorted({v for o in users if (v := sdk_version(o))}) if family in _SDKS else []
     maker = " ".join([_TOOLCHAINS[family], *versions])
-    linkable = names(o for o in users if _linkable(o))
+    linkable = file_names(o for o in users if _linkable(o))
     plain = libraries.plain_name(found.name)
     twice = f"; {plain} comes beside it in a link with {linkable}" if linkable else ""
-    return f"{found.name} ({maker}), loaded by {names(users) or 'nothing in the wheel'}{twice}"
+    return f"{found.name} ({maker}), loaded by {file_names(users) or 'nothing in the wheel'}{twice}"
 
 
 def _linkable(found: ElfObject) -> bool:

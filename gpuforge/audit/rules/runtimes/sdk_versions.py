@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
 from gpuforge.audit.rules.runtimes.processes import processes
-from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
 
 CODE = "GF106"
 SEVERITY: Severity = "warning"
@@ -22,7 +21,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """
     said: set[frozenset[str]] = set()
     for process in processes(graph):
-        held = [(o, v) for o in process.objects if (v := sdk(o))]
+        held = [(o, v) for o in process.objects if (v := sdk_version(o))]
         versions = frozenset(v for _, v in held)
         if len(versions) < 2 or versions in said:
             continue
@@ -38,17 +37,3 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             "between its versions",
             remedy="compile all of them by one SDK, or by g++ alone",
         )
-
-
-def sdk(found: ElfObject) -> str:
-    """Return the newest HPC SDK that left its traces in an object, "22.1"; "" for none, and for its own runtimes."""
-    if not found.producers or libraries.compiler_runtime(libraries.plain_name(found.name)) in {
-        "nvhpc",
-        "pgi",
-    }:
-        return ""
-    return max(found.producers, key=_number, default="")
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in version.split("."))

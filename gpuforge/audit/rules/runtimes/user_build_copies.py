@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.audit.rules.rule import few
+from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
 from gpuforge.toolkits import libraries
 
@@ -88,7 +88,7 @@ def _entered(graph: LinkGraph, found: ElfObject) -> str:
     linked = [o.name for o in above if not o.program and re.fullmatch(r"lib[^-]+\.so(\.\d+)*", o.name)]
     first = [o.name for o in above if not graph.users(o)]
     ways = list(dict.fromkeys(linked or first))
-    return f"which comes in through {few(ways)}" if ways else "which nothing else of the wheel needs"
+    return f"which comes in through {shorten(ways)}" if ways else "which nothing else of the wheel needs"
 
 
 def _above(graph: LinkGraph, found: ElfObject) -> list[ElfObject]:

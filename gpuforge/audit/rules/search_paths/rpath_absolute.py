@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from gpuforge.audit import layout
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.rule import may_be_loaded, optional_part
+from gpuforge.audit.rules.loading import may_be_loaded
+from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.binary.facts import ElfObject
 
 CODE = "GF302"
@@ -34,7 +35,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 elif entry.startswith(layout.SHARED):
                     wanted = any(e.provider.source in ("package", "nobody") for e in graph.from_object(found))
                     yield _finding(found, f"{kind} {entry}", "warning" if wanted else "info", _SYSTEM)
-                elif lost and not optional_part(graph, found):
+                elif lost and not is_for_other_framework(graph, found):
                     subject = f"{kind} {entry}; it needs {', '.join(lost)}"
                     yield _finding(found, subject, SEVERITY, _ONLY_THERE)
                 else:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit import layout
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.audit.rules.gpu_code.architectures_missing import is_toolkit
+from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 
 CODE = "GF304"
 SEVERITY: Severity = "info"
@@ -20,7 +20,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     Within its own wheel an RPATH is what auditwheel writes, and does no harm.
     """
     inherited = ((w, o) for w in graph.wheels for o in w.objects if o.links and o.rpath and o.runpath is None)
-    for found in (o for wheel, o in inherited if not is_toolkit(wheel)):
+    for found in (o for wheel, o in inherited if not is_nvidia_wheel(wheel)):
         led = [
             edge
             for edge in graph.from_object(found)

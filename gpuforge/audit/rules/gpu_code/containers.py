@@ -1,0 +1,88 @@
+"""What the rules about GPU code ask of fatbin containers, and which of them are the project's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from gpuforge.audit import declared
+from gpuforge.audit.generations import EMPTY_PTX, arch_of, judgeable
+from gpuforge.audit.intent import Intent
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.rules.nvidia import is_nvidia_wheel
+from gpuforge.binary.facts import Container, DeviceCode, Entry
+from gpuforge.toolkits import libraries
+
+
+def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
+    """Yield the GPU code that the project itself compiled: not that of NVIDIA's libraries or compilers' runtimes."""
+    if not wheel.device or is_nvidia_wheel(wheel):
+        return
+    yield from (code for code in wheel.device if _is_own(code.file.rpartition("/")[2]))
+
+
+@cache  # several rules ask, of thousands of files in some wheels
+def _is_own(file: str) -> bool:
+    if not (".so" in file or file.endswith(".a")):
+        return True  # a cubin, a fatbin, PTX
+    name = libraries.plain_name(file)
+    stem = re.split(r"_static\b|\.so|\.a$", name)[0]
+    nvidias = any(library.package in declared.nvidias() for library in declared.candidates(name))
+    return not (nvidias or stem in _stems() or libraries.compiler_runtime(name))
+
+
+@cache
+def _stems() -> frozenset[str]:
+    """Return the names of CUDA's libraries without what follows; libcudadevrt and its like are archives alone."""
+    known = (e.soname.partition(".so")[0] for cuda in (11, 12, 13) for e in libraries.toolkit_libraries(cuda))
+    return frozenset(known) | {"libcudadevrt", "libculibos", "libcupti"}
+
+
+def as_declared(intent: Intent, wheel: WheelFacts) -> bool:
+    """Say whether every container has machine code and PTX for what is declared, and for nothing else.
+
+    The PTX of relocatable code is that of the inputs of its device link.
+    """
+    if not (intent.cubins or intent.ptx):
+        return False
+    for code in own_code(wheel):
+        judged, inputs = judgeable(code.containers)
+        if any(container.cubins != set(intent.cubins) for container in judged):
+            return False
+        if any(container.ptx - set(intent.ptx) for container in code.containers):
+            return False
+        if any(
+            {e.arch for e in nonempty_ptx(container)} != set(intent.ptx) for container in inputs or judged
+        ):
+            return False
+    return True
+
+
+def has_kernels(code: DeviceCode) -> bool:
+    """Say whether there is anything to run: nvcc leaves images without a kernel in libraries of host code, too."""
+    judged, _ = judgeable(code.containers)
+    return bool(judged) or any(e.kind == "lto-ir" for c in code.containers for e in c.entries)
+
+
+def nonempty_ptx(container: Container) -> list[Entry]:
+    """Return the PTX of a container that has a function in it."""
+    return [entry for entry in container.entries if entry.kind == "ptx" and entry.size >= EMPTY_PTX]
+
+
+def is_relocatable(container: Container) -> bool:
+    """Say whether a container is the input of a device link, which is kept beside its result."""
+    return container.section == "__nv_relfatbin"
+
+
+def is_specific(container: Container) -> bool:
+    """Say whether a container has images for `a` and `f` targets only."""
+    return bool(container.entries) and all(arch_of(e.arch).variant for e in container.entries)
+
+
+def processor_of(wheel: WheelFacts) -> str:
+    """Return the processor that a wheel is for, as its platform tags say; "" for any."""
+    known = {"x86_64": 62, "aarch64": 183}  # by tag, and by e_machine where the tag says "any"
+    by_tag = next((m for p in wheel.platforms for m in known if p.endswith(m)), "")
+    machines = {o.machine for o in wheel.objects if o.links}
+    return by_tag or next((m for m, number in known.items() if machines == {number}), "")

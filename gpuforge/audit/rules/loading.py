@@ -1,0 +1,124 @@
+"""Whether a library without a search path to it may be in the process already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit import declared, layout
+from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.model import Preload, WheelFacts
+from gpuforge.binary.facts import ElfObject
+
+
+def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
+    """Say whether a library of the wheel that no path leads to may be found, or be in the process already.
+
+    It may when another object brings it along, or Python code imports it, names it among what it loads, or loads what
+    a variable says, of its own part of the wheel; and beside it in a wheel of libraries alone, which others load by
+    a path to that folder. A program starts with nothing loaded, but Python code may start it with an LD_LIBRARY_PATH:
+    code of others if the wheel has none.
+    """
+    target = edge.provider.object
+    if target is None:
+        return False
+    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    if edge.loader.program:
+        # what lies in a folder `bin` is meant to be started by hand, too
+        others = not _code(wheel) and "/bin/" not in f"/{edge.loader.file}"
+        return others or any(p.starts and _may_start(p, edge.loader) for p in wheel.preloads)
+    loaders = list(wheel.preloads)
+    if edge.provider.source == "sibling":  # importing a package that is required may load it
+        loaders += [p for w in _required(graph, wheel) if w.name == target.wheel for p in w.preloads]
+    loads = any(_may_load(p, target) for p in loaders) or _plugin(graph, wheel, edge.loader)
+    folders = {layout.install_path(o.file).rpartition("/")[0] for o in (target, edge.loader)}
+    bundle = len(folders) == 1 and not _code(wheel)
+    return (
+        loads
+        or bundle
+        or "python-module" in target.markers
+        or any(other.route for other in graph.users(target))
+    )
+
+
+def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[WheelFacts]:
+    known = graph.declared[wheel.name]
+    return (w for w in graph.wheels if w is not wheel and w.project in known and not known[w.project].extra)
+
+
+def _may_start(preload: Preload, program: ElfObject) -> bool:
+    """Say whether code that starts programs may start this one: one of its own part of the wheel, or of its name."""
+    part = program.file.partition("/")[0]
+    return preload.file.partition("/")[0] == part or (preload.bare and program.name in preload.names)
+
+
+def _may_load(preload: Preload, target: ElfObject) -> bool:
+    """Say whether a Python file may load an object: it names it, or may load anything of its own package.
+
+    What lies in a `.libs` folder belongs to all packages of the wheel.
+    """
+    if preload.bare:
+        return False
+    stem = target.name.partition(".so")[0].removeprefix("lib")
+    if {stem, target.name, target.soname} & preload.names:
+        return True
+    part = target.file.partition("/")[0]
+    return not preload.fixed and (part.endswith(".libs") or preload.file.partition("/")[0] == part)
+
+
+def _plugin(graph: LinkGraph, wheel: WheelFacts, found: ElfObject) -> bool:
+    """Say whether an object is for a program of another package, which alone decides what is loaded before it.
+
+    It needs a library of that program, which has no version as libraries of the system have; and nothing in its own
+    wheel could load it.
+    """
+    edges = [
+        e for e in graph.from_object(found) if e.provider.source in ("nobody", "sibling") and not e.route
+    ]
+    if not any(e.needed.endswith(".so") for e in edges):
+        return False
+    return not _code(wheel)
+
+
+def _code(wheel: WheelFacts) -> bool:
+    """Say whether a wheel has Python code, or modules: one without is for others to load from."""
+    code = any(name.endswith(".py") and size for name, size in wheel.members.items())
+    return code or any("python-module" in o.markers for o in wheel.objects)
+
+
+def brought_by_need(graph: LinkGraph, edge: Edge) -> bool:
+    """Say whether an object needs another of its wheel that finds a library, and that must be loaded before it.
+
+    All that a program needs is looked for when it starts.
+    """
+    return not edge.loader.program and any(
+        other.needed == edge.needed and other.route
+        for own in graph.from_object(edge.loader)
+        if own.provider.source == "wheel" and own.provider.object is not None and may_be_loaded(graph, own)
+        for other in graph.from_object(own.provider.object)
+    )
+
+
+def brought_by_module(graph: LinkGraph, edge: Edge) -> bool:
+    """Say whether a library of a package is in the process once the wheel's own Python modules are imported.
+
+    Then what Python code opens afterwards finds it; a module may be the first to be imported, and a program
+    starts with nothing loaded.
+    """
+    if edge.loader.program or "python-module" in edge.loader.markers:
+        return False
+    return any(
+        other.needed == edge.needed and other.route and "python-module" in other.loader.markers
+        for other in graph.edges
+        if other.loader.wheel == edge.loader.wheel
+    )
+
+
+def brought_by_package(graph: LinkGraph, edge: Edge) -> bool:
+    """Say whether Python code loads another package's library for this object, which brings along what it needs."""
+    return any(
+        edge.needed in library.needs
+        for other in graph.from_object(edge.loader)
+        if other.preload and other.provider.declared
+        for library in declared.candidates(other.needed)
+        if library.package == other.provider.package
+    )

@@ -1,0 +1,27 @@
+"""Which wheels and libraries are NVIDIA's own."""
+
+from __future__ import annotations
+
+from gpuforge.audit import declared
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.model import WheelFacts
+from gpuforge.binary.facts import ElfObject
+from gpuforge.toolkits import libraries
+
+
+def is_nvidia_wheel(wheel: WheelFacts) -> bool:
+    """Say whether a wheel is one of NVIDIA's own, with libraries of a CUDA toolkit or built upon them."""
+    return wheel.project in declared.nvidias()
+
+
+def is_nvidia_library(graph: LinkGraph, found: ElfObject) -> bool:
+    """Say whether an object is a library of NVIDIA's: one by its name, or of one of NVIDIA's wheels."""
+    if libraries.is_driver(found.name):  # it speaks with the runtime, and has its words
+        return True
+    plain = [libraries.plain_name(name) for name in (found.name, found.soname)]
+    if any(declared.of_toolkit(name) for name in plain):  # libnvjpeg.so.10, too, which is in no package
+        return True
+    if any(library.package in declared.nvidias() for name in plain for library in declared.candidates(name)):
+        return True
+    wheel = next(w for w in graph.wheels if w.name == found.wheel)
+    return is_nvidia_wheel(wheel)

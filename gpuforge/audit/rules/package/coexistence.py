@@ -1,0 +1,32 @@
+"""Whether two wheels can be installed into one environment."""
+
+from __future__ import annotations
+
+import re
+
+from gpuforge.audit.model import WheelFacts
+
+_PLATFORM = r"(?:many|musl)?(linux|macosx|win)[\d_]*(?<=[\d_])([a-z]\w+|$)"
+
+
+_PYTHON = r"cp3\d+t?"
+
+
+def can_coexist(one: WheelFacts, other: WheelFacts) -> bool:
+    """Say whether one environment can have both: by the processors and the Pythons of their tags."""
+    for parts in ((_machines(one), _machines(other)), (_pythons(one), _pythons(other))):
+        if all(parts) and not parts[0] & parts[1]:
+            return False
+    return True
+
+
+def _machines(wheel: WheelFacts) -> set[str]:
+    """Return the systems and processors that a wheel is for, "linux x86_64"; nothing for one that is for any."""
+    found = (re.fullmatch(_PLATFORM, platform) for platform in wheel.platforms)
+    return {f"{match[1]} {match[2]}" for match in found if match}
+
+
+def _pythons(wheel: WheelFacts) -> set[str]:
+    """Return the Pythons that a wheel is for; nothing for one that is for many."""
+    abis = {tag.split("-")[1] for tag in wheel.file_tags}
+    return abis if all(re.fullmatch(_PYTHON, abi) for abi in abis) else set()

@@ -1,0 +1,26 @@
+"""Objects that are built for one of several CUDA versions or frameworks."""
+
+from __future__ import annotations
+
+import re
+
+from gpuforge.audit.graph import LinkGraph
+from gpuforge.binary.facts import ElfObject
+
+_VARIANT = r"(cu(da)?|rocm|xpu)[-_]?\d+"
+
+
+def variant_family(found: ElfObject) -> str:
+    """Return what several objects for different CUDA versions have in common: libx_cuda118.so's is "libx_#.so".
+
+    "" for an object whose name has no such version: it is not chosen from several.
+    """
+    family = re.sub(_VARIANT, "#", found.name)
+    return family if family != found.name else ""
+
+
+def is_for_other_framework(graph: LinkGraph, found: ElfObject) -> bool:
+    """Say whether an object is there for those who have another framework: libx_torch_ops.so of a project x."""
+    wheel = next(w for w in graph.wheels if w.name == found.wheel)
+    words = {"torch": r"torch", "tensorflow": r"(?<![a-z])tf(?![a-z])|tensorflow"}
+    return any(re.search(p, found.name) and not re.search(p, wheel.project) for p in words.values())
