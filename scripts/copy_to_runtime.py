@@ -29,7 +29,7 @@ def families() -> str:
     own |= {f"{soname.partition('.so')[0]}.so" for row in libraries["package"] for soname in row["sonames"]}
     names = [f'        "{soname}",\n' for soname in sorted(own - {"libcudart.so"})]
     return (
-        '"""Whose a SONAME is: from gpuforge/toolkits/data, by scripts/copy_to_runtime.py."""\n'
+        '"""Whose a SONAME is: from gpuforge/cuda/data, by scripts/copy_to_runtime.py."""\n'
         f"\n# Runtimes of toolchains, and their families.\nFAMILIES = {{\n{''.join(lines)}}}\n"
         "\n# NVIDIA's own libraries, which have a CUDA runtime inside by design, and those of the driver.\n"
         f"NVIDIAS = frozenset(\n    {{\n{''.join(names)}    }}\n)\n"
@@ -37,7 +37,7 @@ def families() -> str:
 
 
 def _data(name: str) -> dict[str, Any]:
-    return tomllib.loads((ROOT / "toolkits" / "data" / name).read_text(encoding="utf-8"))
+    return tomllib.loads((ROOT / "cuda" / "data" / name).read_text(encoding="utf-8"))
 
 
 def main() -> None:

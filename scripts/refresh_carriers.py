@@ -22,7 +22,7 @@ from packaging.version import Version
 from refresh_toolkits import Wheel, metadata_of, quoted, wheels_of
 
 AUDIT = Path(__file__).parents[1] / "gpuforge" / "audit" / "data" / "carriers.toml"
-LIBRARIES = Path(__file__).parents[1] / "gpuforge" / "toolkits" / "data" / "libraries.toml"
+LIBRARIES = Path(__file__).parents[1] / "gpuforge" / "cuda" / "data" / "libraries.toml"
 PINNED_TO_A_MAJOR = "cuda-toolkit"
 NVIDIA = re.compile(
     r"nvidia-(?!ml-py$)"

@@ -1,4 +1,4 @@
-"""Write `gpuforge/toolkits/data/*.toml` anew from what PyPI and Debian offer today.
+"""Write the generated tables of `gpuforge/toolkits/data` and `gpuforge/cuda/data` anew from PyPI and Debian.
 
 Run by a maintainer, never by a build: `python scripts/refresh_toolkits.py [pypi|debian|compilers|libraries|headers]`.
 Reads PyPI's JSON API (https://docs.pypi.org/api/json/) and Debian's indices and, of the wheels and packages, only the
@@ -27,7 +27,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-DATA = Path(__file__).parents[1] / "gpuforge" / "toolkits" / "data"
+GPUFORGE = Path(__file__).parents[1] / "gpuforge"
+DATA = GPUFORGE / "toolkits" / "data"
 METAPACKAGE = "cuda-toolkit"  # its extras say which versions NVIDIA put into one toolkit
 MACHINES = ("x86_64", "aarch64")
 SAME_RELEASE = timedelta(days=3)  # the wheels of one toolkit are uploaded together
@@ -341,7 +342,7 @@ def write_libraries(found: Sequence[Release], day: str) -> None:
             *(f'"{name}" = ["{first}", "{last}"]' for name, (first, last) in sorted(entry.sonames.items())),
             "",
         ]
-    (DATA / "libraries.toml").write_text("\n".join(lines))
+    (GPUFORGE / "cuda" / "data" / "libraries.toml").write_text("\n".join(lines))
 
 
 def _copied(package: str, major: int, other: Shipped) -> bool:

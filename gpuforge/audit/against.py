@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuforge.cuda import libraries
 from gpuforge.errors import UsageError
-from gpuforge.toolkits import libraries
 
 _LARGEST = 20_000  # files of a folder that are looked at
 _SYSTEM = {Path("/lib"), Path("/usr/lib"), Path("/lib64"), Path("/usr/lib64"), Path("/usr/local/lib")}

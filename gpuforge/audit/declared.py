@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpuforge.audit import policy
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.tables import load
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 from gpuforge.wheel import names, releases
 from gpuforge.wheel.names import Requirement
 

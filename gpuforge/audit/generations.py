@@ -11,9 +11,8 @@ from typing import Literal, NamedTuple
 
 from gpuforge.audit.tables import load
 from gpuforge.binary.facts import Container, DeviceCode, Entry
-from gpuforge.cuda import runs_on
+from gpuforge.cuda import releases, runs_on
 from gpuforge.cuda.arch import Arch
-from gpuforge.toolkits import tables
 
 Way = Literal["native", "jit", "none"]
 EMPTY_PTX = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
@@ -82,7 +81,7 @@ def _reach(
         ways = [(*_way(container, generation, linked_ptx), count) for container, count in judged]
         counts = {way: sum(count for w, _, count in ways if w == way) for way in ("native", "jit", "none")}
         drivers = [driver for way, driver, _ in ways if way != "none" and driver]
-        newest = max(drivers, key=tables.parsed, default="")
+        newest = max(drivers, key=releases.parsed, default="")
         found.append(Reach(generation, counts["native"], counts["jit"], counts["none"], newest))
     return tuple(found)
 
@@ -120,10 +119,10 @@ def plain_ptx(container: Container) -> list[Entry]:
 
 
 @cache
-def _toolkits() -> tuple[tables.Former, ...]:
+def _toolkits() -> tuple[releases.Former, ...]:
     """Return all known toolkits, oldest first."""
-    known = (tables.Former(r.version, r.ptx, r.driver or "") for r in tables.releases())
-    return (*tables.former(), *known)
+    known = (releases.Former(r.version, r.ptx, r.driver or "") for r in releases.releases())
+    return (*releases.former(), *known)
 
 
 @cache
@@ -138,13 +137,13 @@ def driver_of_cubin(entries: Sequence[Entry]) -> str:
     versions = {e.toolkit for e in entries if e.toolkit}
     versions |= {known.version for known in _toolkits() if known.ptx in isas}
     majors = {version.partition(".")[0] for version in versions}
-    floors = [r.driver_floor for r in tables.releases() if r.version.partition(".")[0] in majors]
+    floors = [r.driver_floor for r in releases.releases() if r.version.partition(".")[0] in majors]
     floors += [
         f.driver
-        for f in tables.former()
-        if f.version in versions and tables.parsed(f.version).major < _COMPATIBLE
+        for f in releases.former()
+        if f.version in versions and releases.parsed(f.version).major < _COMPATIBLE
     ]
-    return max(floors, key=tables.parsed, default="")
+    return max(floors, key=releases.parsed, default="")
 
 
 def kernelless(container: Container) -> bool:
@@ -178,13 +177,13 @@ def _way(container: Container, generation: Generation, linked_ptx: Sequence[Cont
     isas = [e.isa for e in ptx if _reaches(e.arch, generation.number)]
     if not isas and linked_ptx:
         sets = [[e.isa for e in plain_ptx(c) if _reaches(e.arch, generation.number)] for c in linked_ptx]
-        isas = [min(found, key=tables.parsed) for found in sets if found] if all(sets) else []
+        isas = [min(found, key=releases.parsed) for found in sets if found] if all(sets) else []
         return ("jit", _newest(isas)) if isas else ("none", "")
-    return ("jit", driver_of_ptx(min(isas, key=tables.parsed))) if isas else ("none", "")
+    return ("jit", driver_of_ptx(min(isas, key=releases.parsed))) if isas else ("none", "")
 
 
 def _newest(isas: Iterable[str]) -> str:
-    return max((d for isa in isas if (d := driver_of_ptx(isa))), key=tables.parsed, default="")
+    return max((d for isa in isas if (d := driver_of_ptx(isa))), key=releases.parsed, default="")
 
 
 def _fits(arch: str, gpu: runs_on.Version) -> bool:

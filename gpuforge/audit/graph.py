@@ -11,8 +11,8 @@ from gpuforge.audit.host.evidence import Evidence
 from gpuforge.audit.intent import Intent
 from gpuforge.audit.model import Preload, WheelFacts
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
-from gpuforge.toolkits.provided import Provided
+from gpuforge.cuda import libraries
+from gpuforge.cuda.provided import Provided
 from gpuforge.wheel import names
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.audit import graph as link
     from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Acceptance
+    from gpuforge.cuda.provided import Provided
     from gpuforge.manifest.load import ManifestFile
-    from gpuforge.toolkits.provided import Provided
 
 
 class Ignore(NamedTuple):

@@ -10,7 +10,7 @@ from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.intent import files_of
 from gpuforge.audit.model import Finding, Proof, WheelFacts
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
-from gpuforge.toolkits.provided import says
+from gpuforge.cuda.provided import says
 
 _SOURCES = {
     "wheel": "in the wheel",

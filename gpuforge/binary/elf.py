@@ -16,8 +16,8 @@ from typing import NamedTuple
 from gpuforge.binary.facts import ElfObject, Section, VersionNeed
 from gpuforge.binary.search import find, find_all
 from gpuforge.binary.window import MissedError, Window
+from gpuforge.cuda import symbols as cuda
 from gpuforge.errors import MalformedError
-from gpuforge.toolkits import symbols as cuda
 
 try:
     from gpuforge.binary._find import add_up

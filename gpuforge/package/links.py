@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from gpuforge.binary import linkage
+from gpuforge.cuda import libraries
+from gpuforge.cuda.libraries import Library
 from gpuforge.errors import ActionError
-from gpuforge.toolkits import libraries
-from gpuforge.toolkits.libraries import Library
 from gpuforge.wheel import archive
 
 Wanted = dict[str, dict[str, set[str]]]  # package -> SONAME -> symbols that the wheel leaves undefined

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from gpuforge.cuda import libraries
+from gpuforge.cuda.libraries import Library
 from gpuforge.errors import ActionError
 from gpuforge.package import dynamic, links, runpath
 from gpuforge.package.dynamic import Dynamic
 from gpuforge.package.graft import Log, graft
 from gpuforge.package.naming import WheelName
-from gpuforge.toolkits import libraries, tables
-from gpuforge.toolkits.libraries import Library
 from gpuforge.wheel import archive
 
 Linkage = Literal["pip", "bundle", "system", "static"]
@@ -126,7 +126,7 @@ def _major(cuda: str) -> int:
 
 def _drivers() -> set[str]:
     """The driver's libraries as patterns: what auditwheel must always leave where it is."""
-    return {f"{soname}*" for row in tables.load("runtimes.toml")["driver"] for soname in row["sonames"]}
+    return {f"{soname}*" for soname in libraries.drivers()}
 
 
 def _refuse_linked(linked: Mapping[PurePosixPath, list[Library]]) -> None:

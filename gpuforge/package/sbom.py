@@ -21,8 +21,8 @@ from packageurl import PackageURL
 from packaging.utils import canonicalize_name
 
 from gpuforge import digest
-from gpuforge.toolkits import libraries
-from gpuforge.toolkits.provided import METAPACKAGE
+from gpuforge.cuda import libraries
+from gpuforge.cuda.provided import METAPACKAGE
 from gpuforge.wheel import archive, metadata
 
 FOLDER = "sboms"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuforge.cuda import coverage, releases
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import CudaVersion
-from gpuforge.toolkits import coverage, tables
 
 
 def spelled_out(file: ManifestFile) -> ManifestFile:
@@ -24,7 +24,7 @@ def _meant(file: ManifestFile, name: str, version: CudaVersion) -> CudaVersion:
     if coverage.COMMON not in version.archs:
         return version
     try:
-        release = tables.release(version.toolkit)
+        release = releases.release(version.toolkit)
     except UsageError as error:
         (problem,) = error.diagnostics
         place = file.place("cuda", name, "toolkit")

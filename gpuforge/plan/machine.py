@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from packaging.version import Version
 
+from gpuforge.cuda import releases
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
@@ -19,7 +20,7 @@ from gpuforge.plan.site import Location, Machine, Site, ThisMachine
 from gpuforge.plan.variables import real
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.model import Compiler
-from gpuforge.toolkits import tables
+from gpuforge.toolkits import unsupported
 from gpuforge.toolkits.compilers import Offer
 from gpuforge.toolkits.select import Toolkit
 from gpuforge.toolkits.select import select as select_toolkit
@@ -203,7 +204,7 @@ def _accepted(file: ManifestFile, cuda: str, usual: str) -> dict[str, str]:
 def _majors(file: ManifestFile, cuda: str) -> Mapping[str, tuple[int, int]]:
     """Return the first and last major of each compiler family that the toolkit of `[cuda.<cuda>]` takes."""
     toolkit = file.manifest.cuda.versions[cuda].toolkit
-    return next((r.hosts for r in tables.releases() if r.version == toolkit), {})
+    return next((r.hosts for r in releases.releases() if r.version == toolkit), {})
 
 
 def _to_install(offer: Offer) -> str:
@@ -261,7 +262,7 @@ def toolkit_of(file: ManifestFile, cuda: str, machine: str, site: Site) -> Toolk
 def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site) -> Iterable[Diagnostic]:
     """Yield what cannot work in `[cuda.<cuda>]` with this host compiler (None: whatever it is), and the nearest."""
     wanted = file.manifest.cuda.versions[cuda]
-    for problem in tables.problems(
+    for problem in unsupported.problems(
         toolkit=wanted.toolkit, host=host, archs=real(wanted.archs), ptx=wanted.ptx
     ):
         keys: tuple[str | int, ...] = ("cuda", cuda, problem.subject)

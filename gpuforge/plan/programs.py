@@ -19,7 +19,6 @@ _JUDGING = (
     "binary",
     "cuda",
     "manifest",
-    "toolkits",
     "wheel",
 )  # what reads GPU code and judges wheels
 _PACKING = (
@@ -27,7 +26,7 @@ _PACKING = (
     "package",
     *_JUDGING,
 )
-_TOOLKIT = ("cuda/arch.py", *(f"toolkits/{name}.py" for name in ("tree", "provision", "pypi", "tables")))
+_TOOLKIT = tuple(f"toolkits/{name}.py" for name in ("tree", "provision", "pypi"))
 # Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
 # holds that the files cover all that a step imports.
 CODE = {
@@ -78,7 +77,6 @@ CODE = {
         "steps/wheelhouse.py",
         "package/links.py",
         "wheel",
-        *(f"toolkits/{name}" for name in ("libraries.py", "tables.py", "data")),
         "binary",
     ),
     "package_wheel": (*_PACKING, "runtime"),
@@ -94,7 +92,6 @@ CODE = {
     "fetch_provided": (
         "cuda",
         *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "fetch_source")),
-        *(f"toolkits/{name}" for name in ("provided.py", "libraries.py", "symbols.py", "tables.py", "data")),
         "binary",
     ),
     "fetch_beside": (
@@ -112,10 +109,6 @@ CODE = {
         "wheel",
         *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
         "cuda",
-        *(
-            f"toolkits/{name}"
-            for name in ("libraries.py", "tables.py", "data/libraries.toml", "data/runtimes.toml")
-        ),
         *("manifest/__init__.py", "manifest/placeholders.py"),
     ),
 }

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from gpuforge.cuda import stack
 from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
@@ -16,7 +17,6 @@ from gpuforge.plan import abi
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.machine import host_toolchain
 from gpuforge.toolchains.detect import FAMILIES
-from gpuforge.toolkits import stack
 
 WORKS: Mapping[str, frozenset[str]] = {
     "g++": frozenset({"host build", "user-compiled"}),

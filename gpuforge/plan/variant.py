@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from gpuforge.cuda import releases
 from gpuforge.cuda.arch import Arch, targets
 from gpuforge.cuda.runs_on import RENAMED, Version, binary_mismatch
-from gpuforge.toolkits import tables
 
 
 def gpus(archs: Sequence[str], ptx: str | None) -> tuple[str, ...]:
@@ -44,5 +44,5 @@ def _of_ptx(arch: Arch) -> Iterator[str]:
 @cache
 def _capabilities() -> frozenset[Version]:
     """Return the compute capabilities that any known toolkit compiles for, by their names of today."""
-    known = {Arch.parse(text).capability for release in tables.releases() for text in release.archs}
+    known = {Arch.parse(text).capability for release in releases.releases() for text in release.archs}
     return frozenset(known - RENAMED.keys())

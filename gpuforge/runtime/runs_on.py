@@ -17,7 +17,7 @@ Version = tuple[int, int]
 
 # PTX ISA -> the first CUDA release that writes it, and so the least that a driver must support to compile it.
 # https://docs.nvidia.com/cuda/parallel-thread-execution/#release-notes
-# gpuforge/toolkits/data/cuda.toml has the same pairs with each release's driver; a test compares them.
+# gpuforge/cuda/data/cuda.toml has the same pairs with each release's driver; a test compares them.
 PTX_ISA: "dict[Version, Version]" = {
     (4, 2): (7, 0),
     (4, 3): (7, 5),

@@ -10,12 +10,12 @@ from gpuforge.audit import audit, beside
 from gpuforge.audit.beside import Neighbour
 from gpuforge.audit.judge import Ignore, Report
 from gpuforge.audit.report import data, text
+from gpuforge.cuda.provided import Provided
 from gpuforge.errors import ActionError
 from gpuforge.manifest.load import load
 from gpuforge.plan.architectures import spelled_out
 from gpuforge.plan.narrow import narrow
 from gpuforge.steps import entry, installed
-from gpuforge.toolkits.provided import Provided
 
 
 def main(arguments: list[str]) -> None:

@@ -18,12 +18,12 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from gpuforge.binary.linkage import Linkage
+from gpuforge.cuda import libraries
+from gpuforge.cuda.provided import METAPACKAGE, Floor, Provided, Release, Shared, says, shortest
+from gpuforge.cuda.symbols import definers
 from gpuforge.errors import ActionError
 from gpuforge.steps import entry
 from gpuforge.steps.remote_wheel import Index, Wheel
-from gpuforge.toolkits import libraries
-from gpuforge.toolkits.provided import METAPACKAGE, Floor, Provided, Release, Shared, says, shortest
-from gpuforge.toolkits.symbols import definers
 
 _EXTRA = r"extra == [\"'](\w+)[\"']"
 _FOLDER = "linkage"  # in the cache: what was read of wheels, by their sha256

@@ -13,8 +13,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge.binary import linkage
+from gpuforge.cuda.provided import Provided, Release, Shared
 from gpuforge.errors import ActionError
-from gpuforge.toolkits.provided import Provided, Release, Shared
 
 ROLE = "installed by the test"
 

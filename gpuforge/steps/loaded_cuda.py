@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuforge.cuda import libraries
 from gpuforge.errors import ActionError
-from gpuforge.toolkits import libraries
 
 # Run by every Python of the environment as it starts: https://docs.python.org/3/library/site.html
 _HOOK = """\

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpuforge.cuda import libraries
 from gpuforge.steps import private_mounts
-from gpuforge.toolkits import libraries
 
 # What builds and programs are told of a toolkit by. CMake: FindCUDAToolkit; torch: CUDA_HOME, PYTORCH_NVCC.
 _VARIABLES = re.compile(

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from packaging.utils import parse_wheel_filename
 from pydantic import Field
 
+from gpuforge.cuda.provided import Provided, as_record, outside, requirement, says
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import apart, guard, kernels, naming, repair, sbom
 from gpuforge.package import build_record as record
@@ -22,7 +23,6 @@ from gpuforge.package.repair import Linkage
 from gpuforge.steps import entry, wheel_sizes
 from gpuforge.steps.specification import Specification
 from gpuforge.steps.wheelhouse import one_wheel
-from gpuforge.toolkits.provided import Provided, as_record, outside, requirement, says
 from gpuforge.wheel import archive, metadata
 
 _ANY = "Wheel-Version: 1.0\nGenerator: gpuforge\nRoot-Is-Purelib: true\nTag: py3-none-any\n"

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpuforge.cuda import libraries
 from gpuforge.errors import ActionError
 from gpuforge.manifest import placeholders
 from gpuforge.steps import declared_sets, entry, loaded_cuda, machine_cuda, wheelhouse
 from gpuforge.steps.loaded_cuda import Watch
 from gpuforge.steps.machine_cuda import NONE, MachineCuda
 from gpuforge.steps.venv import check, create, require
-from gpuforge.toolkits import libraries
 
 _KEPT = 256 * 1024  # bytes of a command's output, from its end, that are looked at
 _GRACE = 2.0  # seconds

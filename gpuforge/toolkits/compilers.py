@@ -16,10 +16,10 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from gpuforge.datafile import load
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.model import Compiler
 from gpuforge.toolkits.debian import Part
-from gpuforge.toolkits.tables import load
 
 # What each program of GCC needs beside libc, and what it compiles and links with; MULTIARCH is "x86_64-linux-gnu"
 # (https://wiki.debian.org/Multiarch/Tuples). A Debian or Ubuntu with any g++ has them all.
@@ -91,7 +91,7 @@ def _glibc() -> str | None:
 
 @cache
 def _known(machine: str) -> tuple[FetchedCompiler, ...]:
-    return tuple(_compiler(row, machine) for row in load("compilers.toml")["compiler"])
+    return tuple(_compiler(row, machine) for row in load(__file__, "compilers.toml")["compiler"])
 
 
 def _compiler(row: dict[str, Any], machine: str) -> FetchedCompiler:

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
+from gpuforge.datafile import load
 from gpuforge.errors import UsageError
 from gpuforge.toolkits import pypi
 from gpuforge.toolkits.pypi import Pin
-from gpuforge.toolkits.tables import load
 
 MIRROR = "https://deb.debian.org/debian"  # the default; any other by GPUFORGE_DEBIAN_MIRROR
 _COMPILER = ("nvidia-cuda-runtime", "nvidia-cuda-nvcc", "nvidia-cuda-cccl")  # wheels with its headers
@@ -87,4 +87,4 @@ def pins(toolkit: str, wanted: Sequence[str], machine: str) -> tuple[Pin, ...]:
 
 @cache
 def _data() -> Mapping[str, Any]:
-    return {row["toolkit"]: row for row in load("debian.toml")["release"]}
+    return {row["toolkit"]: row for row in load(__file__, "debian.toml")["release"]}

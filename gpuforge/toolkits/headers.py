@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from gpuforge.toolkits.tables import load
+from gpuforge.datafile import load
 
 
 @cache
 def by_library() -> Mapping[str, tuple[str, ...]]:
     """Return the headers of each library as sources include them; `nvtx3/` stands for all in that folder."""
-    return {name: tuple(files) for name, files in load("headers.toml")["libraries"].items()}
+    return {name: tuple(files) for name, files in load(__file__, "headers.toml")["libraries"].items()}

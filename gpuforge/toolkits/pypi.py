@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
+from gpuforge.datafile import load
 from gpuforge.errors import UsageError
-from gpuforge.toolkits.tables import load
 
 COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
@@ -88,4 +88,4 @@ def check_libraries(wanted: Sequence[str], known: Iterable[str], toolkit: str) -
 
 @cache
 def _data() -> Mapping[str, Any]:
-    return {row["toolkit"]: row for row in load("pypi.toml")["release"]}
+    return {row["toolkit"]: row for row in load(__file__, "pypi.toml")["release"]}

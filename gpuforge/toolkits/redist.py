@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
+from gpuforge.datafile import load
 from gpuforge.errors import UsageError
 from gpuforge.toolkits.pypi import check_libraries
-from gpuforge.toolkits.tables import load
 
 VERSIONS = "packages.json"  # in the tree: the wheels of PyPI that its libraries are of, with versions
 PLATFORMS = {"x86_64": "linux-x86_64", "aarch64": "linux-sbsa"}  # NVIDIA's names
@@ -51,7 +51,7 @@ def archives(toolkit: str, libraries: Sequence[str], machine: str) -> Archives:
 
     Raises UsageError for a library that is not known, with the nearest names.
     """
-    data = load("redist.toml")
+    data = load(__file__, "redist.toml")
     check_libraries(libraries, data["libraries"], toolkit)
     groups = [*data["compiler"].values(), *(data["libraries"][name] for name in libraries)]
     needed = {group[0] for group in groups}
@@ -68,10 +68,10 @@ def archives(toolkit: str, libraries: Sequence[str], machine: str) -> Archives:
 
 def package(archive: str, cuda: int) -> str | None:
     """Return the package on PyPI with an archive's libraries for this CUDA major, if there is one."""
-    name = load("redist.toml")["packages"].get(archive)
+    name = load(__file__, "redist.toml")["packages"].get(archive)
     return name if name is None or cuda >= 13 else f"{name}-cu{cuda}"
 
 
 @cache
 def _releases() -> Mapping[str, Any]:
-    return {row["toolkit"]: row for row in load("redist.toml")["release"]}
+    return {row["toolkit"]: row for row in load(__file__, "redist.toml")["release"]}

@@ -10,13 +10,13 @@ from typing import Literal
 from packaging.version import Version
 
 from gpuforge import digest
+from gpuforge.cuda.releases import release
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.toolchains.inventory import Inventory
 from gpuforge.toolkits import debian, pypi, redist, system
 from gpuforge.toolkits.debian import Part
 from gpuforge.toolkits.pypi import Pin
 from gpuforge.toolkits.redist import Archives
-from gpuforge.toolkits.tables import release
 
 MACHINES = ("x86_64", "aarch64")
 PROVIDERS = ("image", "pypi", "system", "debian", "redist")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 pytestmark = pytest.mark.network
 SCRIPTS = Path(__file__).parents[2] / "scripts"

@@ -11,10 +11,10 @@ import pytest
 import gpuforge
 
 ROOT = Path(gpuforge.__file__).parent
-FOUNDATION = {"errors", "diagnostics", "digest"}
+FOUNDATION = {"datafile", "errors", "diagnostics", "digest"}
 # folder -> the folders it may import from, beside the foundation and itself
 MAY_IMPORT = {
-    "binary": {"toolkits"},
+    "binary": {"cuda"},
     "wheel": set(),
     "manifest": set(),
     "cuda": set(),
@@ -23,10 +23,10 @@ MAY_IMPORT = {
     "plan": {"cuda", "manifest", "toolchains", "toolkits"},
     "containers": {"toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
-    "package": {"binary", "wheel", "toolkits"},
-    "audit": {"binary", "wheel", "cuda", "manifest", "toolkits"},
+    "package": {"binary", "wheel", "cuda"},
+    "audit": {"binary", "wheel", "cuda", "manifest"},
     "runtime": set(),
-    "steps": {"binary", "wheel", "manifest", "toolchains", "toolkits", "plan", "package", "audit"},
+    "steps": {"binary", "wheel", "cuda", "manifest", "toolchains", "toolkits", "plan", "package", "audit"},
     "cli": {
         "wheel",
         "manifest",
@@ -113,7 +113,7 @@ def test_the_audit_compiles_no_annotations_when_it_starts() -> None:
     """Of a NamedTuple each annotation that is a string is compiled, which takes longer than making the class."""
     slow = [
         path.relative_to(ROOT).as_posix()
-        for folder in ("audit", "binary", "wheel", "toolkits")
+        for folder in ("audit", "binary", "wheel", "cuda", "toolkits")
         for path in (ROOT / folder).rglob("*.py")
         if "(NamedTuple)" in path.read_text() and "from __future__ import annotations" in path.read_text()
     ]

@@ -10,7 +10,7 @@ from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import audit
 from gpuforge.binary.fatbin import STATIC_CUDART
-from gpuforge.toolkits.provided import Provided, Release, Shared
+from gpuforge.cuda.provided import Provided, Release, Shared
 
 STATIC = {".rodata": STATIC_CUDART}
 CU12, CU13 = "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cu13/lib"

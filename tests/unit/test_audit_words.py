@@ -24,8 +24,8 @@ from gpuforge.audit import against, audit
 from gpuforge.audit.model import Finding
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.package import large_wheel
+from gpuforge.cuda.provided import Provided
 from gpuforge.manifest.load import load
-from gpuforge.toolkits.provided import Provided
 
 MODULES = (
     test_audit_rules,

@@ -13,7 +13,7 @@ import pytest
 from packaging.version import Version
 
 from gpuforge.containers import catalog, stages
-from gpuforge.toolkits import tables
+from gpuforge.cuda import releases
 
 MACHINES = ("x86_64", "aarch64")
 ROOT = Path(__file__).parents[2]
@@ -90,7 +90,7 @@ def test_an_image_of_a_registry_is_pinned_by_digest_on_each_machine_type() -> No
 def test_an_image_with_a_toolkit_has_a_host_compiler_that_the_toolkit_takes() -> None:
     for row in stages.rows():
         if "toolkit" in row:
-            newest = tables.release(row["toolkit"]).hosts["g++"][1]
+            newest = releases.release(row["toolkit"]).hosts["g++"][1]
             compiler = row.get("host-compiler") or row["compilers"][0]
             image = catalog.find(row["name"], "x86_64")
             assert image is not None

@@ -9,11 +9,10 @@ import pytest
 
 from gpuforge.audit.generations import generations, reach
 from gpuforge.binary.facts import Container, DeviceCode, Entry
-from gpuforge.cuda import runs_on
+from gpuforge.cuda import releases, runs_on
 from gpuforge.cuda.arch import Arch, Target, targets
 from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.resolve import Build, Image, Origin, resolve
-from gpuforge.toolkits import tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,7 +67,7 @@ def test_a_manifest_wants_each_ptx_once_and_after_the_machine_code() -> None:
 
 def test_the_isas_are_those_of_the_toolkits() -> None:
     first: dict[runs_on.Version, runs_on.Version] = {}
-    for known in (*tables.former(), *tables.releases()):
+    for known in (*releases.former(), *releases.releases()):
         isa, release = (tuple(map(int, text.split("."))) for text in (known.ptx, known.version))
         first.setdefault(isa, release)  # type: ignore[arg-type]
     missing = {isa: cuda for isa, cuda in runs_on.PTX_ISA.items() if isa not in first}

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from gpuforge import cuda, toolkits
 from gpuforge.containers import stages
+from gpuforge.datafile import load
 from gpuforge.manifest.model import PypiSource
 from gpuforge.steps import venv
-from gpuforge.toolkits.tables import load
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "fetched.md").read_text(encoding="utf-8")
@@ -78,7 +79,7 @@ def digests(data: Any) -> list[str | None]:
 
 @pytest.mark.parametrize("name", ["pypi.toml", "debian.toml", "compilers.toml"])
 def test_what_is_called_pinned_has_a_digest(name: str) -> None:
-    found = digests(load(name))
+    found = digests(load(toolkits.__file__, name))
     assert len(found) > 5
     assert all(digest and re.fullmatch(r"[0-9a-f]{64}", digest) for digest in found)
 
@@ -104,7 +105,7 @@ def test_an_sdist_without_its_digest_is_refused() -> None:
 
 def test_the_weak_rows_are_as_weak_as_they_say() -> None:
     """When one of these gets a digest, the page says so."""
-    assert not any("sha256" in row for row in load("redist.toml")["release"])
+    assert not any("sha256" in row for row in load(toolkits.__file__, "redist.toml")["release"])
     assert "--hash" not in (ROOT / "gpuforge/execute/runners/docker/image_venv.py").read_text()
 
 
@@ -113,7 +114,7 @@ def test_uv_installs_without_an_index() -> None:
 
 
 def test_the_libraries_that_wheels_require_are_nvidias() -> None:
-    packages = {row["package"] for row in load("libraries.toml")["package"]}
+    packages = {row["package"] for row in load(cuda.__file__, "libraries.toml")["package"]}
     assert all(name.startswith(("nvidia-", "cutensor-cu")) for name in packages)
 
 

@@ -8,11 +8,11 @@ import pytest
 from packaging.requirements import Requirement
 
 from gpuforge.binary.linkage import Linkage
+from gpuforge.cuda import provided
+from gpuforge.cuda.provided import Provided
 from gpuforge.errors import ActionError
 from gpuforge.steps.fetch_provided import Search
 from gpuforge.steps.remote_wheel import Contents, Wheel
-from gpuforge.toolkits import provided
-from gpuforge.toolkits.provided import Provided
 from gpuforge.wheel import metadata
 
 CURAND, CUDART, CUFFT = "nvidia-curand", "nvidia-cuda-runtime", "nvidia-cufft"

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.cuda import releases
 from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.coverage import common, gaps
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.architectures import spelled_out
-from gpuforge.toolkits import tables
-from gpuforge.toolkits.coverage import common, gaps
 
-RELEASES = {release.version: release for release in tables.releases()}
+RELEASES = {release.version: release for release in releases.releases()}
 EMBEDDED = {Arch(5, 3), Arch(6, 2), Arch(7, 2), Arch(8, 7), Arch(10, 1), Arch(11, 0)}  # Jetson, DRIVE
 
 
@@ -34,7 +34,7 @@ def test_what_it_is_for_each_cuda_major(toolkit: str, expected: tuple[str, ...])
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
 def test_every_gpu_runs_it_and_all_but_embedded_ones_without_the_drivers_compiler(
-    release: tables.Release,
+    release: releases.Release,
 ) -> None:
     found = gaps(common(release), None, release)
     assert all(gap.jit for gap in found)
@@ -42,7 +42,7 @@ def test_every_gpu_runs_it_and_all_but_embedded_ones_without_the_drivers_compile
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
-def test_nothing_of_it_can_be_left_out(release: tables.Release) -> None:
+def test_nothing_of_it_can_be_left_out(release: releases.Release) -> None:
     whole = common(release)
     for left_out in whole:
         found = gaps([arch for arch in whole if arch != left_out], None, release)
@@ -105,6 +105,6 @@ def test_the_table_in_the_documentation_is_this_one() -> None:
         version: tuple(re.findall(r"`([^`]+)`", archs))
         for first, last, archs in rows
         for version in RELEASES
-        if tables.parsed(first) <= tables.parsed(version) <= tables.parsed(last or first)
+        if releases.parsed(first) <= releases.parsed(version) <= releases.parsed(last or first)
     }
     assert told == {version: common(release) for version, release in RELEASES.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuforge.toolkits.libraries import (
+from gpuforge.cuda.libraries import (
     by_soname,
     compiler_runtime,
     is_driver,

@@ -8,8 +8,8 @@ import pytest
 from cuda.pathfinder._dynamic_libs.descriptor_catalog import DESCRIPTOR_CATALOG, DescriptorSpec
 
 from gpuforge.audit.tables import load as audit_table
-from gpuforge.toolkits import libraries
-from gpuforge.toolkits.libraries import Library
+from gpuforge.cuda import libraries
+from gpuforge.cuda.libraries import Library
 
 NOT_OURS = {
     "libcurand.so.11": "of no release yet: the newest on PyPI, 10.4.5.25 of CUDA 13.5, has libcurand.so.10",

@@ -9,9 +9,10 @@ from itertools import pairwise
 import pytest
 from packaging.version import Version
 
+from gpuforge.cuda.releases import release, releases
 from gpuforge.errors import UsageError
 from gpuforge.toolkits import pypi
-from gpuforge.toolkits.tables import problems, release, releases
+from gpuforge.toolkits.unsupported import problems
 
 
 @dataclass(frozen=True)

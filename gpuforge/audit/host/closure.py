@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import stack
+from gpuforge.cuda import stack
 
 
 class Loaded(NamedTuple):

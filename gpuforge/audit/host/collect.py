@@ -10,8 +10,8 @@ from gpuforge.audit.host.look import Looker
 from gpuforge.audit.inputs import Input
 from gpuforge.audit.intent import files_of
 from gpuforge.audit.model import WheelFacts
+from gpuforge.cuda import stack
 from gpuforge.errors import MalformedError
-from gpuforge.toolkits import stack
 from gpuforge.wheel.read import Archive, Member
 
 _LARGEST = 1 << 30  # bytes of a file that is read completely

@@ -7,8 +7,8 @@ from gpuforge.audit.host import traces
 from gpuforge.audit.host.evidence import Evidence, Part
 from gpuforge.binary import ar, objects
 from gpuforge.binary.objects import ObjectFile
+from gpuforge.cuda import stack
 from gpuforge.errors import MalformedError
-from gpuforge.toolkits import stack
 
 _DEEPEST = 4  # archives in archives
 _MEMBERS = 100_000  # of an archive, with those of archives in it

@@ -6,7 +6,7 @@ from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 
 def is_nvidia_wheel(wheel: WheelFacts) -> bool:

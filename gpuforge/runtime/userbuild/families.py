@@ -1,4 +1,4 @@
-"""Whose a SONAME is: from gpuforge/toolkits/data, by scripts/copy_to_runtime.py."""
+"""Whose a SONAME is: from gpuforge/cuda/data, by scripts/copy_to_runtime.py."""
 
 # Runtimes of toolchains, and their families.
 FAMILIES = {

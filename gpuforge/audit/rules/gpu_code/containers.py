@@ -12,7 +12,7 @@ from gpuforge.audit.intent import Intent
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.binary.facts import Container, DeviceCode, Entry
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 
 def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:

@@ -9,7 +9,7 @@ from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.rules.gpu_code.containers import own_code
 from gpuforge.binary.facts import DeviceCode
-from gpuforge.toolkits import tables
+from gpuforge.cuda import releases
 
 CODE = "GF406"
 SEVERITY: Severity = "info"
@@ -48,8 +48,8 @@ def _toolkits(code: DeviceCode) -> dict[str, int]:
 def _by_isa() -> Mapping[str, str]:
     """Return the releases that write each PTX ISA: "CUDA 12.4", "CUDA 12.5/12.6"."""
     found: dict[str, str] = {}
-    releases = [(r.ptx, r.version) for r in tables.former()] + [(r.ptx, r.version) for r in tables.releases()]
-    for isa, version in releases:
+    rows = [(r.ptx, r.version) for r in releases.former()] + [(r.ptx, r.version) for r in releases.releases()]
+    for isa, version in rows:
         known = found.get(isa)
         found[isa] = f"{known}/{version}" if known else f"CUDA {version}"
     return found

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from gpuforge.audit import policy
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
-from gpuforge.toolkits import libraries
-from gpuforge.toolkits.provided import Release, Shared
+from gpuforge.cuda import libraries
+from gpuforge.cuda.provided import Release, Shared
 
 CODE = "GF214"
 SEVERITY: Severity = "error"

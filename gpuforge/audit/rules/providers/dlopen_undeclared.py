@@ -8,7 +8,7 @@ from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 CODE = "GF208"
 SEVERITY: Severity = "info"

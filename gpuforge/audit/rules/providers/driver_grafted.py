@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 CODE = "GF207"
 SEVERITY: Severity = "error"

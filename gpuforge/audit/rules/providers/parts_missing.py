@@ -9,7 +9,7 @@ from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 CODE = "GF213"
 SEVERITY: Severity = "warning"

@@ -11,7 +11,7 @@ from gpuforge.audit import declared, layout, policy
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
 from gpuforge.audit.rules.variants import is_for_other_framework
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 from gpuforge.wheel import names
 
 CODE = "GF201"

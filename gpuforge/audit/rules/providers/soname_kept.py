@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.rules.wording import file_names
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 CODE = "GF210"
 SEVERITY: Severity = "error"

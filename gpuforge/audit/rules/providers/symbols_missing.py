@@ -10,8 +10,8 @@ from gpuforge.audit.model import Finding, Severity, WheelFacts
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
-from gpuforge.toolkits.symbols import definers
+from gpuforge.cuda import libraries
+from gpuforge.cuda.symbols import definers
 
 CODE = "GF215"
 SEVERITY: Severity = "error"

@@ -8,7 +8,7 @@ from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 CODE = "GF212"
 SEVERITY: Severity = "warning"

@@ -11,7 +11,7 @@ from gpuforge.audit.intent import HostOnly, files_of
 from gpuforge.audit.model import Finding, Severity, WheelFacts
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries, stack
+from gpuforge.cuda import libraries, stack
 
 CODE = "GF601"
 SEVERITY: Severity = "error"

@@ -13,7 +13,7 @@ from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
 from gpuforge.audit.rules.runtimes.cudart import cudart_images
 from gpuforge.audit.rules.runtimes.processes import Image, Process, images, processes
 from gpuforge.audit.rules.wording import shorten
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 CODE = "GF104"
 SEVERITY: Severity = "error"

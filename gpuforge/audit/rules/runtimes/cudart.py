@@ -10,7 +10,7 @@ from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.rules.runtimes.processes import Image, images
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 _RUNTIME = r"nvidia-cuda-runtime(-cu\d+)?"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.rules.runtimes.processes import FIRST_WINS, OF_SYSTEM, images, one_of_them, processes
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 CODE = "GF107"
 SEVERITY: Severity = "warning"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 
 def sdk_version(found: ElfObject) -> str:

@@ -11,7 +11,7 @@ from gpuforge.audit.model import Finding, Severity, WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 CODE = "GF108"
 SEVERITY: Severity = "error"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.rules.runtimes.processes import FIRST_WINS, Image, Process, images, one_of_them, processes
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 CODE = "GF105"
 SEVERITY: Severity = "warning"

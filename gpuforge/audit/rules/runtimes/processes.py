@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 OF_SYSTEM = " of the system"
 

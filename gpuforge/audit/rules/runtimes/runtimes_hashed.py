@@ -10,7 +10,7 @@ from gpuforge.audit.model import Finding, Severity, WheelFacts
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
 from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
-from gpuforge.toolkits import libraries
+from gpuforge.cuda import libraries
 
 CODE = "GF101"
 SEVERITY: Severity = "error"

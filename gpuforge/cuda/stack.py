@@ -3,8 +3,8 @@
 import re
 from functools import cache
 
-from gpuforge.toolkits import libraries
-from gpuforge.toolkits.tables import load
+from gpuforge.cuda import libraries
+from gpuforge.datafile import load
 
 _GPU_COMPILERS = frozenset({"nvhpc", "pgi", "gcc-offload"})
 _ANYBODYS = frozenset({"checkpoint"})  # CUPTI's library, a name that others choose too
@@ -59,9 +59,9 @@ def names() -> tuple[str, ...]:
 
 @cache
 def _names() -> frozenset[str]:
-    sonames = {soname for row in load("libraries.toml")["package"] for soname in row["sonames"]}
-    sonames |= {soname for row in load("runtimes.toml")["driver"] for soname in row["sonames"]}
-    for row in load("runtimes.toml")["compiler"]:
+    sonames = {soname for row in load(__file__, "libraries.toml")["package"] for soname in row["sonames"]}
+    sonames |= {soname for row in load(__file__, "runtimes.toml")["driver"] for soname in row["sonames"]}
+    for row in load(__file__, "runtimes.toml")["compiler"]:
         if row["name"] in _GPU_COMPILERS:
             sonames |= set(row["sonames"])
     matches = (re.fullmatch(_NAME, soname) for soname in sonames)
@@ -70,15 +70,19 @@ def _names() -> frozenset[str]:
 
 @cache
 def _patterns() -> re.Pattern[str]:
-    return re.compile("|".join(name for row in load("gpu_stack.toml")["stack"] for name in row["names"]))
+    return re.compile(
+        "|".join(name for row in load(__file__, "gpu_stack.toml")["stack"] for name in row["names"])
+    )
 
 
 @cache
 def _wanted() -> dict[str, str]:
-    return {f"i{index}": row["library"] for index, row in enumerate(load("gpu_stack.toml")["interface"])}
+    return {
+        f"i{index}": row["library"] for index, row in enumerate(load(__file__, "gpu_stack.toml")["interface"])
+    }
 
 
 @cache
 def _interfaces() -> re.Pattern[str]:
-    rows = load("gpu_stack.toml")["interface"]
+    rows = load(__file__, "gpu_stack.toml")["interface"]
     return re.compile("|".join(f"(?P<i{index}>{'|'.join(row['symbols'])})" for index, row in enumerate(rows)))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuforge.cuda import runs_on
 from gpuforge.cuda.arch import Arch, Target, targets
-from gpuforge.toolkits.tables import Release
+from gpuforge.cuda.releases import Release
 
 COMMON = "common"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Literal, NamedTuple
 
-from gpuforge.toolkits.tables import load
+from gpuforge.datafile import load
 
 _LONGEST = 255  # characters; no file system has longer names
 # auditwheel puts its hash before the first dot: libmvec-2-0a1b2c3d.28.so
@@ -66,7 +66,7 @@ def is_toolkit_file(name: str) -> bool:
 
 def is_driver(name: str) -> bool:
     """Say whether a file name or SONAME (mangled or not) is one of the driver's own libraries."""
-    return _unversioned(plain_name(name)) in _drivers()
+    return _unversioned(plain_name(name)) in drivers()
 
 
 def compiler_runtime(name: str) -> str | None:
@@ -76,12 +76,14 @@ def compiler_runtime(name: str) -> str | None:
 
 def compiler_names() -> tuple[str, ...]:
     """Return the compilers whose runtimes are known, by the names that `runtimes_of` takes."""
-    return tuple(sorted({name for row in load("runtimes.toml")["compiler"] for name in row["called"]}))
+    return tuple(
+        sorted({name for row in load(__file__, "runtimes.toml")["compiler"] for name in row["called"]})
+    )
 
 
 def runtimes_of(compiler: str) -> frozenset[str]:
     """Return the libraries that a build with a compiler may bring, without versions; none for an unknown one."""
-    rows = [row for row in load("runtimes.toml")["compiler"] if compiler in row["called"]]
+    rows = [row for row in load(__file__, "runtimes.toml")["compiler"] if compiler in row["called"]]
     return frozenset(name for row in rows for name in (*row["sonames"], *row.get("beside", ())))
 
 
@@ -121,7 +123,7 @@ def _of_major() -> Mapping[str, tuple[Library, ...]]:
 @cache
 def _packaged() -> Mapping[str, tuple[Library, ...]]:
     found: dict[str, list[Library]] = defaultdict(list)
-    for row in load("libraries.toml")["package"]:
+    for row in load(__file__, "libraries.toml")["package"]:
         for soname, (first, last) in row["sonames"].items():
             found[soname].append(
                 Library(
@@ -146,15 +148,19 @@ def _toolkit_stems() -> frozenset[str]:
 @cache
 def _openers() -> Mapping[str, Opener]:
     return {
-        row["soname"]: Opener(tuple(row["opens"]), row["always"]) for row in load("runtimes.toml")["opener"]
+        row["soname"]: Opener(tuple(row["opens"]), row["always"])
+        for row in load(__file__, "runtimes.toml")["opener"]
     }
 
 
 @cache
-def _drivers() -> frozenset[str]:
-    return frozenset(name for row in load("runtimes.toml")["driver"] for name in row["sonames"])
+def drivers() -> frozenset[str]:
+    """Return the SONAMEs of the driver's own libraries, without versions."""
+    return frozenset(name for row in load(__file__, "runtimes.toml")["driver"] for name in row["sonames"])
 
 
 @cache
 def _compilers() -> Mapping[str, str]:
-    return {name: row["name"] for row in load("runtimes.toml")["compiler"] for name in row["sonames"]}
+    return {
+        name: row["name"] for row in load(__file__, "runtimes.toml")["compiler"] for name in row["sonames"]
+    }

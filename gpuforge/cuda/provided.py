@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gpuforge.toolkits import libraries
-from gpuforge.toolkits.tables import parsed
+from gpuforge.cuda import libraries
+from gpuforge.cuda.releases import parsed
 
 METAPACKAGE = "cuda-toolkit"
 
