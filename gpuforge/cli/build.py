@@ -197,6 +197,7 @@ def runner_of(images: Sequence[ContainerImage], project: str, cache: Path, limit
         cache=cache,
         limits=limits,
         environ=environ,
+        caches={"sccache": Path(environ[sccache.FOLDER])},
         project=project,
     )
 

@@ -16,12 +16,13 @@ from gpuforge.execute.perform import RunContext, perform
 from gpuforge.execute.runners.runner import Runner
 from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import Verdict, verdicts
+from gpuforge.plan.action import Pool
 
 _Report = str | Future[ActionResult]  # a worker waits for what the text says, or has ended
 _Events = queue.SimpleQueue[tuple[str, _Report]]
 _SIDE_BY_SIDE = 4  # actions that run jobs of their own
 _SHORT = 10.0  # seconds: of what takes no longer, nothing is saved by doing one before the others
-_FETCHES = 4  # at once, beside what the job slots are for
+_DOWNLOADS = 4  # at once, beside what the job slots are for
 
 
 def run(
@@ -73,8 +74,7 @@ class _Engine:
             self._places[self._steps[name].action.image, self._steps[name].action.place].add(name)
         self._context = context
         self._jobs = jobs
-        # Slots by whether they are for actions that fetch: those wait more than they work, so they have their own.
-        self._free = {False: jobs, True: min(jobs, _FETCHES)}
+        self._free: dict[Pool, int] = {"jobs": jobs, "downloads": min(jobs, _DOWNLOADS)}
         self._held: dict[str, int] = {}  # the slots of the actions that run
         self._observer = observer
         self._results: dict[str, ActionResult] = {}
@@ -125,22 +125,8 @@ class _Engine:
                 sorter.done(*self._hear())
 
     def _order(self) -> dict[str, tuple[int, int]]:
-        """Return each step's turn among those that are ready: the plan's order, with two exceptions.
-
-        Of fetches the one comes first that the longest chain of steps waits for; and packaging, which is short, comes
-        before what takes long: others wait for it.
-        """
-        chain = dict.fromkeys(self._steps, 0)
-        for name in reversed(
-            tuple(TopologicalSorter({n: self._needs(n) for n in self._steps}).static_order())
-        ):
-            for need in self._needs(name):
-                chain[need] = max(chain[need], chain[name] + 1)
-        first = {
-            name: chain[name] if step.action.network else int(step.action.kind == "package")
-            for name, step in self._steps.items()
-        }
-        return {name: (-first[name], at) for at, name in enumerate(self._steps)}
+        """Return each step's turn among those that are ready: by priority, then in the plan's order."""
+        return {name: (-step.action.priority, at) for at, (name, step) in enumerate(self._steps.items())}
 
     def _needs(self, name: str) -> tuple[str, ...]:
         return self._steps[name].action.needs
@@ -158,27 +144,22 @@ class _Engine:
         return max(1, self._jobs // min(rivals, _SIDE_BY_SIDE))
 
     def _is_free(self, name: str) -> bool:
-        if self._free[self._steps[name].action.network] < 1:
+        if self._free[self._steps[name].action.pool] < 1:
             return False
         return self._joins(name) or not self._siblings(name) & self._held.keys()
 
     def _siblings(self, name: str) -> Set[str]:
-        """Return the steps to run that have the same working directory, on this machine or each in its container."""
+        """Return the steps to run that have the same working directory and do not all run together."""
         action = self._steps[name].action
-        return self._places[action.image, action.place] if action.place else frozenset()
+        return frozenset() if action.turns == "together" else self._places[action.image, action.place]
 
     def _joins(self, name: str) -> bool:
-        """Say whether a step may run beside its siblings.
-
-        On this machine they have one directory. In containers the first one goes ahead, unless it is known to be
-        short: what it compiles, the others find in the compiler cache, which none sees while both run.
-        """
+        """Return whether a step may run beside its siblings: where the first is alone, once one of them has ended."""
         siblings = self._siblings(name)
         if not siblings:
             return True
-        if self._steps[name].action.image is None:
-            return False
-        return not siblings.isdisjoint(self._results) or self._is_short(name)
+        first_is_alone = self._steps[name].action.turns == "first alone"
+        return first_is_alone and (not siblings.isdisjoint(self._results) or self._is_short(name))
 
     def _is_short(self, name: str) -> bool:
         last = self._context.ledger.last(self._context.project, name)
@@ -201,7 +182,7 @@ class _Engine:
             return False
         step, reason = self._steps[name], self._verdicts[name].reason
         slots = self._held[name] = self._share(name)
-        self._free[step.action.network] -= (
+        self._free[step.action.pool] -= (
             slots  # perhaps below none: nothing else starts, until enough has ended
         )
         self._observer.on_start(step.action)
@@ -218,7 +199,7 @@ class _Engine:
             self._observer.on_wait(self._steps[name].action, report)
             return ()
         result = report.result()
-        self._free[self._steps[name].action.network] += self._held.pop(name)
+        self._free[self._steps[name].action.pool] += self._held.pop(name)
         if result.state not in {"done", "reused"}:
             self._blame[name] = name
         self._settle(result)

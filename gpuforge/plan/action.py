@@ -9,6 +9,10 @@ from types import MappingProxyType
 from typing import Literal
 
 Kind = Literal["fetch", "compile", "build", "package", "audit", "test"]
+Pool = Literal["jobs", "downloads"]  # which slots an action takes; downloads wait more than they work
+Turns = Literal[
+    "together", "one at a time", "first alone"
+]  # of the actions of one image that share a `place`
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,14 @@ class Advice:
     hint: str
 
 
+@dataclass(frozen=True, slots=True)
+class CacheFolder:
+    """A folder that outlives actions and changes no result: `variable` names it to the command."""
+
+    name: str
+    variable: str
+
+
 Input = FileInput | ImageInput | ActionInput
 
 
@@ -86,6 +98,12 @@ class Action:
         False  # an earlier result is its own when what it reads from other actions holds the same
     )
     parallel: bool = False  # it runs jobs of its own side by side, as many as it is told to
+    caches: tuple[CacheFolder, ...] = ()  # what a container keeps for the next one; not in the key
+    pool: Pool = "jobs"
+    priority: int = 0  # of those that are ready, the highest starts first; equal ones in the plan's order
+    turns: Turns = (
+        "together"  # "first alone": the others wait until one has ended, unless it is known to be short
+    )
 
     def __post_init__(self) -> None:
         for name in ("inputs", "env", "facts"):

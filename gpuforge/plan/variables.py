@@ -9,6 +9,7 @@ from pathlib import Path
 from gpuforge import digest
 from gpuforge.cuda.arch import targets
 from gpuforge.manifest.placeholders import fill
+from gpuforge.plan.action import CacheFolder
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.model import Compiler
@@ -47,6 +48,9 @@ _NO_PIP_FACT = (
     "LOG",
 )
 
+PIP_CACHE = (CacheFolder("pip", "PIP_CACHE_DIR"),)
+COMPILER_CACHE = (CacheFolder("sccache", sccache.FOLDER),)
+
 
 def fetch_passes() -> tuple[str, ...]:
     """Return the names of this process's variables that a fetch sees: proxies, CA bundles and pip's own."""
@@ -67,8 +71,13 @@ def index_passes() -> tuple[str, ...]:
     return tuple(sorted({*requirement_passes(), *kept}))
 
 
-def build_passes() -> tuple[str, ...]:
-    """Return the names of the variables that set up a host build's compiler cache, which changes no result."""
+def build_passes(*, contained: bool = False) -> tuple[str, ...]:
+    """Return the names of the variables that set up a host build's compiler cache, which changes no result.
+
+    A container has no network and a cache folder of its own: there only its size and whether it is used are passed.
+    """
+    if contained:
+        return sccache.CONTAINED
     asked = {name for name in os.environ if sccache.is_setting(name)}
     return tuple(sorted({sccache.FOLDER, sccache.CONFIGURATION, *asked}))
 

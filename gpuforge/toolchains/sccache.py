@@ -9,6 +9,7 @@ FOLDER = "SCCACHE_DIR"
 CONFIGURATION = "SCCACHE_CONF"
 SIZE = "SCCACHE_CACHE_SIZE"
 OFF = "GPUFORGE_NO_SCCACHE"
+CONTAINED = (OFF, SIZE)  # the settings that serve in a container, which has no network
 REPORT = "compiler cache:"  # how the line about it in a host build's log begins
 # Its back ends (https://github.com/mozilla/sccache/blob/main/docs/Configuration.md) and how to reach them.
 _PREFIXES = ("SCCACHE_", "AWS_", "ALIBABA_CLOUD_", "TENCENTCLOUD_", "ACTIONS_")
@@ -39,9 +40,3 @@ def configured(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
     file = Path(home, "sccache", "config")
     found = {CONFIGURATION: str(file)} if file.is_file() else {}
     return {FOLDER: str(folder.absolute())} | found | dict(environ)
-
-
-def contained(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Return those of a build's settings that serve in a container: it has no network, and its cache at `folder`."""
-    kept = {name: environ[name] for name in (OFF, SIZE) if name in environ}
-    return kept | ({FOLDER: str(folder)} if FOLDER in environ else {})

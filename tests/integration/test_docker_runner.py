@@ -23,6 +23,7 @@ from gpuforge.execute import workdir
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import Limits, Source, Task
+from gpuforge.plan import variables
 from gpuforge.plan.action import Action, FileInput
 from gpuforge.plan.site import ContainerImage
 
@@ -131,13 +132,15 @@ def test_a_build_has_its_place_and_the_compiler_cache_and_no_credentials(
 ) -> None:
     kept = tmp_path / "kept"
     settings = {"SCCACHE_DIR": str(kept), "SCCACHE_CACHE_SIZE": "1G", "AWS_SECRET_ACCESS_KEY": "x"}
-    runner = runner_of(image, tmp_path, environ=settings)
+    runner = runner_of(image, tmp_path, environ=settings, caches={"sccache": kept})
     asked = task(tmp_path, image, "pwd; env | grep -E 'SCCACHE|AWS' | sort; touch $SCCACHE_DIR/entry")
-    asked = replace(asked, action=replace(asked.action, place="shared", passes=tuple(settings)))
+    passes = variables.build_passes(contained=True)
+    action = replace(asked.action, place="shared", passes=passes, caches=variables.COMPILER_CACHE)
+    asked = replace(asked, action=action)
     runner.run(asked)
     said = asked.log.read_text().rpartition("\n\n")[2].splitlines()
     inside = workdir.DEFAULT / "p" / "shared"
-    assert said == [str(inside), "SCCACHE_CACHE_SIZE=1G", "SCCACHE_DIR=/opt/gpuforge-sccache"]
+    assert said == [str(inside), "SCCACHE_CACHE_SIZE=1G", "SCCACHE_DIR=/opt/gpuforge-caches/sccache"]
     assert (kept / "entry").stat().st_uid == os.geteuid()
 
 

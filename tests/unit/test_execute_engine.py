@@ -253,11 +253,11 @@ def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
     assert many.jobs["a"] == 2
 
 
-def test_fetches_run_beside_the_rest_and_what_most_waits_for_comes_first(tmp_path: Path) -> None:
+def test_downloads_run_beside_the_rest_and_the_highest_priority_comes_first(tmp_path: Path) -> None:
     steps = (
         step("compile"),
-        step("for tests", network=True),
-        step("for builds", network=True),
+        step("for tests", pool="downloads", priority=1),
+        step("for builds", pool="downloads", priority=2),
         step("build", "for builds"),
         step("test", "build", "for tests"),
     )
@@ -266,10 +266,10 @@ def test_fetches_run_beside_the_rest_and_what_most_waits_for_comes_first(tmp_pat
     assert seen.most == 2
 
 
-def test_packaging_goes_before_what_takes_long(tmp_path: Path) -> None:
+def test_what_has_priority_goes_before_what_was_ready_earlier(tmp_path: Path) -> None:
     def cell(name: str) -> tuple[Step, Step, Step]:
         build = step(f"{name} build")
-        wheel = step(f"{name} wheel", build.action.id, kind="package")
+        wheel = step(f"{name} wheel", build.action.id, priority=1)
         return build, wheel, step(f"{name} test", wheel.action.id)
 
     seen = watched(tmp_path, *cell("a"), *cell("b"), jobs=1)
@@ -288,12 +288,13 @@ def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path
 
 
 def test_one_working_directory_is_for_one_action_at_a_time(tmp_path: Path) -> None:
-    here = watched(tmp_path / "1", *(step(name, parallel=True, place="build") for name in "ab"), jobs=2)
+    steps = [step(name, parallel=True, place="build", turns="one at a time") for name in "ab"]
+    here = watched(tmp_path / "1", *steps, jobs=2)
     assert (here.most, here.jobs) == (1, {"a": 2, "b": 2})
 
 
-def test_in_containers_the_first_goes_ahead_and_fills_the_cache_of_the_others(tmp_path: Path) -> None:
-    steps = [step(name, parallel=True, place="build", image="i") for name in "abc"]
+def test_where_the_first_is_alone_the_others_wait_until_it_has_filled_their_cache(tmp_path: Path) -> None:
+    steps = [step(name, parallel=True, place="build", turns="first alone") for name in "abc"]
     first = watched(tmp_path / "1", *steps, jobs=8)
     assert first.jobs == {"a": 8, "b": 4, "c": 4}
     assert first.events[1:3] == ["start a", "done a"]

@@ -90,6 +90,7 @@ def test_the_compiler_cache_is_in_no_key_and_host_builds_share_a_path(
     assert {action.place for action in after.actions if action.kind != "build"} == {""}
     assert {"SCCACHE_DIR", "SCCACHE_BUCKET", "AWS_SECRET_ACCESS_KEY"} < set(builds[0].passes)
     assert "SCCACHE_SERVER_PORT" not in builds[0].passes
+    assert variables.build_passes(contained=True) == ("GPUFORGE_NO_SCCACHE", "SCCACHE_CACHE_SIZE")
 
 
 def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(

@@ -100,6 +100,7 @@ def _beside(lowering: Lowering, cell: Cell, wheel: ActionInput) -> dict[str, Inp
             env=variables.fetch() | {"PATH": at.path},
             passes=variables.requirement_passes(),
             network=True,
+            caches=variables.PIP_CACHE,
             image=at.image_id,
             cells=(cell.id,),
         )

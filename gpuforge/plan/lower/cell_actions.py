@@ -24,6 +24,7 @@ from gpuforge.plan.lower import library as lower_library
 from gpuforge.plan.lower import provided as lower_provided
 from gpuforge.plan.lower import testing as lower_test
 from gpuforge.plan.narrow import having
+from gpuforge.plan.schedule import scheduled
 from gpuforge.plan.site import Location, Machine
 from gpuforge.plan.supported import notes, refuse, refuse_same_modules
 from gpuforge.toolchains import nvcc
@@ -67,7 +68,7 @@ def lower(
         wheel = lowering.add_cell(cell)
         if test:
             tests[cell.id] = lower_test.test(lowering, cell, wheel)
-    actions = tuple(lowering.actions.values())
+    actions = scheduled(lowering.actions.values())
     split = apart.is_split(file.manifest)
     wheels = {
         cell.id: lowering.hosts[cell.id] if split else ActionInput(f"{cell.id}/{_last_step(cell)}", "wheel")
@@ -280,6 +281,7 @@ class _Lowering:
             env=variables.fetch() | {"PATH": at.path},
             passes=variables.requirement_passes(),
             network=True,
+            caches=variables.PIP_CACHE,
             image=at.image_id,
             cells=self.users(python=cell.python),
         )
@@ -343,7 +345,8 @@ class _Lowering:
             outputs=("wheel",),
             env=env | variables.with_names(build.env, _NAMES),
             image=at.image_id,
-            passes=variables.build_passes(),
+            passes=variables.build_passes(contained=at.image is not None),
+            caches=variables.COMPILER_CACHE,
             place="host-build",
             cells=users,
             parallel=True,

@@ -192,6 +192,7 @@ def _fetch(
         env=variables.fetch() | {"PATH": at.path},
         passes=variables.requirement_passes(),
         network=True,
+        caches=variables.PIP_CACHE,
         image=at.image_id,
         cells=cells,
     )

@@ -22,11 +22,9 @@ from gpuforge.execute.runners.runner import Exit, Limits, Runner, Task
 from gpuforge.execute.substitution import Places, fill, laid, staged
 from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.plan.site import ContainerImage
-from gpuforge.toolchains import sccache
 
 INSIDE = workdir.DEFAULT  # what the folder of working directories is called in every container
-PIP_CACHE = Path("/opt/gpuforge-pip-cache")
-COMPILER_CACHE = Path("/opt/gpuforge-sccache")
+_CACHES = Path("/opt/gpuforge-caches")
 # By `docker stop`, `docker kill`, or for want of memory.
 _FROM_OUTSIDE = {signal.SIGINT, signal.SIGTERM, signal.SIGKILL}
 _AGAIN = "run the same command again: what is finished is kept"
@@ -45,7 +43,8 @@ class DockerRunner:
     A container runs as the caller, without network unless the action fetches, without capabilities, within
     `limits`. It sees its working directory and its outputs' folder at the same path on every machine, what it
     reads as read-only mounts, and gpuforge for the image's Python. `images` are those that actions name, by id;
-    below `cache` lie those environments and what pip downloaded; `root` and `project` are as in LocalRunner.
+    below `cache` lie those environments and, by their names, the cache folders of actions that `caches` does not
+    name; `root` and `project` are as in LocalRunner.
     """
 
     def __init__(
@@ -57,6 +56,7 @@ class DockerRunner:
         limits: Limits | None = None,
         connect: Callable[[], Any] = engine.connect,
         environ: Mapping[str, str] | None = None,
+        caches: Mapping[str, Path] | None = None,
         root: Path | None = None,
         project: str = "",
         grace: float = GRACE,
@@ -67,6 +67,7 @@ class DockerRunner:
         self._limits = limits or Limits()
         self._connect = connect
         self._environ = dict(os.environ if environ is None else environ)
+        self._caches = caches or {}
         self._root = root
         self._project = project
         self._grace = grace
@@ -93,11 +94,10 @@ class DockerRunner:
                     workdir.stage(task.inputs[name], paths.work / name)
                 for name in laid(task.action):
                     (paths.work / name).mkdir()  # what is mounted there would else make it, as another user
-                passed = {n: self._environ[n] for n in task.action.passes if n in self._environ}
-                if task.action.network:
-                    env |= passed | {"PIP_CACHE_DIR": str(PIP_CACHE), "HOME": str(places.work)}
-                else:
-                    env |= sccache.contained(passed, COMPILER_CACHE)
+                env |= {"HOME": str(places.work)} | {
+                    name: value for name, value in self._passed(task).items() if name != "HOME"
+                }
+                env |= {each.variable: str(_CACHES / each.name) for each in task.action.caches}
                 begin = time.monotonic()
                 status = self._contain(client, task, argv, env, mounts, places)
         return Exit(status, time.monotonic() - begin, cancelled=self._cancelled.is_set() and status != 0)
@@ -161,16 +161,15 @@ class DockerRunner:
                 mounts.append(_Mount(source.path, inputs[name]))
         mounts += self._gpuforge(client, task)
         if task.action.network:
-            passed = {n: self._environ[n] for n in task.action.passes if n in self._environ}
-            mounts += [_Mount(*each) for each in fetch_settings.files(passed, inside.work)]
-            pip_cache = self._cache / "pip"
-            pip_cache.mkdir(parents=True, exist_ok=True)
-            mounts.append(_Mount(pip_cache, PIP_CACHE, writable=True))
-        elif sccache.FOLDER in task.action.passes and sccache.FOLDER in self._environ:
-            compiled = Path(self._environ[sccache.FOLDER])
-            compiled.mkdir(parents=True, exist_ok=True)
-            mounts.append(_Mount(compiled, COMPILER_CACHE, writable=True))
+            mounts += [_Mount(*each) for each in fetch_settings.files(self._passed(task), inside.work)]
+        for each in task.action.caches:
+            folder = self._caches.get(each.name, self._cache / each.name)
+            folder.mkdir(parents=True, exist_ok=True)
+            mounts.append(_Mount(folder, _CACHES / each.name, writable=True))
         return mounts, Places(inside.work, inside.out, inputs)
+
+    def _passed(self, task: Task) -> dict[str, str]:
+        return {name: self._environ[name] for name in task.action.passes if name in self._environ}
 
     def _gpuforge(self, client: Any, task: Task) -> list[_Mount]:
         """Return the mounts of gpuforge itself, for an action that runs one of its steps."""
