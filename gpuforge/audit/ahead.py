@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 from gpuforge.audit.scan import Scanned, is_binary, may_be_binary, scan
 from gpuforge.binary import libc
 from gpuforge.errors import CorruptError, MalformedError
-from gpuforge.wheel.read import Archive, Member
+from gpuforge.wheel.archive import Archive, Member
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,8 +17,8 @@ from gpuforge.audit.model import Form
 from gpuforge.binary import elf, fatbin
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MalformedError
+from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.folder import Folder, files_below
-from gpuforge.wheel.read import Archive
 
 _SITE = r"lib\w*/python3[^/]*/(?:site|dist)-packages"  # below an environment, or /usr
 _BINARY = (elf.MAGIC, fatbin.MAGIC, b"!<ar", b"!<th")  # archives, thin ones too

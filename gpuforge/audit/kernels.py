@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.audit.model import KernelSet, SourceSet
-from gpuforge.wheel.read import Archive, Member
+from gpuforge.wheel.archive import Archive, Member
 
 _INDEX = r"(.*_gpuforge/kernels/[^/]+)/index\.json"
 _RECIPE = r"(.*_gpuforge/sources/[^/]+)/recipe\.json"

@@ -10,8 +10,8 @@ from typing import NamedTuple, Self
 
 from gpuforge.audit.inputs import Input
 from gpuforge.wheel import names, record
+from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.facts import Identity, Record
-from gpuforge.wheel.read import Archive
 
 _LARGEST = {"WHEEL": 16 << 20, "METADATA": 16 << 20, "RECORD": 512 << 20}  # bytes; larger ones are none
 # https://github.com/karellen/wheel-axle: made when Python first starts after installation

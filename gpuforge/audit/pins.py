@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.audit.model import Pin
-from gpuforge.wheel.read import Archive
+from gpuforge.wheel.archive import Archive
 
 BUILD_FILE = r"(?i:.*makefile(\.\w+)?|.*\.mk)|.*(-config|Config|Targets|-targets)\.cmake|.*\.pc"
 _LIKE_BUILD_FILES = (".mk", ".cmake", ".pc")  # quicker to look for than the pattern

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from gpuforge.audit.model import Preload
 from gpuforge.binary.search import find, find_all
 from gpuforge.errors import CorruptError, MalformedError
-from gpuforge.wheel.read import Archive, Member
+from gpuforge.wheel.archive import Archive, Member
 
 # quicker to look for than the pattern, and what is read of the text around them, in bytes
 _CALLS = (b"CDLL(", b"ibrary(", b"ibraries(", b"loadPlugins", b"dynamic_lib(")

@@ -8,7 +8,7 @@ from gpuforge.binary.facts import Container, ElfObject, Section
 from gpuforge.binary.search import find
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import CorruptError, MalformedError
-from gpuforge.wheel.read import Archive, Member
+from gpuforge.wheel.archive import Archive, Member
 
 ARCHIVE_MAGIC = b"!<arch>\n"
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings

@@ -16,7 +16,7 @@ from gpuforge.audit.scan import Scanned, scan
 from gpuforge.binary import libc
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
-from gpuforge.wheel.read import Archive, Member
+from gpuforge.wheel.archive import Archive, Member
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpuforge import digest
+from gpuforge import digest, disk
 from gpuforge.cli.build_report import SetAside, Wheel, is_done
 from gpuforge.execute.outcome import Outcome
 from gpuforge.package import variants
 from gpuforge.plan.lower.cell_actions import Plan
-from gpuforge.wheel import archive
 
 RECORD = ".gpuforge.json"  # in the folder: file name -> the package, the cell and the sha256 that it was put there with
 ASIDE = ".set-aside"  # in the folder: what `dist/*.whl` and `dist/*` do not name
@@ -66,7 +65,7 @@ def keep_current(dist: Path, package: str, wheels: Sequence[Wheel], cells: Itera
             path.replace(target)
             moved.append(SetAside(entry["cell"], path, target))
     if wheels or moved:
-        archive.write_text(dist / RECORD, json.dumps({"schema": 1, "wheels": record}, indent=1) + "\n")
+        disk.write_text(dist / RECORD, json.dumps({"schema": 1, "wheels": record}, indent=1) + "\n")
     put_index(dist, [*(wheel.path.name for wheel in wheels), *(each.path.name for each in moved)])
     return moved
 
@@ -79,7 +78,7 @@ def put_index(dist: Path, names: Sequence[str]) -> None:
     releases = {release for name in names if (release := variants.release_of(name))}
     found = variants.index(dist, releases)
     for name, text in found.items():
-        archive.write_text(dist / name, text)
+        disk.write_text(dist / name, text)
     for release in releases:
         if f"{release}-variants.json" not in found:
             (dist / f"{release}-variants.json").unlink(missing_ok=True)

@@ -15,9 +15,9 @@ from auditwheel.policy import WheelPolicies
 
 from gpuforge.errors import ActionError
 from gpuforge.package import dynamic
-from gpuforge.package.naming import WheelName
 from gpuforge.package.runpath import patchelf
-from gpuforge.wheel import archive
+from gpuforge.wheel import unpacked, writer
+from gpuforge.wheel.filename import WheelName
 
 Log = Callable[[str], None]
 
@@ -32,7 +32,7 @@ def graft(
     """
     source = scratch / "unrepaired" / str(name)
     target = scratch / "repaired"
-    archive.write(tree, source, compress=False)
+    writer.write(tree, source, compress=False)
     command = [sys.executable, "-P", "-m", "auditwheel", "repair", "-z", "0", "--plat", "auto"]
     answer = subprocess.run(
         [
@@ -69,7 +69,7 @@ def _environment(scratch: Path, search_path: Sequence[str]) -> dict[str, str]:
         "TMPDIR": str(scratch),
         "LC_ALL": "C.UTF-8",
         "PYTHONHASHSEED": "0",
-        "SOURCE_DATE_EPOCH": str(archive.EARLIEST),
+        "SOURCE_DATE_EPOCH": str(writer.EARLIEST),
     }
 
 
@@ -79,7 +79,7 @@ def _explain(output: str, tree: Path) -> ActionError:
     if missing:
         needing = [
             str(m)
-            for m, elf in dynamic.read_tree(tree, archive.files(tree)).items()
+            for m, elf in dynamic.read_tree(tree, unpacked.files(tree)).items()
             if missing[1] in elf.needed
         ]
         return ActionError.of(
@@ -105,7 +105,7 @@ def _too_recent(tree: Path) -> str:
     """Say which files want symbol versions that even the newest system of the policies lacks."""
     allowed = WheelPolicies(libc=Libc.GLIBC, arch=Architecture.detect().baseline).lowest.symbol_versions
     found = []
-    for member in sorted(dynamic.read_tree(tree, archive.files(tree))):
+    for member in sorted(dynamic.read_tree(tree, unpacked.files(tree))):
         for library, versions in sorted(dynamic.symbol_versions(tree / member).items()):
             families = ((version, *version.partition("_")[::2]) for version in versions)
             new = sorted(

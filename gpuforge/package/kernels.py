@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuforge import digest
 from gpuforge.errors import ActionError
-from gpuforge.wheel import archive
+from gpuforge.wheel import unpacked
 
 SCHEMA = 1
 RECIPE = "recipe.json"
@@ -261,7 +261,7 @@ def embed(tree: Path, package: str, packed: Sequence[Path], runtime: Path) -> li
     )
     for source, base in [
         *((m, runtime) for m in modules),
-        *((f, p) for p in packed for f in archive.files(p)),
+        *((f, p) for p in packed for f in unpacked.files(p)),
     ]:
         target = home / source.relative_to(base)
         if target.exists():
@@ -270,7 +270,7 @@ def embed(tree: Path, package: str, packed: Sequence[Path], runtime: Path) -> li
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-    return [path.relative_to(tree).as_posix() for path in archive.files(home)]
+    return [path.relative_to(tree).as_posix() for path in unpacked.files(home)]
 
 
 def _copy(source: Path, file: str, target: Path) -> str:

@@ -9,7 +9,7 @@ from gpuforge.binary import linkage
 from gpuforge.cuda import libraries
 from gpuforge.cuda.libraries import Library
 from gpuforge.errors import ActionError
-from gpuforge.wheel import archive
+from gpuforge.wheel import unpacked
 
 Wanted = dict[str, dict[str, set[str]]]  # package -> SONAME -> symbols that the wheel leaves undefined
 
@@ -21,7 +21,7 @@ def wanted_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> Wanted:
     """
     found: Wanted = {}
     defined: set[str] = set()
-    files = archive.files(tree)
+    files = unpacked.files(tree)
     present = {path.name for path in files}
     for path in files:
         member = PurePosixPath(path.relative_to(tree).as_posix())

@@ -1,63 +1,21 @@
-"""Names of wheels: taking a file name apart, and the strategies that say which CUDA a wheel is for."""
+"""The strategies that say in a wheel's name which CUDA it is for."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
-from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.tags import compatible_tags, cpython_tags
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.wheel import archive, metadata
+from gpuforge.wheel import metadata, unpacked
+from gpuforge.wheel.filename import WheelName
 
 STRATEGIES = ("suffix", "local", "plain")
-
-
-@dataclass(frozen=True, slots=True)
-class WheelName:
-    """A wheel's file name in its parts; `python`, `abi` and `platform` may be compressed ("py2.py3")."""
-
-    distribution: str  # as it stands in the file name: "cufinufft_cu13"
-    version: str
-    build: str  # "" or the build tag with its digits first
-    python: str
-    abi: str
-    platform: str
-
-    @classmethod
-    def parse(cls, file_name: str) -> Self:
-        """Take a file name apart; raises ActionError when it is no wheel's name by the specification.
-
-        https://packaging.python.org/en/latest/specifications/binary-distribution-format/#file-name-convention
-        """
-        try:
-            parse_wheel_filename(file_name)
-        except InvalidWheelFilename as error:
-            raise ActionError.of(
-                f"not a wheel's file name: {error}", hint="check the project's build"
-            ) from error
-        parts = file_name.removesuffix(".whl").split("-")
-        build = parts.pop(2) if len(parts) == 6 else ""
-        return cls(parts[0], parts[1], build, *parts[2:])
-
-    def __str__(self) -> str:
-        parts = (self.distribution, self.version, self.build, self.python, self.abi, self.platform)
-        return "-".join(part for part in parts if part) + ".whl"
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Every tag that the name stands for, sorted."""
-        return tuple(sorted(str(tag) for tag in self.parsed))
-
-    @property
-    def parsed(self) -> frozenset[Tag]:
-        """Every tag that the name stands for."""
-        return parse_tag(f"{self.python}-{self.abi}-{self.platform}")
 
 
 def check_name(name: WheelName, distribution: str | None) -> None:
@@ -108,7 +66,7 @@ def rename(
     labels += ["try", *(f"sm{arch}" for arch in narrowed)] if narrowed else []
     if strategy == "plain" and not labels:
         return name
-    file = archive.dist_info(tree) / "METADATA"
+    file = unpacked.dist_info(tree) / "METADATA"
     text = metadata.read(file)
     new = name
     if strategy == "suffix":
@@ -126,7 +84,7 @@ def rename(
 
 def write_tags(tree: Path, name: WheelName) -> None:
     """Make the Tag lines of WHEEL say what the file name says, sorted; the other lines stay as they are."""
-    file = archive.dist_info(tree) / "WHEEL"
+    file = unpacked.dist_info(tree) / "WHEEL"
     if not file.is_file():
         raise ActionError.of(f"{file.parent.name} has no WHEEL file", hint="check the project's build")
     lines = [

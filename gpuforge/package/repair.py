@@ -14,8 +14,8 @@ from gpuforge.errors import ActionError
 from gpuforge.package import dynamic, links, runpath
 from gpuforge.package.dynamic import Dynamic
 from gpuforge.package.graft import Log, graft
-from gpuforge.package.naming import WheelName
-from gpuforge.wheel import archive
+from gpuforge.wheel import unpacked
+from gpuforge.wheel.filename import WheelName
 
 Linkage = Literal["pip", "bundle", "system", "static"]
 
@@ -73,7 +73,7 @@ def repair(
         excludes |= {library.soname for library in libraries.toolkit_libraries(_major(cuda))}
     made = graft(tree, name, scratch, sorted(excludes), search_path, log)
     shutil.rmtree(tree)
-    archive.unpack(made, tree)
+    unpacked.unpack(made, tree)
     made.unlink()
     after = _elf_files(tree)
     _check_grafts(after, linkage)
@@ -89,7 +89,7 @@ def repair(
 
 
 def _elf_files(tree: Path) -> dict[PurePosixPath, Dynamic]:
-    return dynamic.read_tree(tree, archive.files(tree))
+    return dynamic.read_tree(tree, unpacked.files(tree))
 
 
 def _set_runpath(

@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 from gpuforge import digest
 from gpuforge.cuda import libraries
 from gpuforge.cuda.provided import METAPACKAGE
-from gpuforge.wheel import archive, metadata
+from gpuforge.wheel import metadata, unpacked, writer
 
 FOLDER = "sboms"
 NAME = "gpuforge.cdx.json"
@@ -47,7 +47,7 @@ def write(
     `cuda` ("13.0") with their versions, by which a grafted CUDA library is told to be of one. `epoch` (seconds
     since 1970) is the bill's time. Bills of the project's own build, under other names, stay.
     """
-    info = archive.dist_info(tree)
+    info = unpacked.dist_info(tree)
     text = metadata.read(info / "METADATA")
     name, version = metadata.value(text, "Name"), metadata.value(text, "Version")
     subject = _component(name, version, _pypi(name, version))
@@ -55,7 +55,7 @@ def write(
     parts += [_declared(material, text) for material in declared]
     bom = Bom()
     bom.metadata.component = subject
-    bom.metadata.timestamp = datetime.fromtimestamp(max(epoch or 0, archive.EARLIEST), UTC)
+    bom.metadata.timestamp = datetime.fromtimestamp(max(epoch or 0, writer.EARLIEST), UTC)
     for part in parts:
         bom.components.add(part)
     bom.register_dependency(subject, bom.components)
@@ -88,7 +88,7 @@ def _pypi(name: str, version: str | None) -> PackageURL:
 
 def _grafted(tree: Path, pins: Mapping[str, str], cuda: str) -> Iterable[Component]:
     """Yield each library that repair put into the wheel, told by its hashed name."""
-    for path in archive.files(tree):
+    for path in unpacked.files(tree):
         plain = libraries.plain_name(path.name)
         if plain == path.name:
             continue

@@ -19,9 +19,10 @@ from typing import Any
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from gpuforge import disk
 from gpuforge.errors import ActionError
-from gpuforge.package.naming import WheelName
-from gpuforge.wheel import archive
+from gpuforge.wheel import unpacked, writer
+from gpuforge.wheel.filename import WheelName
 
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
 NAME = "variant.json"
@@ -54,14 +55,14 @@ def make(wheel: Path, output: Path, content: Mapping[str, Any], *, epoch: int | 
     """Make the variant of a finished wheel in the folder `output`; all else in it stays. Returns its path."""
     name = WheelName.parse(wheel.name)
     (variant,) = content["variants"]
-    with archive.disk_errors(output):
+    with disk.errors_at(output):
         output.mkdir(parents=True, exist_ok=True)
         tree = Path(tempfile.mkdtemp(prefix=".variant-", dir=output))
     try:
-        archive.unpack(wheel, tree)
-        (archive.dist_info(tree) / NAME).write_text(_dumps(content), encoding="utf-8")
+        unpacked.unpack(wheel, tree)
+        (unpacked.dist_info(tree) / NAME).write_text(_dumps(content), encoding="utf-8")
         target = output / f"{str(name).removesuffix('.whl')}-{variant}.whl"
-        archive.write(tree, target, epoch=epoch)
+        writer.write(tree, target, epoch=epoch)
     finally:
         shutil.rmtree(tree, ignore_errors=True)
     return target

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from gpuforge import digest
+from gpuforge import digest, disk
 from gpuforge.audit import device_code
 from gpuforge.binary import fatbin
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import kernels
 from gpuforge.steps import entry
 from gpuforge.steps.specification import Specification
-from gpuforge.wheel import archive
+from gpuforge.wheel import unpacked
 
 _LOADABLE = ("cubin", "ptx")  # what the driver takes as it is; LTO-IR wants a linker first
 
@@ -97,10 +97,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args(arguments)
     spec = KernelSpec.parse(options.spec)
-    with archive.disk_errors(options.output):
+    with disk.errors_at(options.output):
         options.output.mkdir(parents=True, exist_ok=True)
         made = (fallback if spec.role == "fallback" else user_compiled)(spec, options.output)
-    for file in archive.files(made):
+    for file in unpacked.files(made):
         print(f"{file.relative_to(options.output)}: {file.stat().st_size} bytes")
 
 

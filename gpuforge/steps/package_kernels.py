@@ -12,14 +12,14 @@ from typing import Any
 
 from pydantic import Field
 
+from gpuforge import disk
 from gpuforge.errors import ActionError
-from gpuforge.package import apart, kernels, naming, repair, sbom
-from gpuforge.package import build_record as record
+from gpuforge.package import build_record, kernels, kernels_wheel, naming, repair, sbom
 from gpuforge.package.repair import Linkage
 from gpuforge.steps import entry, package_wheel, wheel_sizes
 from gpuforge.steps.specification import Specification
 from gpuforge.steps.wheelhouse import one_wheel
-from gpuforge.wheel import archive, metadata
+from gpuforge.wheel import metadata, unpacked, writer
 
 
 class KernelsWheelSpec(Specification):
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--declared", type=Path, required=True)
     options = parser.parse_args(arguments)
     spec = KernelsWheelSpec.parse(options.spec)
-    with archive.disk_errors(spec.work):
+    with disk.errors_at(spec.work):
         spec.work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="kernels-", dir=spec.work) as scratch:
             made = package(spec, Path(scratch), options.output)
@@ -63,8 +63,8 @@ def package(spec: KernelsWheelSpec, scratch: Path, output: Path) -> Path:
     more = json.loads(spec.pins_file.read_text()) if spec.pins_file else {}
     pins = {**spec.pins, **more}
     tree = scratch / "tree"
-    wheel = apart.KernelsWheel(spec.distribution, spec.folder, spec.extra)
-    name = apart.lay_out(
+    wheel = kernels_wheel.KernelsWheel(spec.distribution, spec.folder, spec.extra)
+    name = kernels_wheel.lay_out(
         tree,
         wheel,
         _metadata_of(one_wheel(spec.of), scratch),
@@ -85,7 +85,7 @@ def package(spec: KernelsWheelSpec, scratch: Path, output: Path) -> Path:
         log=print,
     )
     kernels.measure_again(tree, spec.folder)
-    info = archive.dist_info(tree)
+    info = unpacked.dist_info(tree)
     text, added = metadata.require(
         metadata.read(info / "METADATA"), {p: pins.get(p) for p in repaired.packages}
     )
@@ -96,9 +96,9 @@ def package(spec: KernelsWheelSpec, scratch: Path, output: Path) -> Path:
     declared = [sbom.Material(p, pins.get(p)) for p in repaired.packages]
     epoch = package_wheel.epoch()
     sbom.write(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch)
-    record.write(tree, spec.record)
+    build_record.write(tree, spec.record)
     target = output / str(repaired.name)
-    archive.write(tree, target, epoch=epoch)
+    writer.write(tree, target, epoch=epoch)
     try:
         wheel_sizes.check(target, spec.size_limit)
     except ActionError:

@@ -14,16 +14,16 @@ from typing import Any, Literal
 from packaging.utils import parse_wheel_filename
 from pydantic import Field
 
+from gpuforge import disk
 from gpuforge.cuda.provided import Provided, as_record, outside, requirement, says
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.package import apart, guard, kernels, naming, repair, sbom
-from gpuforge.package import build_record as record
-from gpuforge.package.naming import WheelName
+from gpuforge.package import build_record, guard, kernels, kernels_wheel, naming, repair, sbom
 from gpuforge.package.repair import Linkage
 from gpuforge.steps import entry, wheel_sizes
 from gpuforge.steps.specification import Specification
 from gpuforge.steps.wheelhouse import one_wheel
-from gpuforge.wheel import archive, metadata
+from gpuforge.wheel import metadata, unpacked, writer
+from gpuforge.wheel.filename import WheelName
 
 _ANY = "Wheel-Version: 1.0\nGenerator: gpuforge\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # it travels as the files it is made of
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     spec = PackageSpec.parse(options.spec)
     work = spec.work or options.output.parent
-    with archive.disk_errors(work):
+    with disk.errors_at(work):
         work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="package-", dir=work) as scratch:
             made = package(spec, Path(scratch), options.output)
@@ -99,7 +99,7 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     naming.check_name(name, spec.name)
     naming.check_tags(name, python=spec.python, abi=spec.abi)
     tree = scratch / "tree"
-    archive.unpack(source, tree)
+    unpacked.unpack(source, tree)
     name = naming.rename(tree, name, spec.naming, spec.cuda, narrowed=spec.narrowed)
     if spec.kernels or spec.kernels_wheels:
         for file in kernels.embed(tree, spec.package, spec.kernels, _RUNTIME):
@@ -123,9 +123,9 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     provided = _provided(spec.provided)
     packages = (*repaired.packages, *_forgotten(provided, repaired.packages))
     if spec.kernels_wheels:
-        apart.refuse_libraries(packages)
-        wheels = [apart.KernelsWheel(**dict(wheel)) for wheel in spec.kernels_wheels]
-        for line in apart.list_wheels(tree, spec.package, wheels, spec.sets):
+        kernels_wheel.refuse_libraries(packages)
+        wheels = [kernels_wheel.KernelsWheel(**dict(wheel)) for wheel in spec.kernels_wheels]
+        for line in kernels_wheel.list_wheels(tree, spec.package, wheels, spec.sets):
             print(f"requires {line}")
     else:
         _require(tree, packages, spec, provided)
@@ -133,7 +133,7 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     naming.write_tags(tree, repaired.name)
     _document(tree, packages, spec, provided)
     target = output / str(repaired.name)
-    archive.write(tree, target, epoch=epoch())
+    writer.write(tree, target, epoch=epoch())
     try:
         wheel_sizes.check(target, spec.size_limit)
     except ActionError:
@@ -144,13 +144,13 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
 
 def declare(tree: Path, scratch: Path, output: Path) -> None:
     """Write a wheel with the metadata of the unpacked one in `tree`, for any Python and platform, and no code."""
-    info = archive.dist_info(tree)
+    info = unpacked.dist_info(tree)
     (scratch / info.name).mkdir(parents=True)
     shutil.copy(info / "METADATA", scratch / info.name)
     (scratch / info.name / "WHEEL").write_text(_ANY)
     output.mkdir()
     name = f"{info.name.removesuffix('.dist-info')}-py3-none-any.whl"
-    archive.write(scratch, output / name, epoch=epoch())
+    writer.write(scratch, output / name, epoch=epoch())
 
 
 def _provided(file: Path | None) -> Provided:
@@ -165,7 +165,7 @@ def _forgotten(provided: Provided, packages: tuple[str, ...]) -> list[str]:
 
 def _require(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided: Provided) -> None:
     """Declare the packages; as extras there are two, `cuda13` with them and `cuda13-local` without."""
-    file = archive.dist_info(tree) / "METADATA"
+    file = unpacked.dist_info(tree) / "METADATA"
     major = int(spec.cuda.partition(".")[0])
     extra = f"cuda{major}" if spec.requires == "extra" else None
     linked = {package: spec.pins.get(package) for package in packages}
@@ -189,7 +189,7 @@ def _require(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided:
 
 def _bring(tree: Path, extras: Mapping[str, Sequence[str]]) -> None:
     """Declare extras with what they bring; the project's own requirements of that name stay as they are."""
-    file = archive.dist_info(tree) / "METADATA"
+    file = unpacked.dist_info(tree) / "METADATA"
     text = metadata.read(file)
     lines = [f'{line}; extra == "{name}"' for name, lines in extras.items() for line in lines]
     file.write_bytes(metadata.add_requirements(metadata.provide_extras(text, [*extras]), lines))
@@ -204,7 +204,9 @@ def _document(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided
     sbom.write(tree, declared=declared, pins=spec.pins, cuda=spec.cuda, epoch=epoch())
     if spec.record:
         floors = {f.package: as_record(f) for f in provided.floors if f.package in packages}
-        record.write(tree, {**spec.record, "requirements": _locked(spec.requirements), "floors": floors})
+        build_record.write(
+            tree, {**spec.record, "requirements": _locked(spec.requirements), "floors": floors}
+        )
 
 
 def _locked(file: Path | None) -> dict[str, dict[str, str]]:

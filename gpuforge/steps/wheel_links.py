@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuforge.package import links
 from gpuforge.steps import entry, wheelhouse
-from gpuforge.wheel import archive, metadata
+from gpuforge.wheel import metadata, unpacked
 
 
 def main(arguments: list[str]) -> None:
@@ -24,8 +24,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args(arguments)
     tree = options.scratch / "tree"
-    archive.unpack(wheelhouse.one_wheel(options.wheel), tree)
-    own = metadata.requirements(metadata.read(archive.dist_info(tree) / "METADATA"))
+    unpacked.unpack(wheelhouse.one_wheel(options.wheel), tree)
+    own = metadata.requirements(metadata.read(unpacked.dist_info(tree) / "METADATA"))
     for number, folder in enumerate(options.kernels):
         shutil.copytree(folder, tree / f"kernels{number}")
     pins = json.loads(options.pins) | (json.loads(options.pins_file.read_text()) if options.pins_file else {})

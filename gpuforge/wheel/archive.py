@@ -1,230 +1,155 @@
-"""Wheels as archives: read one safely into a folder, write one from a folder with bytes that never vary."""
+"""Stream the members of a zip file: opened once, read with pread, inflated with isal, nothing on disk."""
 
 from __future__ import annotations
 
-import base64
-import csv
-import errno
-import hashlib
-import io
 import os
-import shutil
-import stat
-import tempfile
-import time
-import zipfile
-import zlib
+import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
-from typing import IO
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
-from gpuforge import digest
-from gpuforge.errors import ActionError
+from isal import igzip_lib, isal_zlib
 
-EARLIEST = 315532800  # 1980-01-01T00:00:00Z: a zip member cannot say an earlier time
-LATEST = 4354819198  # 2107-12-31T23:59:58Z, nor a later one
-UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")  # RECORD has no hash in itself; its signatures die with it
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_DISK_HINTS = {
-    **dict.fromkeys(_FULL, "free some space there, or choose another folder for the output"),
-    **dict.fromkeys(
-        (errno.EACCES, errno.EPERM, errno.EROFS), "check the folder's rights, or choose another one"
-    ),
-}
-_CHUNK = 1 << 20
+from gpuforge.errors import CorruptError, MalformedError
+from gpuforge.wheel.directory import DEFLATED, STORED, Member, directory
+
+if TYPE_CHECKING:  # a large wheel is being read while this is loaded
+    from pathlib import Path
+
+__all__ = ["Archive", "Member"]
+
+_Broken: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls it an instance
+_PACKED_CHUNK = 1 << 20
+_EXTRA = 64  # bytes that a local header may have beyond its name, in most wheels
+_CHUNK = 1 << 21  # at most this much of a member is in hand at once
 
 
-def unpack(wheel: Path, folder: Path) -> None:
-    """Unpack a wheel into `folder`, which must be empty or absent; of the modes only "executable" is kept.
+class Archive:
+    """A zip file, open for reading its members as streams."""
 
-    Raises ActionError when the archive is damaged, or holds a member that has no place in a wheel: an
-    absolute or parent path, a link, a name twice, a file where another member needs a folder.
-    """
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, path: Path | str) -> None:
+        """Open it; raises MalformedError for what is no zip, or a broken one, OSError when it cannot be read."""
+        self.path = path
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            with zipfile.ZipFile(wheel) as bundle:
-                for info in _checked(bundle.infolist(), wheel.name):
-                    target = folder / info.filename
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    with bundle.open(info) as source, target.open("wb") as sink:
-                        shutil.copyfileobj(source, sink, _CHUNK)
-                    target.chmod(0o755 if info.external_attr >> 16 & stat.S_IXUSR else 0o644)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-            raise ActionError.of(
-                f"{wheel.name} is not a sound wheel: {error}", hint="build or download it again"
-            ) from error
-
-
-def write(tree: Path, wheel: Path, *, epoch: int | None = None, compress: bool = True) -> None:
-    """Write the folder `tree` as the file `wheel`, with a new RECORD (which the folder gets, too).
-
-    The same files give the same bytes: members are sorted, `*.dist-info` last and its RECORD at the very
-    end; every member has the time `epoch` (seconds since 1970, SOURCE_DATE_EPOCH; without it 1980-01-01)
-    and the mode 0644, or 0755 if it is executable, in `*.data/scripts` or an ELF program. What could still
-    change the bytes is zlib itself: its default level gives the same stream in all releases of the
-    original, but a Python built upon zlib-ng or another rewrite compresses otherwise.
-
-    The file appears whole or not at all. Raises ActionError for links and special files, and when the disk
-    is full or cannot be written.
-    """
-    names = _names(tree)
-    record = (dist_info(tree) / "RECORD").relative_to(tree).as_posix()
-    date = time.gmtime(min(max(epoch or 0, EARLIEST), LATEST))[:6]
-    with disk_errors(wheel), _appearing(wheel) as stream:
-        _write_record(tree, names, record)
-        with zipfile.ZipFile(stream, "w") as bundle:
-            for name in [*names, record]:
-                _add(bundle, tree / name, name, date, compress=compress)
-
-
-def write_text(file: Path, text: str) -> None:
-    """Write a text file that appears whole or not at all; raises ActionError when the disk is full."""
-    with disk_errors(file), _appearing(file) as stream:
-        stream.write(text.encode())
-
-
-def dist_info(tree: Path) -> Path:
-    """Return the one `*.dist-info` folder at the top of an unpacked wheel; raises ActionError."""
-    found = sorted(path for path in tree.glob("*.dist-info") if path.is_dir())
-    if len(found) != 1:
-        said = " and ".join(path.name for path in found) or "none"
-        raise ActionError.of(
-            f"a wheel has exactly one .dist-info folder, and this one has {said}",
-            hint="check the project's build",
-        )
-    return found[0]
-
-
-def files(tree: Path) -> list[Path]:
-    """Return every file of an unpacked wheel, sorted by name."""
-    return sorted(path for path in digest.walk(tree))
-
-
-@contextmanager
-def disk_errors(place: Path) -> Iterator[None]:
-    """Turn a failure of the disk, met while writing at `place`, into an ActionError that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None:
+            self.members = tuple(directory(self._file))
+        except MalformedError as error:
+            os.close(self._file)
+            raise MalformedError.of(_broken(path, error)) from error
+        except OSError:
+            os.close(self._file)
             raise
-        place = place if error.errno in _FULL else Path(error.filename or place)
-        raise ActionError.of(
-            f"{place}: {os.strerror(error.errno)}", hint=_DISK_HINTS.get(error.errno, "")
-        ) from error
 
+    def __enter__(self) -> Self:
+        return self
 
-def _checked(members: list[zipfile.ZipInfo], wheel: str) -> list[zipfile.ZipInfo]:
-    taken: set[str] = set()
-    folders: set[str] = set()
-    kept = []
-    for info in members:
-        name = info.orig_filename  # zipfile rewrites `filename`: cut at a NUL byte, other separators replaced
-        path = PurePosixPath(name)
-        kind = stat.S_IFMT(info.external_attr >> 16)
-        if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or not path.parts:
-            raise _refusal(wheel, name, "its path leads out of the wheel or is none")
-        if kind not in {0, stat.S_IFREG, stat.S_IFDIR}:
-            raise _refusal(wheel, name, "it is a link or a special file")
-        if not info.is_dir():
-            if str(path) in taken:
-                raise _refusal(wheel, name, "it is there twice")
-            taken.add(str(path))
-            kept.append(info)
-        folders.update(str(parent) for parent in path.parents)
-    for name in sorted(taken & folders):
-        raise _refusal(wheel, name, "it is a file and a folder at once")
-    return kept
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._file)
 
-
-def _refusal(wheel: str, member: str, reason: str) -> ActionError:
-    return ActionError.of(
-        f"{wheel} holds a member that no wheel may have: {member!r}: {reason}",
-        hint="the program that wrote this wheel is at fault; nothing of it was used",
-    )
-
-
-def _names(tree: Path) -> list[str]:
-    """Every member but RECORD, in the order of the archive."""
-    info = dist_info(tree).name
-    left_out = {f"{info}/{name}" for name in UNSIGNED}
-    names = []
-    for path in files(tree):
-        name = path.relative_to(tree).as_posix()
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise ActionError.of(
-                f"{name} is a link or a special file; a wheel can hold neither",
-                hint="have the build install a copy of what the link points to",
+    def chunks(self, member: Member) -> Iterator[bytes]:
+        """Yield a member's bytes in order; raises MalformedError when it is broken or ends early."""
+        crc = size = 0
+        if member.method == DEFLATED:
+            inflater = _inflater()
+            for chunk in self._inflated(member, inflater):
+                size += len(chunk)
+                yield chunk
+            crc = inflater.crc
+        elif member.method == STORED:
+            for chunk in self._stored(member):
+                crc = isal_zlib.crc32(chunk, crc)
+                size += len(chunk)
+                yield chunk
+        else:
+            raise MalformedError.of(
+                f"{member.name}: packed with method {member.method}, which wheels do not use"
             )
-        if name not in left_out:
-            names.append(name)
-    return sorted(names, key=lambda name: (name.startswith(f"{info}/"), name))
+        if size != member.size or crc != member.crc:
+            raise _mismatch(member)
+
+    def head(self, member: Member, count: int) -> bytes:
+        """Return the first `count` bytes of a member, without inflating more than they need."""
+        _, got = self._begin(member, min(member.packed, 4 * count + 512))
+        if member.method == STORED:
+            return got[:count]
+        if member.method != DEFLATED:
+            return b""
+        try:
+            return bytes(isal_zlib.decompressobj(wbits=-15).decompress(got, count))
+        except _Broken as error:
+            raise CorruptError.of(f"{member.name}: cannot be inflated ({error})") from error
+
+    def data(self, member: Member) -> bytes:
+        """Return all of a member's bytes; for small ones. Raises as `chunks` does."""
+        if member.method != DEFLATED or member.packed > _CHUNK:
+            return b"".join(self.chunks(member))
+        _, packed = self._begin(member, member.packed)
+        inflater = _inflater()
+        try:
+            data = inflater.decompress(packed, member.size + 1)
+        except _Broken as error:
+            raise CorruptError.of(f"{member.name}: cannot be inflated ({error})") from error
+        if len(data) != member.size or inflater.crc != member.crc:
+            raise _mismatch(member)
+        return data
+
+    def _stored(self, member: Member) -> Iterator[bytes]:
+        start, first = self._begin(member, min(_CHUNK, member.packed))
+        end = start + member.packed
+        yield first
+        for position in range(start + _CHUNK, end, _CHUNK):
+            yield self._read(member, position, min(_CHUNK, end - position))
+
+    def _inflated(self, member: Member, inflater: igzip_lib.IgzipDecompressor) -> Iterator[bytes]:
+        start, packed = self._begin(member, min(_PACKED_CHUNK, member.packed))
+        end = start + member.packed
+        try:
+            for position in range(start, end, _PACKED_CHUNK):
+                count = min(_PACKED_CHUNK, end - position)
+                pending = packed if position == start else self._read(member, position, count)
+                while not inflater.eof:
+                    if chunk := inflater.decompress(pending, _CHUNK):
+                        yield chunk
+                    if inflater.needs_input:
+                        break
+                    pending = b""
+        except _Broken as error:
+            raise CorruptError.of(f"{member.name}: cannot be inflated ({error})") from error
+
+    def _begin(self, member: Member, count: int) -> tuple[int, bytes]:
+        """Return where a member's data starts, and its first `count` bytes: for most members in one read."""
+        data = os.pread(self._file, 30 + len(member.name) + _EXTRA + count, member.header)
+        if data[:4] != b"PK\x03\x04" or len(data) < 30:
+            raise CorruptError.of(f"{member.name}: the archive has no file where its directory says")
+        name, extra = struct.unpack_from("<HH", data, 26)
+        skip = 30 + int(name) + int(extra)
+        start = member.header + skip
+        first = data[skip : skip + count]
+        return start, first if len(first) == count else self._read(member, start, count)
+
+    def _read(self, member: Member, offset: int, count: int) -> bytes:
+        data = os.pread(self._file, count, offset)
+        if len(data) < count:
+            raise CorruptError.of(f"{member.name}: the archive ends in the middle of it: it was cut off")
+        return data
 
 
-def _write_record(tree: Path, names: list[str], record: str) -> None:
-    """Write RECORD: https://packaging.python.org/en/latest/specifications/recording-installed-packages/."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    for name in names:
-        with (tree / name).open("rb") as stream:
-            sha256 = hashlib.file_digest(stream, "sha256").digest()
-        rows.writerow(
-            [name, "sha256=" + base64.urlsafe_b64encode(sha256).rstrip(b"=").decode(), _size(tree / name)]
+def _inflater() -> igzip_lib.IgzipDecompressor:
+    """Return an inflater of a raw stream; it takes the sum, as of a gzip file's, on the way."""
+    return igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP_NO_HDR)
+
+
+def _mismatch(member: Member) -> CorruptError:
+    return CorruptError.of(f"{member.name}: its bytes do not match the checksum in the archive")
+
+
+def _broken(path: Path | str, error: Exception) -> str:
+    with open(path, "rb") as stream:  # noqa: PTH123  it may be a string
+        head = stream.read(4)
+    if head == b"PK\x03\x04":
+        return (
+            f"it begins like a zip file but its directory cannot be read ({error}): it was cut off or damaged"
         )
-    rows.writerow([record, "", ""])
-    (tree / record).write_text(text.getvalue(), encoding="utf-8")
-
-
-def _add(bundle: zipfile.ZipFile, path: Path, name: str, date: tuple[int, ...], *, compress: bool) -> None:
-    info = zipfile.ZipInfo(name, date[:6])  # type: ignore[arg-type]  # six numbers, as it wants
-    info.create_system = 3  # Unix: the modes below mean something
-    info.external_attr = (stat.S_IFREG | (0o755 if _executable(path, name) else 0o644)) << 16
-    info.compress_type = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    info.file_size = _size(path)  # known before: zipfile then takes ZIP64 exactly when it must
-    with path.open("rb") as source, bundle.open(info, "w") as sink:
-        shutil.copyfileobj(source, sink, _CHUNK)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size
-
-
-def _executable(path: Path, name: str) -> bool:
-    top, *rest = PurePosixPath(name).parts
-    scripts = top.endswith(".data") and rest[:1] == ["scripts"]
-    return scripts or bool(path.stat().st_mode & stat.S_IXUSR and not _is_library(name)) or _is_program(path)
-
-
-def _is_library(name: str) -> bool:
-    """Tell a shared library by its name: linkers mark them executable, and nothing executes them."""
-    return ".so" in PurePosixPath(name).suffixes
-
-
-def _is_program(path: Path) -> bool:
-    """Tell whether a file is an ELF program: type ET_EXEC, or ET_DYN with an interpreter (PT_INTERP)."""
-    with path.open("rb") as stream:
-        head = stream.read(4096)  # program headers follow the ELF header at once, in what every linker writes
-    if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
-        return False
-    if int.from_bytes(head[16:18], "little") == 2:
-        return True
-    start, size, count = (int.from_bytes(head[a:b], "little") for a, b in ((32, 40), (54, 56), (56, 58)))
-    return any(head[at : at + 4] == b"\3\0\0\0" for at in range(start, start + size * count, size or 1))
-
-
-@contextmanager
-def _appearing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing that takes the name `path` when it is complete, and else leaves nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    return "it is not a wheel: not even a zip file"

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from gpuforge.errors import MalformedError
+from gpuforge.wheel.archive import Archive, Member
 from gpuforge.wheel.directory import STORED
-from gpuforge.wheel.read import Archive, Member
 
 _CHUNK = 1 << 21  # bytes of a file that are in hand at once
 

@@ -6,8 +6,8 @@ import codecs
 import csv
 from collections.abc import Iterable, Iterator
 
+from gpuforge.wheel.archive import Member
 from gpuforge.wheel.facts import Record
-from gpuforge.wheel.read import Member
 
 _MOST = 10_000  # rows that are kept of those that tell of no file of the wheel
 _LONGEST = 1 << 20  # characters of a line

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.wheel import archive
-from gpuforge.wheel.read import Archive
+from gpuforge.wheel import writer
+from gpuforge.wheel.archive import Archive
 
 SIZE = (1 << 32) + 5
 
@@ -21,7 +21,7 @@ def test_a_member_of_more_than_four_gigabytes(tmp_path: Path) -> None:
         stream.seek(SIZE - 5)
         stream.write(b"end.\n")
     wheel = tmp_path / "demo-1.0-py3-none-any.whl"
-    archive.write(tmp_path / "tree", wheel)
+    writer.write(tmp_path / "tree", wheel)
     assert wheel.stat().st_size < 10_000_000
     with zipfile.ZipFile(wheel) as bundle:
         member = bundle.getinfo("large.bin")

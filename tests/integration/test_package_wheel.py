@@ -20,7 +20,7 @@ from packaging.utils import parse_wheel_filename
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import dynamic
 from gpuforge.steps import package_wheel
-from gpuforge.wheel import archive
+from gpuforge.wheel import unpacked, writer
 
 GXX = shutil.which("g++")
 pytestmark = pytest.mark.skipif(GXX is None or sys.platform != "linux", reason="needs g++ on Linux")
@@ -86,7 +86,7 @@ class Project:
 
     def wheel(self) -> Path:
         target = self.root / f"demo-1.0-{self.tags}.whl"
-        archive.write(self.tree, target)
+        writer.write(self.tree, target)
         return target
 
     def package(self, output: str = "out", **spec: object) -> Path:
@@ -116,8 +116,8 @@ def project(tmp_path: Path) -> Project:
 
 
 def elf_files(wheel: Path, folder: Path) -> dict[str, dynamic.Dynamic]:
-    archive.unpack(wheel, folder)
-    return {str(name): elf for name, elf in dynamic.read_tree(folder, archive.files(folder)).items()}
+    unpacked.unpack(wheel, folder)
+    return {str(name): elf for name, elf in dynamic.read_tree(folder, unpacked.files(folder)).items()}
 
 
 def text_of(wheel: Path, ending: str) -> str:
@@ -182,7 +182,7 @@ def test_the_same_input_gives_the_same_bytes_in_another_folder_at_another_time(t
         else:
             shutil.copytree(tmp_path / "one" / "host", project.tree, dirs_exist_ok=True)
             shutil.copytree(tmp_path / "one" / "toolkit", tmp_path / name / "toolkit")
-        for file in archive.files(project.tree):
+        for file in unpacked.files(project.tree):
             os.utime(file, (1.5e9 + len(made), 1.5e9))
         made.append(project.package())
     assert made[0].name == made[1].name

@@ -23,7 +23,7 @@ from packaging.version import Version
 from gpuforge.cli.dist import put_index
 from gpuforge.plan.variant import gpus
 from gpuforge.steps import variant_wheel
-from gpuforge.wheel import archive
+from gpuforge.wheel import writer
 
 pytestmark = [
     pytest.mark.network,
@@ -78,7 +78,7 @@ def plain(folder: Path, label: str) -> Path:
         "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: py3-none-any\n"
     )
     (tree / "demo.py").write_text(label)
-    archive.write(tree, folder / f"{NAME}.whl")
+    writer.write(tree, folder / f"{NAME}.whl")
     return folder / f"{NAME}.whl"
 
 

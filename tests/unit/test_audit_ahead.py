@@ -19,7 +19,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.scan import Scanned
 from gpuforge.audit.wheel import read_all
 from gpuforge.errors import MalformedError
-from gpuforge.wheel.read import Archive, Member
+from gpuforge.wheel.archive import Archive, Member
 
 FILES = {
     f"demo/lib{n}.so": elf(soname=f"lib{n}.so", sections={".nv_fatbin": fatbin("sm_80")}) for n in range(9)

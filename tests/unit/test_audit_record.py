@@ -11,8 +11,8 @@ from audit_samples import elf, wheel
 
 from gpuforge.audit import audit
 from gpuforge.wheel import record as reader
+from gpuforge.wheel.archive import Member
 from gpuforge.wheel.facts import Record
-from gpuforge.wheel.read import Member
 
 TEXT = (
     "demo/__init__.py,sha256=a,3\r\n"

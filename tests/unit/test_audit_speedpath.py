@@ -27,8 +27,8 @@ from gpuforge.binary.facts import Entry
 from gpuforge.binary.fatbin import STATIC_CUDART, Scanner
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import MalformedError
+from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.directory import Member
-from gpuforge.wheel.read import Archive
 
 
 @pytest.fixture(params=["compiled", "memmem", "python"])

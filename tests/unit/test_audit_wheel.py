@@ -110,7 +110,7 @@ def test_a_file_larger_than_what_is_kept_is_read_by_more_passes(
     path = wheel(tmp_path, FILES)
     whole = read(path)
     monkeypatch.setattr(scan, "_HEAD", 1)
-    monkeypatch.setattr("gpuforge.wheel.read._CHUNK", 300)
+    monkeypatch.setattr("gpuforge.wheel.archive._CHUNK", 300)
     assert read(path) == whole
 
 

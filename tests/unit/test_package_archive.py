@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import ActionError
-from gpuforge.wheel import archive
+from gpuforge.wheel import unpacked, writer
 
 PROGRAM = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00" + bytes(110)  # ELF, 64 bit, little endian, ET_EXEC
 
@@ -45,13 +45,13 @@ def members(wheel: Path) -> list[zipfile.ZipInfo]:
 def test_the_same_files_give_the_same_bytes_whatever_their_place_time_mode_and_order(tmp_path: Path) -> None:
     one = wheel_tree(tmp_path / "one")
     two = wheel_tree(tmp_path / "elsewhere" / "two", order=-1)
-    for path in archive.files(two):
+    for path in unpacked.files(two):
         os.utime(path, (1e9, 1e9))
         path.chmod(0o660)
     (two / "empty").mkdir()
     (one / "demo" / "core.so").chmod(0o755)  # as linkers leave it
-    archive.write(one, tmp_path / "a" / "demo-1.0-py3-none-any.whl")
-    archive.write(two, tmp_path / "b" / "demo-1.0-py3-none-any.whl")
+    writer.write(one, tmp_path / "a" / "demo-1.0-py3-none-any.whl")
+    writer.write(two, tmp_path / "b" / "demo-1.0-py3-none-any.whl")
     first, second = (tmp_path / name / "demo-1.0-py3-none-any.whl" for name in "ab")
     assert first.read_bytes() == second.read_bytes()
     assert [path.name for path in first.parent.iterdir()] == [first.name]
@@ -61,7 +61,7 @@ def test_members_are_sorted_with_the_record_last_and_have_normal_modes_and_times
     tree = wheel_tree(tmp_path / "tree")
     (tree / "demo" / "helper.sh").write_text("#!/bin/sh\n")
     (tree / "demo" / "helper.sh").chmod(0o700)
-    archive.write(tree, tmp_path / "x.whl", epoch=1_700_000_001)
+    writer.write(tree, tmp_path / "x.whl", epoch=1_700_000_001)
     found = members(tmp_path / "x.whl")
     assert [(info.filename, oct(stat.S_IMODE(info.external_attr >> 16))) for info in found] == [
         ("demo-1.0.data/scripts/run", "0o755"),
@@ -83,12 +83,12 @@ def test_members_are_sorted_with_the_record_last_and_have_normal_modes_and_times
 def test_times_a_zip_cannot_say_become_the_nearest_it_can(
     tmp_path: Path, epoch: int | None, year: int
 ) -> None:
-    archive.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl", epoch=epoch)
+    writer.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl", epoch=epoch)
     assert {info.date_time[0] for info in members(tmp_path / "x.whl")} == {year}
 
 
 def test_record_lists_every_member_with_its_hash_and_size(tmp_path: Path) -> None:
-    archive.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl")
+    writer.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl")
     with zipfile.ZipFile(tmp_path / "x.whl") as bundle:
         assert bundle.testzip() is None
         rows = {
@@ -103,9 +103,9 @@ def test_record_lists_every_member_with_its_hash_and_size(tmp_path: Path) -> Non
 
 
 def test_what_was_unpacked_and_written_again_is_the_same(tmp_path: Path) -> None:
-    archive.write(wheel_tree(tmp_path / "tree"), tmp_path / "a.whl")
-    archive.unpack(tmp_path / "a.whl", tmp_path / "again")
-    archive.write(tmp_path / "again", tmp_path / "b.whl")
+    writer.write(wheel_tree(tmp_path / "tree"), tmp_path / "a.whl")
+    unpacked.unpack(tmp_path / "a.whl", tmp_path / "again")
+    writer.write(tmp_path / "again", tmp_path / "b.whl")
     assert (tmp_path / "a.whl").read_bytes() == (tmp_path / "b.whl").read_bytes()
 
 
@@ -135,7 +135,7 @@ def test_members_that_no_wheel_may_have_are_refused(
         for name in names:
             bundle.writestr(name, b"x")
     with pytest.raises(ActionError) as caught:
-        archive.unpack(tmp_path / "bad.whl", tmp_path / "out")
+        unpacked.unpack(tmp_path / "bad.whl", tmp_path / "out")
     assert str(caught.value) == (
         f"bad.whl holds a member that no wheel may have: {reason}\n"
         "  hint: the program that wrote this wheel is at fault; nothing of it was used"
@@ -145,7 +145,7 @@ def test_members_that_no_wheel_may_have_are_refused(
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "text"])
 def test_a_damaged_archive_is_one_clear_error(tmp_path: Path, damage: str) -> None:
-    archive.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl")
+    writer.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl")
     data = bytearray((tmp_path / "x.whl").read_bytes())
     at = data.index(b"demo/__init__.py") + 18
     data[at] ^= 0xFF
@@ -154,14 +154,14 @@ def test_a_damaged_archive_is_one_clear_error(tmp_path: Path, damage: str) -> No
     with pytest.raises(
         ActionError, match=r"^x\.whl is not a sound wheel: .*\n  hint: build or download it again$"
     ):
-        archive.unpack(tmp_path / "x.whl", tmp_path / "out")
+        unpacked.unpack(tmp_path / "x.whl", tmp_path / "out")
 
 
 def test_a_link_in_the_tree_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
     tree = wheel_tree(tmp_path / "tree")
     (tree / "demo" / "alias").symlink_to("tool")
     with pytest.raises(ActionError, match="demo/alias is a link or a special file; a wheel can hold neither"):
-        archive.write(tree, tmp_path / "out" / "x.whl")
+        writer.write(tree, tmp_path / "out" / "x.whl")
     assert not (tmp_path / "out").exists()
 
 
@@ -172,7 +172,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_no_other(tmp_path: Path
     (tree / "demo-1.0.dist-info" / "RECORD").unlink()
     (tree / "demo-1.0.dist-info" / "RECORD").mkdir()  # so that RECORD cannot be written
     with pytest.raises(ActionError, match=r"RECORD: Is a directory$"):
-        archive.write(tree, tmp_path / "out" / "x.whl")
+        writer.write(tree, tmp_path / "out" / "x.whl")
     assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == {"x.whl": "old"}
 
 
@@ -181,7 +181,7 @@ def test_a_wheel_has_one_dist_info(tmp_path: Path, count: int) -> None:
     for number in range(count):
         (tmp_path / f"d{number}-1.dist-info").mkdir()
     with pytest.raises(ActionError) as caught:
-        archive.dist_info(tmp_path)
+        unpacked.dist_info(tmp_path)
     said = "d0-1.dist-info and d1-1.dist-info" if count else "none"
     assert str(caught.value) == (
         f"a wheel has exactly one .dist-info folder, and this one has {said}\n  hint: check the project's build"
@@ -194,9 +194,9 @@ def test_members_beyond_four_gigabytes_are_written_by_zip64(
     """The limit is lowered, so that the path is taken in no time; an integration test takes it for real."""
     tree = wheel_tree(tmp_path / "tree")
     (tree / "demo" / "large.bin").write_bytes(bytes(5000))
-    archive.write(tree, tmp_path / "small.whl")
+    writer.write(tree, tmp_path / "small.whl")
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 1000)
-    archive.write(tree, tmp_path / "large.whl")
+    writer.write(tree, tmp_path / "large.whl")
     with zipfile.ZipFile(tmp_path / "large.whl") as bundle:
         assert bundle.testzip() is None
         assert (

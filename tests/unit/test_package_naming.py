@@ -7,7 +7,7 @@ from packaging.utils import parse_wheel_filename
 
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import naming
-from gpuforge.package.naming import WheelName
+from gpuforge.wheel.filename import WheelName
 
 NAME = "My_Solver-2.5.1-cp311-cp311-linux_x86_64.whl"
 

@@ -10,8 +10,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from gpuforge.package import build_record as record
-from gpuforge.package import sbom
+from gpuforge.package import build_record, sbom
 
 AUDITWHEEL = {
     "bomFormat": "CycloneDX",
@@ -99,7 +98,7 @@ def test_the_same_wheel_has_the_same_bill(tree: Path, tmp_path: Path) -> None:
 
 
 def test_the_build_record_is_sorted_json(tree: Path) -> None:
-    record.write(tree, {"toolkit": {"version": "13.0"}, "image": None})
+    build_record.write(tree, {"toolkit": {"version": "13.0"}, "image": None})
     text = (tree / "demo-1.0.dist-info" / "gpuforge.json").read_text()
     assert json.loads(text) == {"schema": 1, "image": None, "toolkit": {"version": "13.0"}}
     assert text.index("image") < text.index("schema") < text.index("toolkit")

@@ -20,16 +20,16 @@ from gpuforge.cli.dist import kept_back, proved
 from gpuforge.errors import ActionError
 from gpuforge.execute.outcome import ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.package import apart
+from gpuforge.package import kernels_wheel
 from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 from gpuforge.steps import package_kernels
-from gpuforge.wheel import archive, metadata
+from gpuforge.wheel import metadata, writer
 
 Recipe = Callable[..., ManifestFile]
 SETS = [{"name": "default-kernels", "kind": "module", "abi": "k1"}]
-CU13 = apart.KernelsWheel("saxpy-kernels-cu13", "saxpy_kernels_cu13", "cuda13")
+CU13 = kernels_wheel.KernelsWheel("saxpy-kernels-cu13", "saxpy_kernels_cu13", "cuda13")
 METADATA = (
     "Metadata-Version: 2.4\nName: saxpy\nVersion: 1.0\nLicense-Expression: MIT\nRequires-Python: >=3.11\n"
 )
@@ -96,7 +96,7 @@ def declared(folder: Path, text: str = METADATA) -> Path:
     info.mkdir(parents=True)
     (info / "METADATA").write_text(text)
     (info / "WHEEL").write_text("Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-    archive.write(folder / "tree", folder / "saxpy-1.0-py3-none-any.whl")
+    writer.write(folder / "tree", folder / "saxpy-1.0-py3-none-any.whl")
     return folder / "saxpy-1.0-py3-none-any.whl"
 
 
@@ -168,8 +168,8 @@ def host_tree(tmp_path: Path) -> Path:
 
 def test_the_package_has_an_extra_for_each_of_exactly_its_version(tmp_path: Path) -> None:
     tree = host_tree(tmp_path)
-    wheels = [CU13, apart.KernelsWheel("saxpy-kernels-cu12", "saxpy_kernels_cu12", "cuda12")]
-    apart.list_wheels(tree, "saxpy", wheels, SETS)
+    wheels = [CU13, kernels_wheel.KernelsWheel("saxpy-kernels-cu12", "saxpy_kernels_cu12", "cuda12")]
+    kernels_wheel.list_wheels(tree, "saxpy", wheels, SETS)
     text = (tree / "saxpy-1.0.dist-info" / "METADATA").read_bytes()
     assert metadata.requirements(text) == [
         Requirement('saxpy-kernels-cu13==1.0; extra == "cuda13"'),
@@ -183,18 +183,18 @@ def test_the_package_has_an_extra_for_each_of_exactly_its_version(tmp_path: Path
 
 
 def test_the_packages_wheel_must_need_no_cuda() -> None:
-    apart.refuse_libraries([])
+    kernels_wheel.refuse_libraries([])
     with pytest.raises(
         ActionError, match=r"needs CUDA libraries of nvidia-cufft, .* it is for all CUDA versions"
     ):
-        apart.refuse_libraries(["nvidia-cufft"])
+        kernels_wheel.refuse_libraries(["nvidia-cufft"])
 
 
 @contextmanager
 def both(tmp_path: Path, packed: Path, **changes: Any) -> Iterator[list[Path]]:
     tree = host_tree(tmp_path)
-    apart.list_wheels(tree, "saxpy", [CU13], SETS)
-    archive.write(tree, tmp_path / "saxpy-1.0-py3-none-any.whl")
+    kernels_wheel.list_wheels(tree, "saxpy", [CU13], SETS)
+    writer.write(tree, tmp_path / "saxpy-1.0-py3-none-any.whl")
     yield [tmp_path / "saxpy-1.0-py3-none-any.whl", make(tmp_path / "kernels", packed, **changes)]
 
 

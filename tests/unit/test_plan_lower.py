@@ -618,7 +618,15 @@ def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> 
         if name not in seen:
             seen.add(name)
             todo += imported(root, name)
-    plumbing = {"__init__.py", "datafile.py", "errors.py", "diagnostics.py", "digest.py", "steps/entry.py"}
+    plumbing = {
+        "__init__.py",
+        "datafile.py",
+        "errors.py",
+        "diagnostics.py",
+        "digest.py",
+        "disk.py",
+        "steps/entry.py",
+    }
     plumbing |= {
         f"{folder}/__init__.py"
         for folder in ("cuda", "manifest", "steps", "package", "toolchains", "toolkits")

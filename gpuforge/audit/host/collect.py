@@ -12,7 +12,7 @@ from gpuforge.audit.intent import files_of
 from gpuforge.audit.model import WheelFacts
 from gpuforge.cuda import stack
 from gpuforge.errors import MalformedError
-from gpuforge.wheel.read import Archive, Member
+from gpuforge.wheel.archive import Archive, Member
 
 _LARGEST = 1 << 30  # bytes of a file that is read completely
 

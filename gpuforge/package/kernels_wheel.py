@@ -12,8 +12,8 @@ from typing import Any
 
 from gpuforge.errors import ActionError
 from gpuforge.package import kernels
-from gpuforge.package.naming import WheelName
-from gpuforge.wheel import archive, metadata
+from gpuforge.wheel import metadata, unpacked
+from gpuforge.wheel.filename import WheelName
 
 SCHEMA = 1
 LISTING = "wheels.json"  # beside the runtime in the package's wheel
@@ -44,7 +44,7 @@ def list_wheels(
 
     `sets` are the kernel sets in them. Returns the requirements that were added.
     """
-    file = archive.dist_info(tree) / "METADATA"
+    file = unpacked.dist_info(tree) / "METADATA"
     text = metadata.read(file)
     name, version = metadata.value(text, "Name"), metadata.value(text, "Version")
     lines = [f'{wheel.distribution}=={version}; extra == "{wheel.extra}"' for wheel in wheels]
@@ -90,7 +90,7 @@ def lay_out(
         "sets": [dict(each) for each in sets],
     }
     _write(home / FILE, about)
-    linked = any(path.suffix == ".so" for path in archive.files(tree))
+    linked = any(path.suffix == ".so" for path in unpacked.files(tree))
     platform = f"linux_{machine}" if linked else _OLDEST.format(machine=machine)
     distribution = wheel.folder
     name = WheelName(distribution, version, "", "py3", "none", platform)

@@ -1,0 +1,56 @@
+"""The file name of a wheel.
+
+https://packaging.python.org/en/latest/specifications/binary-distribution-format/#file-name-convention
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from packaging.tags import Tag, parse_tag
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from gpuforge.errors import ActionError
+
+
+@dataclass(frozen=True, slots=True)
+class WheelName:
+    """A wheel's file name in its parts; `python`, `abi` and `platform` may be compressed ("py2.py3")."""
+
+    distribution: str  # as it stands in the file name: "cufinufft_cu13"
+    version: str
+    build: str  # "" or the build tag with its digits first
+    python: str
+    abi: str
+    platform: str
+
+    @classmethod
+    def parse(cls, file_name: str) -> Self:
+        """Take a file name apart; raises ActionError when it is no wheel's name by the specification.
+
+        https://packaging.python.org/en/latest/specifications/binary-distribution-format/#file-name-convention
+        """
+        try:
+            parse_wheel_filename(file_name)
+        except InvalidWheelFilename as error:
+            raise ActionError.of(
+                f"not a wheel's file name: {error}", hint="check the project's build"
+            ) from error
+        parts = file_name.removesuffix(".whl").split("-")
+        build = parts.pop(2) if len(parts) == 6 else ""
+        return cls(parts[0], parts[1], build, *parts[2:])
+
+    def __str__(self) -> str:
+        parts = (self.distribution, self.version, self.build, self.python, self.abi, self.platform)
+        return "-".join(part for part in parts if part) + ".whl"
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Every tag that the name stands for, sorted."""
+        return tuple(sorted(str(tag) for tag in self.parsed))
+
+    @property
+    def parsed(self) -> frozenset[Tag]:
+        """Every tag that the name stands for."""
+        return parse_tag(f"{self.python}-{self.abi}-{self.platform}")

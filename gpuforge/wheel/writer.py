@@ -1,0 +1,112 @@
+"""Write a wheel from a folder, with bytes that never vary."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import shutil
+import stat
+import time
+import zipfile
+from pathlib import Path, PurePosixPath
+
+from gpuforge import disk
+from gpuforge.errors import ActionError
+from gpuforge.wheel import unpacked
+
+EARLIEST = 315532800  # 1980-01-01T00:00:00Z: a zip member cannot say an earlier time
+LATEST = 4354819198  # 2107-12-31T23:59:58Z, nor a later one
+UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")  # RECORD has no hash in itself; its signatures die with it
+_CHUNK = 1 << 20
+
+
+def write(tree: Path, wheel: Path, *, epoch: int | None = None, compress: bool = True) -> None:
+    """Write the folder `tree` as the file `wheel`, with a new RECORD (which the folder gets, too).
+
+    The same files give the same bytes: members are sorted, `*.dist-info` last and its RECORD at the very
+    end; every member has the time `epoch` (seconds since 1970, SOURCE_DATE_EPOCH; without it 1980-01-01)
+    and the mode 0644, or 0755 if it is executable, in `*.data/scripts` or an ELF program. What could still
+    change the bytes is zlib itself: its default level gives the same stream in all releases of the
+    original, but a Python built upon zlib-ng or another rewrite compresses otherwise.
+
+    The file appears whole or not at all. Raises ActionError for links and special files, and when the disk
+    is full or cannot be written.
+    """
+    names = _names(tree)
+    record = (unpacked.dist_info(tree) / "RECORD").relative_to(tree).as_posix()
+    date = time.gmtime(min(max(epoch or 0, EARLIEST), LATEST))[:6]
+    with disk.errors_at(wheel), disk.appearing(wheel) as stream:
+        _write_record(tree, names, record)
+        with zipfile.ZipFile(stream, "w") as bundle:
+            for name in [*names, record]:
+                _add(bundle, tree / name, name, date, compress=compress)
+
+
+def _names(tree: Path) -> list[str]:
+    """Every member but RECORD, in the order of the archive."""
+    info = unpacked.dist_info(tree).name
+    left_out = {f"{info}/{name}" for name in UNSIGNED}
+    names = []
+    for path in unpacked.files(tree):
+        name = path.relative_to(tree).as_posix()
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise ActionError.of(
+                f"{name} is a link or a special file; a wheel can hold neither",
+                hint="have the build install a copy of what the link points to",
+            )
+        if name not in left_out:
+            names.append(name)
+    return sorted(names, key=lambda name: (name.startswith(f"{info}/"), name))
+
+
+def _write_record(tree: Path, names: list[str], record: str) -> None:
+    """Write RECORD: https://packaging.python.org/en/latest/specifications/recording-installed-packages/."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    for name in names:
+        with (tree / name).open("rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").digest()
+        rows.writerow(
+            [name, "sha256=" + base64.urlsafe_b64encode(sha256).rstrip(b"=").decode(), _size(tree / name)]
+        )
+    rows.writerow([record, "", ""])
+    (tree / record).write_text(text.getvalue(), encoding="utf-8")
+
+
+def _add(bundle: zipfile.ZipFile, path: Path, name: str, date: tuple[int, ...], *, compress: bool) -> None:
+    info = zipfile.ZipInfo(name, date[:6])  # type: ignore[arg-type]  # six numbers, as it wants
+    info.create_system = 3  # Unix: the modes below mean something
+    info.external_attr = (stat.S_IFREG | (0o755 if _executable(path, name) else 0o644)) << 16
+    info.compress_type = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    info.file_size = _size(path)  # known before: zipfile then takes ZIP64 exactly when it must
+    with path.open("rb") as source, bundle.open(info, "w") as sink:
+        shutil.copyfileobj(source, sink, _CHUNK)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+def _executable(path: Path, name: str) -> bool:
+    top, *rest = PurePosixPath(name).parts
+    scripts = top.endswith(".data") and rest[:1] == ["scripts"]
+    return scripts or bool(path.stat().st_mode & stat.S_IXUSR and not _is_library(name)) or _is_program(path)
+
+
+def _is_library(name: str) -> bool:
+    """Tell a shared library by its name: linkers mark them executable, and nothing executes them."""
+    return ".so" in PurePosixPath(name).suffixes
+
+
+def _is_program(path: Path) -> bool:
+    """Tell whether a file is an ELF program: type ET_EXEC, or ET_DYN with an interpreter (PT_INTERP)."""
+    with path.open("rb") as stream:
+        head = stream.read(4096)  # program headers follow the ELF header at once, in what every linker writes
+    if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
+        return False
+    if int.from_bytes(head[16:18], "little") == 2:
+        return True
+    start, size, count = (int.from_bytes(head[a:b], "little") for a, b in ((32, 40), (54, 56), (56, 58)))
+    return any(head[at : at + 4] == b"\3\0\0\0" for at in range(start, start + size * count, size or 1))
