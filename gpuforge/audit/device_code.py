@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gpuforge.audit import scan
-from gpuforge.audit.generations import judgeable, plain_ptx
+from gpuforge.audit.runnable import portable_ptx, runnable
 from gpuforge.binary.facts import Container, Entry
 from gpuforge.wheel.folder import Folder
 
@@ -25,9 +25,9 @@ def usable_everywhere(found: Iterable[Container]) -> list[Entry]:
 
     The PTX of relocatable code lies in the inputs of its device link.
     """
-    judged, inputs = judgeable(found)
+    judged, inputs = runnable(found)
     groups = [[e for e in c.entries if e.kind in _LOADABLE] for c in judged]
-    linked = _shared([plain_ptx(c) for c in inputs]) if inputs else []
+    linked = _shared([portable_ptx(c) for c in inputs]) if inputs else []
     return sorted(
         _shared([[*group, *linked] for group in groups]), key=lambda e: (e.kind, len(e.arch), e.arch)
     )

@@ -128,7 +128,6 @@ def _load_what_follows() -> None:
     """Load the code and the tables that a large wheel meets after its binaries: reading these leaves the time."""
     from gpuforge.audit import (  # noqa: F401, PLC0415
         declared,
-        generations,
         kernels,
         metadata,
         pins,
@@ -136,11 +135,12 @@ def _load_what_follows() -> None:
         preload,
         proof,
     )
+    from gpuforge.cuda import drivers, generations  # noqa: PLC0415
 
     policy.is_system("")
     declared.candidates("")
     generations.generations()
-    generations.driver_of_ptx("")
+    drivers.driver_of_ptx("")
 
 
 def _report(

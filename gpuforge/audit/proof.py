@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import policy
-from gpuforge.audit.generations import kernelless
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.intent import files_of
 from gpuforge.audit.model import Finding, Proof, WheelFacts
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
+from gpuforge.audit.runnable import has_only_empty_cubins
 from gpuforge.cuda.provided import says
 
 _SOURCES = {
@@ -84,7 +84,7 @@ def _requirements(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Itera
 def _device(wheel: WheelFacts, graph: LinkGraph) -> Iterator[Proof]:
     by_images: dict[str, tuple[int, int]] = {}
     for code in own_code(wheel):
-        for container in (c for c in code.containers if not kernelless(c)):
+        for container in (c for c in code.containers if not has_only_empty_cubins(c)):
             cubins = sorted(container.cubins, key=_number)
             ptx = sorted({f"{e.arch} (PTX {e.isa})" for e in container.entries if e.kind == "ptx"})
             native = " ".join(cubins)

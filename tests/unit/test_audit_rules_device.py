@@ -10,10 +10,11 @@ from audit_cases import Case, hold
 from audit_samples import elf, fatbin, image, wheel
 
 from gpuforge.audit import audit
-from gpuforge.audit.generations import generations, reach
 from gpuforge.audit.intent import expecting
+from gpuforge.audit.reach import reach
 from gpuforge.binary import fatbin as reader
 from gpuforge.binary.facts import Container, DeviceCode, Entry
+from gpuforge.cuda.generations import generations
 from gpuforge.errors import UsageError
 
 NV, REL = ".nv_fatbin", "__nv_relfatbin"

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.audit.generations import generations, reach
+from gpuforge.audit.reach import reach
 from gpuforge.binary.facts import Container, DeviceCode, Entry
 from gpuforge.cuda import releases, runs_on
 from gpuforge.cuda.arch import Arch, Target, targets
+from gpuforge.cuda.generations import generations
 from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.resolve import Build, Image, Origin, resolve
 

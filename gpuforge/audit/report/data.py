@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any
 
 from gpuforge import __version__
-from gpuforge.audit.generations import reach
 from gpuforge.audit.graph import Edge, LinkGraph, LoadSet
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.reach import reach
 from gpuforge.audit.report import devices
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import Container, DeviceCode, ElfObject

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from gpuforge.audit.generations import Reach, arch_of, driver_of_cubin, driver_of_ptx, reach
-from gpuforge.audit.generations import generations as all_generations
 from gpuforge.audit.judge import Report
 from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.reach import Reach, driver_of_container, reach
+from gpuforge.audit.runnable import arch_of
 from gpuforge.binary.facts import Container, DeviceCode, Entry
+from gpuforge.cuda.drivers import driver_of_ptx
+from gpuforge.cuda.generations import generations as all_generations
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def driver(entries: Sequence[Entry]) -> str:
 
     Where PTX needs none that is newer, one number is for both.
     """
-    cubins = driver_of_cubin(entries) if any(e.kind == "cubin" for e in entries) else ""
+    cubins = driver_of_container(entries) if any(e.kind == "cubin" for e in entries) else ""
     ptx = max((driver_of_ptx(e.isa) for e in entries if e.kind == "ptx"), key=_version, default="")
     parts = [f"≥ {_short(cubins)}"] if cubins else []
     parts += [f"PTX ≥ {_short(ptx)}"] if ptx and not (cubins and _version(ptx) <= _version(cubins)) else []

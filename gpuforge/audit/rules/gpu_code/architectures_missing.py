@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.generations import judgeable
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
 from gpuforge.audit.rules.gpu_code.containers import has_kernels, own_code
+from gpuforge.audit.runnable import runnable
 from gpuforge.binary.facts import DeviceCode
 
 CODE = "GF401"
@@ -28,7 +28,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if not any(map(has_kernels, own)) and (intent.kernel_sets or not intent.source_sets):
             yield _nothing(wheel)  # sources are compiled elsewhere
         for code in own:
-            judged, _ = judgeable(code.containers)
+            judged, _ = runnable(code.containers)
             for arch in intent.cubins:
                 lacking = sum(arch not in c.cubins for c in judged)
                 if lacking:

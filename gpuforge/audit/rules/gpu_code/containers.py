@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from gpuforge.audit import declared
-from gpuforge.audit.generations import EMPTY_PTX, arch_of, judgeable
 from gpuforge.audit.intent import Intent
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
+from gpuforge.audit.runnable import EMPTY_PTX, arch_of, runnable
 from gpuforge.binary.facts import Container, DeviceCode, Entry
 from gpuforge.cuda import libraries
 
@@ -47,7 +47,7 @@ def as_declared(intent: Intent, wheel: WheelFacts) -> bool:
     if not (intent.cubins or intent.ptx):
         return False
     for code in own_code(wheel):
-        judged, inputs = judgeable(code.containers)
+        judged, inputs = runnable(code.containers)
         if any(container.cubins != set(intent.cubins) for container in judged):
             return False
         if any(container.ptx - set(intent.ptx) for container in code.containers):
@@ -61,7 +61,7 @@ def as_declared(intent: Intent, wheel: WheelFacts) -> bool:
 
 def has_kernels(code: DeviceCode) -> bool:
     """Say whether there is anything to run: nvcc leaves images without a kernel in libraries of host code, too."""
-    judged, _ = judgeable(code.containers)
+    judged, _ = runnable(code.containers)
     return bool(judged) or any(e.kind == "lto-ir" for c in code.containers for e in c.entries)
 
 

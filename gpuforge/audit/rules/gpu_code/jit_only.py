@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.generations import Reach, reach
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.reach import Reach, reach
 from gpuforge.audit.rules.gpu_code.containers import own_code, processor_of
 
 CODE = "GF408"

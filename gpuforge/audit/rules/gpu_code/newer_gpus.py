@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuforge.audit.generations import Reach, arch_of, judgeable, plain_ptx, reach
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.reach import Reach, reach
 from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code, processor_of
+from gpuforge.audit.runnable import arch_of, portable_ptx, runnable
 from gpuforge.binary.facts import DeviceCode
 
 CODE = "GF403"
@@ -25,10 +26,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for code in own_code(wheel):
             if code.file.endswith(".cubin"):
                 continue  # code of one target, which others lie beside: who loads it chooses by its name
-            judged, inputs = judgeable(code.containers)
+            judged, inputs = runnable(code.containers)
             if not judged or all(is_specific(c) for c in judged):
                 continue
-            if all(plain_ptx(c) for c in judged) or (inputs and all(plain_ptx(c) for c in inputs)):
+            if all(portable_ptx(c) for c in judged) or (inputs and all(portable_ptx(c) for c in inputs)):
                 continue
             yield from _judge(wheel, code, processor)
 
@@ -67,7 +68,7 @@ def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Find
 
 
 def _archs(code: DeviceCode) -> str:
-    judged, _ = judgeable(code.containers)
+    judged, _ = runnable(code.containers)
     every = sorted({a for c in judged for a in c.cubins}, key=arch_of)
     return ", ".join(every)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.generations import EMPTY_PTX, judgeable
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.rules.gpu_code.containers import own_code
+from gpuforge.audit.runnable import EMPTY_PTX, runnable
 from gpuforge.binary.facts import Container
 
 CODE = "GF405"
@@ -19,7 +19,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find containers whose PTX says its version and target and nothing else, while their cubins have code."""
     for wheel in graph.wheels:
         for code in own_code(wheel):
-            judged, inputs = judgeable(code.containers)
+            judged, inputs = runnable(code.containers)
             found = [c for c in (*judged, *inputs) if _empty(c)]
             if found:
                 yield Finding(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuforge.audit.generations import kernelless
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
+from gpuforge.audit.runnable import has_only_empty_cubins
 from gpuforge.binary.facts import Container
 
 CODE = "GF402"
@@ -27,7 +27,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if intent is None or not intent.ptx:
             continue
         for code in own_code(wheel):
-            held = [c for c in code.containers if not kernelless(c)]
+            held = [c for c in code.containers if not has_only_empty_cubins(c)]
             judged = [c for c in held if is_relocatable(c)] or held
             for arch in intent.ptx:
                 lacking = sum(not _has(c, arch) for c in judged)

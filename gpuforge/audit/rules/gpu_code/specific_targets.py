@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.generations import judgeable
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code
 from gpuforge.audit.rules.wording import grouped_by_text
+from gpuforge.audit.runnable import runnable
 
 CODE = "GF404"
 SEVERITY: Severity = "info"
@@ -23,7 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue  # then GF401 and GF402 judge: what is declared is meant
         said: dict[str, str] = {}
         for code in own_code(wheel):
-            judged, _ = judgeable(code.containers)
+            judged, _ = runnable(code.containers)
             found = [c for c in judged if is_specific(c)]
             if found:
                 archs = sorted({e.arch for c in found for e in c.entries})

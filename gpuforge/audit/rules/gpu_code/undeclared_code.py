@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gpuforge.audit.generations import judgeable
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.rules.gpu_code.containers import nonempty_ptx, own_code
+from gpuforge.audit.runnable import runnable
 from gpuforge.binary.facts import DeviceCode
 
 CODE = "GF409"
@@ -47,7 +47,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 def _undeclared(code: DeviceCode, declared: frozenset[str]) -> Iterator[tuple[str, int, int]]:
     """Yield each architecture that is not declared: how many containers have code for it, of how many."""
-    judged, inputs = judgeable(code.containers)
+    judged, inputs = runnable(code.containers)
     held = [*judged, *inputs]
     counts = Counter(
         arch for container in held for arch in {*container.cubins, *(e.arch for e in nonempty_ptx(container))}

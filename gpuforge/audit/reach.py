@@ -1,0 +1,111 @@
+"""On which GPUs the device code of a file runs: natively, by JIT from PTX with which driver, or not at all.
+
+`gpuforge.cuda.runs_on` decides which image runs on which GPU, here and on the user's machine.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from gpuforge.audit.runnable import EMPTY_PTX, arch_of, complete_ptx, portable_ptx, runnable
+from gpuforge.binary.facts import Container, DeviceCode, Entry
+from gpuforge.cuda import runs_on
+from gpuforge.cuda.drivers import driver_of_cubins, driver_of_ptx
+from gpuforge.cuda.generations import Generation, generations
+from gpuforge.cuda.releases import parsed
+
+Way = Literal["native", "jit", "none"]
+
+
+class Reach(NamedTuple):
+    """How the device code of a file runs on one generation: the number of its containers for each way."""
+
+    generation: Generation
+    native: int
+    jit: int
+    none: int
+    driver: str  # the oldest driver for all that runs, "525.60.13"; "" where it is not known, or nothing runs
+
+    @property
+    def way(self) -> Way | Literal["partly"]:
+        """The one word for it: "jit" when any container needs it, "partly" when some run and others do not."""
+        if self.none:
+            return "partly" if self.native or self.jit else "none"
+        return "jit" if self.jit else "native"
+
+
+def reach(code: DeviceCode, machine: str = "") -> tuple[Reach, ...]:
+    """Judge the device code of one file for each generation, container by container, never by their union."""
+    judged, ptx = runnable(code.containers)
+    linked = bool(ptx) and all(map(portable_ptx, ptx))
+    kinds = Counter(map(_kind, judged))  # a library has thousands of containers, of a few kinds
+    return _reach(tuple(kinds.items()), tuple(dict.fromkeys(map(_kind, ptx if linked else ()))), machine)
+
+
+_Kind = tuple[tuple[str, str, str, str, bool], ...]
+
+
+@lru_cache(maxsize=256)  # and a wheel may have thousands of files with one container each
+def _reach(
+    kinds: tuple[tuple[_Kind, int], ...], linked: tuple[_Kind, ...], machine: str
+) -> tuple[Reach, ...]:
+    linked_ptx = [_of_kind(kind) for kind in linked]
+    judged = [(_of_kind(kind), count) for kind, count in kinds]
+    found = []
+    for generation in generations(machine):
+        ways = [(*_way(container, generation, linked_ptx), count) for container, count in judged]
+        counts = {way: sum(count for w, _, count in ways if w == way) for way in ("native", "jit", "none")}
+        drivers = [driver for way, driver, _ in ways if way != "none" and driver]
+        newest = max(drivers, key=parsed, default="")
+        found.append(Reach(generation, counts["native"], counts["jit"], counts["none"], newest))
+    return tuple(found)
+
+
+def _kind(container: Container) -> _Kind:
+    """Return all of a container that decides on where it runs."""
+    return tuple((e.kind, e.arch, e.isa, e.toolkit, e.size >= EMPTY_PTX) for e in container.entries)
+
+
+def _of_kind(kind: _Kind) -> Container:
+    """Return a container of this kind, of no place and no size."""
+    entries = (
+        Entry(name, arch, isa, EMPTY_PTX if whole else 0, 0, toolkit=toolkit)
+        for name, arch, isa, toolkit, whole in kind
+    )
+    return Container(0, 0, tuple(entries))
+
+
+def _way(container: Container, generation: Generation, linked_ptx: Sequence[Container]) -> tuple[Way, str]:
+    """Return how a container runs on a generation, and with which driver at least."""
+    entries = container.entries
+    if any(e.kind == "cubin" and _fits(e.arch, generation.number) for e in entries):
+        return "native", driver_of_container(entries)
+    ptx = complete_ptx(container)
+    isas = [e.isa for e in ptx if _reaches(e.arch, generation.number)]
+    if not isas and linked_ptx:
+        sets = [[e.isa for e in portable_ptx(c) if _reaches(e.arch, generation.number)] for c in linked_ptx]
+        isas = [min(found, key=parsed) for found in sets if found] if all(sets) else []
+        return ("jit", _newest(isas)) if isas else ("none", "")
+    return ("jit", driver_of_ptx(min(isas, key=parsed))) if isas else ("none", "")
+
+
+def driver_of_container(entries: Sequence[Entry]) -> str:
+    """Return the oldest driver for the machine code of a container, by the toolkits that its entries name; or ""."""
+    return driver_of_cubins(
+        (e.toolkit for e in entries if e.toolkit), (e.isa for e in entries if e.kind == "ptx")
+    )
+
+
+def _newest(isas: Iterable[str]) -> str:
+    return max((d for isa in isas if (d := driver_of_ptx(isa))), key=parsed, default="")
+
+
+def _fits(arch: str, gpu: runs_on.Version) -> bool:
+    """Say whether machine code runs on a GPU."""
+    return runs_on.binary_mismatch(arch_of(arch), gpu) is None
+
+
+def _reaches(arch: str, gpu: runs_on.Version) -> bool:
+    """Say whether a driver can compile PTX for a GPU."""
+    return runs_on.ptx_mismatch(arch_of(arch), gpu) is None

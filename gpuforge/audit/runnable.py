@@ -1,0 +1,63 @@
+"""Which containers of a file's GPU code a GPU runs, and which PTX of them later GPUs can run.
+
+Containers that are linked: nvcc manual, "Using Separate Compilation in CUDA".
+"""
+
+from collections.abc import Iterable
+from functools import cache
+
+from gpuforge.binary.facts import Container, Entry
+from gpuforge.cuda.arch import Arch
+
+EMPTY_PTX = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
+_UNKNOWN = Arch(0, 0)  # of no GPU; PTX that names it is compiled for any
+
+
+def runnable(containers: Iterable[Container]) -> tuple[list[Container], list[Container]]:
+    """Return the containers that GPUs run, and the inputs of a device link whose PTX may replace its result.
+
+    The inputs of a device link (`__nv_relfatbin`) do not run where its result is there. Containers without
+    any kernel are left out: their source has none.
+    """
+    kept = [c for c in containers if not _without_kernels(c)]
+    inputs = [c for c in kept if c.section == "__nv_relfatbin"]
+    results = [c for c in kept if c.section != "__nv_relfatbin"]
+    return (results, inputs) if results else (inputs, [])
+
+
+def portable_ptx(container: Container) -> list[Entry]:
+    """Return the PTX that newer GPUs can run: not empty, and not for one architecture or family alone."""
+    return [e for e in complete_ptx(container) if not arch_of(e.arch).variant]
+
+
+def complete_ptx(container: Container) -> list[Entry]:
+    """Return the PTX of a container that is not empty."""
+    return [e for e in container.entries if e.kind == "ptx" and e.size >= EMPTY_PTX]
+
+
+def has_only_empty_cubins(container: Container) -> bool:
+    """Return whether a container has machine code without any kernel.
+
+    Its source has no kernel, or it is the result of a link: `nvcc -shared` links the device code of all its inputs,
+    and keeps a result even if there is nothing to link.
+    """
+    return bool(container.cubins) and _without_kernels(container)
+
+
+def _without_kernels(container: Container) -> bool:
+    """Return whether a container has no kernel to run: its images are empty, or LTO-IR for a link at run time."""
+    kinds = {e.kind for e in container.entries}
+    if kinds <= {"lto-ir"}:
+        return True
+    if complete_ptx(container):
+        return False
+    return container.empty if "cubin" in kinds else "ptx" in kinds
+
+
+@cache
+def arch_of(name: str) -> Arch:
+    """Return "sm_90a" as an `Arch`; Arch(0, 0) for text that is not an architecture."""
+    try:
+        return Arch.parse(name)
+    except ValueError:
+        return _UNKNOWN

@@ -1,0 +1,28 @@
+"""GPU generations by compute capability, and the machines that have them; the table is data/generations.toml."""
+
+from functools import cache
+from typing import NamedTuple
+
+from gpuforge.datafile import load
+
+
+class Generation(NamedTuple):
+    """A compute capability that GPUs have."""
+
+    capability: str  # "12.0"
+    name: str  # "Blackwell, RTX 50"
+    machines: tuple[str, ...]  # where such GPUs are; empty for everywhere
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """The capability as (12, 0)."""
+        major, minor = self.capability.split(".")
+        return int(major), int(minor)
+
+
+@cache
+def generations(machine: str = "") -> tuple[Generation, ...]:
+    """Return the generations that can be in a machine ("x86_64"), or all of them, oldest first."""
+    rows = load(__file__, "generations.toml")["generation"]
+    known = (Generation(r["capability"], r["name"], tuple(r.get("machines", ()))) for r in rows)
+    return tuple(g for g in known if not machine or not g.machines or machine in g.machines)
