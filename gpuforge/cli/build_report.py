@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuforge.cli import cache_report
-from gpuforge.execute.outcome import Outcome, short_seconds
+from gpuforge.execute.outcome import Outcome
+from gpuforge.execute.times import short_seconds
 from gpuforge.execute.verdict import Verdict
 from gpuforge.manifest.forms import size_in_words
 from gpuforge.plan.cell import Cell, Selection

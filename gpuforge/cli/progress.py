@@ -14,7 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuforge.cli.plan_progress import Cell, CellState, PlanProgress
-from gpuforge.execute.outcome import ActionResult, Observer, Step, short_seconds
+from gpuforge.execute.observer import Observer
+from gpuforge.execute.outcome import ActionResult, Step
+from gpuforge.execute.times import short_seconds
 from gpuforge.plan.action import Action
 
 _MARKS: dict[CellState, tuple[str, str, str]] = {  # mark, the same in ASCII, style

@@ -11,7 +11,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from gpuforge.execute.ledger import Ledger
-from gpuforge.execute.outcome import ActionResult, Observer, Outcome, Step
+from gpuforge.execute.observer import Observer
+from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.perform import RunContext, perform
 from gpuforge.execute.runners.runner import Runner
 from gpuforge.execute.store import Store
@@ -87,7 +88,7 @@ class _Engine:
         self._observer.on_plan(tuple(self._steps.values()), self._to_run)
         for name, verdict in self._verdicts.items():
             if not verdict.run:
-                saved = verdict.stored.record.seconds if verdict.stored else 0.0
+                saved = verdict.stored.entry.seconds if verdict.stored else 0.0
                 self._settle(ActionResult(name, "reused", verdict.reason, saved))
         interrupted = bool(self._to_run) and self._run_all()
         return Outcome({name: self._results[name] for name in self._steps}, interrupted)

@@ -13,7 +13,7 @@ from gpuforge.execute import locks
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One finished action: `time` in UTC (ISO 8601), `project` the manifest's path, `facts` its step's."""
 
     time: str
@@ -29,10 +29,10 @@ class Entry:
 class Ledger(Protocol):
     """Where finished actions are written down."""
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: LedgerEntry) -> None:
         """Write one entry down for good; raises OSError when that fails."""
 
-    def last(self, project: str, action: str) -> Entry | None:
+    def last(self, project: str, action: str) -> LedgerEntry | None:
         """Return the newest entry of a project's action."""
 
 
@@ -42,11 +42,11 @@ class FileLedger:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._read_to = 0  # bytes; whole lines before this are in `_newest`
-        self._newest: dict[tuple[str, str], Entry] = {}
+        self._newest: dict[tuple[str, str], LedgerEntry] = {}
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: LedgerEntry) -> None:
         """Write one entry down for good: one write and one fsync, under a lock."""
-        fields = {name: getattr(entry, name) for name in Entry.__slots__} | {"facts": dict(entry.facts)}
+        fields = {name: getattr(entry, name) for name in LedgerEntry.__slots__} | {"facts": dict(entry.facts)}
         line = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
         with locks.wait(self.path.with_name(f"{self.path.name}.lock")):
             stream = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -58,7 +58,7 @@ class FileLedger:
             finally:
                 os.close(stream)
 
-    def last(self, project: str, action: str) -> Entry | None:
+    def last(self, project: str, action: str) -> LedgerEntry | None:
         """Return the newest entry of a project's action; lines that cannot be read do not count."""
         self._catch_up()
         return self._newest.get((project, action))
@@ -95,10 +95,10 @@ def _write_whole(stream: int, line: bytes) -> None:
         raise
 
 
-def _parse(line: bytes) -> Entry | None:
+def _parse(line: bytes) -> LedgerEntry | None:
     try:
         data: dict[str, Any] = json.loads(line)
-        entry = Entry(**data)
+        entry = LedgerEntry(**data)
     except (ValueError, TypeError):
         return None
     return entry if isinstance(entry.facts, dict) else None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Literal
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.plan.action import Action
@@ -58,43 +57,3 @@ class Outcome:
     def having(self, state: State) -> tuple[ActionResult, ...]:
         """Return the results in one state."""
         return tuple(r for r in self.results.values() if r.state == state)
-
-
-class Observer(Protocol):
-    """Who is told what happens; every method is called on the thread that called `engine.run`."""
-
-    def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
-        """Hear the whole plan, and the ids of the actions that will run, before anything starts."""
-
-    def on_start(self, action: Action) -> None:
-        """Hear that an action got its job slots."""
-
-    def on_wait(self, action: Action, what: str) -> None:
-        """Hear that a started action waits for something outside, such as another gpuforge."""
-
-    def on_interrupt(self) -> None:
-        """Hear that the user asked to stop, before the running commands are stopped."""
-
-    def on_finish(self, action: Action, result: ActionResult) -> None:
-        """Hear how an action ended; reused ones and those that cannot run are told too."""
-
-
-def now() -> str:
-    """Return the time in UTC as ISO 8601, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def local_time(stamp: str) -> str:
-    """Return a time that `now` wrote, as people here read it: `2026-11-21 14:03`."""
-    return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
-
-
-def short_seconds(seconds: float) -> str:
-    """Return a running time for people: `0.4 s`, `12.3 s`, `3 min 20 s`, `1 h 02 min`."""
-    if seconds < 99.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min"

@@ -16,11 +16,12 @@ from gpuforge import digest
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import ActionError, GpuforgeError
 from gpuforge.execute import failure, locks
-from gpuforge.execute.ledger import Entry, Ledger
-from gpuforge.execute.outcome import ActionResult, Step, now
-from gpuforge.execute.provenance import Provenance
+from gpuforge.execute.ledger import Ledger, LedgerEntry
+from gpuforge.execute.outcome import ActionResult, Step
 from gpuforge.execute.runners.runner import Exit, Runner, Source, Task
 from gpuforge.execute.store import Store, Stored
+from gpuforge.execute.store_entry import StoreEntry
+from gpuforge.execute.times import now
 from gpuforge.execute.verdict import reuse
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput
 from gpuforge.plan.keys import FORMAT
@@ -71,7 +72,7 @@ def perform(
         with turn:
             stored = context.store.get(step.key)
             if stored is not None:  # another gpuforge made it between the plan and now
-                return ActionResult(name, "reused", reuse(stored).reason, stored.record.seconds)
+                return ActionResult(name, "reused", reuse(stored).reason, stored.entry.seconds)
             if step.action.by_content:
                 return _run_by_content(step, context, reason, jobs, waits)
             return _run(step, context, reason, jobs, step.key)
@@ -109,7 +110,7 @@ def _run_by_content(
             return _run(step, context, reason, jobs, key)
         context.store.alias(step.key, key)
     _write_down(step, context, 0.0, "ok")
-    return ActionResult(step.action.id, "reused", _SAME, stored.record.seconds)
+    return ActionResult(step.action.id, "reused", _SAME, stored.entry.seconds)
 
 
 def _run(step: Step, context: RunContext, reason: str, jobs: int, key: str) -> ActionResult:
@@ -125,7 +126,7 @@ def _run(step: Step, context: RunContext, reason: str, jobs: int, key: str) -> A
         error = _judge(step, end, out, log) or _changed(action)
         if error:
             return _failed(step, context, reason, end.seconds, error, end.status)
-        context.store.commit(key, out, Provenance(action.id, end.seconds, now(), action.outputs))
+        context.store.commit(key, out, StoreEntry(action.id, end.seconds, now(), action.outputs))
         if key != step.key:
             context.store.alias(step.key, key)
     _write_down(step, context, end.seconds, "ok")
@@ -148,7 +149,7 @@ def _content_key(step: Step, context: RunContext) -> str:
 def _made(step: Step, value: ActionInput, context: RunContext) -> Stored:
     """Return the entry of an action that another one reads; raises ActionError when it is gone."""
     stored = context.store.get(context.keys[value.action])
-    if stored is None or value.output not in stored.record.outputs:
+    if stored is None or value.output not in stored.entry.outputs:
         message = f"{step.action.id} needs {value.output} of {value.action}, which is no longer in the store"
         raise ActionError.of(message, hint="something removed it while this ran: run the same command again")
     return stored
@@ -198,6 +199,6 @@ def _failed(
 
 def _write_down(step: Step, context: RunContext, seconds: float, result: Literal["ok", "failed"]) -> None:
     name, log = step.action.id, str(context.log(step))
-    entry = Entry(now(), context.project, name, step.key, step.facts, round(seconds, 3), result, log)
+    entry = LedgerEntry(now(), context.project, name, step.key, step.facts, round(seconds, 3), result, log)
     with suppress(OSError):  # only the next run's reasons suffer: what was made is in the store already
         context.ledger.append(entry)

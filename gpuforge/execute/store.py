@@ -21,7 +21,8 @@ from uuid import uuid4
 from gpuforge import digest
 from gpuforge.errors import ActionError
 from gpuforge.execute import locks
-from gpuforge.execute.provenance import Provenance, changes, damage, from_json, stamp, survey, to_json
+from gpuforge.execute.integrity import changes, damage, stamp, survey
+from gpuforge.execute.store_entry import StoreEntry, from_json, to_json
 
 _LARGE = 100_000_000  # bytes: a toolkit; reading it takes part of a second
 
@@ -32,17 +33,17 @@ class Stored:
 
     key: str
     folder: Path
-    record: Provenance
+    entry: StoreEntry
 
     def path(self, output: str) -> Path:
         """Return where an output lies; raises KeyError when the entry has none of that name."""
-        if output not in self.record.outputs:
+        if output not in self.entry.outputs:
             raise KeyError(output)
         return self.folder / output
 
     def content(self, output: str) -> str:
         """Return a digest of what an output holds: of its files' names, content and executable bits."""
-        files = [file for file in self.record.files if PurePosixPath(file.path).parts[0] == output]
+        files = [file for file in self.entry.files if PurePosixPath(file.path).parts[0] == output]
         return digest.of_data([[file.path, file.sha256, file.link, file.executable] for file in files])
 
 
@@ -58,10 +59,10 @@ class Store(Protocol):
     def scratch(self) -> AbstractContextManager[Path]:
         """Make an empty folder on the store's own disk for outputs; gone afterwards if not committed."""
 
-    def commit(self, key: str, folder: Path, record: Provenance) -> Stored:
+    def commit(self, key: str, folder: Path, entry: StoreEntry) -> Stored:
         """Keep the outputs in `folder`, which moves; if another process was faster, keep and return theirs.
 
-        The record's `files` are filled in here.
+        Its `files` are filled in here.
         """
 
     def alias(self, key: str, other: str) -> None:
@@ -99,27 +100,27 @@ class FolderStore:
         return "" if isinstance(found, Stored) else found
 
     def _look(self, key: str) -> Stored | str:
-        entry = self._entry(key)
+        place = self._place(key)
         try:
-            record = from_json((entry / "record.json").read_text(encoding="utf-8"))
+            entry = from_json((place / "record.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return "its record is gone" if entry.exists() else ""
+            return "its record is gone" if place.exists() else ""
         except ValueError as error:
             return f"its record cannot be read: {error}"
-        wrong = damage(entry / "out", record) or self._changes(entry, record)
-        return wrong or Stored(key, entry / "out", record)
+        wrong = damage(place / "out", entry) or self._changes(place, entry)
+        return wrong or Stored(key, place / "out", entry)
 
-    def _changes(self, entry: Path, record: Provenance) -> str:
+    def _changes(self, place: Path, entry: StoreEntry) -> str:
         """Return what is wrong with an entry's bytes, or an empty string."""
-        name = entry.resolve().name  # of an alias, the entry's own
+        name = place.resolve().name  # of an alias, that of the entry
         if name in self._sound:
             return ""
         try:
-            if not (_is_large(record) and self._stamped(entry) == stamp(entry / "out")):
-                wrong = changes(entry / "out", record)
+            if not (_is_large(entry) and self._stamped(place) == stamp(place / "out")):
+                wrong = changes(place / "out", entry)
                 if wrong:
                     return wrong
-                self._stamp(entry, record)
+                self._stamp(place, entry)
         except OSError as error:
             return f"{error.filename} cannot be read: {error.strerror}"
         except ActionError as error:  # no file that can be stored
@@ -127,22 +128,22 @@ class FolderStore:
         self._sound.add(name)
         return ""
 
-    def _stamped(self, entry: Path) -> str:
+    def _stamped(self, place: Path) -> str:
         try:
-            return (entry / "stamp").read_text(encoding="ascii")
+            return (place / "stamp").read_text(encoding="ascii")
         except (OSError, ValueError):
             return ""
 
-    def _stamp(self, entry: Path, record: Provenance) -> None:
+    def _stamp(self, place: Path, entry: StoreEntry) -> None:
         """Write down, of a large entry, when it was last seen to be whole."""
-        if not _is_large(record):
+        if not _is_large(entry):
             return
         with suppress(OSError):  # a store that can only be read: its bytes are read each time
             new = self._own_folder() / uuid4().hex
-            new.write_text(stamp(entry / "out"), encoding="ascii")
-            new.rename(entry / "stamp")
+            new.write_text(stamp(place / "out"), encoding="ascii")
+            new.rename(place / "stamp")
 
-    def _entry(self, key: str) -> Path:
+    def _place(self, key: str) -> Path:
         return self.root / key[:2] / key
 
     @contextmanager
@@ -157,32 +158,32 @@ class FolderStore:
             with suppress(OSError):  # what cannot be removed now is swept by the next process
                 remove(box)
 
-    def commit(self, key: str, folder: Path, record: Provenance) -> Stored:
+    def commit(self, key: str, folder: Path, entry: StoreEntry) -> Stored:
         """Keep the outputs in `folder` (made by `scratch`; it moves) under `key`; the first to come wins."""
-        full = replace(record, files=survey(folder, record.outputs))
+        full = replace(entry, files=survey(folder, entry.outputs))
         _protect(folder, full)
         box = folder.parent
         with (box / "record.json").open("w", encoding="utf-8") as stream:
             stream.write(to_json(full))
             stream.flush()
             os.fsync(stream.fileno())
-        entry = self._entry(key)
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        if entry.is_symlink():
-            entry.unlink()
+        place = self._place(key)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_symlink():
+            place.unlink()
         elif self.damage(key):
             grave = self._own_folder() / uuid4().hex
             with suppress(FileNotFoundError):
-                entry.rename(grave)
+                place.rename(grave)
             remove(grave)
             self._sound.discard(key)
         try:
-            box.rename(entry)
+            box.rename(place)
         except OSError as error:
             if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
                 raise
         else:
-            self._stamp(entry, full)
+            self._stamp(place, full)
             self._sound.add(key)
         stored = self.get(key)
         if stored is None:
@@ -192,13 +193,13 @@ class FolderStore:
 
     def alias(self, key: str, other: str) -> None:
         """Let an entry that is there, `other`, be found by `key` too."""
-        entry = self._entry(key)
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        if not entry.is_symlink():
-            remove(entry)  # a damaged one
+        place = self._place(key)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.is_symlink():
+            remove(place)  # a damaged one
         link = self._own_folder() / uuid4().hex
-        link.symlink_to(os.path.relpath(self._entry(other), entry.parent))
-        link.rename(entry)
+        link.symlink_to(os.path.relpath(self._place(other), place.parent))
+        link.rename(place)
 
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
         """Take the right to work on `key`, over all processes; None while another has it."""
@@ -232,8 +233,8 @@ class FolderStore:
                     remove(folder)
 
 
-def _is_large(record: Provenance) -> bool:
-    return sum(file.size for file in record.files) > _LARGE
+def _is_large(entry: StoreEntry) -> bool:
+    return sum(file.size for file in entry.files) > _LARGE
 
 
 def _leave(folder: Path, held: locks.Claim, owner: int) -> None:
@@ -243,12 +244,12 @@ def _leave(folder: Path, held: locks.Claim, owner: int) -> None:
         held.release()
 
 
-def _protect(folder: Path, record: Provenance) -> None:
+def _protect(folder: Path, entry: StoreEntry) -> None:
     """Take write permission from stored files, so that no later action changes them by accident.
 
     Folders stay writable: their owner can delete the store with `rm -r`.
     """
-    for file in record.files:
+    for file in entry.files:
         if not file.link:
             path = folder / file.path
             path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)

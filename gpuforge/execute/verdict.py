@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
-from gpuforge.execute.ledger import Entry, Ledger
-from gpuforge.execute.outcome import Step, local_time, short_seconds
+from gpuforge.execute.ledger import Ledger, LedgerEntry
+from gpuforge.execute.outcome import Step
 from gpuforge.execute.store import Store, Stored
+from gpuforge.execute.times import local_time, short_seconds
 from gpuforge.plan.action import ActionInput
 
 _DIGEST = re.compile(r"(sha256:)?[0-9a-f]{32,}(:.*)?", re.DOTALL)
@@ -67,14 +68,12 @@ def _needed(steps: Sequence[Step], store: Store, wanted: Collection[str]) -> dic
 
 def reuse(stored: Stored) -> Verdict:
     """Return the verdict on a step whose output is stored."""
-    record = stored.record
-    reason = (
-        f"reused: same inputs as on {local_time(record.finished)} ({short_seconds(record.seconds)} saved)"
-    )
+    entry = stored.entry
+    reason = f"reused: same inputs as on {local_time(entry.finished)} ({short_seconds(entry.seconds)} saved)"
     return Verdict(run=False, reason=reason, stored=stored)
 
 
-def why(step: Step, last: Entry | None, *, running: Collection[str] = (), damage: str = "") -> str:
+def why(step: Step, last: LedgerEntry | None, *, running: Collection[str] = (), damage: str = "") -> str:
     """Return why a step whose output is not stored runs, given its newest entry in the ledger."""
     if damage:
         return f"its stored output is damaged ({damage})"
@@ -98,7 +97,7 @@ def _after(step: Step, running: Collection[str]) -> str:
     return f"needs {needs[0]}{others}, which will run"
 
 
-def _changes(step: Step, last: Entry) -> Iterator[str]:
+def _changes(step: Step, last: LedgerEntry) -> Iterator[str]:
     """Yield what differs from the last time, in the order of the facts, but for other actions' outputs.
 
     Those differ because something differs further up, and are told of by naming the action that runs.

@@ -261,8 +261,8 @@ def test_a_container_that_does_not_start_is_not_left(client: Any, image: Contain
 
 def test_what_a_killed_process_left_is_cleared(client: Any, image: ContainerImage) -> None:
     code = (
-        "import sys; from gpuforge.containers import engine; from gpuforge.containers.leftovers import labels;"
-        "print(engine.connect().containers.run(sys.argv[1], ['sleep', '300'], entrypoint=[], detach=True,"
+        "import sys; from gpuforge.containers.connect import connect; from gpuforge.containers.leftovers import labels;"
+        "print(connect().containers.run(sys.argv[1], ['sleep', '300'], entrypoint=[], detach=True,"
         "network_mode='none', labels=labels('x')).id)"
     )
     done = subprocess.run([sys.executable, "-c", code, image.id], capture_output=True, text=True, check=True)

@@ -18,8 +18,8 @@ from gpuforge.cli.build_report import (
     show_result,
     words_of_test,
 )
+from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
-from gpuforge.execute.runners.memory import MemoryLedger, MemoryStore
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import select

@@ -23,9 +23,10 @@ from gpuforge import digest
 from gpuforge.errors import MissingError
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.runners.local.local_runner import LocalRunner
-from gpuforge.execute.runners.memory import MemoryLedger, MemoryRunner, MemoryStore
+from gpuforge.execute.runners.memory import MemoryRunner
 from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.store import FolderStore
 from gpuforge.plan.action import Action, ActionInput, FileInput, Kind

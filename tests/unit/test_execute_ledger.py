@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.execute.ledger import Entry, FileLedger
+from gpuforge.execute.ledger import FileLedger, LedgerEntry
 
-ENTRY = Entry(
+ENTRY = LedgerEntry(
     "2026-11-21T14:03:00+00:00", "/p/gpuforge.toml", "a", "k1", {"g++": "12.2"}, 1.5, "ok", "/l/a.log"
 )
 

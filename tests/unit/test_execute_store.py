@@ -12,8 +12,8 @@ import pytest
 from gpuforge.errors import ActionError
 from gpuforge.execute import locks
 from gpuforge.execute import store as store_module
-from gpuforge.execute.provenance import Provenance, StoredFile, from_json, to_json
 from gpuforge.execute.store import FolderStore, Stored, remove
+from gpuforge.execute.store_entry import StoredFile, StoreEntry, from_json, to_json
 
 KEY = "ab" + "0" * 62
 
@@ -26,7 +26,7 @@ def put(store: FolderStore, text: str = "kernel", key: str = KEY) -> Stored:
         (out / "tree/bin/nvcc").chmod(0o775)
         (out / "tree/lib64").symlink_to("lib")
         (out / "left over").write_text("not declared")
-        record = Provenance("k", 1.5, "2026-11-21T14:03:00+00:00", ("kernel.fatbin", "tree"))
+        record = StoreEntry("k", 1.5, "2026-11-21T14:03:00+00:00", ("kernel.fatbin", "tree"))
         return store.commit(key, out, record)
 
 
@@ -36,7 +36,7 @@ def test_what_is_committed_is_found_again_read_only_and_executable(tmp_path: Pat
     assert stored is not None
     assert stored.folder == tmp_path / "store/ab" / KEY / "out"
     assert stored.path("kernel.fatbin").read_text() == "kernel"
-    assert [(file.path, file.size, file.link) for file in stored.record.files] == [
+    assert [(file.path, file.size, file.link) for file in stored.entry.files] == [
         ("kernel.fatbin", 6, ""),
         ("tree/bin/nvcc", 10, ""),
         ("tree/lib64", 3, "lib"),
@@ -145,7 +145,7 @@ def test_what_is_no_file_is_not_stored(tmp_path: Path, make: str, words: str) ->
     with store.scratch() as out:
         assert os.system(make.format(out / "kernel.fatbin")) == 0  # noqa: S605 - the test's own text
         with pytest.raises(ActionError, match=words):
-            store.commit(KEY, out, Provenance("x", 1.0, "now", ("kernel.fatbin",)))
+            store.commit(KEY, out, StoreEntry("x", 1.0, "now", ("kernel.fatbin",)))
     assert store.get(KEY) is None
 
 
@@ -224,7 +224,7 @@ def test_whether_a_file_can_be_run_is_a_part_of_what_it_holds(tmp_path: Path) ->
         with store.scratch() as out:
             (out / "run-tests").write_text("#!/bin/sh\n")
             (out / "run-tests").chmod(mode)
-            record = Provenance("source", 1.5, "2026-11-21T14:03:00+00:00", ("run-tests",))
+            record = StoreEntry("source", 1.5, "2026-11-21T14:03:00+00:00", ("run-tests",))
             store.commit(key := f"{number:064}", out, record)
         stored = FolderStore(tmp_path / "store").get(key)
         assert stored is not None
@@ -249,7 +249,7 @@ def test_a_record_survives_json() -> None:
         StoredFile("x/b", 3, "0" * 64, executable=True),
         StoredFile("x/c", 1, "", "b"),
     )
-    record = Provenance("a/b", 12.25, "2026-11-21T14:03:00+00:00", ("x",), files)
+    record = StoreEntry("a/b", 12.25, "2026-11-21T14:03:00+00:00", ("x",), files)
     assert from_json(to_json(record)) == record
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.execute.ledger import Entry
-from gpuforge.execute.outcome import Step, short_seconds
-from gpuforge.execute.provenance import Provenance
-from gpuforge.execute.runners.memory import MemoryLedger, MemoryStore
+from gpuforge.execute.ledger import LedgerEntry
+from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
+from gpuforge.execute.outcome import Step
+from gpuforge.execute.store_entry import StoreEntry
+from gpuforge.execute.times import short_seconds
 from gpuforge.execute.verdict import verdicts
 from gpuforge.plan.action import Action, ActionInput
 
@@ -40,8 +41,8 @@ def step(name: str, *needs: str, key: str = "", **facts: str) -> Step:
     return Step(action, key or f"key-{name}", facts)
 
 
-def entry(of: Step, **changes: object) -> Entry:
-    made = Entry(WHEN, "p", of.action.id, of.key, dict(of.facts), 12.3, "ok", "log")
+def entry(of: Step, **changes: object) -> LedgerEntry:
+    made = LedgerEntry(WHEN, "p", of.action.id, of.key, dict(of.facts), 12.3, "ok", "log")
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -49,11 +50,11 @@ def keep(store: MemoryStore, *steps: Step) -> None:
     for each in steps:
         with store.scratch() as out:
             (out / "out").write_text("x")
-            store.commit(each.key, out, Provenance(each.action.id, 12.34, WHEN, ("out",)))
+            store.commit(each.key, out, StoreEntry(each.action.id, 12.34, WHEN, ("out",)))
 
 
 def reasons(
-    steps: list[Step], store: MemoryStore, *entries: Entry, wanted: tuple[str, ...] = ()
+    steps: list[Step], store: MemoryStore, *entries: LedgerEntry, wanted: tuple[str, ...] = ()
 ) -> dict[str, str]:
     ledger = MemoryLedger()
     ledger.entries += entries

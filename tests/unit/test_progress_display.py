@@ -12,7 +12,8 @@ from rich.console import Console
 
 from gpuforge.cli.progress import LiveProgress, PlainProgress, progress
 from gpuforge.diagnostics import Diagnostic
-from gpuforge.execute.outcome import ActionResult, Observer, Step
+from gpuforge.execute.observer import Observer
+from gpuforge.execute.outcome import ActionResult, Step
 from gpuforge.plan.action import Action
 
 CELLS = ("cp311-cu13.0-x86_64", "cp312-cu13.0-x86_64", "cp313-cu13.0-x86_64")

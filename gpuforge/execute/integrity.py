@@ -1,41 +1,15 @@
-"""What the store writes down about one entry, and the checks of an entry against it: by names and sizes, by bytes."""
+"""Checks of stored files against what was written down about them: by names and sizes, by bytes, by times."""
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpuforge import digest
 from gpuforge.errors import ActionError
-
-FORMAT = 1
-_EXECUTABLE = "executable"
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file or link of an output; `path` starts with the output's name."""
-
-    path: str
-    size: int  # bytes; of a link, the length of its target
-    sha256: str  # empty for a link
-    link: str = ""
-    executable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """What was stored: by which action, when (UTC, ISO 8601), after how many seconds, and its files."""
-
-    action: str
-    seconds: float
-    finished: str
-    outputs: tuple[str, ...]
-    files: tuple[StoredFile, ...] = ()
+from gpuforge.execute.store_entry import StoredFile, StoreEntry
 
 
 def survey(folder: Path, outputs: Iterable[str]) -> tuple[StoredFile, ...]:
@@ -68,13 +42,13 @@ def _describe(folder: Path, member: Path) -> StoredFile:
     return StoredFile(name, found.st_size, digest.of_file(member), executable=executable)
 
 
-def damage(folder: Path, record: Provenance) -> str:
+def damage(folder: Path, entry: StoreEntry) -> str:
     """Return what is wrong with the files in `folder` as far as names and sizes tell, or an empty string."""
     root = os.fspath(folder)
-    for name in record.outputs:
+    for name in entry.outputs:
         if not os.path.lexists(f"{root}/{name}"):
             return f"{name} is gone"
-    for file in record.files:
+    for file in entry.files:
         wrong = _wrong(f"{root}/{file.path}", file)
         if wrong:
             return f"{file.path}{wrong}"
@@ -96,13 +70,13 @@ def _wrong(path: str, file: StoredFile) -> str:
     return ""
 
 
-def changes(folder: Path, record: Provenance) -> str:
+def changes(folder: Path, entry: StoreEntry) -> str:
     """Return what is wrong with the files in `folder` when every byte is read, or an empty string.
 
     What is there besides counts, too: a header or a `.pth` file more changes a build.
     """
-    stored = {file.path: file for file in record.files}
-    there = {file.path: file for file in survey(folder, record.outputs)}
+    stored = {file.path: file for file in entry.files}
+    there = {file.path: file for file in survey(folder, entry.outputs)}
     for name in sorted(stored.keys() | there.keys()):
         if name not in stored:
             return f"{name} was put there later"
@@ -125,47 +99,3 @@ def stamp(folder: Path) -> str:
 
 def _bytes(count: int) -> str:
     return "byte" if abs(count) == 1 else "bytes"
-
-
-def to_json(record: Provenance) -> str:
-    """Return the record as JSON text."""
-    return json.dumps(
-        {
-            "format": FORMAT,
-            "action": record.action,
-            "seconds": round(record.seconds, 3),
-            "finished": record.finished,
-            "outputs": list(record.outputs),
-            "files": {
-                f.path: [f.size, f.sha256, *([_EXECUTABLE] if f.executable else [])]
-                for f in record.files
-                if not f.link
-            },
-            "links": {f.path: f.link for f in record.files if f.link},
-        },
-        indent=1,
-    )
-
-
-def from_json(text: str) -> Provenance:
-    """Return the record that `to_json` wrote; raises ValueError when it is none."""
-    try:
-        data = json.loads(text)
-        if data["format"] != FORMAT:
-            msg = f"format {data['format']} instead of {FORMAT}"
-            raise ValueError(msg)
-        files = [
-            StoredFile(path, int(size), str(sha), executable=_EXECUTABLE in kind)
-            for path, (size, sha, *kind) in data["files"].items()
-        ]
-        links = [StoredFile(path, len(target), "", target) for path, target in data["links"].items()]
-        return Provenance(
-            action=str(data["action"]),
-            seconds=float(data["seconds"]),
-            finished=str(data["finished"]),
-            outputs=tuple(data["outputs"]),
-            files=tuple(sorted(files + links, key=lambda file: file.path)),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        msg = f"a part is missing or of the wrong kind ({error})"
-        raise ValueError(msg) from error

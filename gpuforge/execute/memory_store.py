@@ -1,0 +1,79 @@
+"""A store and a ledger in memory, for tests: nothing outlives the process."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpuforge.execute.integrity import survey
+from gpuforge.execute.ledger import LedgerEntry
+from gpuforge.execute.store import Stored
+from gpuforge.execute.store_entry import StoreEntry
+
+
+class MemoryStore:
+    """A store whose index is a dictionary; outputs stay where they were made, in folders below `home`."""
+
+    def __init__(self, home: Path) -> None:
+        self.entries: dict[str, Stored] = {}
+        self.damaged: dict[str, str] = {}
+        self._home = home
+        self._locks: dict[str, threading.Lock] = {}
+
+    def get(self, key: str) -> Stored | None:
+        """Return the entry unless it is listed in `damaged`."""
+        return None if key in self.damaged else self.entries.get(key)
+
+    def damage(self, key: str) -> str:
+        """Return what `damaged` says of the entry."""
+        return self.damaged.get(key, "")
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Make an empty folder, which stays."""
+        yield Path(tempfile.mkdtemp(dir=self._home))
+
+    def commit(self, key: str, folder: Path, entry: StoreEntry) -> Stored:
+        """Keep the entry if there is none."""
+        self.damaged.pop(key, None)
+        return self.entries.setdefault(
+            key, Stored(key, folder, replace(entry, files=survey(folder, entry.outputs)))
+        )
+
+    def alias(self, key: str, other: str) -> None:
+        """Let an entry be found by another key too."""
+        self.damaged.pop(key, None)
+        self.entries[key] = self.entries[other]
+
+    @contextmanager
+    def _held(self, lock: threading.Lock) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def claim(self, key: str) -> AbstractContextManager[Any] | None:
+        """Take the right to work on `key` within this process."""
+        lock = self._locks.setdefault(key, threading.Lock())
+        return self._held(lock) if lock.acquire(blocking=False) else None
+
+
+class MemoryLedger:
+    """A ledger in a list."""
+
+    def __init__(self) -> None:
+        self.entries: list[LedgerEntry] = []
+
+    def append(self, entry: LedgerEntry) -> None:
+        """Write one entry down."""
+        self.entries.append(entry)
+
+    def last(self, project: str, action: str) -> LedgerEntry | None:
+        """Return the newest entry of a project's action."""
+        found = (e for e in reversed(self.entries) if (e.project, e.id) == (project, action))
+        return next(found, None)

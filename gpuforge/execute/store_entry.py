@@ -1,0 +1,75 @@
+"""What the store writes down about one entry: who made it, when, and its files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+FORMAT = 1
+_EXECUTABLE = "executable"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file or link of an output; `path` starts with the output's name."""
+
+    path: str
+    size: int  # bytes; of a link, the length of its target
+    sha256: str  # empty for a link
+    link: str = ""
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEntry:
+    """What was stored: by which action, when (UTC, ISO 8601), after how many seconds, and its files."""
+
+    action: str
+    seconds: float
+    finished: str
+    outputs: tuple[str, ...]
+    files: tuple[StoredFile, ...] = ()
+
+
+def to_json(entry: StoreEntry) -> str:
+    """Return the entry as JSON text."""
+    return json.dumps(
+        {
+            "format": FORMAT,
+            "action": entry.action,
+            "seconds": round(entry.seconds, 3),
+            "finished": entry.finished,
+            "outputs": list(entry.outputs),
+            "files": {
+                f.path: [f.size, f.sha256, *([_EXECUTABLE] if f.executable else [])]
+                for f in entry.files
+                if not f.link
+            },
+            "links": {f.path: f.link for f in entry.files if f.link},
+        },
+        indent=1,
+    )
+
+
+def from_json(text: str) -> StoreEntry:
+    """Return the entry that `to_json` wrote; raises ValueError when it is none."""
+    try:
+        data = json.loads(text)
+        if data["format"] != FORMAT:
+            msg = f"format {data['format']} instead of {FORMAT}"
+            raise ValueError(msg)
+        files = [
+            StoredFile(path, int(size), str(sha), executable=_EXECUTABLE in kind)
+            for path, (size, sha, *kind) in data["files"].items()
+        ]
+        links = [StoredFile(path, len(target), "", target) for path, target in data["links"].items()]
+        return StoreEntry(
+            action=str(data["action"]),
+            seconds=float(data["seconds"]),
+            finished=str(data["finished"]),
+            outputs=tuple(data["outputs"]),
+            files=tuple(sorted(files + links, key=lambda file: file.path)),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        msg = f"a part is missing or of the wrong kind ({error})"
+        raise ValueError(msg) from error
