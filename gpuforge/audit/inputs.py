@@ -23,19 +23,6 @@ from gpuforge.wheel.folder import Folder, files_below
 _SITE = r"lib\w*/python3[^/]*/(?:site|dist)-packages"  # below an environment, or /usr
 _BINARY = (elf.MAGIC, fatbin.MAGIC, b"!<ar", b"!<th")  # archives, thin ones too
 _INFO = ".dist-info"
-# Rules that ask what a wheel's metadata, file name, RECORD or other files say, by what has none to ask: a single binary
-# was never declared anywhere, installers write RECORD anew, and only a wheel is uploaded.
-# A folder of binaries may be meant for LD_LIBRARY_PATH: what it asks of others is the business of whoever uses it.
-_LOOSE = frozenset(
-    {"GF201", "GF203", "GF204", "GF205", "GF207", "GF208", "GF209", "GF215", "GF303"}
-    | {"GF502", "GF504", "GF703", "GF704", "GF706", "GF708"}
-)
-_UNASKED = {
-    "file": _LOOSE | {"GF202"},
-    "folder": _LOOSE,
-    "unpacked": frozenset({"GF708"}),
-    "installed": frozenset({"GF502", "GF703", "GF708"}),
-}
 
 
 class Input(NamedTuple):
@@ -108,11 +95,6 @@ def expand(paths: Iterable[Path]) -> Iterator[Inputs]:
     finally:
         for descriptor in inputs.memory:
             os.close(descriptor)
-
-
-def judged(code: str, form: Form) -> bool:
-    """Say whether a rule can be asked of an input of this form."""
-    return code not in _UNASKED.get(form, ())
 
 
 _AGAIN = "download or build it again"

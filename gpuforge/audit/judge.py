@@ -120,7 +120,7 @@ def audit(
 
             graph.evidence = collect(given.found, graph)
     forms = {held.name: held.form for held in facts}
-    raw = [f for rule in RULES for f in rule.check(graph) if inputs.judged(f.code, forms[f.wheel])]
+    raw = [f for rule in RULES for f in rule.check(graph) if forms[f.wheel] in rule.applies_to]
     return Report(tuple(_report(graph, held, raw, accepted) for held in facts), tuple(problems), graph)
 
 
@@ -160,8 +160,6 @@ def _report(
             ignored.append(Ignored(finding, reason))
     findings = _by_cause(kept)
     proofs = proof.proofs(graph, held, (*findings, *(each.finding for each in ignored)))
-    if not inputs.judged("GF201", held.form):  # then nobody asked who provides what it needs
-        proofs = tuple(p for p in proofs if p.topic != "providers")
     return WheelReport(held, findings, tuple(ignored), proofs)
 
 

@@ -126,8 +126,21 @@ class Ignored(NamedTuple):
     reason: str
 
 
+Topic = Literal[
+    "providers",
+    "requirements",
+    "GPU code",
+    "platform",
+    "host-only",
+    "kernel sets",
+    "sources",
+    "against",
+    "beside",
+]
+
+
 class Proof(NamedTuple):
     """Something that was looked at and holds."""
 
-    topic: str
+    topic: Topic
     text: str

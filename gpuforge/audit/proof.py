@@ -1,13 +1,14 @@
-"""What was looked at in a wheel and holds: the other half of a report, said where no finding contradicts it."""
+"""What the audit proves of a wheel: the other half of a report. A proof that a finding contradicts is left out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gpuforge.audit import policy
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.intent import files_of
-from gpuforge.audit.model import Finding, Proof, WheelFacts
+from gpuforge.audit.model import SEVERITIES, Finding, KernelSet, Proof, SourceSet, Topic, WheelFacts
+from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
 from gpuforge.audit.runnable import has_only_empty_cubins
 from gpuforge.cuda.provided import says
@@ -22,27 +23,33 @@ _SOURCES = {
 }
 
 
-def proofs(graph: LinkGraph, wheel: WheelFacts, findings: tuple[Finding, ...]) -> tuple[Proof, ...]:
-    """List what holds of a wheel, given all its findings: those that are accepted count too."""
-    codes = {f.code for f in findings if f.severity != "info" or f.code == "GF205"}
-    found = [*_providers(graph, wheel, codes), *_device(wheel, graph), *_platform(wheel, codes)]
-    found += _requirements(graph, wheel, codes)
-    found += _roles(graph, wheel, codes)
-    found += _kernels(wheel, codes)
-    if graph.against and "GF110" not in codes:
-        count = len(graph.against.libraries)
-        text = (
-            f"{graph.against.label}: none of the {count} libraries that {graph.against.known_by} "
-            "is loaded by the wheel as another file"
-        )
-        found.append(Proof("against", text))
-    return tuple(found)
+def proofs(graph: LinkGraph, wheel: WheelFacts, findings: Iterable[Finding]) -> tuple[Proof, ...]:
+    """List what is true of a wheel, given all its findings: those that are accepted count too."""
+    contradicted = _contradicted(wheel, {f.code: f for f in sorted(findings, key=_severity, reverse=True)})
+    return tuple(
+        Proof(topic, text)
+        for topic, prove in _PROOFS
+        if topic not in contradicted
+        for text in prove(graph, wheel)
+    )
 
 
-def _providers(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
-    if codes & {"GF201", "GF202", "GF203", "GF204", "GF205", "GF302"} or not any(
-        o.links for o in wheel.objects
-    ):
+def _contradicted(wheel: WheelFacts, worst: Mapping[str, Finding]) -> set[Topic | None]:
+    """Return the topics that a rule has a finding of, and those that a rule cannot judge in such an input."""
+    return {
+        rule.contradicts
+        for rule in RULES
+        if wheel.form not in rule.applies_to
+        or (rule.code in worst and _severity(worst[rule.code]) <= SEVERITIES.index(rule.contradicts_from))
+    }
+
+
+def _severity(finding: Finding) -> int:
+    return SEVERITIES.index(finding.severity)
+
+
+def _providers(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
+    if not any(o.links for o in wheel.objects):
         return
     edges = graph.of(wheel)
     sources: dict[str, set[str]] = {}
@@ -53,9 +60,9 @@ def _providers(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator
         if edge.provider.source == "package" and edge.route:
             packages.setdefault(_provided(edge), {})[edge.needed] = None
     counts = [f"{len(sources[source])} {words}" for source, words in _SOURCES.items() if source in sources]
-    yield Proof("providers", f"every NEEDED library is found: {', '.join(counts) or 'none is needed'}")
+    yield f"every NEEDED library is found: {', '.join(counts) or 'none is needed'}"
     for provided, names in packages.items():
-        yield Proof("providers", f"{', '.join(names)} ← {provided}")
+        yield f"{', '.join(names)} ← {provided}"
 
 
 def _provided(edge: Edge) -> str:
@@ -64,24 +71,22 @@ def _provided(edge: Edge) -> str:
     return f"{edge.provider.package}{extra}, by {edge.route}"
 
 
-def _requirements(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
+def _requirements(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     """Say what the bounds of the requirements rest on, of the packages that the wheel declares."""
-    if graph.brought is None or "GF214" in codes:
+    if graph.brought is None:
         return
     declared = graph.declared[wheel.name]
     for floor in (f for f in graph.brought.floors if f.package in declared):
         if floor.direct:
-            yield Proof("requirements", says(floor))
+            yield says(floor)
         for other in floor.forgotten_by:
-            yield Proof(
-                "requirements", f"{floor.package} is for {other}, which needs it and does not declare it"
-            )
+            yield f"{floor.package} is for {other}, which needs it and does not declare it"
     seen = [f"{r.package} {r.version}" for r in graph.brought.releases]
     if seen:
-        yield Proof("requirements", f"all that their libraries need is declared, in {', '.join(seen)}")
+        yield f"all that their libraries need is declared, in {', '.join(seen)}"
 
 
-def _device(wheel: WheelFacts, graph: LinkGraph) -> Iterator[Proof]:
+def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     by_images: dict[str, tuple[int, int]] = {}
     for code in own_code(wheel):
         for container in (c for c in code.containers if not has_only_empty_cubins(c)):
@@ -95,7 +100,7 @@ def _device(wheel: WheelFacts, graph: LinkGraph) -> Iterator[Proof]:
         intent = graph.intent_of(wheel)
         promised = " as declared" if intent and as_declared(intent, wheel) else ""
         lines = [f"{count} of {text}" for text, (_, count) in by_images.items()]
-        yield Proof("GPU code", f"fatbin containers{promised}: " + "; ".join(lines))
+        yield f"fatbin containers{promised}: " + "; ".join(lines)
 
 
 def _number(arch: str) -> tuple[int, str]:
@@ -103,14 +108,14 @@ def _number(arch: str) -> tuple[int, str]:
     return int(digits or 0), arch
 
 
-def _platform(wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
+def _platform(_: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     floors = policy.floors(o for o in wheel.objects if o.links)
     promises = [tag for tag in wheel.platforms if policy.of_tag(tag)[0]]
-    if "GF501" in codes or not floors:
+    if not floors:
         return
     texts = [f"{name} {version} ({file.rpartition('/')[2]})" for name, (version, file) in floors.items()]
     if promises:
-        yield Proof("platform", f"{', '.join(promises)} holds; highest wanted: {', '.join(texts)}")
+        yield f"{', '.join(promises)} holds; highest wanted: {', '.join(texts)}"
     elif bare := next((tag for tag in wheel.platforms if tag.startswith("linux_")), ""):
         fits = policy.fitting((o for o in wheel.objects if o.links), bare.removeprefix("linux_"))
         what = (
@@ -118,14 +123,12 @@ def _platform(wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
             if fits
             else "no manylinux policy has it all"
         )
-        yield Proof("platform", f"{bare} promises nothing; {what}; highest wanted: {', '.join(texts)}")
+        yield f"{bare} promises nothing; {what}; highest wanted: {', '.join(texts)}"
 
 
-def _roles(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
+def _roles(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     intent = graph.intent_of(wheel)
-    if intent is None or codes & {"GF601", "GF602", "GF604"}:
-        return
-    for promised in intent.host_only:
+    for promised in intent.host_only if intent else ():
         read = [graph.evidence[wheel.name, file] for file in sorted(files_of(promised, wheel))]
         held = [evidence for evidence in read if evidence.objects]
         members = sum(evidence.objects for evidence in held if evidence.archive)
@@ -139,13 +142,39 @@ def _roles(graph: LinkGraph, wheel: WheelFacts, codes: set[str]) -> Iterator[Pro
         )
         if opens := sorted({name for e in held for part in e.parts for name in part.opens}):
             text += f"; named in strings, so that code may open them: {', '.join(opens)}"
-        yield Proof("host-only", text)
+        yield text
 
 
-def _kernels(wheel: WheelFacts, codes: set[str]) -> Iterator[Proof]:
-    if wheel.kernels and "GF701" not in codes:
-        names = ", ".join(held.folder.rpartition("/")[2] for held in wheel.kernels)
-        yield Proof("kernel sets", f"{names}: files and images match the index")
-    if wheel.sources and "GF702" not in codes:
-        names = ", ".join(held.folder.rpartition("/")[2] for held in wheel.sources)
-        yield Proof("sources", f"{names}: files match the recipe")
+def _kernel_sets(_: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
+    if wheel.kernels:
+        yield f"{_folder_names(wheel.kernels)}: files and images match the index"
+
+
+def _sources(_: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
+    if wheel.sources:
+        yield f"{_folder_names(wheel.sources)}: files match the recipe"
+
+
+def _folder_names(sets: Iterable[KernelSet | SourceSet]) -> str:
+    return ", ".join(one.folder.rpartition("/")[2] for one in sets)
+
+
+def _against(graph: LinkGraph, _: WheelFacts) -> Iterator[str]:
+    if graph.against:
+        count = len(graph.against.libraries)
+        yield (
+            f"{graph.against.label}: none of the {count} libraries that {graph.against.known_by} "
+            "is loaded by the wheel as another file"
+        )
+
+
+_PROOFS: tuple[tuple[Topic, Callable[[LinkGraph, WheelFacts], Iterator[str]]], ...] = (
+    ("providers", _providers),
+    ("GPU code", _device),
+    ("platform", _platform),
+    ("requirements", _requirements),
+    ("host-only", _roles),
+    ("kernel sets", _kernel_sets),
+    ("sources", _sources),
+    ("against", _against),
+)

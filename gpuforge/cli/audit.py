@@ -150,7 +150,7 @@ def _ignored(option: str) -> Ignore:
         raise click.UsageError(
             f"--ignore {option}: write RULE[:GLOB]=REASON, as in GF302:lib/*=not loaded by us"
         )
-    codes = [rule.CODE for rule in RULES]
+    codes = [rule.code for rule in RULES]
     if match[1] not in codes:
         raise click.UsageError(
             f"--ignore {option}: there is no rule {match[1]}; there are {', '.join(codes)}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
+import sys
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -293,14 +295,22 @@ def test_a_rule_speaks_where_it_must_and_nowhere_else(tmp_path: Path, case: Case
 
 
 def test_every_rule_is_listed_once_with_its_page() -> None:
-    codes = [rule.CODE for rule in RULES]
+    codes = [rule.code for rule in RULES]
     assert codes == sorted(set(codes))
     pages = {page.stem for page in DOCS.glob("GF*.md")}
     assert pages == set(codes)
     for rule in RULES:
-        text = (DOCS / f"{rule.CODE}.md").read_text()
-        assert text.startswith(f"# {rule.CODE}: {rule.TITLE}\n"), rule.CODE
-        assert rule.CODE in (DOCS / "README.md").read_text()
+        text = (DOCS / f"{rule.code}.md").read_text()
+        assert text.startswith(f"# {rule.code}: {rule.title}\n"), rule.code
+        assert rule.code in (DOCS / "README.md").read_text()
+
+
+def test_no_rule_imports_another() -> None:
+    """What several rules need lies in a module of its own beside them."""
+    modules = {rule.check.__module__ for rule in RULES}
+    for module in modules:
+        text = Path(str(sys.modules[module].__file__)).read_text()
+        assert modules.isdisjoint(re.findall(r"^from (\S+) import", text, re.MULTILINE)), module
 
 
 BASE = {"demo/libcore.so": elf(), "demo/ext.so": elf(), f"{SET}index.json": index(), f"{SET}k.fatbin": KERNEL}

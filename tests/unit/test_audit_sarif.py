@@ -40,7 +40,7 @@ def test_the_types_and_choices_of_the_standard() -> None:
 
 def test_each_rule_has_its_page() -> None:
     rules = sarif.of(sample())["runs"][0]["tool"]["driver"]["rules"]
-    assert [rule["id"] for rule in rules] == [rule.CODE for rule in RULES]
+    assert [rule["id"] for rule in rules] == [rule.code for rule in RULES]
     for rule in rules:
         assert re.fullmatch(r"[A-Z]\w+", rule["name"])
         assert rule["shortDescription"]["text"]

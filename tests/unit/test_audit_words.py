@@ -134,4 +134,4 @@ def test_what_a_rule_says_of_several_wheels_and_of_machines(
 
 
 def test_every_rule_has_its_words_in_a_golden_file() -> None:
-    assert sorted(path.stem for path in FOLDER.glob("findings/*.txt")) == [rule.CODE for rule in RULES]
+    assert sorted(path.stem for path in FOLDER.glob("findings/*.txt")) == [rule.code for rule in RULES]

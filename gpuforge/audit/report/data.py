@@ -22,7 +22,7 @@ SCHEMA = 1
 
 _AT_ONCE = 256  # elements of a list that are written at once
 
-_TITLES = {rule.CODE: rule.TITLE for rule in RULES}
+_TITLES = {rule.code: rule.title for rule in RULES}
 
 
 def dumps(report: Report, unused: Sequence[str] = ()) -> str:

@@ -57,9 +57,9 @@ def _totals(suites: Sequence[ET.Element]) -> dict[str, str]:
 
 
 def _case(rule: Rule, held: WheelReport, failing: Sequence[Severity]) -> ET.Element:
-    case = _named(f"{rule.CODE} {rule.TITLE}", held.facts.name)
-    findings = [f for f in held.findings if f.code == rule.CODE]
-    ignored = [i for i in held.ignored if i.finding.code == rule.CODE]
+    case = _named(f"{rule.code} {rule.title}", held.facts.name)
+    findings = [f for f in held.findings if f.code == rule.code]
+    ignored = [i for i in held.ignored if i.finding.code == rule.code]
     bad = [f for f in findings if f.severity in failing]
     rest = [_told(f) for f in findings if f.severity not in failing]
     rest += [f"accepted ({i.reason}): {_told(i.finding)}" for i in ignored]

@@ -26,7 +26,7 @@ _MOST_LOCATIONS = 1000  # GitHub refuses a file with more in one result; the JSO
 _AT_ONCE = 1 << 14  # tokens of JSON that are written at once
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
-_CODES = [rule.CODE for rule in RULES]
+_CODES = [rule.code for rule in RULES]
 
 
 def dumps(report: Report) -> str:
@@ -71,7 +71,7 @@ def of(report: Report) -> dict[str, Any]:
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    code, title = rule.CODE, rule.TITLE
+    code, title = rule.code, rule.title
     page = pages.markdown(code)
     module = getattr(rule, "__name__", code).rpartition(".")[2]
     return {
@@ -80,7 +80,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "shortDescription": {"text": title},
         "fullDescription": {"text": f"{title[0].upper()}{title[1:]}."},
         "help": {"text": pages.plain(code) or title, "markdown": page or title},
-        "defaultConfiguration": {"level": _LEVELS[rule.SEVERITY]},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
     }
 
 

@@ -1,25 +1,47 @@
-"""What a rule is, and the phrases that several of them use."""
+"""What a rule is: its code, its title, the inputs that it applies to, the proof that it contradicts, and its check."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import get_args
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding, Form, Severity, Topic
+
+EVERY_INPUT: frozenset[Form] = frozenset(get_args(Form))
+SEVERAL_FILES = EVERY_INPUT - {"file"}  # not a single binary
+PACKAGES = SEVERAL_FILES - {"folder"}  # with metadata; a folder of binaries declares nothing
+AS_BUILT = PACKAGES - {"installed"}  # with the tags and the RECORD of the wheel: installers rewrite RECORD
+ARCHIVES = AS_BUILT - {"unpacked"}  # one file, as it is uploaded
 
 
-class Rule(Protocol):
-    """A module of this package: one rule, one file, one pure function.
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. `check` yields one finding for each cause; findings that differ in their files alone are joined later.
 
-    `check` yields one finding for each cause and severity; findings that differ in their files and subjects
-    alone are joined afterwards.
+    `check` is pure: it reads the graph, and no files.
     """
 
-    CODE: str
-    SEVERITY: Severity  # its highest; a finding may be less
-    TITLE: str
+    code: str
+    severity: Severity  # the highest; a finding may have a lower one
+    title: str
+    check: Callable[[LinkGraph], Iterator[Finding]]
+    applies_to: frozenset[Form] = EVERY_INPUT
+    contradicts: Topic | None = None  # the proof that does not hold beside a finding of this rule
+    contradicts_from: Severity = "warning"  # the lowest severity of a finding that contradicts it
 
-    def check(self, graph: LinkGraph) -> Iterator[Finding]:
-        """Yield what is wrong in the graph."""
-        ...
+    def finding(
+        self,
+        wheel: str,
+        *,
+        files: Iterable[str] = (),
+        subject: Iterable[str],
+        message: str,
+        remedy: str,
+        severity: Severity | None = None,
+    ) -> Finding:
+        """Return a finding of this rule, of its own severity if no other is given."""
+        return Finding(
+            self.code, severity or self.severity, wheel, tuple(files), tuple(subject), message, remedy
+        )

@@ -14,13 +14,13 @@ from gpuforge.audit.rules.gpu_code import (
 from gpuforge.audit.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
-    architectures_missing,
-    ptx_missing,
-    newer_gpus,
-    specific_targets,
-    ptx_empty,
-    mixed_toolkits,
-    relocatable_left,
-    jit_only,
-    undeclared_code,
+    architectures_missing.RULE,
+    ptx_missing.RULE,
+    newer_gpus.RULE,
+    specific_targets.RULE,
+    ptx_empty.RULE,
+    mixed_toolkits.RULE,
+    relocatable_left.RULE,
+    jit_only.RULE,
+    undeclared_code.RULE,
 )

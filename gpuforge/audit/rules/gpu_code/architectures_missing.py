@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
 from gpuforge.audit.rules.gpu_code.containers import has_kernels, own_code
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import runnable
 from gpuforge.binary.facts import DeviceCode
-
-CODE = "GF401"
-SEVERITY: Severity = "error"
-TITLE = "a declared GPU architecture is not in every fatbin container"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -35,11 +32,17 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield _lacking(wheel, code, arch, lacking, len(judged))
 
 
+RULE = Rule(
+    code="GF401",
+    severity="error",
+    title="a declared GPU architecture is not in every fatbin container",
+    check=check,
+)
+
+
 def _lacking(wheel: WheelFacts, code: DeviceCode, arch: str, lacking: int, total: int) -> Finding:
     count = "no container" if lacking == total else f"only {total - lacking} of {total} containers"
-    return Finding(
-        CODE,
-        SEVERITY,
+    return RULE.finding(
         wheel.name,
         files=(code.file,),
         subject=(f"{code.file}: {count} with {arch}",),
@@ -51,11 +54,8 @@ def _lacking(wheel: WheelFacts, code: DeviceCode, arch: str, lacking: int, total
 
 
 def _nothing(wheel: WheelFacts) -> Finding:
-    return Finding(
-        CODE,
-        SEVERITY,
+    return RULE.finding(
         wheel.name,
-        files=(),
         subject=("the whole wheel",),
         message="GPU architectures are declared and the wheel has no GPU code of its own: some builds leave it "
         "out without an error when they find no compiler",

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
 from gpuforge.audit.reach import Reach, reach
 from gpuforge.audit.rules.gpu_code.containers import own_code, processor_of
-
-CODE = "GF408"
-SEVERITY: Severity = "info"
-TITLE = "some GPUs run the device code by JIT alone, with a newer driver"
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -26,9 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             jit = [r for r in table if r.jit]
             native = [r for r in table if r.native]
             if jit and native and not code.file.endswith(".ptx"):
-                yield Finding(
-                    CODE,
-                    SEVERITY,
+                yield RULE.finding(
                     wheel.name,
                     files=(code.file,),
                     subject=(f"{code.file}: {_text(jit)}",),
@@ -36,6 +31,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     "driver as new as the toolkit that wrote it",
                     remedy="add machine code for these architectures if the wait or the driver matters",
                 )
+
+
+RULE = Rule(
+    code="GF408",
+    severity="info",
+    title="some GPUs run the device code by JIT alone, with a newer driver",
+    check=check,
+)
 
 
 def _text(jit: list[Reach]) -> str:

@@ -6,14 +6,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.gpu_code.containers import own_code
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.cuda import releases
-
-CODE = "GF406"
-SEVERITY: Severity = "info"
-TITLE = "one file has device code of several CUDA toolkits"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -23,9 +20,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             found = _toolkits(code)
             if len(found) > 1:
                 texts = [f"{name} ({count} images)" for name, count in sorted(found.items())]
-                yield Finding(
-                    CODE,
-                    SEVERITY,
+                yield RULE.finding(
                     wheel.name,
                     files=(code.file,),
                     subject=(f"{code.file}: {', '.join(texts)}",),
@@ -34,6 +29,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     remedy="nothing, if static libraries of NVIDIA are linked in; else see that all sources are "
                     "compiled by one toolkit",
                 )
+
+
+RULE = Rule(
+    code="GF406",
+    severity="info",
+    title="one file has device code of several CUDA toolkits",
+    check=check,
+)
 
 
 def _toolkits(code: DeviceCode) -> dict[str, int]:

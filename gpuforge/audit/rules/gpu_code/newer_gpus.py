@@ -8,12 +8,9 @@ from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
 from gpuforge.audit.reach import Reach, reach
 from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code, processor_of
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import arch_of, portable_ptx, runnable
 from gpuforge.binary.facts import DeviceCode
-
-CODE = "GF403"
-SEVERITY: Severity = "warning"
-TITLE = "GPUs newer than the machine code cannot run it: there is no PTX"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -34,6 +31,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield from _judge(wheel, code, processor)
 
 
+RULE = Rule(
+    code="GF403",
+    severity="warning",
+    title="GPUs newer than the machine code cannot run it: there is no PTX",
+    check=check,
+)
+
+
 def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Finding]:
     table = reach(code, processor)
     first = next((i for i, r in enumerate(table) if r.way != "none"), len(table))
@@ -42,7 +47,7 @@ def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Find
         yield _finding(
             wheel,
             code,
-            SEVERITY,
+            "warning",
             f"{code.file}: {_archs(code)}; nothing for {_list(lost)}",
             "kernels do not run on GPUs that are newer than their machine code: no PTX is there to compile for them",
         )
@@ -78,10 +83,9 @@ def _list(table: Sequence[Reach]) -> str:
 
 
 def _finding(wheel: WheelFacts, code: DeviceCode, severity: Severity, subject: str, message: str) -> Finding:
-    return Finding(
-        CODE,
-        severity,
+    return RULE.finding(
         wheel.name,
+        severity=severity,
         files=(code.file,),
         subject=(subject,),
         message=message,

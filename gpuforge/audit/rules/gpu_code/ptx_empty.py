@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.gpu_code.containers import own_code
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import EMPTY_PTX, runnable
 from gpuforge.binary.facts import Container
-
-CODE = "GF405"
-SEVERITY: Severity = "warning"
-TITLE = "the embedded PTX is empty"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -22,9 +19,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             judged, inputs = runnable(code.containers)
             found = [c for c in (*judged, *inputs) if _empty(c)]
             if found:
-                yield Finding(
-                    CODE,
-                    SEVERITY,
+                yield RULE.finding(
                     wheel.name,
                     files=(code.file,),
                     subject=(f"{code.file}: {len(found)} of {len(judged) + len(inputs)} containers",),
@@ -32,6 +27,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     "to compile, and no kernel in it",
                     remedy="see what removed the code (an #if on __CUDA_ARCH__ that leaves the PTX target out)",
                 )
+
+
+RULE = Rule(
+    code="GF405",
+    severity="warning",
+    title="the embedded PTX is empty",
+    check=check,
+)
 
 
 def _empty(container: Container) -> bool:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import has_only_empty_cubins
 from gpuforge.binary.facts import Container
 
-CODE = "GF402"
-SEVERITY: Severity = "error"
-TITLE = "the declared PTX is not in every fatbin container"
 _EMPTY = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
 
 
@@ -32,9 +30,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             for arch in intent.ptx:
                 lacking = sum(not _has(c, arch) for c in judged)
                 if lacking:
-                    yield Finding(
-                        CODE,
-                        SEVERITY,
+                    yield RULE.finding(
                         wheel.name,
                         files=(code.file,),
                         subject=(f"{code.file}: {_count(judged, lacking)} with PTX for {arch}",),
@@ -43,6 +39,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         remedy="compile with -gencode arch=compute_X,code=compute_X too (CMAKE_CUDA_ARCHITECTURES with "
                         "X-virtual)",
                     )
+
+
+RULE = Rule(
+    code="GF402",
+    severity="error",
+    title="the declared PTX is not in every fatbin container",
+    check=check,
+)
 
 
 def _has(container: Container, arch: str) -> bool:

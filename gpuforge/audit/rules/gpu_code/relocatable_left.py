@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
-
-CODE = "GF407"
-SEVERITY: Severity = "warning"
-TITLE = "relocatable device code is left in the file beside what was linked of it"
+from gpuforge.audit.rules.rule import Rule
 
 _LEAST = 32 << 20  # bytes; less is not worth another build: PTX for newer GPUs lies there too
 _SHARE = 0.1  # of the file
@@ -26,9 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             linked = any(not is_relocatable(c) for c in code.containers)
             if not linked or left < _LEAST or left < _SHARE * whole:
                 continue
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
                 files=(code.file,),
                 subject=(f"{code.file}: {left >> 20} of {whole >> 20} MiB",),
@@ -37,3 +32,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 remedy="compile without relocatable device code (CUDA_SEPARABLE_COMPILATION OFF) where kernels do not "
                 "call across files, or give the inputs PTX alone and no cubins but for the link",
             )
+
+
+RULE = Rule(
+    code="GF407",
+    severity="warning",
+    title="relocatable device code is left in the file beside what was linked of it",
+    check=check,
+)

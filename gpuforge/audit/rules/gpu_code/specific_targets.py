@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import grouped_by_text
 from gpuforge.audit.runnable import runnable
-
-CODE = "GF404"
-SEVERITY: Severity = "info"
-TITLE = "device code is for single architectures (a) or families (f) alone"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -30,9 +27,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 count = "" if len(judged) == 1 else f"{len(found)} of {len(judged)} containers have "
                 said[code.file] = f"{count}{', '.join(archs)} alone"
         if said:
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
                 files=tuple(said),
                 subject=tuple(grouped_by_text(said)),
@@ -41,3 +36,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 remedy="nothing, if the kernels use what only these GPUs have and another one is chosen "
                 "elsewhere; else compile for the plain architecture, too",
             )
+
+
+RULE = Rule(
+    code="GF404",
+    severity="info",
+    title="device code is for single architectures (a) or families (f) alone",
+    check=check,
+)

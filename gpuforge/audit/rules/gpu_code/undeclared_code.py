@@ -6,14 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.gpu_code.containers import nonempty_ptx, own_code
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import runnable
 from gpuforge.binary.facts import DeviceCode
-
-CODE = "GF409"
-SEVERITY: Severity = "error"
-TITLE = "GPU code that the manifest does not declare"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -28,10 +25,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         declared = frozenset() if intent.no_code else frozenset((*intent.cubins, *intent.ptx))
         for code in own_code(wheel):
             for arch, count, total in _undeclared(code, declared):
-                yield Finding(
-                    CODE,
-                    SEVERITY if intent.no_code else "warning",
+                yield RULE.finding(
                     wheel.name,
+                    severity="error" if intent.no_code else "warning",
                     files=(code.file,),
                     subject=(f"{code.file}: {arch} in {count} of {total} containers",),
                     message="GPU code is in the wheel, and the manifest says that it has none: archs = []"
@@ -43,6 +39,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     else "list it in [cuda.*] archs or ptx, or see that the build uses no architectures of its own "
                     "(CMAKE_CUDA_ARCHITECTURES)",
                 )
+
+
+RULE = Rule(
+    code="GF409",
+    severity="error",
+    title="GPU code that the manifest does not declare",
+    check=check,
+)
 
 
 def _undeclared(code: DeviceCode, declared: frozenset[str]) -> Iterator[tuple[str, int, int]]:

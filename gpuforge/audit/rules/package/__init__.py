@@ -16,15 +16,15 @@ from gpuforge.audit.rules.package import (
 from gpuforge.audit.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
-    kernel_sets,
-    source_sets,
-    record_mismatch,
-    invalid_metadata,
-    damaged_files,
-    purelib,
-    stored_twice,
-    large_wheel,
-    overwritten,
-    requirements_conflict,
-    kernels_wheels,
+    kernel_sets.RULE,
+    source_sets.RULE,
+    record_mismatch.RULE,
+    invalid_metadata.RULE,
+    damaged_files.RULE,
+    purelib.RULE,
+    stored_twice.RULE,
+    large_wheel.RULE,
+    overwritten.RULE,
+    requirements_conflict.RULE,
+    kernels_wheels.RULE,
 )

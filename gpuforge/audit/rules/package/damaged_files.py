@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
-
-CODE = "GF705"
-SEVERITY: Severity = "error"
-TITLE = "a file in the wheel is damaged"
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -26,10 +23,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             corrupt = file in wheel.corrupt
             if file.endswith(".debug") and not corrupt:
                 continue  # debug information cut from an object, whose headers still speak of the rest (objcopy)
-            yield Finding(
-                CODE,
-                SEVERITY if corrupt else "warning",
+            yield RULE.finding(
                 wheel.name,
+                severity="error" if corrupt else "warning",
                 files=(file,),
                 subject=(f"{file}: {problem.removeprefix(f'{file}: ')}",),
                 message="files of the wheel cannot be unpacked: pip refuses to install it"
@@ -39,3 +35,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 if corrupt
                 else "look at what wrote or changed them last (strip, patchelf, an interrupted copy)",
             )
+
+
+RULE = Rule(
+    code="GF705",
+    severity="error",
+    title="a file in the wheel is damaged",
+    check=check,
+)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.wheel import names
-
-CODE = "GF704"
-SEVERITY: Severity = "error"
-TITLE = "the wheel's metadata cannot be used"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -21,15 +18,21 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         problems = list(_problems(wheel))
         if problems:
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
-                files=(),
                 subject=tuple(problems),
                 message="installers cannot use the wheel's metadata",
                 remedy="see the PyPA specifications of the wheel format and of core metadata",
             )
+
+
+RULE = Rule(
+    code="GF704",
+    severity="error",
+    title="the wheel's metadata cannot be used",
+    check=check,
+    applies_to=PACKAGES,
+)
 
 
 def _problems(wheel: WheelFacts) -> Iterator[str]:

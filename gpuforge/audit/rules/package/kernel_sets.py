@@ -6,11 +6,8 @@ from collections.abc import Iterator, Mapping, Set
 
 from gpuforge.audit import device_code
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, KernelSet, Severity, WheelFacts
-
-CODE = "GF701"
-SEVERITY: Severity = "error"
-TITLE = "a kernel set does not match its index"
+from gpuforge.audit.model import Finding, KernelSet, WheelFacts
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -27,6 +24,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for name in (*intent.kernel_sets, *intent.library_sets) if intent else ():
             if name not in names:
                 yield _finding(wheel, "", f"the fallback object {name!r} of the manifest is not in the wheel")
+
+
+RULE = Rule(
+    code="GF701",
+    severity="error",
+    title="a kernel set does not match its index",
+    check=check,
+    contradicts="kernel sets",
+)
 
 
 def _problems(wheel: WheelFacts, held: KernelSet) -> Iterator[tuple[str, str]]:
@@ -129,9 +135,7 @@ def _compare(
 
 
 def _finding(wheel: WheelFacts, file: str, problem: str) -> Finding:
-    return Finding(
-        CODE,
-        SEVERITY,
+    return RULE.finding(
         wheel.name,
         files=(file,) if file else (),
         subject=(f"{file}: {problem}" if file else problem,),

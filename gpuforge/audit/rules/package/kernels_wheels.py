@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
-
-CODE = "GF711"
-SEVERITY: Severity = "error"
-TITLE = "a kernels wheel does not belong to the package that is given"
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -22,16 +19,21 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue
         reasons = [list(_reasons(about, package)) for package in given]
         if all(reasons):  # of several releases of the package one may be its own
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
-                files=(),
                 subject=tuple(dict.fromkeys(reason for each in reasons for reason in each)),
                 message="the kernels wheel does not belong to the package's wheel: the runtime refuses its kernels, "
                 "and the package computes on the CPU",
                 remedy="publish and install the wheels of one build",
             )
+
+
+RULE = Rule(
+    code="GF711",
+    severity="error",
+    title="a kernels wheel does not belong to the package that is given",
+    check=check,
+)
 
 
 def _names(listing: Mapping[str, object]) -> set[object]:

@@ -6,11 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
-
-CODE = "GF708"
-SEVERITY: Severity = "info"
-TITLE = "the wheel is larger than what PyPI accepts by default"
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import ARCHIVES, Rule
 
 _LIMIT = 100_000_000  # bytes; https://docs.pypi.org/project-management/storage-limits/
 _WORTH = 500_000  # bytes that are not written as 0 MB
@@ -21,11 +18,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Say of wheels over 100 MB which files, which sections and which architectures take the room."""
     for wheel in graph.wheels:
         if wheel.size > _LIMIT:
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
-                files=(),
                 subject=tuple(
                     f"{topic}: {', '.join(f'{name} {size / 1e6:,.0f} MB' for name, size in large)}"
                     for topic, table in sizes(wheel).items()
@@ -36,6 +30,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 remedy="leave architectures to PTX, compress device code (nvcc --compress-mode=size), require CUDA's "
                 "libraries instead of shipping them, or ask PyPI for a higher limit",
             )
+
+
+RULE = Rule(
+    code="GF708",
+    severity="info",
+    title="the wheel is larger than what PyPI accepts by default",
+    check=check,
+    applies_to=ARCHIVES,
+)
 
 
 def sizes(wheel: WheelFacts) -> dict[str, list[tuple[str, int]]]:

@@ -11,11 +11,8 @@ from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.known import sha256
 from gpuforge.audit.model import Finding, Severity, WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
-
-CODE = "GF709"
-SEVERITY: Severity = "error"
-TITLE = "two packages install different files in the same place"
 
 _OF_CUDA = r"-cu(da)?\d+x?$"
 
@@ -35,6 +32,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield _finding(one, other, differing)
     for wheel in graph.wheels:
         yield from _required(graph, wheel)
+
+
+RULE = Rule(
+    code="GF709",
+    severity="error",
+    title="two packages install different files in the same place",
+    check=check,
+)
 
 
 def _shared(held: Sequence[WheelFacts]) -> dict[tuple[int, int], list[tuple[str, str]]]:
@@ -68,10 +73,9 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
     guarded = builds and _guarded(one) and _guarded(other)
     least: Severity = "warning" if (objects or code) and not guarded else "info"
     shown = [*objects, *code, *names]
-    return Finding(
-        CODE,
-        SEVERITY if objects and not builds else least,
+    return RULE.finding(
         one.name,
+        severity="error" if objects and not builds else least,
         files=tuple(names),
         subject=(f"{other.name}: {shorten(list(dict.fromkeys(shown)))}",),
         message="another of these wheels installs different files in the same place: the one that pip installs "
@@ -101,11 +105,9 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
         if first[1] and first[0] == second[0]:
             continue  # said of the wheel that requires both
         if shared := sorted(declared.files(one.package) & declared.files(other.package)):
-            yield Finding(
-                CODE,
-                "warning",
+            yield RULE.finding(
                 wheel.name,
-                files=(),
+                severity="warning",
                 subject=(
                     f"{shorten(shared)}: {one.package}, by {one.line!r}, and {other.package}, by {other.line!r}",
                 ),

@@ -6,12 +6,9 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
-
-CODE = "GF706"
-SEVERITY: Severity = "warning"
-TITLE = "WHEEL says Root-Is-Purelib: true, and the wheel has shared objects"
+from gpuforge.audit.rules.rule import PACKAGES, Rule
 
 _ELSEWHERE = r"[^/]+\.data/(?!purelib/)"
 
@@ -25,9 +22,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         bound = [o.file for o in wheel.objects if o.links and not re.match(_ELSEWHERE, o.file)]
         beside = all(file.startswith("nvidia/") for file in bound)
         if wheel.purelib and bound and not is_nvidia_wheel(wheel) and not beside:
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
                 files=tuple(bound),
                 subject=(f"{len(bound)} shared objects, such as {bound[0]}",),
@@ -36,3 +31,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 remedy="say Root-Is-Purelib: false (setuptools: distclass with has_ext_modules, scikit-build-core: "
                 "wheel.platlib)",
             )
+
+
+RULE = Rule(
+    code="GF706",
+    severity="warning",
+    title="WHEEL says Root-Is-Purelib: true, and the wheel has shared objects",
+    check=check,
+    applies_to=PACKAGES,
+)

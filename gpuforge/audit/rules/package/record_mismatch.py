@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import AS_BUILT, Rule
 
-CODE = "GF703"
-SEVERITY: Severity = "warning"
-TITLE = "RECORD does not match the wheel's files"
 # PyPA, "The signed wheel file": not listed, or without a hash
 _UNLISTED = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")
 
@@ -19,9 +17,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         problems = list(_problems(wheel))
         if problems:
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
                 files=tuple(file for file, _ in problems if file),
                 subject=tuple(f"{file}: {problem}" if file else problem for file, problem in problems),
@@ -29,6 +25,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 "all of it",
                 remedy="write RECORD anew after the last change (`wheel pack` does)",
             )
+
+
+RULE = Rule(
+    code="GF703",
+    severity="warning",
+    title="RECORD does not match the wheel's files",
+    check=check,
+    applies_to=AS_BUILT,
+)
 
 
 def _problems(wheel: WheelFacts) -> Iterator[tuple[str, str]]:

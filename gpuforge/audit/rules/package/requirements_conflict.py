@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.wheel import names, releases
-
-CODE = "GF710"
-SEVERITY: Severity = "warning"
-TITLE = "a wheel requires another version of one that is given, too"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -25,6 +22,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             others = [w for w in held if w.project == project and w is not wheel and can_coexist(wheel, w)]
             if others and not known.extra and not any(_meets(other, known.line) for other in others):
                 yield _finding(wheel, known.line, others)
+
+
+RULE = Rule(
+    code="GF710",
+    severity="warning",
+    title="a wheel requires another version of one that is given, too",
+    check=check,
+)
 
 
 def _meets(other: WheelFacts, line: str) -> bool:
@@ -42,11 +47,8 @@ def _meets(other: WheelFacts, line: str) -> bool:
 
 def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
     given = ", ".join(sorted({other.version for other in others}))
-    return Finding(
-        CODE,
-        SEVERITY,
+    return RULE.finding(
         wheel.name,
-        files=(),
         subject=(f"{line!r}, where {others[0].project} {given} is given",),
         message="wheels that are given together cannot be installed together: what one of them requires is another "
         "version, and the objects that were compiled for that one need not work with this one",

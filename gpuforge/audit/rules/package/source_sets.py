@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, SourceSet, WheelFacts
-
-CODE = "GF702"
-SEVERITY: Severity = "error"
-TITLE = "the sources of a user-compiled object do not match its recipe"
+from gpuforge.audit.model import Finding, SourceSet, WheelFacts
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -25,6 +22,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield _finding(
                     wheel, "", f"the user-compiled object {name!r} of the manifest is not in the wheel"
                 )
+
+
+RULE = Rule(
+    code="GF702",
+    severity="error",
+    title="the sources of a user-compiled object do not match its recipe",
+    check=check,
+    contradicts="sources",
+)
 
 
 def _problems(held: SourceSet) -> Iterator[str]:
@@ -48,9 +54,7 @@ def _problems(held: SourceSet) -> Iterator[str]:
 
 
 def _finding(wheel: WheelFacts, file: str, problem: str) -> Finding:
-    return Finding(
-        CODE,
-        SEVERITY,
+    return RULE.finding(
         wheel.name,
         files=(file,) if file else (),
         subject=(f"{file}: {problem}" if file else problem,),

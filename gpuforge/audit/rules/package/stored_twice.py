@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
-
-CODE = "GF707"
-SEVERITY: Severity = "warning"
-TITLE = "the same file is in the wheel several times"
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 
 _LEAST = 1 << 20  # bytes that one copy would save
 
@@ -25,9 +22,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 alike.setdefault((size, checksum), []).append(name)
         for (size, _), members in alike.items():
             if len(members) > 1 and size * (len(members) - 1) >= _LEAST:
-                yield Finding(
-                    CODE,
-                    SEVERITY,
+                yield RULE.finding(
                     wheel.name,
                     files=tuple(members),
                     subject=(f"{' = '.join(members)}, {size >> 10:,} KiB each",),
@@ -35,3 +30,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     "each is downloaded and installed, and if two are loaded they are two images",
                     remedy="keep the one that is NEEDED, the name in its SONAME, and leave the others out",
                 )
+
+
+RULE = Rule(
+    code="GF707",
+    severity="warning",
+    title="the same file is in the wheel several times",
+    check=check,
+)

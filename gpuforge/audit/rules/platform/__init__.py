@@ -14,13 +14,13 @@ from gpuforge.audit.rules.platform import (
 from gpuforge.audit.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
-    platform_tag,
-    wheel_tags,
-    executable_stack,
-    python_abi,
-    cpu_level,
-    text_relocations,
-    relro_missing,
-    debug_info,
-    extensions_missing,
+    platform_tag.RULE,
+    wheel_tags.RULE,
+    executable_stack.RULE,
+    python_abi.RULE,
+    cpu_level.RULE,
+    text_relocations.RULE,
+    relro_missing.RULE,
+    debug_info.RULE,
+    extensions_missing.RULE,
 )

@@ -6,12 +6,9 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import NEEDED_BY, Finding, Severity
+from gpuforge.audit.model import NEEDED_BY, Finding
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
-
-CODE = "GF505"
-SEVERITY: Severity = "warning"
-TITLE = "an object says that it needs a newer processor than the tag promises"
 
 _NEEDED = r"lib.*[-_](avx512\w*|avx2|avx)\b.*\.so.*"
 
@@ -24,9 +21,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links):
             for text in _markers(found):
-                yield Finding(
-                    CODE,
-                    SEVERITY,
+                yield RULE.finding(
                     wheel.name,
                     files=(found.file,),
                     subject=(text,),
@@ -35,6 +30,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     remedy="compile for the baseline (-march=x86-64, for nvc++ -tp=px) and choose faster code at run "
                     "time, or say in the documentation which processor is needed",
                 )
+
+
+RULE = Rule(
+    code="GF505",
+    severity="warning",
+    title="an object says that it needs a newer processor than the tag promises",
+    check=check,
+)
 
 
 def _markers(found: ElfObject) -> Iterator[str]:

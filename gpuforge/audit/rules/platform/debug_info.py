@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.elf import EM_CUDA
 from gpuforge.binary.facts import ElfObject
-
-CODE = "GF508"
-SEVERITY: Severity = "info"
-TITLE = "debug information is left in"
 
 _LEAST = 1 << 20  # bytes in the whole wheel; less is not worth a word
 _SHARE = 100  # a file with less than this part of it is not named
@@ -30,15 +27,21 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         rest = (
             [f"{others:,} others, {total - sum(map(sizes.__getitem__, named)) >> 10:,} KiB"] if others else []
         )
-        yield Finding(
-            CODE,
-            SEVERITY,
+        yield RULE.finding(
             wheel.name,
             files=tuple(largest),
             subject=(*(f"{file}: {sizes[file] >> 10:,} KiB" for file in named), *rest),
             message=f"{total >> 20} MiB of debug information are in the wheel, with the paths of the build machine",
             remedy="strip it (strip --strip-debug, auditwheel repair --strip), or keep it in files of its own",
         )
+
+
+RULE = Rule(
+    code="GF508",
+    severity="info",
+    title="debug information is left in",
+    check=check,
+)
 
 
 def _size(found: ElfObject) -> int:

@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
-
-CODE = "GF503"
-SEVERITY: Severity = "error"
-TITLE = "an object asks for an executable stack"
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find objects whose PT_GNU_STACK segment has the flag for execution."""
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
         if found.stack is not None and found.stack & 1:
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 found.wheel,
                 files=(found.file,),
                 subject=(found.file,),
@@ -26,3 +21,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 "a running process, and hardened kernels refuse such a program",
                 remedy="link with -z noexecstack, or clear the flag with patchelf --clear-execstack",
             )
+
+
+RULE = Rule(
+    code="GF503",
+    severity="error",
+    title="an object asks for an executable stack",
+    check=check,
+)

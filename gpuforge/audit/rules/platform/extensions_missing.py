@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
-
-CODE = "GF509"
-SEVERITY: Severity = "error"
-TITLE = "a wheel without extension modules, where the manifest builds one for each Python"
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -19,11 +16,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if intent is None or not intent.python:
             continue
         if wheel.file_tags and all(tag.endswith("-none-any") for tag in wheel.file_tags):
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
-                files=(),
                 subject=(
                     f"{', '.join(wheel.file_tags)}, and [package] python lists {', '.join(intent.python)}",
                 ),
@@ -32,3 +26,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 remedy="see in the log of the host build what became of the extension modules; where one wheel serves "
                 'every Python, write abi = "none" in [package]',
             )
+
+
+RULE = Rule(
+    code="GF509",
+    severity="error",
+    title="a wheel without extension modules, where the manifest builds one for each Python",
+    check=check,
+)

@@ -7,13 +7,10 @@ from collections.abc import Iterator
 
 from gpuforge.audit import policy
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
-
-CODE = "GF501"
-SEVERITY: Severity = "error"
-TITLE = "the platform tag of the file name is not true"
 
 _MACHINES = {
     3: "i686", 62: "x86_64", 183: "aarch64", 40: "armv7l", 22: "s390x", 21: "ppc64le", 243: "riscv64",
@@ -46,6 +43,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         yield from _c_library(graph, wheel, machines)
 
 
+RULE = Rule(
+    code="GF501",
+    severity="error",
+    title="the platform tag of the file name is not true",
+    check=check,
+    contradicts="platform",
+)
+
+
 def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -> Iterator[Finding]:
     objects = [o for o in wheel.objects if o.links and _MACHINES.get(o.machine, machine) == machine]
     fitting = policy.fitting(objects, machine)
@@ -55,9 +61,7 @@ def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -
     for found in objects:
         missing = promised.missing(found, machine)
         if missing:
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
                 files=(found.file,),
                 subject=(f"{found.file} wants {', '.join(sorted(set(missing), key=_by_number))}",),
@@ -71,10 +75,9 @@ def _private(wheel: WheelFacts) -> Iterator[Finding]:
     """Find what glibc keeps for itself: the version is in each of its releases, its symbols may be in none but one."""
     for found in (o for o in wheel.objects if o.links):
         if any(f"GLIBC_{policy.PRIVATE}" in need.versions for need in found.version_needs):
-            yield Finding(
-                CODE,
-                "warning",
+            yield RULE.finding(
                 wheel.name,
+                severity="warning",
                 files=(found.file,),
                 subject=(found.file,),
                 message="objects want symbols that glibc keeps for itself (GLIBC_PRIVATE): no tag promises them, and "
@@ -87,10 +90,9 @@ def _private(wheel: WheelFacts) -> Iterator[Finding]:
 def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
     if wheel.platforms == ("any",) and (bound := [o for o in wheel.objects if o.links]):
         meant = _meant(wheel, bound)
-        yield Finding(
-            CODE,
-            "warning" if meant else SEVERITY,
+        yield RULE.finding(
             wheel.name,
+            severity="warning" if meant else "error",
             files=tuple(o.file for o in bound),
             subject=tuple(f"{o.file} is for {_MACHINES.get(o.machine, 'one machine')}" for o in bound),
             message="the file name says that the wheel runs anywhere, and it has shared objects; "
@@ -102,10 +104,9 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
     none = foreign and not _meant(wheel, [o for o, _ in held])
     for found, actual in held:
         if machines and actual and actual not in machines:
-            yield Finding(
-                CODE,
-                SEVERITY if none else "warning",
+            yield RULE.finding(
                 wheel.name,
+                severity="error" if none else "warning",
                 files=(found.file,),
                 subject=(f"{found.file} is for {actual}",),
                 message=f"the file name says {', '.join(sorted(machines))}, and "
@@ -134,10 +135,9 @@ def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Itera
         )
         for found, other in wrong:
             chosen = found.file in spared
-            yield Finding(
-                CODE,
-                "warning" if chosen else SEVERITY,
+            yield RULE.finding(
                 wheel.name,
+                severity="warning" if chosen else "error",
                 files=(found.file,),
                 subject=(f"{found.file} is linked with {other}",),
                 message=f"the file name says {', '.join(t for t in wheel.platforms if _LIBCS.get(t[:5]) == name)}, for "

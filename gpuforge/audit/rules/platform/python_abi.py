@@ -8,12 +8,9 @@ from functools import cache
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.tables import load
 from gpuforge.binary.facts import ElfObject
-
-CODE = "GF504"
-SEVERITY: Severity = "error"
-TITLE = "a Python module does not fit all Pythons that the tags promise"
 
 _MODULE = r"(?P<name>.+)\.cpython-(?P<version>\d+t?)-[\w-]+\.so"
 _TAG = r"(?P<python>cp3(?P<minor>\d+)|py3|py2)-(?P<abi>\w+)-"
@@ -39,6 +36,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield from _by_symbols(wheel, found, min(abi3, default=None), helped=helped)
 
 
+RULE = Rule(
+    code="GF504",
+    severity="error",
+    title="a Python module does not fit all Pythons that the tags promise",
+    check=check,
+    applies_to=PACKAGES,
+)
+
+
 def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> Iterator[Finding]:
     """Judge modules by the CPython version in their names; several versions of one module are chosen from."""
     named: dict[str, set[str]] = {}
@@ -58,7 +64,7 @@ def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> I
         yield _finding(
             wheel,
             module,
-            SEVERITY if bad or not promises_many else "warning",
+            "error" if bad or not promises_many else "warning",
             text + (f", and wants {', '.join(bad)}" if bad else ""),
             "the tags promise more Pythons than modules can be imported by: their file names say one version",
         )
@@ -81,7 +87,7 @@ def _by_symbols(
         yield _finding(
             wheel,
             found,
-            "warning" if helped else SEVERITY,
+            "warning" if helped else "error",
             f"{found.file} wants {', '.join(unknown)}",
             "modules of the stable ABI want symbols of Python that are not in it: "
             + (
@@ -96,7 +102,7 @@ def _by_symbols(
         yield _finding(
             wheel,
             found,
-            "warning" if kept else SEVERITY,
+            "warning" if kept else "error",
             f"{found.file} wants {', '.join(later)}",
             f"the tags promise CPython {floor[0]}.{floor[1]}, and modules want symbols of the stable ABI of "
             f"{version[0]}.{version[1]}"
@@ -120,10 +126,9 @@ def _oldest(wheel: WheelFacts, floor: _Version) -> _Version:
 
 
 def _finding(wheel: WheelFacts, found: ElfObject, severity: Severity, subject: str, message: str) -> Finding:
-    return Finding(
-        CODE,
-        severity,
+    return RULE.finding(
         wheel.name,
+        severity=severity,
         files=(found.file,),
         subject=(subject,),
         message=message,

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
-
-CODE = "GF507"
-SEVERITY: Severity = "info"
-TITLE = "an object has no RELRO segment"
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find loadable objects without PT_GNU_RELRO, which linkers write unless they are told not to."""
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links and not o.relro):
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
                 files=(found.file,),
                 subject=(found.file,),
                 message="objects have no RELRO segment: their tables of addresses stay writable while they run",
                 remedy="link with -Wl,-z,relro (and -z,now), and do not strip program headers",
             )
+
+
+RULE = Rule(
+    code="GF507",
+    severity="info",
+    title="an object has no RELRO segment",
+    check=check,
+)

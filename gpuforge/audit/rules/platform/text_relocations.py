@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
-
-CODE = "GF506"
-SEVERITY: Severity = "warning"
-TITLE = "an object has relocations in its code (TEXTREL)"
 
 _DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
 
@@ -20,9 +17,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links):
             if _textrel(found):
-                yield Finding(
-                    CODE,
-                    SEVERITY,
+                yield RULE.finding(
                     wheel.name,
                     files=(found.file,),
                     subject=(found.file,),
@@ -30,6 +25,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     "loaded, which SELinux and hardened systems refuse, and no process shares it",
                     remedy="compile all that is linked in with -fPIC; -Wl,-z,text makes the linker refuse the rest",
                 )
+
+
+RULE = Rule(
+    code="GF506",
+    severity="warning",
+    title="an object has relocations in its code (TEXTREL)",
+    check=check,
+)
 
 
 def _textrel(found: ElfObject) -> bool:

@@ -6,11 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
-
-CODE = "GF502"
-SEVERITY: Severity = "warning"
-TITLE = "the tags in WHEEL are not those of the file name"
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import AS_BUILT, Rule
 
 # PEP 600, "Legacy manylinux tags": two names of one tag
 _LEGACY = {
@@ -29,11 +26,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         only_inside = _without(wheel.wheel_tags, wheel.file_tags)
         if not (only_name or only_inside):
             continue
-        yield Finding(
-            CODE,
-            SEVERITY,
+        yield RULE.finding(
             wheel.name,
-            files=(),
             subject=(
                 *(f"{tag}: in the file name only" for tag in only_name),
                 *(f"{tag}: in WHEEL only" for tag in only_inside),
@@ -42,6 +36,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             "read the other",
             remedy="rename with `wheel tags`, which changes both",
         )
+
+
+RULE = Rule(
+    code="GF502",
+    severity="warning",
+    title="the tags in WHEEL are not those of the file name",
+    check=check,
+    applies_to=AS_BUILT,
+)
 
 
 def _without(tags: Iterable[str], others: Iterable[str]) -> list[str]:

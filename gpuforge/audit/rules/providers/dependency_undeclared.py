@@ -6,13 +6,10 @@ from collections.abc import Iterator
 
 from gpuforge.audit import policy
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.cuda import libraries
 from gpuforge.cuda.provided import Release, Shared
-
-CODE = "GF214"
-SEVERITY: Severity = "error"
-TITLE = "a required package needs a library that nothing installs"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -21,6 +18,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for release in graph.brought.releases if graph.brought else ():
             for library in release.libraries:
                 yield from _missing(graph, wheel, release, library)
+
+
+RULE = Rule(
+    code="GF214",
+    severity="error",
+    title="a required package needs a library that nothing installs",
+    check=check,
+    contradicts="requirements",
+)
 
 
 def _missing(graph: LinkGraph, wheel: WheelFacts, release: Release, library: Shared) -> Iterator[Finding]:
@@ -38,9 +44,7 @@ def _finding(
     wheel: WheelFacts, release: Release, library: Shared, needed: str, packages: list[str]
 ) -> Finding:
     users = sorted({o.file for o in wheel.objects if library.soname in o.needed})
-    return Finding(
-        CODE,
-        SEVERITY,
+    return RULE.finding(
         wheel.name,
         files=tuple(users),
         subject=(

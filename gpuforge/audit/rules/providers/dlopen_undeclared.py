@@ -6,13 +6,10 @@ from collections.abc import Iterator
 
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
+from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.cuda import libraries
-
-CODE = "GF208"
-SEVERITY: Severity = "info"
-TITLE = "a library is opened by name at run time, and no requirement brings it"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -26,9 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 packages = {library.package for library in declared.candidates(name)}
                 if not packages or _there(graph, wheel, name, packages):
                     continue
-                yield Finding(
-                    CODE,
-                    SEVERITY,
+                yield RULE.finding(
                     wheel.name,
                     files=(found.file,),
                     subject=(f"{name} (of {' or '.join(sorted(packages))}), named in {found.file}",),
@@ -36,6 +31,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     "and neither a requirement nor an extra brings these packages",
                     remedy="declare the packages in an extra, and say in the error what to install",
                 )
+
+
+RULE = Rule(
+    code="GF208",
+    severity="info",
+    title="a library is opened by name at run time, and no requirement brings it",
+    check=check,
+    applies_to=PACKAGES,
+)
 
 
 def _there(graph: LinkGraph, wheel: WheelFacts, name: str, packages: set[str]) -> bool:

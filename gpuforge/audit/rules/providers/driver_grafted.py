@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.cuda import libraries
-
-CODE = "GF207"
-SEVERITY: Severity = "error"
-TITLE = "a library of the driver, or a stub of it, is in the wheel"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -21,9 +18,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 continue
             if "/stubs/" in found.file and not graph.users(found):
                 continue
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
                 files=(found.file,),
                 subject=(found.file,),
@@ -31,3 +26,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 "the machine, and a stub fails in every call",
                 remedy="leave them out (auditwheel repair --exclude libcuda.so.1 --exclude libnvidia-ml.so.1)",
             )
+
+
+RULE = Rule(
+    code="GF207",
+    severity="error",
+    title="a library of the driver, or a stub of it, is in the wheel",
+    check=check,
+    applies_to=PACKAGES,
+)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
-
-CODE = "GF206"
-SEVERITY: Severity = "warning"
-TITLE = "a library of the driver is NEEDED: nothing loads on a machine without a GPU"
 
 _MOST = 4  # imports that are named; the report says how many there are
 
@@ -22,9 +19,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             drivers = [e.needed for e in graph.from_object(found) if e.provider.source == "driver"]
             if drivers:
                 roots = [s.root for s in graph.load_sets if found in s.objects]
-                yield Finding(
-                    CODE,
-                    SEVERITY,
+                yield RULE.finding(
                     wheel.name,
                     files=(found.file,),
                     subject=(f"{', '.join(drivers)}, NEEDED by {found.file}{_breaks(found, roots)}",),
@@ -33,6 +28,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     remedy="open libcuda.so.1 with dlopen when the first GPU call is made, or use the CUDA runtime "
                     "(cudaGetDriverEntryPoint)",
                 )
+
+
+RULE = Rule(
+    code="GF206",
+    severity="warning",
+    title="a library of the driver is NEEDED: nothing loads on a machine without a GPU",
+    check=check,
+)
 
 
 def _breaks(found: ElfObject, roots: list[ElfObject]) -> str:

@@ -6,14 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
+from gpuforge.audit.rules.rule import SEVERAL_FILES, Rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
-
-CODE = "GF213"
-SEVERITY: Severity = "warning"
-TITLE = "a grafted library opens parts of its own by name, and none of them is there"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -37,6 +34,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 continue
             if not any(_there(wheel, name) for name in parts):
                 yield _finding(found, wheel, sorted(parts), sorted(packages))
+
+
+RULE = Rule(
+    code="GF213",
+    severity="warning",
+    title="a grafted library opens parts of its own by name, and none of them is there",
+    check=check,
+    applies_to=SEVERAL_FILES,
+)
 
 
 def _versions(name: str) -> tuple[str, str]:
@@ -70,9 +76,7 @@ def _there(wheel: WheelFacts, name: str) -> bool:
 
 
 def _finding(found: ElfObject, wheel: WheelFacts, parts: list[str], packages: list[str]) -> Finding:
-    return Finding(
-        CODE,
-        SEVERITY,
+    return RULE.finding(
         wheel.name,
         files=(found.file,),
         subject=(f"{found.file} opens {', '.join(parts)}",),

@@ -7,12 +7,9 @@ from collections.abc import Iterator, Mapping
 from gpuforge.audit import declared
 from gpuforge.audit.declared import Declared
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import NEEDED_BY, Finding, Severity
+from gpuforge.audit.model import NEEDED_BY, Finding
+from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import variant_family
-
-CODE = "GF204"
-SEVERITY: Severity = "error"
-TITLE = "the requirements bring another CUDA major than the one that is NEEDED"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -27,9 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             if _chosen_from(graph, edge):
                 continue
             line = brought[package].line
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 edge.loader.wheel,
                 files=(edge.loader.file,),
                 subject=(f"{edge.needed}, where {line!r} brings {package}{NEEDED_BY}{edge.loader.file}",),
@@ -39,6 +34,16 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 "of what brings them",
             )
             break
+
+
+RULE = Rule(
+    code="GF204",
+    severity="error",
+    title="the requirements bring another CUDA major than the one that is NEEDED",
+    check=check,
+    applies_to=PACKAGES,
+    contradicts="providers",
+)
 
 
 def _implied(graph: LinkGraph, edge: Edge) -> Mapping[str, Declared]:

@@ -10,13 +10,10 @@ from functools import cache, partial
 from gpuforge.audit import declared, layout, policy
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
+from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.cuda import libraries
 from gpuforge.wheel import names
-
-CODE = "GF201"
-SEVERITY: Severity = "error"
-TITLE = "a NEEDED library has no provider"
 
 _CARRIER = r"(?!nvidia-).+-cu\d\d(x)?"
 # Intel's, what is built with its compiler, and MPI: their libraries lie in the environment's own lib folder.
@@ -49,6 +46,16 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield _unknown(graph, edge, _named(searched[edge.loader.wheel, edge.needed]))
 
 
+RULE = Rule(
+    code="GF201",
+    severity="error",
+    title="a NEEDED library has no provider",
+    check=check,
+    applies_to=PACKAGES,
+    contradicts="providers",
+)
+
+
 def _named(packages: set[str]) -> list[str]:
     return sorted(packages - {""}) or sorted(packages)
 
@@ -58,10 +65,9 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
     optional = is_for_other_framework(graph, edge.loader)
     known = graph.declared[edge.loader.wheel].get(edge.provider.package)
     lacking = known if known and edge.needed in known.lacks else None
-    return Finding(
-        CODE,
-        "warning" if others or optional else SEVERITY,
+    return RULE.finding(
         edge.loader.wheel,
+        severity="warning" if others or optional else "error",
         files=(edge.loader.file,),
         subject=(f"{edge.needed} (of {edge.provider.package}){NEEDED_BY}{edge.loader.file}",),
         message="libraries have no provider that is declared or reachable: they are not in the wheel, no Requires-Dist "
@@ -109,16 +115,15 @@ def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
         message += "are found only where the machine has such a toolkit, in a folder that the linker searches"
         remedy = "build with a toolkit whose libraries are on PyPI (11, 12 or 13), or graft or link them statically"
         if not (is_for_other_framework(graph, edge.loader) or _unknown_carriers(graph, edge)):
-            severity = SEVERITY
+            severity = "error"
     else:
         wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
         family = "musllinux" if policy.on_musl(edge.loader, wheel.platforms) else "manylinux"
         message = "libraries must be there on the user's machine by themselves: they are neither in the wheel nor in "
         message += f"the {family} policies, and no known package brings them"
-    return Finding(
-        CODE,
-        severity,
+    return RULE.finding(
         edge.loader.wheel,
+        severity=severity,
         files=(edge.loader.file,),
         subject=(f"{what}{NEEDED_BY}{edge.loader.file}",),
         message=message,

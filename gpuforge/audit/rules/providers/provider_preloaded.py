@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import NEEDED_BY, Finding, Severity
-
-CODE = "GF205"
-SEVERITY: Severity = "warning"
-TITLE = "a NEEDED library is found only because Python code loads it before"
+from gpuforge.audit.model import NEEDED_BY, Finding
+from gpuforge.audit.rules.rule import PACKAGES, Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -27,10 +24,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             where = "declared by no requirement"
         else:
             where = f"of {known.package}" + (f", in the extra [{known.extra}]" if known.extra else "")
-        yield Finding(
-            CODE,
-            SEVERITY if lacking else "info",
+        yield RULE.finding(
             edge.loader.wheel,
+            severity="warning" if lacking else "info",
             files=(edge.loader.file,),
             subject=(f"{edge.needed} ({where}){NEEDED_BY}{edge.loader.file}",),
             message=f"no search path leads to these libraries; {edge.preload.file} loads them before they are "
@@ -39,3 +35,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             if lacking
             else "nothing, as long as that code runs before each of these objects is imported",
         )
+
+
+RULE = Rule(
+    code="GF205",
+    severity="warning",
+    title="a NEEDED library is found only because Python code loads it before",
+    check=check,
+    applies_to=PACKAGES,
+    contradicts="providers",
+    contradicts_from="info",
+)

@@ -6,12 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from gpuforge.audit import declared, layout
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.binary.facts import ElfObject
-
-CODE = "GF203"
-SEVERITY: Severity = "error"
-TITLE = "a NEEDED library is looked for in a package that is not declared"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -35,6 +32,16 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         yield _finding(edge, edge.provider.package)
 
 
+RULE = Rule(
+    code="GF203",
+    severity="error",
+    title="a NEEDED library is looked for in a package that is not declared",
+    check=check,
+    applies_to=PACKAGES,
+    contradicts="providers",
+)
+
+
 def _required(graph: LinkGraph, edge: Edge, project: str) -> bool:
     return any(graph.requires(name, project) for name in _led_by(graph, edge))
 
@@ -51,9 +58,7 @@ def _led_by(graph: LinkGraph, edge: Edge) -> set[str]:
 
 
 def _finding(edge: Edge, package: str) -> Finding:
-    return Finding(
-        CODE,
-        SEVERITY,
+    return RULE.finding(
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{edge.needed} of {package}, by {edge.route} of {edge.loader.file}",),

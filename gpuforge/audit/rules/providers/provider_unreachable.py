@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import NEEDED_BY, Finding, Severity
+from gpuforge.audit.model import NEEDED_BY, Finding
 from gpuforge.audit.rules.loading import brought_by_module, brought_by_need, brought_by_package, may_be_loaded
-
-CODE = "GF202"
-SEVERITY: Severity = "error"
-TITLE = "a NEEDED library is provided, but no RPATH or RUNPATH leads to it"
+from gpuforge.audit.rules.rule import SEVERAL_FILES, Rule
 
 _THINGS = {"folder": "folder", "installed": "package"}
 
@@ -26,6 +23,16 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield _declared(graph, edge)
 
 
+RULE = Rule(
+    code="GF202",
+    severity="error",
+    title="a NEEDED library is provided, but no RPATH or RUNPATH leads to it",
+    check=check,
+    applies_to=SEVERAL_FILES,
+    contradicts="providers",
+)
+
+
 def _declared(graph: LinkGraph, edge: Edge) -> Finding:
     only_if = "are found only if"
     if brought_by_module(graph, edge):
@@ -39,10 +46,9 @@ def _declared(graph: LinkGraph, edge: Edge) -> Finding:
             "cannot be found: no RPATH or RUNPATH leads to the folder where pip puts them, and nothing loads them "
             "before"
         )
-    return Finding(
-        CODE,
-        "warning" if how.startswith(only_if) else SEVERITY,
+    return RULE.finding(
         edge.loader.wheel,
+        severity="warning" if how.startswith(only_if) else "error",
         files=(edge.loader.file,),
         subject=(f"{edge.needed} of {edge.provider.package}{NEEDED_BY}{edge.loader.file}",),
         message=f"libraries of declared packages {how}",
@@ -55,10 +61,9 @@ def _given(graph: LinkGraph, edge: Edge) -> Finding:
     form = next(w.form for w in graph.wheels if w.name == edge.loader.wheel)
     loaded = form == "folder" or may_be_loaded(graph, edge)
     whose = "another wheel" if edge.provider.source != "wheel" else f"the {_THINGS.get(form, 'wheel')} itself"
-    return Finding(
-        CODE,
-        "warning" if loaded else SEVERITY,
+    return RULE.finding(
         edge.loader.wheel,
+        severity="warning" if loaded else "error",
         files=(edge.loader.file,),
         subject=(f"{edge.needed} at {target.file if target else ''}{NEEDED_BY}{edge.loader.file}",),
         message=f"libraries of {whose} are found only if {_otherwise(edge, form)}"

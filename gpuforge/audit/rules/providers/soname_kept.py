@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import file_names
 from gpuforge.cuda import libraries
-
-CODE = "GF210"
-SEVERITY: Severity = "error"
-TITLE = "a grafted library has a hashed file name and its old SONAME"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -22,10 +19,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             if plain == found.name or libraries.plain_name(found.soname) != found.soname:
                 continue
             users = file_names(edge.loader for edge in graph.users(found))
-            yield Finding(
-                CODE,
-                SEVERITY if users else "warning",
+            yield RULE.finding(
                 wheel.name,
+                severity="error" if users else "warning",
                 files=(found.file,),
                 subject=(
                     f"{found.file}: SONAME {found.soname}, loaded by {users or 'nothing in the wheel'}",
@@ -34,3 +30,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 "the linker gives them to everybody else in the process who needs that name",
                 remedy="set the SONAME to the file name, as auditwheel repair does (patchelf --set-soname)",
             )
+
+
+RULE = Rule(
+    code="GF210",
+    severity="error",
+    title="a grafted library has a hashed file name and its old SONAME",
+    check=check,
+)

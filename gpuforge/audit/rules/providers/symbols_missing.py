@@ -6,16 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from gpuforge.audit import declared
 from gpuforge.audit.graph import Edge, LinkGraph, LoadSet
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 from gpuforge.cuda.symbols import definers
-
-CODE = "GF215"
-SEVERITY: Severity = "error"
-TITLE = "functions of CUDA are called, and no NEEDED library defines them"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -35,6 +32,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             for library in sorted({definers(name)[0] for name in missing}):
                 called = sorted(name for name in missing if definers(name)[0] == library)
                 yield _finding(found, library, called, sets)
+
+
+RULE = Rule(
+    code="GF215",
+    severity="error",
+    title="functions of CUDA are called, and no NEEDED library defines them",
+    check=check,
+    applies_to=PACKAGES,
+)
 
 
 def _missing(graph: LinkGraph, wheel: WheelFacts, found: ElfObject, sets: Iterable[LoadSet]) -> set[str]:
@@ -81,10 +87,9 @@ def _loaded_by_code(wheel: WheelFacts, names: Iterable[str]) -> bool:
 
 def _finding(found: ElfObject, library: str, called: list[str], sets: Iterable[LoadSet]) -> Finding:
     first = any(held.root.program or "python-module" in held.root.markers for held in sets)
-    return Finding(
-        CODE,
-        SEVERITY if first else "warning",
+    return RULE.finding(
         found.wheel,
+        severity="error" if first else "warning",
         files=(found.file,),
         subject=(f"{found.file} calls {shorten(called)}, and does not NEED {library}",),
         message="functions of CUDA's libraries are called, and nothing that is loaded defines them: the import fails "

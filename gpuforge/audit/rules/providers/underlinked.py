@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
-
-CODE = "GF212"
-SEVERITY: Severity = "warning"
-TITLE = "a library wants symbols of the HPC SDK's runtimes, and nothing that it NEEDs defines them"
 
 _MOST = 3  # symbols that are named
 
@@ -30,6 +27,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             missing = found.wants - {symbol for o in loaded for symbol in o.gives}
             if missing:
                 yield _finding(graph, found, missing)
+
+
+RULE = Rule(
+    code="GF212",
+    severity="warning",
+    title="a library wants symbols of the HPC SDK's runtimes, and nothing that it NEEDs defines them",
+    check=check,
+)
 
 
 def _loaded(graph: LinkGraph, found: ElfObject) -> list[ElfObject] | None:
@@ -50,9 +55,7 @@ def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Fin
     more = f" and {len(missing) - _MOST} more" if len(missing) > _MOST else ""
     wheel = next(w for w in graph.wheels if w.name == found.wheel)
     givers = file_names(o for o in wheel.objects if o.gives & missing)
-    return Finding(
-        CODE,
-        SEVERITY,
+    return RULE.finding(
         found.wheel,
         files=(found.file,),
         subject=(

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.cuda import libraries
-
-CODE = "GF209"
-SEVERITY: Severity = "info"
-TITLE = "a grafted library is used by nothing in the wheel"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -26,9 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 continue
             if {stem, plain, found.name} & spoken:
                 continue
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
                 files=(found.file,),
                 subject=(f"{found.file}, {found.size >> 10:,} KiB",),
@@ -36,3 +31,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 "this very name",
                 remedy="leave them out; repair the wheel after the last change to what its objects need",
             )
+
+
+RULE = Rule(
+    code="GF209",
+    severity="info",
+    title="a grafted library is used by nothing in the wheel",
+    check=check,
+    applies_to=PACKAGES,
+)

@@ -6,12 +6,9 @@ from collections.abc import Iterator
 
 from gpuforge.audit import policy
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
-
-CODE = "GF211"
-SEVERITY: Severity = "error"
-TITLE = "symbol versions are wanted from a library that is not NEEDED"
 
 _PYTHONS = "libm.so.6"  # every Python interpreter is linked with it
 
@@ -37,16 +34,23 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     what = (
                         ": unless something else has loaded them, the dynamic linker stops the whole process"
                     )
-                yield Finding(
-                    CODE,
-                    "info" if loaded else "warning" if opened else SEVERITY,
+                yield RULE.finding(
                     wheel.name,
+                    severity="info" if loaded else "warning" if opened else "error",
                     files=(found.file,),
                     subject=(f"{found.file} wants {', '.join(need.versions)} of {need.library}",),
                     message=f"symbol versions are wanted from libraries that are not NEEDED{what}",
                     remedy="rename or remove a NEEDED entry together with its versions: patchelf 0.18 or newer, or "
                     "link anew",
                 )
+
+
+RULE = Rule(
+    code="GF211",
+    severity="error",
+    title="symbol versions are wanted from a library that is not NEEDED",
+    check=check,
+)
 
 
 def _opened(wheel: WheelFacts, library: str) -> bool:

@@ -9,8 +9,8 @@ from gpuforge.audit.rules.roles import (
 from gpuforge.audit.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
-    host_only,
-    host_only_empty,
-    source_paths,
-    host_only_unproved,
+    host_only.RULE,
+    host_only_empty.RULE,
+    source_paths.RULE,
+    host_only_unproved.RULE,
 )

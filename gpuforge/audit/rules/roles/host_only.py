@@ -8,14 +8,11 @@ from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.host.closure import Loaded, closure
 from gpuforge.audit.host.evidence import PLACES, Evidence, Place
 from gpuforge.audit.intent import HostOnly, files_of
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, stack
-
-CODE = "GF601"
-SEVERITY: Severity = "error"
-TITLE = "a host-only object has something of a GPU toolchain in it"
 
 _LONGEST = 48  # characters of a symbol that are shown
 
@@ -27,9 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for promised in intent.host_only if intent else ():
             for file in sorted(files_of(promised, wheel)):
                 if traces := list(dict.fromkeys(_File(graph, wheel, promised, file).traces())):
-                    yield Finding(
-                        CODE,
-                        SEVERITY,
+                    yield RULE.finding(
                         wheel.name,
                         files=(file,),
                         subject=tuple(f"{file}: {trace}" for trace in traces),
@@ -37,6 +32,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         remedy="compile and link these files with the host compiler alone; move GPU code into a "
                         "fallback or user-compiled object; name in `needs` the libraries that they may NEED",
                     )
+
+
+RULE = Rule(
+    code="GF601",
+    severity="error",
+    title="a host-only object has something of a GPU toolchain in it",
+    check=check,
+    contradicts="host-only",
+)
 
 
 class _File:

@@ -6,12 +6,9 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.intent import HostOnly, files_of
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
-
-CODE = "GF602"
-SEVERITY: Severity = "error"
-TITLE = "a host-only object's pattern matches no binary in the wheel"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -22,16 +19,22 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             for pattern in promised.patterns:
                 files = sorted(files_of(HostOnly(promised.name, (pattern,)), wheel))
                 if not any(_is_binary(graph, wheel, file) for file in files):
-                    yield Finding(
-                        CODE,
-                        SEVERITY,
+                    yield RULE.finding(
                         wheel.name,
-                        files=(),
                         subject=(f"{pattern!r} of the object {promised.name!r}: {_matched(files)}",),
                         message="patterns of host-only objects match no binary of the wheel: they prove nothing",
                         remedy="write the pattern as the programs, libraries, objects or archives are called in the "
                         "wheel; ** crosses folders, * does not",
                     )
+
+
+RULE = Rule(
+    code="GF602",
+    severity="error",
+    title="a host-only object's pattern matches no binary in the wheel",
+    check=check,
+    contradicts="host-only",
+)
 
 
 def _is_binary(graph: LinkGraph, wheel: WheelFacts, file: str) -> bool:

@@ -8,12 +8,9 @@ from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.host.closure import closure
 from gpuforge.audit.host.evidence import Evidence
 from gpuforge.audit.intent import HostOnly, files_of
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
-
-CODE = "GF604"
-SEVERITY: Severity = "error"
-TITLE = "a host-only file cannot be proved"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -23,9 +20,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for promised in intent.host_only if intent else ():
             for file in sorted(files_of(promised, wheel)):
                 if reasons := list(_reasons(graph, wheel, promised, file)):
-                    yield Finding(
-                        CODE,
-                        SEVERITY,
+                    yield RULE.finding(
                         wheel.name,
                         files=(file,),
                         subject=tuple(reasons),
@@ -33,6 +28,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         remedy="build them again as machine code of a CPU, without -flto or with -ffat-lto-objects, "
                         "and keep what names the compiler (.comment); [audit] ignore accepts a file that is known",
                     )
+
+
+RULE = Rule(
+    code="GF604",
+    severity="error",
+    title="a host-only file cannot be proved",
+    check=check,
+    contradicts="host-only",
+)
 
 
 def _reasons(graph: LinkGraph, wheel: WheelFacts, promised: HostOnly, file: str) -> Iterator[str]:

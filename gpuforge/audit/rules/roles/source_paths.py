@@ -6,11 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, SourceSet
-
-CODE = "GF603"
-SEVERITY: Severity = "error"
-TITLE = "the sources of a user-compiled object name folders of the build machine"
+from gpuforge.audit.model import Finding, SourceSet
+from gpuforge.audit.rules.rule import Rule
 
 _ABSOLUTE = r"(?:^|=|-[ILF])(/(?!usr/|opt/nvidia/|dev/null)[\w.+-]+/[^\s\"']*)"
 
@@ -20,9 +17,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         for held in wheel.sources:
             for file, path in _paths(held):
-                yield Finding(
-                    CODE,
-                    SEVERITY,
+                yield RULE.finding(
                     wheel.name,
                     files=(file,),
                     subject=(f"{file}: {path}",),
@@ -30,6 +25,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     "do not compile, or compile with something else",
                     remedy="write paths relative to the source, and ship what they lead to",
                 )
+
+
+RULE = Rule(
+    code="GF603",
+    severity="error",
+    title="the sources of a user-compiled object name folders of the build machine",
+    check=check,
+)
 
 
 def _paths(held: SourceSet) -> Iterator[tuple[str, str]]:

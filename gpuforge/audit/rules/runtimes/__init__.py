@@ -15,14 +15,14 @@ from gpuforge.audit.rules.runtimes import (
 )
 
 RULES: tuple[Rule, ...] = (
-    runtimes_hashed,
-    cudart_images,
-    cudart_static,
-    cuda_majors,
-    openmp_images,
-    sdk_versions,
-    cxx_libraries,
-    library_twice,
-    cuda_libraries,
-    user_build_copies,
+    runtimes_hashed.RULE,
+    cudart_images.RULE,
+    cudart_static.RULE,
+    cuda_majors.RULE,
+    openmp_images.RULE,
+    sdk_versions.RULE,
+    cxx_libraries.RULE,
+    library_twice.RULE,
+    cuda_libraries.RULE,
+    user_build_copies.RULE,
 )

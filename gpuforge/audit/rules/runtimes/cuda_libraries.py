@@ -7,14 +7,11 @@ from collections.abc import Iterator
 
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
 from gpuforge.audit.rules.runtimes.processes import Image, Process, images, one_of_them, processes
 from gpuforge.audit.rules.variants import variant_family
-
-CODE = "GF109"
-SEVERITY: Severity = "warning"
-TITLE = "a CUDA library would be loaded into one process several times"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -40,6 +37,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             if len(names) > 1 and not known:
                 said.append(names)
                 yield _finding(process, soname, found)
+
+
+RULE = Rule(
+    code="GF109",
+    severity="warning",
+    title="a CUDA library would be loaded into one process several times",
+    check=check,
+)
 
 
 def _counts(soname: str) -> bool:
@@ -71,10 +76,9 @@ def _imported(graph: LinkGraph, process: Process, soname: str, own: list[Image])
 
 
 def _finding(process: Process, soname: str, found: list[Image]) -> Finding:
-    return Finding(
-        CODE,
-        SEVERITY if process.scope == "import" else "info",
+    return RULE.finding(
         process.blamed([i.wheel for i in found]),
+        severity="warning" if process.scope == "import" else "info",
         files=(process.root,) if process.root else (),
         subject=tuple(f"{soname}: {i.name}, loaded by {i.loader}" for i in found),
         message=("one import loads" if process.scope == "import" else "what is imported together loads")

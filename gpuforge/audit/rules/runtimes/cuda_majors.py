@@ -8,16 +8,13 @@ from functools import cache
 
 from gpuforge.audit import declared
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
 from gpuforge.audit.rules.runtimes.cudart import cudart_images
 from gpuforge.audit.rules.runtimes.processes import Image, Process, images, processes
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.cuda import libraries
-
-CODE = "GF104"
-SEVERITY: Severity = "error"
-TITLE = "libraries of two CUDA majors would be loaded into one process"
 
 _OF_CUDA = r"(?i)(nvidia|cuda|cutensor)[-_.]"
 
@@ -39,6 +36,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         told.update(o.wheel for o in process.objects)
         yield _finding(process, found)
     yield from _required(graph, told)
+
+
+RULE = Rule(
+    code="GF104",
+    severity="error",
+    title="libraries of two CUDA majors would be loaded into one process",
+    check=check,
+)
 
 
 @cache
@@ -85,11 +90,9 @@ def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
         needed = {declared.major(e.provider.package) for e in graph.of(wheel) if e.provider.declared is None}
         chosen = all(re.match(_OF_CUDA, line) for lines in majors.values() for line in lines)
         if not chosen and not needed & majors.keys():
-            yield Finding(
-                CODE,
-                "warning",
+            yield RULE.finding(
                 wheel.name,
-                files=(),
+                severity="warning",
                 subject=tuple(
                     f"CUDA {cuda}: {shorten(names)}, {f'by {line!r}' if line else 'in the wheel'}"
                     for cuda, lines in sorted(majors.items())
@@ -140,10 +143,9 @@ def _own(wheel: WheelFacts) -> dict[int, list[str]]:
 
 def _finding(process: Process, found: _Held) -> Finding:
     wide = process.scope != "import"
-    return Finding(
-        CODE,
-        "warning" if wide else SEVERITY,
+    return RULE.finding(
         process.blamed([i.wheel for names in found.values() for i in names.values()]),
+        severity="warning" if wide else "error",
         files=(process.root,) if process.root else (),
         subject=tuple(
             f"CUDA {major}: {image.asked}, loaded by {image.loader}"

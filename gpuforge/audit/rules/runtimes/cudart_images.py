@@ -6,13 +6,10 @@ from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.known import named
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cudart import cudart_images
 from gpuforge.audit.rules.runtimes.processes import FIRST_WINS, Image, Process, one_of_them, processes
-
-CODE = "GF102"
-SEVERITY: Severity = "error"
-TITLE = "two CUDA runtimes would be loaded into one process"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -28,16 +25,23 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield _finding(graph, process, held)
 
 
+RULE = Rule(
+    code="GF102",
+    severity="error",
+    title="two CUDA runtimes would be loaded into one process",
+    check=check,
+)
+
+
 def _finding(graph: LinkGraph, process: Process, found: list[Image]) -> Finding:
     wide = process.scope == "environment"
     one = one_of_them(found)
     wheel = process.blamed([i.wheel for i in found])
     members = next(w.members for w in graph.wheels if w.name == wheel)
     files = tuple(i.name for i in found if i.name in members)
-    return Finding(
-        CODE,
-        "warning" if wide or one else SEVERITY,
+    return RULE.finding(
         wheel,
+        severity="warning" if wide or one else "error",
         files=(process.root,) if process.root else files,
         subject=tuple(f"{i.name}{named(graph, i.name)}, loaded by {i.loader}" for i in found),
         message=FIRST_WINS

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.nvidia import is_nvidia_library
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cudart import cudart_images
 from gpuforge.audit.rules.runtimes.processes import Image, Process, processes
 from gpuforge.binary.facts import ElfObject
 
-CODE = "GF103"
-SEVERITY: Severity = "warning"
 _KERNELS = "/_gpuforge/kernels/"
-TITLE = "a static CUDA runtime is in one process with another image of it"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -37,6 +35,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         yield _finding(process, static, shared, mixed=_with_kernels(process, static, images))
 
 
+RULE = Rule(
+    code="GF103",
+    severity="warning",
+    title="a static CUDA runtime is in one process with another image of it",
+    check=check,
+)
+
+
 def _with_kernels(process: Process, static: list[ElfObject], images: list[Image]) -> bool:
     """Say whether a kernel set's library has another CUDA runtime than its wheel's other objects."""
     files = [*(o.file for o in static), *(image.loader for image in images)]
@@ -49,10 +55,9 @@ def _finding(process: Process, static: list[ElfObject], shared: list[str], *, mi
     serious = (process.scope == "import" or mixed) and bool(shared) and bool(chosen)
     wheel = process.blamed([o.wheel for o in static])
     own = [o for o in static if o.wheel == wheel]
-    return Finding(
-        CODE,
-        SEVERITY if serious else "info",
+    return RULE.finding(
         wheel,
+        severity="warning" if serious else "info",
         files=tuple(o.file for o in own),
         subject=(*(f"{o.file}: static" for o in static), *shared),
         message="a kernel library and the rest of the wheel have different CUDA runtimes, one of them static: each has "

@@ -6,13 +6,10 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.processes import FIRST_WINS, OF_SYSTEM, images, one_of_them, processes
 from gpuforge.cuda import libraries
-
-CODE = "GF107"
-SEVERITY: Severity = "warning"
-TITLE = "two C or C++ standard libraries would be loaded into one process"
 
 # the parts of glibc, and musl, that are in every process
 _C = r"ld-[\w-]+\.so(\.\d+)?|lib(c|m|dl|rt|pthread|mvec)(\.so\.\d|-2\.\d+\.so)|libc\.musl-\w+\.so(\.\d+)?"
@@ -22,6 +19,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find libraries of the standards that one import loads beside those that it has."""
     yield from _of_cxx(graph)
     yield from _of_c(graph)
+
+
+RULE = Rule(
+    code="GF107",
+    severity="warning",
+    title="two C or C++ standard libraries would be loaded into one process",
+    check=check,
+)
 
 
 def _is_c(soname: str) -> bool:
@@ -41,9 +46,7 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
         found = images(graph, process.objects, _is_c)
         for image in (i for i in found if not i.name.endswith(OF_SYSTEM)):
             if process.scope == "import" and image.wheel == process.wheel:
-                yield Finding(
-                    CODE,
-                    SEVERITY,
+                yield RULE.finding(
                     process.wheel,
                     files=(image.name,),
                     subject=(f"{image.name}, loaded by {image.loader}",),
@@ -63,10 +66,9 @@ def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
             continue
         said.append(names)
         one = one_of_them(found)
-        yield Finding(
-            CODE,
-            "info" if one else SEVERITY,
+        yield RULE.finding(
             process.wheel,
+            severity="info" if one else "warning",
             files=tuple(dict.fromkeys(i.loader for i in found if i.wheel == process.wheel)),
             subject=tuple(f"{i.name}, loaded by {i.loader}" for i in found),
             message=FIRST_WINS

@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from gpuforge.audit import layout
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.known import sha256
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
-
-CODE = "GF108"
-SEVERITY: Severity = "error"
-TITLE = "a library is in the wheel twice, under its own name and as a grafted copy"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -36,6 +33,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     yield from _across(graph)
 
 
+RULE = Rule(
+    code="GF108",
+    severity="error",
+    title="a library is in the wheel twice, under its own name and as a grafted copy",
+    check=check,
+)
+
+
 def _names(copy: ElfObject) -> Iterator[str]:
     """Yield what the library that a copy was made of may be called by: libx.so.26.10.00, libx.so.26.10, libx.so.26.
 
@@ -52,9 +57,7 @@ def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:
     def line(found: ElfObject) -> str:
         return f"{found.file}, loaded by {file_names(e.loader for e in graph.users(found))}"
 
-    return Finding(
-        CODE,
-        SEVERITY,
+    return RULE.finding(
         copy.wheel,
         files=(original.file, copy.file),
         subject=(line(original), line(copy)),
@@ -97,10 +100,9 @@ def _copied(
     graph: LinkGraph, wheel: WheelFacts, copy: ElfObject, owner: WheelFacts, original: ElfObject
 ) -> Finding:
     runtime = is_nvidia_library(graph, copy) or libraries.compiler_runtime(copy.name) is not None
-    return Finding(
-        CODE,
-        "warning" if runtime else "info",
+    return RULE.finding(
         wheel.name,
+        severity="warning" if runtime else "info",
         files=(copy.file,),
         subject=(f"{copy.file} is {original.file} of {owner.name}",),
         message="libraries are byte for byte those of another package: both images come into a process that uses both",

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.processes import FIRST_WINS, Image, Process, images, one_of_them, processes
 from gpuforge.cuda import libraries
-
-CODE = "GF105"
-SEVERITY: Severity = "warning"
-TITLE = "several OpenMP runtimes would be loaded into one process"
 
 _RUNTIMES = ("libgomp.so", "libomp.so", "libiomp5.so", "libnvomp.so")
 
@@ -27,6 +24,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield _finding(process, found)
 
 
+RULE = Rule(
+    code="GF105",
+    severity="warning",
+    title="several OpenMP runtimes would be loaded into one process",
+    check=check,
+)
+
+
 def is_openmp(soname: str) -> bool:
     """Say whether a SONAME is an OpenMP runtime's own, not a plugin's or a stub's."""
     return soname.startswith(_RUNTIMES)
@@ -36,10 +41,9 @@ def _finding(process: Process, found: list[Image]) -> Finding:
     families = {libraries.compiler_runtime(i.soname) for i in found}
     mixed = len(families) > 1
     one = one_of_them(found)
-    return Finding(
-        CODE,
-        "info" if one or (process.scope == "environment" and not mixed) else SEVERITY,
+    return RULE.finding(
         process.blamed([i.wheel for i in found]),
+        severity="info" if one or (process.scope == "environment" and not mixed) else "warning",
         files=(process.root,) if process.root else (),
         subject=tuple(f"{i.name}, loaded by {i.loader}" for i in found),
         message=FIRST_WINS

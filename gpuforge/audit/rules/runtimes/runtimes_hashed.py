@@ -6,15 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
 from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
-
-CODE = "GF101"
-SEVERITY: Severity = "error"
-TITLE = "a toolchain runtime is grafted under a hashed name, and a user's link brings the plain one"
 
 _TOOLCHAINS = {
     "nvhpc": "NVIDIA HPC SDK",
@@ -45,15 +42,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if not artefacts:
             continue
         grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))]
-        for severity, chosen in (
-            (SEVERITY, [g for g in grafted if g[1] not in _OPENMP]),
-            ("warning", [g for g in grafted if g[1] in _OPENMP]),
-        ):
+        for openmp in (False, True):  # the runtimes of OpenMP do less harm
+            chosen = [(o, family) for o, family in grafted if (family in _OPENMP) == openmp]
             if chosen:
-                yield Finding(
-                    CODE,
-                    severity,
+                yield RULE.finding(
                     wheel.name,
+                    severity="warning" if openmp else "error",
                     files=tuple(o.file for o, _ in chosen),
                     subject=(
                         *(_subject(graph, o, family) for o, family in chosen),
@@ -66,14 +60,20 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 )
 
 
+RULE = Rule(
+    code="GF101",
+    severity="error",
+    title="a toolchain runtime is grafted under a hashed name, and a user's link brings the plain one",
+    check=check,
+)
+
+
 def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find hashed runtimes that come plain with what users compile of the wheel's sources, whatever its link."""
     grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))] if wheel.sources else []
     met = [(o, family, brought) for o, family in grafted if (brought := [*_brought(wheel, family)])]
     if met:
-        yield Finding(
-            CODE,
-            SEVERITY,
+        yield RULE.finding(
             wheel.name,
             files=tuple(o.file for o, _, _ in met),
             subject=tuple(

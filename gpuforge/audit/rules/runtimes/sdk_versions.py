@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
 from gpuforge.audit.rules.runtimes.processes import processes
-
-CODE = "GF106"
-SEVERITY: Severity = "warning"
-TITLE = "objects of two NVIDIA HPC SDKs would be loaded into one process"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -27,9 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue
         said.add(versions)
         wheel = process.blamed([o.wheel for o, _ in held])
-        yield Finding(
-            CODE,
-            SEVERITY,
+        yield RULE.finding(
             wheel,
             files=tuple(o.file for o, _ in held if o.wheel == wheel),
             subject=tuple(f"{o.file}: NVIDIA HPC SDK {v}" for o, v in held),
@@ -37,3 +32,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             "between its versions",
             remedy="compile all of them by one SDK, or by g++ alone",
         )
+
+
+RULE = Rule(
+    code="GF106",
+    severity="warning",
+    title="objects of two NVIDIA HPC SDKs would be loaded into one process",
+    check=check,
+)

@@ -8,17 +8,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
-
-CODE = "GF110"
-SEVERITY: Severity = "error"
-TITLE = "a user's own build would bring a second copy of a library into the process"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -29,9 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         copies = dict(_own_copies(graph, wheel, graph.against))
         needed = dict(_of_packages(graph, wheel, graph.against))
         if copies or needed:
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 wheel.name,
                 files=tuple(dict.fromkeys([*copies, *needed])),
                 subject=(*copies.values(), *needed.values()),
@@ -40,6 +35,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 remedy="compile what users link with by g++ alone, and leave these libraries out of the wheel "
                 "(auditwheel repair --exclude), so that the user's copy is the only one",
             )
+
+
+RULE = Rule(
+    code="GF110",
+    severity="error",
+    title="a user's own build would bring a second copy of a library into the process",
+    check=check,
+    contradicts="against",
+)
 
 
 def second_copies(name: str, against: Against) -> tuple[str, ...]:

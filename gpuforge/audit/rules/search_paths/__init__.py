@@ -10,9 +10,9 @@ from gpuforge.audit.rules.search_paths import (
 )
 
 RULES: tuple[Rule, ...] = (
-    rpath_relative,
-    rpath_absolute,
-    rpath_escaping,
-    rpath_inherited,
-    rpath_order,
+    rpath_relative.RULE,
+    rpath_absolute.RULE,
+    rpath_escaping.RULE,
+    rpath_inherited.RULE,
+    rpath_order.RULE,
 )

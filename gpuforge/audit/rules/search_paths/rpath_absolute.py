@@ -8,12 +8,9 @@ from gpuforge.audit import layout
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.rules.loading import may_be_loaded
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.binary.facts import ElfObject
-
-CODE = "GF302"
-SEVERITY: Severity = "error"
-TITLE = "an RPATH or RUNPATH entry is an absolute path"
 
 _ANYBODYS = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - nothing is written there
 
@@ -31,15 +28,24 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     continue
                 lost = _lost(graph, found)
                 if f"{entry}/".startswith(_ANYBODYS):
-                    yield _finding(found, f"{kind} {entry}", SEVERITY, _OPEN)
+                    yield _finding(found, f"{kind} {entry}", "error", _OPEN)
                 elif entry.startswith(layout.SHARED):
                     wanted = any(e.provider.source in ("package", "nobody") for e in graph.from_object(found))
                     yield _finding(found, f"{kind} {entry}", "warning" if wanted else "info", _SYSTEM)
                 elif lost and not is_for_other_framework(graph, found):
                     subject = f"{kind} {entry}; it needs {', '.join(lost)}"
-                    yield _finding(found, subject, SEVERITY, _ONLY_THERE)
+                    yield _finding(found, subject, "error", _ONLY_THERE)
                 else:
                     yield _finding(found, f"{kind} {entry}", "warning", _DEAD)
+
+
+RULE = Rule(
+    code="GF302",
+    severity="error",
+    title="an RPATH or RUNPATH entry is an absolute path",
+    check=check,
+    contradicts="providers",
+)
 
 
 _SYSTEM = "search paths name folders of the system: what lies there is taken before what pip installed"
@@ -76,10 +82,9 @@ def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
 
 
 def _finding(found: ElfObject, subject: str, severity: Severity, message: str) -> Finding:
-    return Finding(
-        CODE,
-        severity,
+    return RULE.finding(
         found.wheel,
+        severity=severity,
         files=(found.file,),
         subject=(f"{found.file}: {subject}",),
         message=message,

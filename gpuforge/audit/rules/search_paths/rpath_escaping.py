@@ -7,11 +7,8 @@ from collections.abc import Iterator
 
 from gpuforge.audit import layout
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
-
-CODE = "GF303"
-SEVERITY: Severity = "warning"
-TITLE = "an RPATH or RUNPATH entry leads out of the environment"
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import PACKAGES, Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -25,9 +22,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     continue
                 target = posixpath.normpath(folder.replace("$ORIGIN", origin))
                 if not f"{target}/".startswith(f"{layout.ENVIRONMENT}/"):
-                    yield Finding(
-                        CODE,
-                        SEVERITY,
+                    yield RULE.finding(
                         found.wheel,
                         files=(found.file,),
                         subject=(f"{found.file}: {kind} {entry}",),
@@ -36,3 +31,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         remedy="keep what begins with $ORIGIN within site-packages, and remove the rest "
                         "(patchelf --set-rpath)",
                     )
+
+
+RULE = Rule(
+    code="GF303",
+    severity="warning",
+    title="an RPATH or RUNPATH entry leads out of the environment",
+    check=check,
+    applies_to=PACKAGES,
+)

@@ -6,12 +6,9 @@ from collections.abc import Iterator
 
 from gpuforge.audit import layout
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
+from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
-
-CODE = "GF304"
-SEVERITY: Severity = "info"
-TITLE = "an RPATH, not a RUNPATH, leads to the libraries of other packages"
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -29,9 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         ]
         if led:
             entries = dict.fromkeys(edge.route for edge in led)
-            yield Finding(
-                CODE,
-                SEVERITY,
+            yield RULE.finding(
                 found.wheel,
                 files=(found.file,),
                 subject=(f"{found.file}: {', '.join(entries)}",),
@@ -39,3 +34,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 "by LD_LIBRARY_PATH, and every library that is loaded through them searches there, too",
                 remedy="link with -Wl,--enable-new-dtags, or use patchelf --set-rpath without --force-rpath",
             )
+
+
+RULE = Rule(
+    code="GF304",
+    severity="info",
+    title="an RPATH, not a RUNPATH, leads to the libraries of other packages",
+    check=check,
+)

@@ -8,11 +8,8 @@ from itertools import dropwhile, islice
 
 from gpuforge.audit import declared, layout
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import Finding, Severity
-
-CODE = "GF305"
-SEVERITY: Severity = "warning"
-TITLE = "the order of search paths lets another package's library win"
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -39,10 +36,16 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             )
 
 
+RULE = Rule(
+    code="GF305",
+    severity="warning",
+    title="the order of search paths lets another package's library win",
+    check=check,
+)
+
+
 def _finding(edge: Edge, subject: str, message: str) -> Finding:
-    return Finding(
-        CODE,
-        SEVERITY,
+    return RULE.finding(
         edge.loader.wheel,
         files=(edge.loader.file,),
         subject=(f"{edge.needed} for {edge.loader.file}: {subject}",),

@@ -6,11 +6,8 @@ from collections.abc import Iterator
 
 from gpuforge.audit import layout
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
-
-CODE = "GF301"
-SEVERITY: Severity = "error"
-TITLE = "an RPATH or RUNPATH entry is relative to the working directory"
+from gpuforge.audit.model import Finding
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -23,9 +20,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for kind, path in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
             for entry in dict.fromkeys(layout.entries(path)):
                 if not entry.startswith(("/", "$ORIGIN", "${ORIGIN}")):
-                    yield Finding(
-                        CODE,
-                        SEVERITY,
+                    yield RULE.finding(
                         found.wheel,
                         files=(found.file,),
                         subject=(found.file,),
@@ -34,3 +29,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         + ": libraries are taken from whatever folder the program is started in",
                         remedy="write the entry relative to $ORIGIN, or remove it (patchelf --set-rpath)",
                     )
+
+
+RULE = Rule(
+    code="GF301",
+    severity="error",
+    title="an RPATH or RUNPATH entry is relative to the working directory",
+    check=check,
+)
