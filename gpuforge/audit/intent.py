@@ -59,9 +59,9 @@ def of(source: "ManifestFile", cuda: str | None = None) -> Intent:
             hint=f"it has {', '.join(versions) or 'none'}",
             place=source.place("cuda"),
         )
-    from gpuforge.manifest import apart  # noqa: PLC0415  whoever has a manifest has loaded pydantic
+    from gpuforge.manifest import kernels_wheels  # noqa: PLC0415  whoever has a manifest has loaded pydantic
 
-    if apart.is_split(manifest):
+    if kernels_wheels.is_split(manifest):
         return _split(manifest)
     key = cuda or (next(iter(versions)) if len(versions) == 1 else None)
     return _intent(manifest, key, manifest.objects)
@@ -69,14 +69,16 @@ def of(source: "ManifestFile", cuda: str | None = None) -> Intent:
 
 def _split(manifest: "Manifest") -> Intent:
     """Return what the package's own wheel should be, which is for no CUDA version, and what each kernels wheel."""
-    from gpuforge.manifest import apart  # noqa: PLC0415
+    from gpuforge.manifest import kernels_wheels  # noqa: PLC0415
 
     def part(key: str | None) -> Intent:
-        objects = [o for o in manifest.objects if apart.goes_apart(manifest, o) is (key is not None)]
+        objects = [
+            o for o in manifest.objects if kernels_wheels.in_kernels_wheel(manifest, o) is (key is not None)
+        ]
         return _intent(manifest, key, objects)
 
     found = {
-        apart.distribution(manifest, version.toolkit): part(key)._replace(python=())
+        kernels_wheels.distribution(manifest, version.toolkit): part(key)._replace(python=())
         for key, version in manifest.cuda.versions.items()
     }
     return part(None)._replace(kernels_wheels=found)

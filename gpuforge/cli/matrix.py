@@ -18,7 +18,7 @@ from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
 from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog, expected
 from gpuforge.containers.reference import refuse_name
-from gpuforge.manifest import apart
+from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Cell, LeftOut, Selection
 from gpuforge.plan.machine import machine_type
@@ -120,10 +120,10 @@ def distributions(file: ManifestFile, cell: Cell) -> list[str]:
     """Return the distributions that a cell's job makes wheels of: where kernels have their own, both."""
     manifest = file.manifest
     name = canonicalize_name(manifest.package.name)
-    if apart.is_split(manifest):
-        return [name, apart.distribution(manifest, cell.toolkit)]
-    named = cell.naming == "suffix" and not name.endswith(f"-cu{apart.major(cell.toolkit)}")
-    return [f"{name}-cu{apart.major(cell.toolkit)}" if named else name]
+    if kernels_wheels.is_split(manifest):
+        return [name, kernels_wheels.distribution(manifest, cell.toolkit)]
+    named = cell.naming == "suffix" and not name.endswith(f"-cu{kernels_wheels.major(cell.toolkit)}")
+    return [f"{name}-cu{kernels_wheels.major(cell.toolkit)}" if named else name]
 
 
 def described(image: ContainerImage | None, family: str, major: int) -> str | None:

@@ -13,8 +13,8 @@ from gpuforge.containers import catalog, stages
 from gpuforge.errors import MissingError
 from gpuforge.plan.site import ContainerImage
 from gpuforge.toolchains.cpython import Interpreter
+from gpuforge.toolchains.family import Compiler
 from gpuforge.toolchains.inventory import Inventory
-from gpuforge.toolchains.model import Compiler
 from gpuforge.toolkits import debian
 
 ANY_PYTHON = tuple(

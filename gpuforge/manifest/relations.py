@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from gpuforge.manifest import apart, constraints, forms, libraries, placeholders
+from gpuforge.manifest import braces, constraints, forms, kernels_wheels
+from gpuforge.manifest import relations_libraries as libraries
 from gpuforge.manifest.forms import quote
 from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table, text_of
@@ -46,7 +47,7 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
     for check in (
         *(_python, _import_name, _host_build, _unknown_placeholders, _toolkits, _architectures),
         *(_linkage, _objects, _object_names, libraries.commands, libraries.without_id, libraries.objects),
-        apart.problems,
+        kernels_wheels.problems,
     ):
         yield from check(data)
     if folder is not None:
@@ -92,7 +93,7 @@ def _host_build(data: Raw) -> Iterator[Problem]:
     if build.get("cuda") is not False:
         return
     for key in _FILLED:
-        if any("toolkit" in placeholders.names(text) for _, text in _texts(build.get(key))):
+        if any("toolkit" in braces.names(text) for _, text in _texts(build.get(key))):
             yield Problem(
                 ("build", key),
                 f"[build] {key} names {{toolkit}}, but with cuda = false the build is given no CUDA toolkit",
@@ -101,11 +102,11 @@ def _host_build(data: Raw) -> Iterator[Problem]:
 
 
 def _unknown_placeholders(data: Raw) -> Iterator[Problem]:
-    known = [(("build", key), placeholders.OF_BUILD) for key in _FILLED]
-    for path, names in [*known, (("test", "command"), placeholders.OF_TEST)]:
+    known = [(("build", key), braces.OF_BUILD) for key in _FILLED]
+    for path, names in [*known, (("test", "command"), braces.OF_TEST)]:
         title, key = path
         for inside, text in _texts(table(data, title).get(key)):
-            for name in dict.fromkeys(placeholders.names(text)):
+            for name in dict.fromkeys(braces.names(text)):
                 if name not in names:
                     near = get_close_matches(name.lower(), names, n=1)
                     choices = f"did you mean {{{near[0]}}}?" if near else f"known here: {_braces(names)}"

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import UsageError
-from gpuforge.manifest import apart
+from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.narrow import having
 
@@ -50,7 +50,7 @@ def matrix(file: ManifestFile, machine: str) -> tuple[Cell, ...]:
     manifest = file.manifest
     package = manifest.package
     pythons = ("3",) if package.abi == "none" else tuple(package.python)
-    namings = ("plain",) if apart.is_split(manifest) else manifest.wheel.naming
+    namings = ("plain",) if kernels_wheels.is_split(manifest) else manifest.wheel.naming
     return tuple(
         Cell(
             id="-".join(

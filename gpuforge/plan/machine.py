@@ -19,7 +19,7 @@ from gpuforge.plan.cell import Cell, LeftOut, Selection
 from gpuforge.plan.site import Location, Machine, Site, ThisMachine
 from gpuforge.plan.variables import real
 from gpuforge.toolchains.cpython import Interpreter
-from gpuforge.toolchains.model import Compiler
+from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits import unsupported
 from gpuforge.toolkits.compilers import Offer
 from gpuforge.toolkits.select import Toolkit

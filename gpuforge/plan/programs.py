@@ -109,7 +109,7 @@ CODE = {
         "wheel",
         *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
         "cuda",
-        *("manifest/__init__.py", "manifest/placeholders.py"),
+        *("manifest/__init__.py", "manifest/braces.py"),
     ),
 }
 PACKAGES = {

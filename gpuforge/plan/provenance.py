@@ -10,7 +10,7 @@ from gpuforge.manifest.model import CudaVersion
 from gpuforge.plan import variables
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location
-from gpuforge.toolchains.model import Compiler
+from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits.compilers import FetchedCompiler
 
 

@@ -11,7 +11,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object, Toolchain
 from gpuforge.toolchains import nvcc, nvrtc, opencl
 from gpuforge.toolchains.detect import FAMILIES
-from gpuforge.toolchains.model import LibraryCall
+from gpuforge.toolchains.family import LibraryCall
 from gpuforge.toolchains.ranges import bounds
 
 

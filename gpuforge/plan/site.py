@@ -11,8 +11,8 @@ from gpuforge.plan.cell import Cell
 from gpuforge.toolchains import cpython
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.detect import detect
+from gpuforge.toolchains.family import Compiler
 from gpuforge.toolchains.inventory import Inventory
-from gpuforge.toolchains.model import Compiler
 from gpuforge.toolkits import compilers
 from gpuforge.toolkits.compilers import Offer
 from gpuforge.toolkits.select import Toolkit

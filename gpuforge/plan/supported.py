@@ -10,7 +10,7 @@ from gpuforge.cuda import stack
 from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
-from gpuforge.manifest import apart
+from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
 from gpuforge.plan import abi
@@ -159,7 +159,7 @@ def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
     """Yield each pair of cells whose wheels would have one file name."""
     seen: dict[tuple[str, str, str], Cell] = {}
     for cell in cells:
-        named = cell.naming != "plain" or apart.is_split(file.manifest)
+        named = cell.naming != "plain" or kernels_wheels.is_split(file.manifest)
         label = "" if not named else f"{cell.naming} {cell.toolkit.partition('.')[0]}"
         other = seen.setdefault((cell.python, cell.machine, label), cell)
         if other is not cell:

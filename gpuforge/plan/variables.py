@@ -8,11 +8,11 @@ from pathlib import Path
 
 from gpuforge import digest
 from gpuforge.cuda.arch import targets
-from gpuforge.manifest.placeholders import fill
+from gpuforge.manifest.braces import fill
 from gpuforge.plan.action import CacheFolder
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import FAMILIES
-from gpuforge.toolchains.model import Compiler
+from gpuforge.toolchains.family import Compiler
 
 _PREFIX_MAP = "-ffile-prefix-map=${work}=/gpuforge"
 EPOCH = "315532800"  # 1980-01-01, the earliest time that a ZIP member can have

@@ -20,7 +20,7 @@ from typing import Any
 
 from gpuforge.cuda import libraries
 from gpuforge.errors import ActionError
-from gpuforge.manifest import placeholders
+from gpuforge.manifest import braces
 from gpuforge.steps import declared_sets, entry, loaded_cuda, machine_cuda, wheelhouse
 from gpuforge.steps.loaded_cuda import Watch
 from gpuforge.steps.machine_cuda import NONE, MachineCuda
@@ -206,7 +206,7 @@ def tested(
     command: Sequence[str], python: Path, folder: Path, project: Path | None, package: str
 ) -> dict[str, Any]:
     """Run the test command in `folder` with the environment's programs first on PATH; raises ActionError."""
-    words = [placeholders.fill(word, {"project": str(project)}) for word in command]
+    words = [braces.fill(word, {"project": str(project)}) for word in command]
     env = {**os.environ, "VIRTUAL_ENV": str(python.parent.parent)}
     env["PATH"] = os.pathsep.join([str(python.parent), env.get("PATH", os.defpath)])
     shown = _line(command)

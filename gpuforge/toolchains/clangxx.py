@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from packaging.version import Version
 
-from gpuforge.toolchains.model import Family, LibraryCall
+from gpuforge.toolchains.family import Family, LibraryCall
 
 
 def parse(output: str) -> tuple[Version, str] | None:

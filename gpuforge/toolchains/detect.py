@@ -15,8 +15,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.toolchains.clangxx import CLANGXX
+from gpuforge.toolchains.family import Compiler, Family
 from gpuforge.toolchains.gxx import GXX
-from gpuforge.toolchains.model import Compiler, Family
 from gpuforge.toolchains.nvcc import NVCC
 from gpuforge.toolchains.nvcxx import NVCXX
 

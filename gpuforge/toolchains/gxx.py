@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from packaging.version import Version
 
-from gpuforge.toolchains.model import Family, LibraryCall
+from gpuforge.toolchains.family import Family, LibraryCall
 
 
 def parse(output: str) -> tuple[Version, str] | None:

@@ -12,7 +12,7 @@ from typing import Any
 from gpuforge.errors import MissingError
 from gpuforge.toolchains import detect as detection
 from gpuforge.toolchains.cpython import ASK, Interpreter, newer, read
-from gpuforge.toolchains.model import Compiler
+from gpuforge.toolchains.family import Compiler
 
 OLDEST = (3, 11)  # the Python that gpuforge itself needs
 # Runs in the image by any Python 3 (3.6 or newer) with nothing but the standard library.

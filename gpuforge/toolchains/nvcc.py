@@ -9,7 +9,7 @@ from typing import Literal
 from packaging.version import Version
 
 from gpuforge.cuda.arch import Arch, Target
-from gpuforge.toolchains.model import Family, LibraryCall
+from gpuforge.toolchains.family import Family, LibraryCall
 
 
 def parse(output: str) -> tuple[Version, str] | None:

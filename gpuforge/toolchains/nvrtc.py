@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuforge.toolchains.model import LibraryCall
+from gpuforge.toolchains.family import LibraryCall
 
 COMPILES = (".cu",)
 

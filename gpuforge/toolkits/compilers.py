@@ -18,7 +18,7 @@ from packaging.version import Version
 
 from gpuforge.datafile import load
 from gpuforge.toolchains.detect import FAMILIES
-from gpuforge.toolchains.model import Compiler
+from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits.debian import Part
 
 # What each program of GCC needs beside libc, and what it compiles and links with; MULTIARCH is "x86_64-linux-gnu"

@@ -13,7 +13,7 @@ from toolkit_samples import Server, publish, serving
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.site import Location, Machine
 from gpuforge.toolchains.cpython import Interpreter
-from gpuforge.toolchains.model import Compiler
+from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits.select import select
 
 MANIFEST = """\

@@ -23,7 +23,7 @@ from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.machine import unfit_compilers
 from gpuforge.plan.site import Machine
-from gpuforge.toolchains.model import Compiler
+from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits import compilers
 from gpuforge.toolkits.select import select as select_toolkit
 

@@ -14,7 +14,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import machine, site
 from gpuforge.plan.cell import select
 from gpuforge.toolchains.cpython import Interpreter
-from gpuforge.toolchains.model import Compiler
+from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits import compilers
 from gpuforge.toolkits.compilers import FetchedCompiler
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gpuforge import digest
-from gpuforge.manifest import apart, placeholders
+from gpuforge.manifest import braces, kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
 from gpuforge.plan import abi, advice, programs, provenance, recipe, sources, variables, variant
@@ -28,7 +28,7 @@ from gpuforge.plan.schedule import scheduled
 from gpuforge.plan.site import Location, Machine
 from gpuforge.plan.supported import notes, refuse, refuse_same_modules
 from gpuforge.toolchains import nvcc
-from gpuforge.toolchains.model import Compiler
+from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits import redist
 from gpuforge.toolkits.debian import Part
 from gpuforge.toolkits.pypi import Pin
@@ -69,7 +69,7 @@ def lower(
         if test:
             tests[cell.id] = lower_test.test(lowering, cell, wheel)
     actions = scheduled(lowering.actions.values())
-    split = apart.is_split(file.manifest)
+    split = kernels_wheels.is_split(file.manifest)
     wheels = {
         cell.id: lowering.hosts[cell.id] if split else ActionInput(f"{cell.id}/{_last_step(cell)}", "wheel")
         for cell in cells
@@ -113,7 +113,7 @@ class _Lowering:
             }
         kernels = list(self._kernels[cell.cuda].values())
         host = self.host_build(cell)
-        if apart.is_split(self.manifest):
+        if kernels_wheels.is_split(self.manifest):
             wheel = self.hosts[cell.id] = lower_apart.host_wheel(
                 self, cell, host, self._gathered(cell, own=False)
             )
@@ -129,7 +129,9 @@ class _Lowering:
         """Return the objects' kernels that go into a cell's kernels wheel (`own`), or into the package's."""
         objects = [item for item in self.manifest.objects if item.role != "host-only"]
         cuda = cell.cuda if own else lower_apart.first_of(self, cell).cuda
-        chosen = [item.name for item in objects if apart.goes_apart(self.manifest, item) is own]
+        chosen = [
+            item.name for item in objects if kernels_wheels.in_kernels_wheel(self.manifest, item) is own
+        ]
         return [self._kernels[cuda][name] for name in chosen]
 
     def add(self, action: Action) -> str:
@@ -295,9 +297,9 @@ class _Lowering:
     def settings(self, names: Mapping[str, str]) -> dict[str, str | list[str]]:
         """Return the config settings with the manifest's names filled in."""
         return {
-            key: placeholders.fill(value, names)
+            key: braces.fill(value, names)
             if isinstance(value, str)
-            else [placeholders.fill(v, names) for v in value]
+            else [braces.fill(v, names) for v in value]
             for key, value in self.manifest.build.config_settings.items()
         }
 
@@ -328,7 +330,7 @@ class _Lowering:
                 overlay=[f"${{in:{name}}}" for name in overlays],
                 config_settings=json.dumps(self.settings(_NAMES)),
                 before=json.dumps(
-                    [[placeholders.fill(word, _NAMES) for word in command] for command in build.before]
+                    [[braces.fill(word, _NAMES) for word in command] for command in build.before]
                 ),
                 scratch="${work}",
                 output="${out:wheel}",
@@ -390,8 +392,8 @@ class _Lowering:
         else:
             spec["archs"] = list(variables.real(self.manifest.cuda.versions[cell.cuda].archs))
             newest = cell.toolkit
-            if apart.is_split(self.manifest):  # the wheel that they go into is for all CUDA versions
-                newest = apart.toolkits(self.manifest)[0]
+            if kernels_wheels.is_split(self.manifest):  # the wheel that they go into is for all CUDA versions
+                newest = kernels_wheels.toolkits(self.manifest)[0]
                 spec |= {"toolkit": "", "archs": []}
             for key, names in (
                 ("sources", compiled),
@@ -420,7 +422,7 @@ class _Lowering:
     def kernel_libraries(self, cell: Cell) -> list[ActionInput]:
         """Return the kernel sets of a cell's wheel that are libraries: they need others, as the host wheel does."""
         libraries = (o for o in self.manifest.objects if o.role == "fallback" and o.kind == "library")
-        names = [item.name for item in libraries if not apart.goes_apart(self.manifest, item)]
+        names = [item.name for item in libraries if not kernels_wheels.in_kernels_wheel(self.manifest, item)]
         return [self._kernels[cell.cuda][name] for name in names]
 
     def compile(self, cell: Cell, item: Object, source: str) -> ActionInput:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from gpuforge.plan import programs, variables
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput, Input
 from gpuforge.plan.site import Location
-from gpuforge.toolchains.model import Compiler
+from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits.compilers import FetchedCompiler
 
 

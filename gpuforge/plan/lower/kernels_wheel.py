@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from gpuforge.manifest import apart
+from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
 from gpuforge.plan import abi, provenance, recipe, sources, variables
@@ -35,7 +35,7 @@ def host_wheel(
     """Make the package's own wheel, with an extra for each kernels wheel of the manifest; once per Python."""
     file, manifest = lowering.file, lowering.file.manifest
     at, compiler = lowering.machine.host_at(cell)
-    newest = apart.toolkits(manifest)
+    newest = kernels_wheels.toolkits(manifest)
     spec = {
         "wheel": "${in:wheel}",
         "name": manifest.package.name,
@@ -50,9 +50,9 @@ def host_wheel(
         "size_limit": manifest.wheel.size_limit_bytes,
         "kernels_wheels": [
             {
-                "distribution": apart.distribution(manifest, toolkit),
-                "folder": apart.folder(manifest, toolkit),
-                "extra": apart.extra_for(toolkit),
+                "distribution": kernels_wheels.distribution(manifest, toolkit),
+                "folder": kernels_wheels.folder(manifest, toolkit),
+                "extra": kernels_wheels.extra_for(toolkit),
             }
             for toolkit in newest
         ],
@@ -91,9 +91,9 @@ def kernels_wheel(lowering: Lowering, cell: Cell, kernels: Sequence[ActionInput]
     first = next(each for each in lowering.cells if each.cuda == cell.cuda)
     spec = {
         "of": "${in:of}",
-        "distribution": apart.distribution(manifest, cell.toolkit),
-        "folder": apart.folder(manifest, cell.toolkit),
-        "extra": apart.extra_for(cell.toolkit),
+        "distribution": kernels_wheels.distribution(manifest, cell.toolkit),
+        "folder": kernels_wheels.folder(manifest, cell.toolkit),
+        "extra": kernels_wheels.extra_for(cell.toolkit),
         "kernels": [f"${{in:kernels{number}}}" for number in range(len(kernels))],
         "sets": sets(file),
         "cuda": cell.toolkit,
@@ -109,7 +109,7 @@ def kernels_wheel(lowering: Lowering, cell: Cell, kernels: Sequence[ActionInput]
     action = Action(
         id=f"cu{cell.toolkit}/kernels-wheel",
         kind="package",
-        title=f"make {apart.distribution(manifest, cell.toolkit)}",
+        title=f"make {kernels_wheels.distribution(manifest, cell.toolkit)}",
         argv=lowering.step("package_kernels", spec=spec, output="${out:wheel}", declared="${out:declared}"),
         inputs={
             "gpuforge": lowering.itself("package_kernels", at),
@@ -134,7 +134,7 @@ def sets(file: ManifestFile) -> list[dict[str, str]]:
         | ({"stands-in-for": item.stands_in_for} if item.stands_in_for else {})
         | ({"cpu": cpu} if (cpu := abi.cpu_of(file, item)) else {})
         for item in manifest.objects
-        if apart.goes_apart(manifest, item)
+        if kernels_wheels.in_kernels_wheel(manifest, item)
     ]
 
 

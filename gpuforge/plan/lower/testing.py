@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from gpuforge.manifest import apart, placeholders
+from gpuforge.manifest import braces, kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import sources, variables
 from gpuforge.plan.action import Action, ActionInput, Input
@@ -62,7 +62,7 @@ def test(lowering: Lowering, cell: Cell, wheel: ActionInput) -> ActionInput:
     if cell.id in lowering.apart:
         wheels["kernels"] = lowering.apart[cell.id]
     inputs: dict[str, Input] = {"python": lowering.python(cell, at), "wheel": wheel, **wheels}
-    with_project = any("project" in placeholders.names(word) for word in wanted.command)
+    with_project = any("project" in braces.names(word) for word in wanted.command)
     with_sources = bool(wanted.command and wanted.sources)
     if with_project:
         inputs["project"] = lowering.source()
@@ -202,8 +202,8 @@ def _fetch(
 def extras(file: ManifestFile, cell: Cell) -> list[str]:
     """Return the extras that a user would install: that of the kernels or CUDA packages, and the tests'."""
     cuda = file.manifest.cuda
-    by_extra = (cuda.linkage, cuda.requires) == ("pip", "extra") or apart.is_split(file.manifest)
-    own = [apart.extra_for(cell.toolkit)] if by_extra else []
+    by_extra = (cuda.linkage, cuda.requires) == ("pip", "extra") or kernels_wheels.is_split(file.manifest)
+    own = [kernels_wheels.extra_for(cell.toolkit)] if by_extra else []
     return list(dict.fromkeys([*own, *file.manifest.test.extras]))
 
 

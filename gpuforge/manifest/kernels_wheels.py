@@ -20,7 +20,7 @@ def is_split(manifest: Manifest) -> bool:
     return manifest.wheel.kernels == "own"
 
 
-def goes_apart(manifest: Manifest, item: Object) -> bool:
+def in_kernels_wheel(manifest: Manifest, item: Object) -> bool:
     """Say whether an object goes into the kernels wheels."""
     made = item.role == "fallback" and manifest.toolchains[item.toolchain or ""].compiler in OF_CUDA
     return is_split(manifest) and made
