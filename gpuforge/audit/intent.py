@@ -12,7 +12,8 @@ if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from collections.abc import Sequence
 
     from gpuforge.manifest.load import ManifestFile
-    from gpuforge.manifest.model import Manifest, Object
+    from gpuforge.manifest.model.manifest import Manifest
+    from gpuforge.manifest.model.object import Object
 
 
 class HostOnly(NamedTuple):

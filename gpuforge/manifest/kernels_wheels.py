@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from packaging.utils import canonicalize_name
 
 from gpuforge.manifest.forms import quote
-from gpuforge.manifest.model import Manifest, Object
+from gpuforge.manifest.model.manifest import Manifest
+from gpuforge.manifest.model.object import Object
 from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, table, text_of
 
 OF_CUDA = ("nvcc", "nvrtc")

@@ -13,7 +13,8 @@ from pydantic_core import PydanticUndefined
 
 from gpuforge.manifest import fields
 from gpuforge.manifest.forms import Form, OneOrMany
-from gpuforge.manifest.model import Object, Table
+from gpuforge.manifest.model.object import Object
+from gpuforge.manifest.model.table import Table
 from gpuforge.manifest.relations import ROLE_KEYS
 
 _OPENING = """\

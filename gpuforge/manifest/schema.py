@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gpuforge.manifest.model import Manifest
+from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.relations import ROLE_KEYS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpuforge import digest
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import Object
+from gpuforge.manifest.model.object import Object
 from gpuforge.plan import sources
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import Object
+from gpuforge.manifest.model.object import Object
 from gpuforge.plan.action import Advice
 from gpuforge.toolkits import headers
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpuforge.cuda.arch import Arch, Target
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import CudaVersion
+from gpuforge.manifest.model.cuda import CudaVersion
 
 
 def narrow(file: ManifestFile, archs: Sequence[str]) -> ManifestFile:

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuforge import __version__
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import CudaVersion
+from gpuforge.manifest.model.cuda import CudaVersion
 from gpuforge.plan import variables
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location

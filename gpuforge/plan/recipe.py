@@ -8,7 +8,8 @@ from typing import Any
 
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import Object, Toolchain
+from gpuforge.manifest.model.object import Object
+from gpuforge.manifest.model.toolchain import Toolchain
 from gpuforge.toolchains import nvcc, nvrtc, opencl
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.family import LibraryCall

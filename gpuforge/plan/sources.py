@@ -12,7 +12,7 @@ from gpuforge import digest
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import Object
+from gpuforge.manifest.model.object import Object
 from gpuforge.plan.action import FileInput
 
 # Never part of a source tree: version control, environments, caches and the products of earlier builds.

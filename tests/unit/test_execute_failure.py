@@ -118,7 +118,7 @@ def test_a_library_that_was_asked_for_is_not_advised(manifest: ManifestFile) -> 
 
 
 def test_the_manual_lists_the_names_of_libraries() -> None:
-    from gpuforge.manifest.model import Cuda
+    from gpuforge.manifest.model.cuda import Cuda
 
     text = Cuda.model_fields["libraries"].description or ""
     listed = {name for name in text.split("`") if name.isalpha()}

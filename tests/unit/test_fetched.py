@@ -11,7 +11,7 @@ import pytest
 from gpuforge import cuda, toolkits
 from gpuforge.containers import stages
 from gpuforge.datafile import load
-from gpuforge.manifest.model import PypiSource
+from gpuforge.manifest.model.package import PypiSource
 from gpuforge.steps import venv
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from gpuforge.errors import UsageError
 from gpuforge.manifest import fields
 from gpuforge.manifest.forms import size_in_bytes
 from gpuforge.manifest.load import ManifestFile, load
-from gpuforge.manifest.model import GitSource, PathSource, PypiSource
+from gpuforge.manifest.model.package import GitSource, PathSource, PypiSource
 from gpuforge.manifest.reference import reference
 from gpuforge.manifest.schema import json_schema
 

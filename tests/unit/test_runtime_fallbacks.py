@@ -11,7 +11,7 @@ import pytest
 from library_samples import ABI, compile_library
 from runtime_samples import built_stub, stub  # noqa: F401  fixtures
 
-from gpuforge.manifest.model import CpuLevel
+from gpuforge.manifest.model.object import CpuLevel
 from gpuforge.package import kernels
 from gpuforge.runtime import KernelUnavailable, candidates, cpu
 from gpuforge.runtime.kernellibrary import KernelLibrary, library_names

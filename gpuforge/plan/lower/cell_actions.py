@@ -12,7 +12,8 @@ from typing import Any
 from gpuforge import digest
 from gpuforge.manifest import braces, kernels_wheels
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import GitSource, Object, PathSource, PypiSource
+from gpuforge.manifest.model.object import Object
+from gpuforge.manifest.model.package import GitSource, PathSource, PypiSource
 from gpuforge.plan import abi, advice, programs, provenance, recipe, sources, variables, variant
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput, Input
 from gpuforge.plan.cell import Cell

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import Object
+from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, provenance, recipe, sources, variables
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import Object
+from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, advice, recipe, sources, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell

@@ -1,0 +1,31 @@
+"""`[audit]`: what is audited with the wheel, and the findings that are accepted."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from gpuforge.manifest import forms
+from gpuforge.manifest.model.table import Table
+
+
+class Ignore(Table):
+    """A finding of the audit that is accepted, with the reason."""
+
+    rule: forms.RuleCode = Field(examples=["GF205"])
+    """Code of the rule, as the audit prints it."""
+    file: forms.Text = Field(default="*", examples=["libexample*.so*"])
+    """Pattern of the files in the wheel for which the finding is accepted; `*` crosses folders."""
+    reason: forms.Text = Field(examples=["loaded only by the profiler, never beside libcudart"])
+    """Why it is accepted; the report repeats it."""
+
+
+class Audit(Table):
+    """What the audit of the wheels takes into account."""
+
+    beside: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["jax[cuda12]"]])
+    """Packages that must be able to live in the same process as this one. `build` resolves each together with the
+    wheel, and audits both together; what names another CUDA major (`jax[cuda12]` beside a wheel for 13) is left out."""
+    ignore: tuple[Ignore, ...] = Field(
+        default=(), examples=[[{"rule": "GF205", "file": "*", "reason": "why it is accepted"}]]
+    )
+    """Findings that are accepted."""

@@ -1,0 +1,50 @@
+"""The whole of `gpuforge.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from gpuforge.manifest import forms
+from gpuforge.manifest.model.audit import Audit
+from gpuforge.manifest.model.build import Build
+from gpuforge.manifest.model.cuda import Cuda
+from gpuforge.manifest.model.object import Object
+from gpuforge.manifest.model.package import Package
+from gpuforge.manifest.model.table import Table
+from gpuforge.manifest.model.test import Test
+from gpuforge.manifest.model.toolchain import Toolchain
+from gpuforge.manifest.model.wheel import Wheel
+
+
+def _known_schema(value: object) -> object:
+    if type(value) is int and value != 1:
+        raise forms.wrong(
+            f"this gpuforge reads schema 1, not {value if abs(value) < 10**6 else '…'}",
+            "upgrade gpuforge, or write schema = 1",
+        )
+    if type(value) is not int:
+        raise forms.wrong("the number of the schema is wanted", "write schema = 1")
+    return value
+
+
+class Manifest(Table):
+    """A GPU Python package: from which sources, with which toolchains and toolkits, and what goes into its
+    wheels."""
+
+    schema_version: Annotated[Literal[1], BeforeValidator(_known_schema)] = Field(
+        alias="schema", examples=[1]
+    )
+    """Version of this format; always 1."""
+    package: Package
+    build: Build = Build()
+    toolchains: Mapping[forms.Name, Toolchain] = {}
+    """The compilers, by a name of your choice: every one that an object names. The host build uses the one called
+    `host`, else the only one for C++; with none declared, g++ or another that the toolkit takes."""
+    cuda: Cuda
+    objects: tuple[Object, ...] = ()
+    wheel: Wheel = Wheel()
+    audit: Audit = Audit()
+    test: Test = Test()

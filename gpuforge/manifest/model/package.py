@@ -1,0 +1,103 @@
+"""`[package]` and its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from packaging.requirements import Requirement
+from pydantic import Discriminator, Field, Tag
+
+from gpuforge.manifest import forms
+from gpuforge.manifest.forms import Distinct
+from gpuforge.manifest.model.table import Table
+
+
+class PathSource(Table):
+    """The sources are a folder of this machine."""
+
+    path: forms.Text = Field(examples=["."])
+    """Folder with the project's `pyproject.toml`, relative to the manifest's folder. What is no source is left out of
+    the build: version control, environments and caches, and `build`, `dist` and `wheelhouse` at its top."""
+
+
+class PypiSource(Table):
+    """The sources are an sdist on PyPI."""
+
+    pypi: forms.PinnedRequirement = Field(examples=["cufinufft==2.5.1"])
+    """Name and exact version of the release whose sdist is built."""
+    sha256: forms.Sha256 = Field(
+        examples=["f12849b91674d049543cb963c94c0ee60e8e34e1bbad5e32fefe12961b0621b4"]
+    )
+    """The sdist's sha256, as PyPI shows it; a file with any other digest is refused."""
+
+    @property
+    def name(self) -> str:
+        """The distribution's name."""
+        return Requirement(self.pypi).name
+
+    @property
+    def version(self) -> str:
+        """The release's version."""
+        return self.pypi.partition("==")[2]
+
+
+class GitSource(Table):
+    """The sources are a revision of a git repository."""
+
+    git: forms.GitUrl = Field(examples=["https://github.com/flatironinstitute/finufft"])
+    """The repository's URL."""
+    rev: forms.GitRevision = Field(examples=["v2.5.1"])
+    """The commit (full or short) or tag to build."""
+
+
+def _source_tag(value: Any) -> str | None:
+    if isinstance(value, Table):
+        return {PathSource: "<path>", PypiSource: "<pypi>", GitSource: "<git>"}[type(value)]
+    if not isinstance(value, Mapping):
+        return "<path>"
+    tags = [f"<{key}>" for key in ("path", "pypi", "git") if key in value]
+    return tags[0] if len(tags) == 1 else None
+
+
+_EXACTLY_ONE = {
+    "message": "[package.source] must say exactly one of `path`, `pypi` and `git`",
+    "hint": '{ path = "." } · { pypi = "name==1.0", sha256 = "…" } · { git = "https://…", rev = "…" }',
+    "at": (),
+}
+Source = Annotated[
+    Annotated[PathSource, Tag("<path>")]
+    | Annotated[PypiSource, Tag("<pypi>")]
+    | Annotated[GitSource, Tag("<git>")],
+    Discriminator(
+        _source_tag,
+        custom_error_type="form",
+        custom_error_message="{message}",
+        custom_error_context=_EXACTLY_ONE,
+    ),
+]
+
+
+class Package(Table):
+    """What is built, from which sources, and for which Python versions."""
+
+    name: forms.DistributionName = Field(examples=["cufinufft"])
+    """Name of the distribution; `[wheel] naming` may append the CUDA major to it."""
+    source: Source = Field(default=PathSource(path="."), examples=[{"path": "."}])
+    """Where the sources come from: exactly one of `path`, `pypi` (with `sha256`) and `git` (with `rev`)."""
+    python: Annotated[tuple[forms.PythonVersion, ...], Distinct] = Field(
+        default=(), examples=[["3.11", "3.12"]]
+    )
+    """Python versions to build wheels for, one wheel each, `3.10` or newer. With `abi = "abi3"` exactly one, the
+    lowest that the wheel supports, which may be an older one; with `abi = "none"` at most one, the oldest that may
+    build it."""
+    abi: Literal["abi3", "none"] | None = Field(default=None, examples=["abi3"])
+    """Set when one wheel serves many Python versions: `abi3` for extensions of the limited API, `none` for
+    wheels without extension modules."""
+    import_: forms.ImportName = Field(
+        default_factory=lambda seen: str(seen.get("name", "")).replace("-", "_"),
+        alias="import",
+        examples=["cufinufft"],
+    )
+    """Import package into which the kernels and the runtime are put. Default: `name` with `-` replaced by
+    `_`."""
