@@ -63,18 +63,6 @@ def search(loader: ElfObject, ancestors: Iterable[ElfObject]) -> Iterator[Search
             yield from _folders(found, found.rpath, "RPATH", note)
 
 
-def unreached(objects: Iterable[ElfObject]) -> bool:
-    """Say whether an object needs another of these to which its own search paths do not lead."""
-    held = [o for o in objects if o.links]
-    places = {install_path(o.file) for o in held}
-    inside = {name for o in held for name in (o.soname, o.name)}
-    return any(
-        name in inside and not any(f"{entry.folder}/{name}" in places for entry in search(o, ()))
-        for o in held
-        for name in o.needed
-    )
-
-
 def _folders(found: ElfObject, path: str, kind: str, note: str = "") -> tuple[SearchEntry, ...]:
     return _resolved(found.file, path, kind, note)
 

@@ -155,18 +155,6 @@ def on_musl(found: ElfObject, platforms: Collection[str]) -> bool:
     return linked == {"musl"} or (linked != {"glibc"} and all(tags))
 
 
-def outside(objects: Iterable[ElfObject], platforms: Collection[str] = ()) -> frozenset[str]:
-    """Return what is NEEDED, or wanted in a version, and comes neither from these objects nor from the platform."""
-    held = list(objects)
-    inside = {name for o in held for name in (o.soname, o.name)}
-    found: dict[bool, set[str]] = {False: set(), True: set()}
-    for o in held:
-        found[on_musl(o, platforms)].update(o.needed, (need.library for need in o.version_needs))
-    return frozenset(
-        n for musl, wanted in found.items() for n in wanted - inside if not is_system(n, musl=musl)
-    )
-
-
 def floors(objects: Iterable[ElfObject]) -> dict[str, tuple[str, str]]:
     """Return the highest GLIBC, GLIBCXX and CXXABI version wanted, each with the file that wants it."""
     best: dict[str, tuple[tuple[int, ...], str, str]] = {}

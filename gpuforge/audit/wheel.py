@@ -25,14 +25,11 @@ _LONG = 32 << 20  # bytes of wheels whose reading leaves time for what may be as
 _THREADS = 4  # each keeps up to 30 MB of a member in memory
 
 
-def read(
-    given: Path | Input, pool: Executor | None = None, jobs: int = 1, *, alone: bool = True
-) -> WheelFacts:
+def read(given: Path | Input, pool: Executor | None = None, jobs: int = 1) -> WheelFacts:
     """Read a wheel, or what is taken for one, its members in the threads of `pool` if there is one.
 
-    Without one, `jobs` threads read what was begun ahead. What code loads is asked of a wheel that is `alone` only
-    if its objects need it; else those of others may. Raises MalformedError for a file that is no wheel or a broken one,
-    OSError when it cannot be read.
+    Without one, `jobs` threads read what was begun ahead. Of a wheel that has libraries, Python code is read, too.
+    Raises MalformedError for a file that is no wheel or a broken one, OSError when it cannot be read.
     """
     source = given if isinstance(given, Input) else Input.of(given)
     with contextlib.ExitStack() as stack:
@@ -48,7 +45,7 @@ def read(
             libc.keep_memory()
         scanning = stack.enter_context(_Scanning(source, archive, pool, begun))
         # these take as long to load as inflating 50 MB: of a large wheel that has begun, and others load them meanwhile
-        from gpuforge.audit import declared, kernels, layout, metadata, pins, policy, preload  # noqa: PLC0415
+        from gpuforge.audit import declared, kernels, metadata, pins, preload  # noqa: PLC0415
 
         texts = metadata.Metadata.of(archive, folders) if folders else metadata.NONE
         project, version, tags = metadata.identity(source, texts)
@@ -63,14 +60,9 @@ def read(
             pass
         scanned = scanning.results()
         objects = tuple(s.object for s in scanned if s.object)
-        others = not alone and any(o.links for o in objects)
-        asked = (
-            others
-            or policy.outside(objects, {tag.rpartition("-")[2] for tag in tags})
-            or layout.unreached(objects)
-        )
-        loaders = searched.all() if asked else ()
-        unread = code.damaged if asked else {}  # whether there was time for it tells nothing
+        with_libraries = any(o.links for o in objects)
+        loaders = searched.all() if with_libraries else ()
+        unread = code.damaged if with_libraries else {}  # whether there was time for it tells nothing
         return WheelFacts(
             name=source.label,
             size=source.size or sum(m.size for m in archive.members),
@@ -116,13 +108,13 @@ def read_all(given: Sequence[Input], jobs: int = 1) -> Iterator[WheelFacts | Mal
     when its result is asked for: threads would take longer to start.
     """
     if not large(given) or (len(given) == 1 and ahead.is_begun(given[0].path)):
-        return (_outcome(one, None, jobs, alone=len(given) == 1) for one in given)
+        return (_outcome(one, None, jobs) for one in given)
     from gpuforge.audit.threads import Threads  # noqa: PLC0415  as said
 
     members = Threads(min(jobs, _THREADS)) if jobs > 1 else None
     wheels = Threads(min(jobs, 2, len(given)))
     order = sorted(range(len(given)), key=lambda index: _size(given[index]), reverse=True)
-    read_one = partial(_outcome, pool=members, alone=len(given) == 1)
+    read_one = partial(_outcome, pool=members)
     pending = {index: wheels.submit(read_one, given[index]) for index in order}
     pools = (wheels, members) if members else (wheels,)
     return _results([pending[index] for index in range(len(given))], pools)
@@ -149,11 +141,9 @@ def _results(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _outcome(
-    one: Input, pool: Executor | None, jobs: int = 1, *, alone: bool
-) -> WheelFacts | MalformedError | OSError:
+def _outcome(one: Input, pool: Executor | None, jobs: int = 1) -> WheelFacts | MalformedError | OSError:
     try:
-        return read(one, pool, jobs, alone=alone)
+        return read(one, pool, jobs)
     except (MalformedError, OSError) as error:
         return error
 
