@@ -13,7 +13,12 @@ import sys
 import time
 from pathlib import Path
 
-from gpuforge.binary import elf, fatbin
+from gpuforge.audit.elf_patterns import patterns
+from gpuforge.binary import fatbin
+from gpuforge.binary.elf.header import read_header
+from gpuforge.binary.elf.object_file import ObjectFile
+from gpuforge.binary.elf.outline import outline
+from gpuforge.binary.elf.reader import read as read_elf
 from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
 
@@ -34,9 +39,10 @@ def mutated(data: bytes, seed: int) -> bytes:
 def read(data: bytes) -> None:
     """Read `data` with every reader."""
     for reader in (
-        lambda: elf.read(Window.of(data)),
-        lambda: elf.outline(Window.of(data), elf.read_header(Window.of(data))),
+        lambda: read_elf(Window.of(data), patterns(stable_abi=True)),
+        lambda: outline(Window.of(data), read_header(Window.of(data))),
         lambda: list(fatbin.scan(data)),
+        lambda: ObjectFile(data).symbols,
     ):
         try:
             reader()

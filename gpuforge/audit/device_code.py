@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
-from gpuforge.audit import scan
 from gpuforge.audit.runnable import portable_ptx, runnable
 from gpuforge.binary.facts import Container, Entry
-from gpuforge.wheel.folder import Folder
 
 _LOADABLE = ("cubin", "ptx")  # what the driver takes as it is; LTO-IR wants a linker first
-
-
-def containers(library: Path) -> tuple[Container, ...]:
-    """Return the containers of a file, with the section of each; raises MalformedError for a damaged one."""
-    with Folder(library.parent, {library.name: library}) as archive:
-        found = scan.scan(archive, archive.members[0], "")
-    return found.object.containers if found.object else found.containers
 
 
 def usable_everywhere(found: Iterable[Container]) -> list[Entry]:

@@ -14,14 +14,15 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Self
 
 from gpuforge.audit.model import Form
-from gpuforge.binary import elf, fatbin
+from gpuforge.binary import fatbin
+from gpuforge.binary.elf.header import MAGIC
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.folder import Folder, files_below
 
 _SITE = r"lib\w*/python3[^/]*/(?:site|dist)-packages"  # below an environment, or /usr
-_BINARY = (elf.MAGIC, fatbin.MAGIC, b"!<ar", b"!<th")  # archives, thin ones too
+_BINARY = (MAGIC, fatbin.MAGIC, b"!<ar", b"!<th")  # archives, thin ones too
 _INFO = ".dist-info"
 
 

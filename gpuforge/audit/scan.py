@@ -1,10 +1,15 @@
 """Read one binary member of a wheel in a single pass: what ELF wants of it, and its GPU code."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuforge.binary import elf, fatbin, ptx
-from gpuforge.binary.facts import Container, ElfObject, Section
+from gpuforge.audit.elf_patterns import patterns, static_cudart
+from gpuforge.binary import fatbin, ptx
+from gpuforge.binary.device_code import placed
+from gpuforge.binary.elf.header import MAGIC, Header, is_cubin, read_header
+from gpuforge.binary.elf.outline import front, outline
+from gpuforge.binary.elf.reader import read
+from gpuforge.binary.facts import Container, ElfObject
 from gpuforge.binary.search import find
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import CorruptError, MalformedError
@@ -43,7 +48,7 @@ def may_be_binary(name: str) -> bool:
 
 def is_binary(name: str, head: bytes) -> bool:
     """Say whether a member with these first bytes can hold ELF or GPU code."""
-    return head[:4] in (elf.MAGIC, fatbin.MAGIC, ARCHIVE_MAGIC[:4]) or name.endswith(".ptx")
+    return head[:4] in (MAGIC, fatbin.MAGIC, ARCHIVE_MAGIC[:4]) or name.endswith(".ptx")
 
 
 def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
@@ -60,7 +65,7 @@ def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
 def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
     window, scanner = (_whole if member.size <= _WHOLE else _first_pass)(archive, member)
     head = window.read_up_to(0, 64)
-    if head[:4] != elf.MAGIC:
+    if head[:4] != MAGIC:
         if member.name.endswith(".ptx") and (
             found := ptx.standalone(window.read_up_to(0, 1 << 16), member.size)
         ):
@@ -68,13 +73,14 @@ def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
         return Scanned(member.name, containers=tuple(scanner.containers))
     for _ in range(_PASSES):
         try:
-            found_object = elf.read(window, wheel=wheel, file=member.name)
+            sought = patterns(stable_abi=_stable_abi(wheel, member.name))
+            found_object = read(window, sought, wheel=wheel, file=member.name)
             break
         except MissedError as missed:
             _fetch(archive, member, window, (missed.start, missed.stop))
     else:
         return Scanned(member.name, problem=_ENDLESS)
-    return _with_device_code(found_object, head, scanner)
+    return _with_device_code(found_object, scanner)
 
 
 class _Keeper:
@@ -87,7 +93,7 @@ class _Keeper:
         self._open = set(ranges)
         self._known = set(self._open)
         self._recent: tuple[tuple[int, bytes], ...] = ()  # the last two chunks, by offset
-        self._header: elf.Header | None = None
+        self._header: Header | None = None
         self._seen_needed = False
 
     @property
@@ -108,7 +114,7 @@ class _Keeper:
                 closed = True
         while closed:
             closed = self._learn()
-        if self._header and end > elf.loaded(self._header):
+        if self._header and end > self._header.loaded_end:
             self._find_names()
         elif not self._seen_needed:
             self._find_needed()
@@ -116,8 +122,8 @@ class _Keeper:
     def _learn(self) -> bool:
         """Ask for what is known to be wanted by now; return whether some of it was in hand."""
         try:
-            self._header = self._header or elf.read_header(self.window)
-            wanted = elf.front(self._header, self._front) + elf.outline(self.window, self._header)
+            self._header = self._header or read_header(self.window)
+            wanted = front(self._header, self._front) + outline(self.window, self._header)
         except MalformedError:  # said when the file is read
             return False
         except MissedError as missed:  # of the headers, which BOLT puts behind: the front is not known yet
@@ -160,15 +166,15 @@ class _Keeper:
 
 def _whole(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
     data = archive.data(member)
-    scanner = fatbin.Scanner(len(data))
-    if not elf.is_cubin(data):  # which has no containers in it
+    scanner = fatbin.Scanner(len(data), static_cudart().text)
+    if not is_cubin(data):  # which has no containers in it
         scanner.feed(0, data)
         scanner.finish()
     return Window.of(data), scanner
 
 
 def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
-    scanner = fatbin.Scanner(member.size)
+    scanner = fatbin.Scanner(member.size, static_cudart().text)
     window = Window(member.size)
     keeper = _Keeper(window, {(0, min(member.size, _START))}, min(member.size, _HEAD))
     offset = 0
@@ -183,10 +189,10 @@ def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanne
 def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, int]) -> None:
     """Bring a range that was missed, and with it whatever else is known to be missing."""
     try:
-        outline = elf.outline(window, elf.read_header(window))
+        ranges = outline(window, read_header(window))
     except MissedError:  # of what the headers themselves say
-        outline = []
-    keeper = _Keeper(window, [missed, *(r for r in outline if not window.has(*r))])
+        ranges = []
+    keeper = _Keeper(window, [missed, *(r for r in ranges if not window.has(*r))])
     offset = 0
     for chunk in archive.chunks(member):
         keeper.take(offset, chunk)
@@ -195,21 +201,15 @@ def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, 
             break
 
 
-def _with_device_code(found: ElfObject, head: bytes, scanner: fatbin.Scanner) -> Scanned:
-    containers = tuple(_placed(scanner.containers, found.sections))
+def _with_device_code(found: ElfObject, scanner: fatbin.Scanner) -> Scanned:
+    containers = (*placed(scanner.containers, found.sections), *found.containers)
     markers = found.markers
-    if scanner.static_cudart and not found.soname.startswith("libcudart"):
-        markers |= {"static-cudart"}
-    if found.machine == elf.EM_CUDA:
-        containers += (fatbin.standalone_cubin(head, found.size, found.comment),)
+    cudart = static_cudart()
+    if scanner.marked and not found.soname.startswith(cudart.own):
+        markers |= {cudart.marker}
     found = found._replace(containers=containers, markers=markers)
     return Scanned(found.file, found, containers)
 
 
-def _placed(containers: Iterable[Container], sections: tuple[Section, ...]) -> Iterator[Container]:
-    """Name the section of each container; most lie in the section of the one before."""
-    here = Section("", 0, 0)
-    for c in containers:
-        if not here.offset <= c.offset < here.offset + here.size:
-            here = next((s for s in sections if s.offset <= c.offset < s.offset + s.size), Section("", 0, 0))
-        yield Container(c.offset, c.size, c.entries, here.name, c.damaged, c.empty)
+def _stable_abi(wheel: str, file: str) -> bool:
+    return file.endswith(".abi3.so") or ("-abi3-" in wheel and file.endswith(".so"))

@@ -1,79 +1,124 @@
-"""Tell which CUDA toolkit wrote a cubin: the ELF image of machine code for one GPU architecture.
+"""Cubins: ELF files of machine code for one GPU architecture.
 
-Neither place is documented; both were compared with `cuobjdump -elf` for CUDA 11.3 to 13.2:
-up to 12.9 an attribute of `.nv.info` (EIATTR_CUDA_API_VERSION: 129 for 12.9), later a note of ptxas in words.
+What identifies the toolkit is not documented; it was compared with `cuobjdump -elf` for CUDA 11.3 to 13.2: up to 12.9
+an attribute of `.nv.info` (EIATTR_CUDA_API_VERSION: 129 for 12.9), later the text of a note of ptxas.
 """
 
-from __future__ import annotations
-
 import re
-import struct
+import sys
+from collections.abc import Sequence
 from functools import lru_cache
 
-from gpuforge.binary.facts import Entry
+from gpuforge.binary.elf.file import ElfFile
+from gpuforge.binary.elf.header import MAGIC, Header, read_header
+from gpuforge.binary.elf.sections import SHT_NOBITS, SHT_NOTE, read_names, read_rows
+from gpuforge.binary.facts import Container, ElfObject, Entry, Section
+from gpuforge.binary.window import Window
+from gpuforge.errors import MalformedError
 
-LONGEST = 1 << 16  # stored bytes of an image that is worth unpacking for it
-_LONGEST_UNPACKED = 1 << 20
-BUDGET = 16 << 20  # unpacked bytes that are looked at in one file
 _RELEASE = re.compile(rb"Cuda compilation tools, release (\d{1,4}\.\d{1,4})\b")
 _TARGET = re.compile(rb"(?:^|\s)-arch[ =](sm_\d{1,4}[af]?)(?!\w)")
-_SHT_NOTE, _SHT_CUDA_INFO = 7, 0x70000000
+_SHT_CUDA_INFO = 0x70000000
 _API_VERSION = b"\x04\x37\x04\x00"  # EIFMT_SVAL, EIATTR_CUDA_API_VERSION, 4 bytes
+_KERNEL = ".text."  # with its name: the section of a kernel's machine code
+_TOOL = ".note.nv.tkinfo"
+_LONGEST_NOTE = 1 << 16  # bytes
+_PRINTABLE = bytes(range(0x20, 0x7F))
+_TEXT = 5  # characters of a note that are text: fewer may be a number
+
+
+def read(found: ElfFile, *, wheel: str = "", file: str = "") -> ElfObject:
+    """Read a cubin that is a file. Raises MalformedError, and MissedError where a range was not kept."""
+    window, header = found.window, found.header
+    sizes, notes = _sections(window, header)
+    comment = next((_texts(window.read(*note)) for note in reversed(notes) if note[1] < _LONGEST_NOTE), ())
+    return ElfObject(
+        wheel,
+        file,
+        window.size,
+        header.bits,
+        header.machine,
+        header.type,
+        comment=comment,
+        sections=tuple([Section(sys.intern(name), 0, size) for name, size in sizes.items()]),
+        containers=(container(header, window.size, comment),),
+    )
+
+
+def container(header: Header, size: int, comment: Sequence[str] = ()) -> Container:
+    """Describe a cubin of `size` bytes by its ELF header and the texts in its note of ptxas, if any.
+
+    Up to ABI version 7 the low byte of e_flags is the architecture, and 0x800 stands for "a"; from version 8 on it is
+    the second byte, and 0x8 stands for "a" in CUDA 12 alone. Families, and all variants of CUDA 13, are in the options
+    in `.note.nv.tkinfo`, which every cubin of version 8 has.
+    """
+    flags, new = header.flags, header.abi_version >= 8
+    arch, specific = ((flags >> 8) & 0xFF, flags & 0x8) if new else (flags & 0xFF, flags & 0x800)
+    target, release = options(tuple(comment))
+    name = target or f"sm_{arch}{'a' if specific else ''}"
+    return Container(0, size, (Entry("cubin", name, "", size, size, toolkit=release),))
+
+
+@lru_cache(maxsize=256)  # thousands of files have the same
+def options(note: tuple[str, ...]) -> tuple[str, str]:
+    """Return the target ("sm_100f") and the toolkit ("13.0") in the texts of a note of ptxas, "" for none."""
+    texts = [text.encode() for text in note]
+    target, release = (
+        next((m[1].decode() for t in texts if (m := p.search(t))), "") for p in (_TARGET, _RELEASE)
+    )
+    return target, release
 
 
 def is_empty(image: bytes) -> bool:
-    """Say whether a cubin has no machine code: no section `.text.<kernel>`. One that was not unpacked may have some."""
-    return image[:4] == b"\x7fELF" and b"\0.text." not in image
+    """Tell whether a cubin has no section `.text.<kernel>`; one that was not unpacked may have some."""
+    return image[:4] == MAGIC and b"\0.text." not in image
 
 
 def toolkit(image: bytes) -> str:
-    """Return the toolkit ("12.9") of a cubin, or "" where it does not say."""
-    if image[:4] != b"\x7fELF" or len(image) < 64:
+    """Return the toolkit ("12.9") that wrote a cubin, "" where it is not known."""
+    window = Window.of(image)
+    try:
+        rows = read_rows(window, read_header(window))
+    except MalformedError:
         return ""
-    (offset,) = struct.unpack_from("<Q", image, 40)
-    size, count = struct.unpack_from("<HH", image, 58)
-    if size < 64 or offset + size * count > len(image):
-        return ""
-    for index in range(count):
-        kind, _, _, start, length = struct.unpack_from("<IQQQQ", image, offset + index * size + 4)
+    for _, kind, _, start, length, _ in rows:
         if start + length > len(image):
             continue
-        if kind == _SHT_NOTE and (release := _RELEASE.search(image, start, start + length)):
+        if kind == SHT_NOTE and (release := _RELEASE.search(image, start, start + length)):
             return release[1].decode()
         if kind == _SHT_CUDA_INFO:
             at = image.find(_API_VERSION, start, start + length)
             if at >= 0 and at + 8 <= len(image):
-                (version,) = struct.unpack_from("<I", image, at + 4)
+                version = int.from_bytes(image[at + 4 : at + 8], "little")
                 return f"{version // 10}.{version % 10}" if 50 <= version < 200 else ""
     return ""
 
 
-@lru_cache(maxsize=256)  # of thousands of files the same
-def told(note: tuple[str, ...]) -> tuple[str, str]:
-    """Return the target ("sm_100f") and the toolkit that the words of a cubin's note of ptxas name, "" for none."""
-    texts = [text.encode() for text in note]
-    found = (next((m[1] for t in texts if (m := p.search(t))), b"") for p in (_TARGET, _RELEASE))
-    target, toolkit = (each.decode() for each in found)
-    return target, toolkit
+def _sections(window: Window, header: Header) -> tuple[dict[str, int], list[tuple[int, int]]]:
+    """Return the bytes of all sections of a kind together, and offset and size of each note of ptxas.
+
+    Each kernel has half a dozen sections of its own, and a wheel may have thousands of cubins.
+    """
+    rows = read_rows(window, header)
+    names = read_names(window, header, rows)
+    kernels = {name[len(_KERNEL) :] for name in names if name.startswith(_KERNEL)}
+    sizes: dict[str, int] = {}
+    notes = []
+    for name, (_, kind, _, start, size, _) in zip(names, rows, strict=True):
+        if size and kind != SHT_NOBITS:
+            at = name.find(".", 1)
+            while at >= 0 and name[at + 1 :] not in kernels:
+                at = name.find(".", at + 1)
+            plain = name if at < 0 else name[:at]  # ".nv.info" of ".nv.info._Z5scalePf"
+            sizes[plain] = sizes.get(plain, 0) + size
+            if name == _TOOL:
+                notes.append((start, size))
+    return sizes, notes
 
 
-def unpacked(entry: Entry, stored: bytes) -> bytes:
-    """Return the image that is stored as these bytes; nothing for one that is too large or cannot be unpacked."""
-    if entry.compression == "none":
-        return stored
-    if not 64 <= entry.size <= _LONGEST_UNPACKED:
-        return b""
-    # each is loaded by the first image that was packed with it: most wheels need one of them, many none
-    if entry.compression == "lz4":
-        import lz4.block  # noqa: PLC0415
-
-        try:
-            return bytes(lz4.block.decompress(stored, uncompressed_size=entry.size))
-        except (lz4.block.LZ4BlockError, ValueError):
-            return b""
-    import zstandard  # noqa: PLC0415
-
-    try:
-        return zstandard.ZstdDecompressor().decompress(stored, max_output_size=entry.size)
-    except zstandard.ZstdError:
-        return b""
+@lru_cache(maxsize=256)  # thousands of cubins were written by one tool with the same options
+def _texts(note: bytes) -> tuple[str, ...]:
+    """Return the texts among the numbers of a note."""
+    parts = note.split(b"\0")[:-1]
+    texts = (part[len(part.rstrip(_PRINTABLE)) :].decode() for part in parts)
+    return tuple(dict.fromkeys(text for text in texts if len(text) >= _TEXT))

@@ -49,6 +49,9 @@ class Section(NamedTuple):
     name: str
     offset: int
     size: int  # bytes in the file; 0 for what has none (.bss)
+    type: int = 0
+    flags: int = 0
+    link: int = 0  # the number of a section that belongs to it: of a symbol table, its strings
 
 
 class VersionNeed(NamedTuple):
@@ -56,6 +59,14 @@ class VersionNeed(NamedTuple):
 
     library: str
     versions: tuple[str, ...]
+
+
+class SymbolNames(NamedTuple):
+    """The dynamic symbols of one group: those that other files must define, but for weak ones, and its own."""
+
+    group: str
+    undefined: frozenset[str] = frozenset()
+    defined: frozenset[str] = frozenset()
 
 
 class ElfObject(NamedTuple):
@@ -81,15 +92,10 @@ class ElfObject(NamedTuple):
     build_id: str = ""
     comment: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()  # of a cubin those of all kernels together: one ".text", at no offset
-    markers: frozenset[str] = frozenset()  # "static-cudart", "nvhpc", "python-module"
-    producers: tuple[str, ...] = ()  # the compilers of the HPC SDK by its debug info and dead paths: "22.1"
-    mentions: frozenset[str] = frozenset()  # libraries of GPU toolkits that its strings name: "libcudnn.so.9"
-    # what it wants of Python's C API, for modules of the stable ABI alone
-    python: frozenset[str] = frozenset()
-    wants: frozenset[str] = frozenset()  # symbols of the HPC SDK's runtimes that it must find elsewhere
-    gives: frozenset[str] = frozenset()  # those that it defines
-    calls: frozenset[str] = frozenset()  # functions of CUDA's libraries that it must find elsewhere
-    offers: frozenset[str] = frozenset()  # those that it defines
+    markers: frozenset[str] = frozenset()  # what its strings show: "static-cudart", "nvhpc", "python-module"
+    producers: tuple[str, ...] = ()  # versions of compilers by its debug info and dead paths: "22.1"
+    mentions: frozenset[str] = frozenset()  # libraries that its constants name: "libcudnn.so.9"
+    symbols: tuple[SymbolNames, ...] = ()  # of the groups that were looked for and that it has
     containers: tuple[Container, ...] = ()
 
     @property
@@ -106,3 +112,11 @@ class ElfObject(NamedTuple):
     def program(self) -> bool:
         """True for what is started rather than loaded."""
         return self.type == 2 or bool(self.interpreter)
+
+    def undefined(self, group: str) -> frozenset[str]:
+        """Return the symbols of a group that other files must define."""
+        return next((s.undefined for s in self.symbols if s.group == group), frozenset())
+
+    def defined(self, group: str) -> frozenset[str]:
+        """Return the symbols of a group that it defines."""
+        return next((s.defined for s in self.symbols if s.group == group), frozenset())

@@ -8,7 +8,7 @@ header (64 bytes or more) and a payload. All numbers are little endian.
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from typing import Literal
 
 from gpuforge.binary import cubin
@@ -19,12 +19,12 @@ from gpuforge.errors import MalformedError
 MAGIC = b"\x50\xed\x55\xba"
 _START = MAGIC + b"\x01\x00\x10\x00"  # version 1, a header of 16 bytes
 _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
-_NEAR = 24  # bytes: less than hold the magic and STATIC_CUDART
+_NEAR = 24  # bytes: too few for a mark and the magic
+_LONGEST = 1 << 16  # stored bytes of a cubin that is unpacked
+_LONGEST_UNPACKED = 1 << 20
+_BUDGET = 16 << 20  # bytes that are unpacked of one file
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _LZ4, _ZSTD, _ARCH_SPECIFIC, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
-# What cudart calls its shared memory: in each libcudart from 9.0 to 13.5, and in nothing else. Its errors are no mark:
-# bindings and debug information have their names, and torch waits for one of its messages.
-STATIC_CUDART = b"/cudart.shm.%x.%x.%llx"
 
 
 def entry(header: bytes) -> tuple[Entry, int]:
@@ -80,7 +80,7 @@ class _Samples:
     @staticmethod
     def bytes_of(found: Entry) -> int:
         """Return how many of its bytes are worth keeping: one too large to be unpacked has code in any case."""
-        return found.stored if found.stored <= cubin.LONGEST else 0
+        return found.stored if found.stored <= _LONGEST else 0
 
     def add(self, found: Entry, stored: bytes) -> None:
         """Take an entry that is wanted, and its bytes."""
@@ -97,10 +97,10 @@ class _Samples:
         ):
             return "", False
         scanner.budget -= self._smallest[0].size
-        image = cubin.unpacked(*self._smallest)
+        image = unpacked(*self._smallest)
         empty = cubin.is_empty(image)
         if empty and self._largest is not self._smallest:  # kernels may be for some architectures alone
-            empty = cubin.is_empty(cubin.unpacked(*self._largest))
+            empty = cubin.is_empty(unpacked(*self._largest))
         return cubin.toolkit(image), empty
 
 
@@ -110,14 +110,16 @@ _Request = Generator[tuple[int, int], bytes, None]
 class Scanner:
     """Lists the containers of a file of `size` bytes that is fed to it in order, and skips their payloads.
 
-    What lies outside the containers is searched for the mark of a static libcudart on the way.
+    The bytes outside of the containers are searched for a mark on the way: `marked` tells whether it is there.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, mark: bytes = b"") -> None:
         self.containers: list[Container] = []
-        self.static_cudart = False
+        self.marked = False
+        self.budget = _BUDGET
         self._size = size
-        self.budget = cubin.BUDGET
+        self._mark = mark
+        self._overlap = max(len(mark), len(_START))
         self._walk: _Request | None = None
         self._want = (0, 0)
         self._rest = b""  # bytes of the last chunk that the next search or request begins in
@@ -129,9 +131,9 @@ class Scanner:
         if self._walk is not None and self._want[0] >= offset + len(chunk):
             return  # inside a payload
         rest, self._rest = self._rest, b""
-        if rest and self._walk is None and len(chunk) >= len(STATIC_CUDART):
-            seam = rest + chunk[: len(STATIC_CUDART)]
-            if _START not in seam and STATIC_CUDART not in seam:
+        if rest and self._walk is None and len(chunk) >= self._overlap:
+            seam = rest + chunk[: self._overlap]
+            if _START not in seam and not (self._mark and self._mark in seam):
                 rest = b""  # spares joining it to all of the chunk
         data = self._data = rest + chunk if rest else chunk
         self._base = offset - len(rest)
@@ -157,13 +159,13 @@ class Scanner:
         start = position - self._base
         hit = data.find(_START, start, start + _NEAR)  # where one container ends, another begins, mostly
         if hit < 0:
-            if self.static_cudart:
+            if self.marked or not self._mark:
                 hit = find(data, _START, start)
             else:
-                hit, mark = find_both(data, _START, STATIC_CUDART, start)
-                self.static_cudart = mark >= 0
+                hit, mark = find_both(data, _START, self._mark, start)
+                self.marked = mark >= 0
         if hit < 0:
-            keep = min(len(STATIC_CUDART) - 1, len(data) - start)
+            keep = min(self._overlap - 1, len(data) - start)
             self._rest = data[len(data) - keep :] if keep else b""
             return self._base + len(data)
         self._walk = self._container(self._base + hit)
@@ -225,25 +227,31 @@ class Scanner:
             self._resume = end
 
 
-def standalone_cubin(head: bytes, size: int, comment: Sequence[str] = ()) -> Container:
-    """Describe a cubin file of `size` bytes by its ELF header (its first 64 bytes) and its note of ptxas, if any.
-
-    Up to ABI version 7 the low byte of e_flags is the architecture and 0x800 says "a"; from version 8 on it is the
-    second byte, and 0x8 says "a" in CUDA 12 alone. Families, and what CUDA 13 wrote, are told by the options in
-    `.note.nv.tkinfo`, which every cubin of version 8 has.
-    """
-    if len(head) < 52:
-        raise MalformedError.of("a cubin that ends in its header")
-    (flags,) = struct.unpack_from("<I", head, 48)
-    arch, specific = ((flags >> 8) & 0xFF, flags & 0x8) if head[8] >= 8 else (flags & 0xFF, flags & 0x800)
-    said, toolkit = cubin.told(tuple(comment))
-    name = said or f"sm_{arch}{'a' if specific else ''}"
-    return Container(0, size, (Entry("cubin", name, "", size, size, toolkit=toolkit),))
-
-
 def scan(data: bytes) -> Iterator[Container]:
     """List the containers in `data`."""
     scanner = Scanner(len(data))
     scanner.feed(0, data)
     scanner.finish()
     yield from scanner.containers
+
+
+def unpacked(entry: Entry, stored: bytes) -> bytes:
+    """Return the image that is stored as these bytes; nothing for one that is too large or cannot be unpacked."""
+    if entry.compression == "none":
+        return stored
+    if not 64 <= entry.size <= _LONGEST_UNPACKED:
+        return b""
+    # each is loaded by the first image that was packed with it: most wheels need one of them, many none
+    if entry.compression == "lz4":
+        import lz4.block  # noqa: PLC0415
+
+        try:
+            return bytes(lz4.block.decompress(stored, uncompressed_size=entry.size))
+        except (lz4.block.LZ4BlockError, ValueError):
+            return b""
+    import zstandard  # noqa: PLC0415
+
+    try:
+        return zstandard.ZstdDecompressor().decompress(stored, max_output_size=entry.size)
+    except zstandard.ZstdError:
+        return b""

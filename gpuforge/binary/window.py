@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 from bisect import bisect_right, insort
+from collections.abc import Mapping
 
 from gpuforge.errors import MalformedError
 
+Piece = bytes | mmap.mmap
 # of a chunk, at most; a larger part is kept with the rest, as fresh memory costs more than that
 _COPIED = 0.25
 
@@ -22,13 +25,13 @@ class MissedError(Exception):
 class Window:
     """Pieces of a file of `size` bytes, readable by offset."""
 
-    def __init__(self, size: int, pieces: dict[int, bytes] | None = None) -> None:
+    def __init__(self, size: int, pieces: Mapping[int, Piece] | None = None) -> None:
         self.size = size
-        self._pieces = dict(pieces or {})
+        self._pieces: dict[int, Piece] = dict(pieces or {})
         self._starts = sorted(self._pieces)
 
     @classmethod
-    def of(cls, data: bytes) -> Window:
+    def of(cls, data: Piece) -> Window:
         """Make a window that has all of a file."""
         return cls(len(data), {0: data})
 
@@ -103,7 +106,7 @@ class Window:
             position += len(part)
         return b"".join(found)
 
-    def _around(self, position: int) -> tuple[int, bytes]:
+    def _around(self, position: int) -> tuple[int, Piece]:
         """Return the piece that goes on longest of those that begin before `position`, with where it begins."""
         behind = self._starts[: bisect_right(self._starts, position)]
         start = max(behind, key=lambda at: at + len(self._pieces[at]), default=0)

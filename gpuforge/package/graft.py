@@ -14,9 +14,9 @@ from auditwheel.libc import Libc
 from auditwheel.policy import WheelPolicies
 
 from gpuforge.errors import ActionError
-from gpuforge.package import dynamic
+from gpuforge.package import links
 from gpuforge.package.runpath import patchelf
-from gpuforge.wheel import unpacked, writer
+from gpuforge.wheel import writer
 from gpuforge.wheel.filename import WheelName
 
 Log = Callable[[str], None]
@@ -77,11 +77,7 @@ def _explain(output: str, tree: Path) -> ActionError:
     """Make auditwheel's last words an error that names the library or the symbols at fault."""
     missing = re.search(r'required library "([^"]+)" could not be located', output)
     if missing:
-        needing = [
-            str(m)
-            for m, elf in dynamic.read_tree(tree, unpacked.files(tree)).items()
-            if missing[1] in elf.needed
-        ]
+        needing = [str(m) for m, elf in links.read_tree(tree).items() if missing[1] in elf.needed]
         return ActionError.of(
             f"{missing[1]}, which {', '.join(sorted(needing)) or 'a grafted library'} needs, was not found to be "
             "put into the wheel",
@@ -105,8 +101,8 @@ def _too_recent(tree: Path) -> str:
     """Say which files want symbol versions that even the newest system of the policies lacks."""
     allowed = WheelPolicies(libc=Libc.GLIBC, arch=Architecture.detect().baseline).lowest.symbol_versions
     found = []
-    for member in sorted(dynamic.read_tree(tree, unpacked.files(tree))):
-        for library, versions in sorted(dynamic.symbol_versions(tree / member).items()):
+    for member, elf in sorted(links.read_tree(tree).items()):
+        for library, versions in sorted(elf.version_needs):
             families = ((version, *version.partition("_")[::2]) for version in versions)
             new = sorted(
                 v for v, family, number in families if family in allowed and number not in allowed[family]

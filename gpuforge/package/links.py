@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from gpuforge.binary import linkage
+from gpuforge.binary.elf import linked_file
+from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
 from gpuforge.cuda.libraries import Library
-from gpuforge.errors import ActionError
+from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import unpacked
 
 Wanted = dict[str, dict[str, set[str]]]  # package -> SONAME -> symbols that the wheel leaves undefined
@@ -21,25 +22,34 @@ def wanted_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> Wanted:
     """
     found: Wanted = {}
     defined: set[str] = set()
-    files = unpacked.files(tree)
-    present = {path.name for path in files}
-    for path in files:
-        member = PurePosixPath(path.relative_to(tree).as_posix())
-        try:
-            elf = linkage.read(path)
-        except ValueError as error:
-            raise ActionError.of(
-                f"{member} is a damaged ELF file: {error}", hint="check the build's linker and `strip` steps"
-            ) from error
-        defined |= elf.defines if elf else set()
-        for soname in elf.needed if elf else ():
-            if elf and soname not in present and (known := of_toolkit(soname)):
+    present = {path.name for path in unpacked.files(tree)}
+    for member, elf in read_tree(tree).items():
+        defined |= elf.defined
+        for soname in elf.needed:
+            if soname not in present and (known := of_toolkit(soname)):
                 package = provider(member, soname, known, cuda, pins).package
-                found.setdefault(package, {}).setdefault(soname, set()).update(elf.wants)
+                found.setdefault(package, {}).setdefault(soname, set()).update(elf.undefined)
     return {
         package: {soname: names - defined for soname, names in symbols.items()}
         for package, symbols in found.items()
     }
+
+
+def read_tree(tree: Path) -> dict[PurePosixPath, LinkedFile]:
+    """Return the ELF files for the host in an unpacked wheel, by their names in it. Raises ActionError."""
+    found = {}
+    for path in unpacked.files(tree):
+        member = PurePosixPath(path.relative_to(tree).as_posix())
+        try:
+            elf = linked_file.read(path)
+        except MalformedError as error:
+            raise ActionError.of(
+                f"{member} is a damaged ELF file: {error.diagnostics[0].message}",
+                hint="check the build's linker and `strip` steps",
+            ) from error
+        if elf is not None:
+            found[member] = elf
+    return found
 
 
 def of_toolkit(soname: str) -> list[Library]:

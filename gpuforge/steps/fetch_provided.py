@@ -17,7 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from gpuforge.binary.linkage import Linkage
+from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
 from gpuforge.cuda.provided import METAPACKAGE, Floor, Provided, Release, Shared, says, shortest
 from gpuforge.cuda.symbols import definers
@@ -138,7 +138,7 @@ class Search:
     def _floor(self, package: str, here: _Package, wheels: list[Wheel]) -> Floor:
         """Return the oldest release that has all symbols which the newest release has of those wanted."""
         used = {
-            soname: sorted(names & self._linkage(wheels[-1], soname).defines)
+            soname: sorted(names & self._linked(wheels[-1], soname).defined)
             for soname, names in here.symbols.items()
         }
         for soname, names in here.symbols.items() if here.direct else ():
@@ -168,11 +168,11 @@ class Search:
     def _has(self, wheel: Wheel, used: Mapping[str, list[str]]) -> bool:
         present = self._index.contents(wheel).libraries
         return all(
-            soname in present and set(names) <= self._linkage(wheel, soname).defines
+            soname in present and set(names) <= self._linked(wheel, soname).defined
             for soname, names in used.items()
         )
 
-    def _linkage(self, wheel: Wheel, soname: str) -> Linkage:
+    def _linked(self, wheel: Wheel, soname: str) -> LinkedFile:
         if soname not in self._index.contents(wheel).libraries:
             raise ActionError.of(
                 f"the wheel needs {soname}, which {wheel.package} {wheel.version}, the newest that it may be "
@@ -198,7 +198,7 @@ class Search:
                 if needed in contents.libraries:
                     queue.append(needed)
                 elif libraries.is_toolkit(needed):
-                    yield from self._further(name, needed, requires, found.wants)
+                    yield from self._further(name, needed, requires, found.undefined)
         known = self._releases.get((wheel.package, wheel.version))
         role = "oldest and newest" if known and known.role != role else role
         self._releases[wheel.package, wheel.version] = Release(

@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from gpuforge.binary import linkage
+from gpuforge.binary.elf import linked_file
 from gpuforge.cuda.provided import Provided, Release, Shared
-from gpuforge.errors import ActionError
+from gpuforge.errors import ActionError, MalformedError
 
 ROLE = "installed by the test"
 
@@ -59,9 +59,10 @@ def _loaded(archive: zipfile.ZipFile, names: list[str], sonames: Iterable[str]) 
                 shutil.copyfileobj(stream, file, 1 << 20)
             file.flush()
             try:
-                found = linkage.read(Path(file.name))
-            except ValueError as error:
-                raise ActionError.of(f"{present[soname]} is a damaged ELF file: {error}") from error
+                found = linked_file.read(Path(file.name))
+            except MalformedError as error:
+                message = f"{present[soname]} is a damaged ELF file: {error.diagnostics[0].message}"
+                raise ActionError.of(message) from error
         if found:
             yield Shared(soname, str(PurePosixPath(present[soname]).parent), found.needed, found.runpath)
             queue += [needed for needed in found.needed if needed in present]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from gpuforge import digest, disk
-from gpuforge.audit import device_code
+from gpuforge.audit.device_code import usable_everywhere
 from gpuforge.binary import fatbin
+from gpuforge.binary.device_code import containers
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import kernels
 from gpuforge.steps import entry
@@ -166,12 +167,12 @@ def library_images(name: str, made: CompiledLibrary) -> tuple[kernels.Image, ...
     """Return what a library runs on; raises ActionError for one that should have GPU code and has none."""
     if made.cpu is not None:
         return (kernels.Image("library", made.cpu),)
-    containers = device_code.containers(made.path)
-    found = device_code.usable_everywhere(containers)
+    found_code = containers(made.path)
+    found = usable_everywhere(found_code)
     if not found:
         raise ActionError.of(
             f"the library of object {name!r} has GPU code that no one GPU could run all of"
-            if containers
+            if found_code
             else f"the library of object {name!r} has no GPU code",
             hint="its sources need a __global__ function, and the flags the architectures of the manifest alone",
         )

@@ -20,9 +20,9 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
 
-from gpuforge.binary import linkage
-from gpuforge.binary.linkage import Linkage
-from gpuforge.errors import ActionError, MissingError
+from gpuforge.binary.elf import linked_file
+from gpuforge.binary.elf.linked_file import LinkedFile
+from gpuforge.errors import ActionError, MalformedError, MissingError
 from gpuforge.steps.fetch_source import index_url, public, session
 
 _BLOCK = 1 << 16  # bytes; the directory of most wheels fits into one
@@ -89,7 +89,7 @@ class Index:
             self._keep(wheel, "contents", kept)
         return Contents(tuple(kept["requires"]), kept["libraries"])
 
-    def library(self, wheel: Wheel, soname: str) -> tuple[str, Linkage]:
+    def library(self, wheel: Wheel, soname: str) -> tuple[str, LinkedFile]:
         """Return a library's folder in a wheel that has it, and what it needs, defines and wants."""
         member = self.contents(wheel).libraries[soname]
         kept = self._kept(wheel, soname)
@@ -98,15 +98,21 @@ class Index:
             with tempfile.NamedTemporaryFile(prefix="library-") as file:
                 with self._open(wheel) as archive:
                     self._unpack(wheel, archive, member, file)
-                found = _linkage(Path(file.name), wheel, soname)
-            kept = {name: sorted(v) if isinstance(v, frozenset) else v for name, v in found._asdict().items()}
+                found = _linked(Path(file.name), wheel, soname)
+            kept = {
+                "soname": found.soname,
+                "needed": found.needed,
+                "runpath": found.runpath,
+                "defines": sorted(found.defined),
+                "wants": sorted(found.undefined),
+            }
             self._keep(wheel, soname, kept)
-        found = Linkage(
+        found = LinkedFile(
             kept["soname"],
             tuple(kept["needed"]),
             tuple(kept["runpath"]),
-            frozenset(kept["defines"]),
-            frozenset(kept["wants"]),
+            defined=frozenset(kept["defines"]),
+            undefined=frozenset(kept["wants"]),
         )
         return str(PurePosixPath(member).parent), found
 
@@ -227,11 +233,12 @@ class _Remote(io.RawIOBase):
         raise requests.ConnectionError("the file ended early")
 
 
-def _linkage(path: Path, wheel: Wheel, soname: str) -> Linkage:
+def _linked(path: Path, wheel: Wheel, soname: str) -> LinkedFile:
     try:
-        found = linkage.read(path)
-    except ValueError as error:
-        raise ActionError.of(f"{soname} of {wheel.file} is a damaged ELF file: {error}") from error
+        found = linked_file.read(path)
+    except MalformedError as error:
+        message = f"{soname} of {wheel.file} is a damaged ELF file: {error.diagnostics[0].message}"
+        raise ActionError.of(message) from error
     if found is None:
         raise ActionError.of(f"{soname} of {wheel.file} is no shared library")
     return found

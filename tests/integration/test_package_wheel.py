@@ -17,8 +17,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 from packaging.utils import parse_wheel_filename
 
+from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.package import dynamic
+from gpuforge.package import links
 from gpuforge.steps import package_wheel
 from gpuforge.wheel import unpacked, writer
 
@@ -115,9 +116,9 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def elf_files(wheel: Path, folder: Path) -> dict[str, dynamic.Dynamic]:
+def elf_files(wheel: Path, folder: Path) -> dict[str, LinkedFile]:
     unpacked.unpack(wheel, folder)
-    return {str(name): elf for name, elf in dynamic.read_tree(folder, unpacked.files(folder)).items()}
+    return {str(name): elf for name, elf in links.read_tree(folder).items()}
 
 
 def text_of(wheel: Path, ending: str) -> str:

@@ -9,6 +9,9 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gpuforge.audit.elf_patterns import static_cudart
+
+STATIC_CUDART = static_cudart().text
 EXEC_STACK = 7
 RELRO = 0x6474E552
 DT = {"needed": 1, "strtab": 5, "strsz": 10, "soname": 14, "rpath": 15, "runpath": 29}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_samples import elf, wheel
+from audit_samples import STATIC_CUDART, elf, wheel
 
 from gpuforge.audit import against, audit
 from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.runtimes.user_build_copies import second_copies
-from gpuforge.binary.fatbin import STATIC_CUDART
 from gpuforge.cli.main import run
 from gpuforge.errors import UsageError
 

@@ -15,14 +15,19 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuforge.binary import elf
+from gpuforge.audit.elf_patterns import patterns
+from gpuforge.binary.elf.header import MAGIC, PT_LOAD, Header, Segment, read_header
+from gpuforge.binary.elf.outline import front, outline
+from gpuforge.binary.elf.reader import read as read_elf
 from gpuforge.binary.facts import ElfObject, VersionNeed
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import MalformedError
 
+SOUGHT = patterns(stable_abi=True)
+
 
 def read(data: bytes) -> ElfObject:
-    return elf.read(Window.of(data), wheel="w.whl", file="a/libx.so")
+    return read_elf(Window.of(data), SOUGHT, wheel="w.whl", file="a/libx.so")
 
 
 RICH = sample(
@@ -76,7 +81,7 @@ def test_what_was_not_kept_is_asked_for_until_all_is_there() -> None:
     window = Window(len(RICH), {0: RICH[:64]})
     for _ in range(20):
         try:
-            found = elf.read(window, wheel="w.whl", file="a/libx.so")
+            found = read_elf(window, SOUGHT, wheel="w.whl", file="a/libx.so")
             break
         except MissedError as missed:
             window.keep(0, RICH, missed.start, missed.stop)
@@ -85,7 +90,7 @@ def test_what_was_not_kept_is_asked_for_until_all_is_there() -> None:
 
 def test_the_outline_names_what_the_header_points_to() -> None:
     window = Window(len(RICH), {0: RICH[:512]})
-    ranges = elf.outline(window, elf.read_header(window))
+    ranges = outline(window, read_header(window))
     assert all(0 <= start < stop <= len(RICH) for start, stop in ranges)
     assert any(stop == len(RICH) for _, stop in ranges)  # the section headers, at the end
 
@@ -104,7 +109,7 @@ def test_mutated_bytes_raise_nothing_but_the_readers_error(changes: list[tuple[i
 @given(st.binary(max_size=400))
 def test_any_bytes_after_the_magic_raise_nothing_else(rest: bytes) -> None:
     with contextlib.suppress(MalformedError):
-        read(elf.MAGIC + b"\x02\x01\x01" + rest)
+        read(MAGIC + b"\x02\x01\x01" + rest)
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -136,26 +141,26 @@ def test_a_compilers_object_is_read_as_pyelftools_reads_it(tmp_path: Path, flags
     assert bool(found.stack and found.stack & 1) == ("-shared" not in flags)
 
 
-def _header(*segments: elf.Segment) -> elf.Header:
-    return elf.Header(64, "<", 3, 62, 0, 64, 0, 0, segments)
+def _header(*segments: Segment) -> Header:
+    return Header(64, "<", 3, 62, 0, 64, 0, 0, segments)
 
 
 def test_the_front_leaves_out_the_code_of_a_segment_of_its_own() -> None:
-    constants, code = elf.Segment(elf.PT_LOAD, 4, 0, 0, 1000), elf.Segment(elf.PT_LOAD, 5, 4096, 4096, 8000)
-    assert elf.front(_header(constants, code), 20_000) == [(0, 4096), (12_096, 20_000)]
-    assert elf.front(_header(constants, code), 5000) == [(0, 4096)]
+    constants, code = Segment(PT_LOAD, 4, 0, 0, 1000), Segment(PT_LOAD, 5, 4096, 4096, 8000)
+    assert front(_header(constants, code), 20_000) == [(0, 4096), (12_096, 20_000)]
+    assert front(_header(constants, code), 5000) == [(0, 4096)]
 
 
-@pytest.mark.parametrize("segments", [(), (elf.Segment(elf.PT_LOAD, 5, 0, 0, 8000),)])
-def test_the_front_is_whole_where_nothing_tells_code_from_the_rest(segments: tuple[elf.Segment, ...]) -> None:
-    assert elf.front(_header(*segments), 20_000) == [(0, 20_000)]
-    assert elf.front(_header(*segments), 0) == []
+@pytest.mark.parametrize("segments", [(), (Segment(PT_LOAD, 5, 0, 0, 8000),)])
+def test_the_front_is_whole_where_nothing_tells_code_from_the_rest(segments: tuple[Segment, ...]) -> None:
+    assert front(_header(*segments), 20_000) == [(0, 20_000)]
+    assert front(_header(*segments), 0) == []
 
 
 def test_the_outline_has_what_lies_before_an_appended_segment() -> None:
     first, moved = (
-        elf.Segment(elf.PT_LOAD, 4, 0, 0, 1000),
-        elf.Segment(elf.PT_LOAD, 6, 900_000, 900_000, 5000),
+        Segment(PT_LOAD, 4, 0, 0, 1000),
+        Segment(PT_LOAD, 6, 900_000, 900_000, 5000),
     )
     header = _header(first, moved)
-    assert any(start < 899_900 and stop == 900_000 for start, stop in elf.outline(Window(1_000_000), header))
+    assert any(start < 899_900 and stop == 900_000 for start, stop in outline(Window(1_000_000), header))

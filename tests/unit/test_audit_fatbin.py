@@ -6,13 +6,16 @@ import contextlib
 import struct
 
 import pytest
-from audit_samples import elf, fatbin, image
+from audit_samples import STATIC_CUDART, elf, fatbin, image
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuforge.binary.elf import read
+from gpuforge.audit.elf_patterns import patterns
+from gpuforge.binary import cubin
+from gpuforge.binary.elf.header import read_header
+from gpuforge.binary.elf.reader import read
 from gpuforge.binary.facts import Container, Entry
-from gpuforge.binary.fatbin import STATIC_CUDART, Scanner, entry, scan, standalone_cubin
+from gpuforge.binary.fatbin import Scanner, entry, scan
 from gpuforge.binary.ptx import standalone
 from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
@@ -47,7 +50,7 @@ def test_the_compression_is_told_by_the_flags(flag: int) -> None:
 
 
 def fed(data: bytes, size: int) -> Scanner:
-    scanner = Scanner(len(data))
+    scanner = Scanner(len(data), STATIC_CUDART)
     for offset in range(0, len(data), size):
         scanner.feed(offset, data[offset : offset + size])
     scanner.finish()
@@ -59,18 +62,18 @@ def fed(data: bytes, size: int) -> Scanner:
 def test_the_pieces_it_is_fed_make_no_difference(size: int) -> None:
     scanner = fed(FILE, size)
     assert scanner.containers == list(scan(FILE))
-    assert scanner.static_cudart
+    assert scanner.marked
 
 
 def test_an_error_of_cudart_is_no_mark_of_it() -> None:
     words = b"\0cudaErrorCudartUnloading\0driver shutting down\0"  # what bindings name, and torch waits for
-    assert not fed(words, 64).static_cudart
+    assert not fed(words, 64).marked
 
 
 def test_a_mark_inside_a_payload_is_not_a_mark() -> None:
     data = bytearray(fatbin("sm_80"))
     data[100 : 100 + len(STATIC_CUDART)] = STATIC_CUDART
-    assert not fed(bytes(data), 64).static_cudart
+    assert not fed(bytes(data), 64).marked
 
 
 def test_a_cut_off_container_is_damaged() -> None:
@@ -123,7 +126,7 @@ def test_any_header_raises_nothing_but_the_readers_error(header: bytes) -> None:
 )
 def test_a_cubin_file_tells_its_architecture(abi: int, flags: int, arch: str) -> None:
     head = b"\x7fELF\x02\x01\x01\x33" + bytes([abi]) + bytes(39) + struct.pack("<I", flags) + bytes(12)
-    assert standalone_cubin(head, 5000).cubins == {arch}
+    assert cubin.container(read_header(Window.of(head)), 5000).cubins == {arch}
 
 
 @pytest.mark.parametrize(
@@ -142,9 +145,9 @@ def test_a_cubin_files_note_tells_its_suffix_and_its_toolkit(options: str, arch:
     data = bytearray(elf(needed=(), machine=190, sections={".note.nv.tkinfo": note}))
     data[8] = 8
     data[48:52] = struct.pack("<I", 0x06006402)
-    comment = read(Window.of(bytes(data)), wheel="", file="k.cubin").comment
-    assert comment == said
-    (found,) = standalone_cubin(bytes(data[:64]), len(data), comment).entries
+    made = read(Window.of(bytes(data)), patterns(stable_abi=False), file="k.cubin")
+    assert made.comment == said
+    ((found,),) = (container.entries for container in made.containers)
     assert (found.arch, found.toolkit) == (arch, "13.0")
 
 

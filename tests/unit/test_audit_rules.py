@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 from audit_cases import Case, findings
-from audit_samples import EXEC_STACK, elf, fatbin, image, wheel
+from audit_samples import EXEC_STACK, STATIC_CUDART, elf, fatbin, image, wheel
 
 from gpuforge.audit import Ignore, audit
 from gpuforge.audit.intent import matches
 from gpuforge.audit.rules import RULES
-from gpuforge.binary.fatbin import STATIC_CUDART
 from gpuforge.manifest.load import ManifestFile
 
 DOCS = Path(__file__).parents[2] / "docs" / "findings"

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from audit_cases import Case, hold
-from audit_samples import elf, fatbin, wheel
+from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 
 from gpuforge.audit import audit
-from gpuforge.binary.fatbin import STATIC_CUDART
 from gpuforge.cuda.provided import Provided, Release, Shared
 
 STATIC = {".rodata": STATIC_CUDART}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import lz4.block
 import pytest
 import zstandard
-from audit_samples import elf, fatbin, image, wheel
+from audit_samples import STATIC_CUDART, elf, fatbin, image, wheel
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,12 +20,12 @@ from gpuforge.audit.inputs import Input
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.scan import may_be_binary, scan
 from gpuforge.audit.wheel import read, read_all
-from gpuforge.binary import elf as elf_reader
+from gpuforge.binary import cubin, libc, search
 from gpuforge.binary import fatbin as reader
-from gpuforge.binary import libc, search
-from gpuforge.binary.cubin import toolkit, unpacked
+from gpuforge.binary.cubin import toolkit
+from gpuforge.binary.elf.file import ElfFile
 from gpuforge.binary.facts import Entry
-from gpuforge.binary.fatbin import STATIC_CUDART, Scanner
+from gpuforge.binary.fatbin import Scanner, unpacked
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive
@@ -245,11 +246,11 @@ def test_what_lies_across_two_chunks_is_found(cut: int) -> None:
     code = fatbin("sm_90")
     data = bytes(100_000) + STATIC_CUDART + bytes(70_000) + code
     for place in (100_000 + cut, len(data) - len(code) + min(cut, 7)):
-        scanner = Scanner(len(data))
+        scanner = Scanner(len(data), STATIC_CUDART)
         scanner.feed(0, data[:place])
         scanner.feed(place, data[place:])
         scanner.finish()
-        assert scanner.static_cudart
+        assert scanner.marked
         assert [c.offset for c in scanner.containers] == [len(data) - len(code)]
 
 
@@ -401,11 +402,9 @@ NAMES += [b".text", b".text.", b".k", b"k", b"", b"\xff.k", b".nv.constant0.kern
         max_size=70,
     ),
 )
-def test_a_cubins_sections_are_added_up_alike_in_c_and_in_python(
+def test_a_cubins_sections_are_added_up(
     names: list[bytes], ended: bytes, sections: list[tuple[int, int, int, int]]
 ) -> None:
-    if elf_reader.add_up is None:
-        pytest.skip("gpuforge was installed without a C compiler")
     table = b"\0".join(names) + ended
     starts = [sum(len(name) + 1 for name in names[:index]) for index in range(len(names))]
     layout = struct.Struct("<II16xQQ24x")
@@ -417,27 +416,7 @@ def test_a_cubins_sections_are_added_up_alike_in_c_and_in_python(
         "<16sHHIQQQIHHHHHH", b"\x7fELF\2\1", 2, 190, 1, 0, 0, 64 + len(table), 0, 64, 0, 0, 64, count, 0
     )
     window = Window.of(header + table + headers)
-    found = elf_reader._added_up(window, elf_reader.read_header(window))
-    if found is not None:
-        expected = elf_reader._added_up_in_python(window, elf_reader.read_header(window))
-        assert (list(found[0].items()), found[1]) == (list(expected[0].items()), expected[1])
-
-
-def test_a_usual_cubin_is_added_up_in_c() -> None:
-    if elf_reader.add_up is None:
-        pytest.skip("gpuforge was installed without a C compiler")
-    names = b"\0.text.k\0.nv.info\0.nv.info.k\0.note.nv.tkinfo\0.nv.shared.k\0"
-    rows = [
-        (b".text.k", 1, 7),
-        (b".nv.info\0", 7, 5),
-        (b".nv.info.k", 7, 6),
-        (b".note.nv", 7, 9),
-        (b".nv.shared", 8, 4),
-    ]
-    headers = b"".join(
-        struct.pack("<II16xQQ24x", names.index(name), kind, 16, size) for name, kind, size in rows
-    )
-    assert elf_reader.add_up(headers, names) == (
-        {".text": 7, ".nv.info": 11, ".note.nv.tkinfo": 9},
-        [(16, 9)],
-    )
+    with contextlib.suppress(MalformedError):
+        found = cubin.read(ElfFile(window)).sections
+        whole = sum(size for _, _, kind, size in sections if kind != 8)
+        assert sum(section.size for section in found) == whole + len(table)

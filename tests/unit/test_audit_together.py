@@ -6,13 +6,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from audit_samples import elf, fatbin, wheel
+from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 
 from gpuforge.audit import Report, audit
 from gpuforge.audit.graph import build
 from gpuforge.audit.model import Finding
 from gpuforge.audit.wheel import read
-from gpuforge.binary.fatbin import STATIC_CUDART
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64"
 RUNTIME = "$ORIGIN/../../nvidia/cuda_runtime/lib"

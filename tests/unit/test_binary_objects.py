@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from object_samples import relocatable
 
-from gpuforge.binary.objects import ObjectFile, Symbol
+from gpuforge.binary.elf.object_file import ObjectFile
+from gpuforge.binary.elf.symbols import Symbol
 from gpuforge.errors import MalformedError
 
 PRODUCER = b"NVC++ 22.1-0\0"

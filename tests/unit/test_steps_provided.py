@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from packaging.requirements import Requirement
 
-from gpuforge.binary.linkage import Linkage
+from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import provided
 from gpuforge.cuda.provided import Provided
 from gpuforge.errors import ActionError
@@ -33,12 +33,14 @@ class Shelf:
         requires, libraries = self._releases[wheel.package, wheel.version]
         return Contents(tuple(requires), {name: f"nvidia/cu13/lib/{name}" for name, *_ in libraries})
 
-    def library(self, wheel: Wheel, soname: str) -> tuple[str, Linkage]:
+    def library(self, wheel: Wheel, soname: str) -> tuple[str, LinkedFile]:
         self.read.append(f"{wheel.package} {wheel.version}")
         _, libraries = self._releases[wheel.package, wheel.version]
         (found,) = (each for each in libraries if each[0] == soname)
         _, needed, defines, wants = found
-        return "nvidia/cu13/lib", Linkage(soname, needed, (), frozenset(defines), frozenset(wants))
+        return "nvidia/cu13/lib", LinkedFile(
+            soname, needed, defined=frozenset(defines), undefined=frozenset(wants)
+        )
 
 
 def curand(needed: tuple[str, ...] = (), *more: str) -> list[Library]:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from gpuforge.audit.host import traces
 from gpuforge.audit.host.evidence import Evidence, Part
-from gpuforge.binary import ar, objects
-from gpuforge.binary.objects import ObjectFile
+from gpuforge.binary import ar
+from gpuforge.binary.elf.header import MAGIC, PROGRAM, RELOCATABLE, SHARED
+from gpuforge.binary.elf.object_file import ObjectFile
 from gpuforge.cuda import stack
 from gpuforge.errors import MalformedError
 
@@ -74,7 +75,7 @@ class Looker:
 
 def part(data: bytes, name: str = "") -> Part:
     """Return what was found in one object, or in a file that is none."""
-    if data[:4] != objects.MAGIC:
+    if data[:4] != MAGIC:
         return Part(name, counted=False, code=tuple(traces.code([data])), unproved=_foreign(data))
     try:
         return _object(ObjectFile(data), name)
@@ -105,9 +106,9 @@ def _unproved(found: ObjectFile) -> str:
     """Return why nothing can be proved of an object without any trace; "" where it can."""
     if traces.machine(found.machine) is None:
         return f"its code is for machine {found.machine}, which is no CPU that wheels are made for"
-    if found.type not in (objects.RELOCATABLE, objects.PROGRAM, objects.SHARED):
+    if found.type not in (RELOCATABLE, PROGRAM, SHARED):
         return f"it is neither an object nor a program nor a library, but an ELF file of type {found.type}"
-    if found.type != objects.RELOCATABLE:
+    if found.type != RELOCATABLE:
         return ""
     if not found.sections:
         return "it is a relocatable object without sections"

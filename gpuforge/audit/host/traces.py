@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from gpuforge.audit.host.evidence import Mark, Place
 from gpuforge.audit.tables import load
 from gpuforge.binary import fatbin
-from gpuforge.binary.objects import ObjectFile, Symbol
+from gpuforge.binary.elf.object_file import ObjectFile
+from gpuforge.binary.elf.symbols import Symbol
 
 _TABLE = "gpu_traces.toml"
 _LINKERS = ("Linker: ", "mold ", "GNU gold ")  # lines of .comment that name no compiler

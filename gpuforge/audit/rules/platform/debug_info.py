@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.binary.elf import EM_CUDA
+from gpuforge.binary.elf.header import EM_CUDA
 from gpuforge.binary.facts import ElfObject
 
 _LEAST = 1 << 20  # bytes in the whole wheel; less is not worth a word

@@ -12,6 +12,7 @@ from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.tables import load
 from gpuforge.binary.facts import ElfObject
 
+_GROUP = "python"  # of symbols that the audit looks for
 _MODULE = r"(?P<name>.+)\.cpython-(?P<version>\d+t?)-[\w-]+\.so"
 _TAG = r"(?P<python>cp3(?P<minor>\d+)|py3|py2)-(?P<abi>\w+)-"
 _HELPER = r"\.abi3\.so(\.|$)"
@@ -59,7 +60,7 @@ def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> I
         if module is None or len(found) > 1 or (not promises_many and (not versions or found & versions)):
             continue
         (version,) = found
-        bad = sorted(module.python - _stable().keys())
+        bad = sorted(module.undefined(_GROUP) - _stable().keys())
         text = f"{module.file} is for CPython {version[0]}.{version[1:]} alone"
         yield _finding(
             wheel,
@@ -81,8 +82,8 @@ def _by_symbols(
         re.fullmatch(_MODULE, found.name) or "python-module" not in found.markers
     ):
         return
-    unknown = sorted(found.python - _stable().keys())
-    later = sorted(s for s in found.python & _stable().keys() if floor and _stable()[s] > floor)
+    unknown = sorted(found.undefined(_GROUP) - _stable().keys())
+    later = sorted(s for s in found.undefined(_GROUP) & _stable().keys() if floor and _stable()[s] > floor)
     if unknown:
         yield _finding(
             wheel,

@@ -14,6 +14,8 @@ from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 from gpuforge.cuda.symbols import definers
 
+_GROUP = "cuda"  # of symbols that the audit looks for
+
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find strong undefined functions of CUDA that nothing defines of what is loaded with the object that calls them.
@@ -25,7 +27,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if any(known.loaded_by for known in graph.declared[wheel.name].values()):
             continue
         for found in (
-            o for o in wheel.objects if o.links and o.calls and not is_for_other_framework(graph, o)
+            o
+            for o in wheel.objects
+            if o.links and o.undefined(_GROUP) and not is_for_other_framework(graph, o)
         ):
             sets = [held for held in graph.load_sets if found in held.objects]
             missing = _missing(graph, wheel, found, sets)
@@ -49,12 +53,12 @@ def _missing(graph: LinkGraph, wheel: WheelFacts, found: ElfObject, sets: Iterab
     edges = [edge for each in objects.values() for edge in graph.from_object(each)]
     if any(_is_unknown(edge) for edge in edges):
         return set()
-    offered = {name for each in objects.values() for name in each.offers}
+    offered = {name for each in objects.values() for name in each.defined(_GROUP)}
     there = {name for edge in edges for name in _with(edge.needed)}
     there |= {name for each in objects.values() for name in (_stem(each.soname), _stem(each.name))}
     return {
         name
-        for name in found.calls - offered
+        for name in found.undefined(_GROUP) - offered
         if there.isdisjoint(definers(name)) and not _loaded_by_code(wheel, definers(name))
     }
 

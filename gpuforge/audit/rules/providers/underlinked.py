@@ -11,6 +11,7 @@ from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 
+_GROUP = "nvhpc"  # of symbols that the audit looks for
 _MOST = 3  # symbols that are named
 
 
@@ -20,11 +21,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     nvc++ leaves it to the main program to load its runtimes in the right order. Weak ones are optional.
     """
     for wheel in graph.wheels:
-        for found in (o for o in wheel.objects if o.links and o.wants):
+        for found in (o for o in wheel.objects if o.links and o.undefined(_GROUP)):
             loaded = _loaded(graph, found)
             if loaded is None:
                 continue
-            missing = found.wants - {symbol for o in loaded for symbol in o.gives}
+            missing = found.undefined(_GROUP) - {symbol for o in loaded for symbol in o.defined(_GROUP)}
             if missing:
                 yield _finding(graph, found, missing)
 
@@ -54,7 +55,7 @@ def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Fin
     shown = sorted(missing)[:_MOST]
     more = f" and {len(missing) - _MOST} more" if len(missing) > _MOST else ""
     wheel = next(w for w in graph.wheels if w.name == found.wheel)
-    givers = file_names(o for o in wheel.objects if o.gives & missing)
+    givers = file_names(o for o in wheel.objects if o.defined(_GROUP) & missing)
     return RULE.finding(
         found.wheel,
         files=(found.file,),

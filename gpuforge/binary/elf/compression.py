@@ -8,7 +8,6 @@ import zlib
 
 from gpuforge.errors import MalformedError
 
-SHF_COMPRESSED = 0x800
 _ZLIB, _ZSTD = 1, 2
 
 

@@ -1,0 +1,53 @@
+"""Names that the audit looks for in ELF files: the data is in data/elf_patterns.toml and in cuda."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from gpuforge.audit.tables import load
+from gpuforge.binary.elf.patterns import Patterns, SymbolGroup
+from gpuforge.cuda import symbols as cuda
+
+_ONLY_STABLE_ABI = "python"
+
+
+class StaticCudart(NamedTuple):
+    """How a static CUDA runtime is recognized."""
+
+    marker: str
+    text: bytes
+    own: str  # how the SONAME of the library itself begins
+
+
+@cache
+def patterns(*, stable_abi: bool) -> Patterns:
+    """Return what is looked for; Python's C API only in modules of the stable ABI."""
+    data = _data()
+    groups = [
+        SymbolGroup(
+            row["group"],
+            tuple(map(str.encode, row["prefixes"])),
+            row["names"].encode(),
+            row.get("marker", ""),
+        )
+        for row in data["symbols"]
+        if stable_abi or row["group"] != _ONLY_STABLE_ABI
+    ]
+    return Patterns(
+        markers=tuple((row["name"], row["begins"].encode()) for row in data["marker"]),
+        symbols=(*groups, SymbolGroup("cuda", cuda.BEGINNINGS, cuda.pattern())),
+        libraries=data["libraries"]["names"].encode(),
+        paths=tuple((row["part"].encode(), row["path"].encode()) for row in data["compiler"]),
+        producers=tuple((row["name"], row["producer"].encode()) for row in data["compiler"]),
+    )
+
+
+@cache
+def static_cudart() -> StaticCudart:
+    """Return how a static CUDA runtime is recognized."""
+    row = _data()["static_cudart"]
+    return StaticCudart(row["marker"], row["text"].encode(), row["own"])
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return load("elf_patterns.toml")

@@ -1,0 +1,38 @@
+"""The GPU code of one file."""
+
+import mmap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gpuforge.binary.elf.file import ElfFile
+from gpuforge.binary.elf.header import MAGIC
+from gpuforge.binary.facts import Container, Section
+from gpuforge.binary.fatbin import Scanner
+from gpuforge.binary.window import Window
+
+_CHUNK = 8 << 20  # bytes
+
+
+def containers(path: Path) -> tuple[Container, ...]:
+    """Return the fatbin containers of a file, with the ELF section of each. Raises MalformedError."""
+    scanner = Scanner(path.stat().st_size)
+    with path.open("rb") as stream:
+        offset = 0
+        while chunk := stream.read(_CHUNK):
+            scanner.feed(offset, chunk)
+            offset += len(chunk)
+        scanner.finish()
+        stream.seek(0)
+        if stream.read(4) != MAGIC:
+            return tuple(scanner.containers)
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return tuple(placed(scanner.containers, ElfFile(Window.of(data)).sections))
+
+
+def placed(found: Iterable[Container], sections: tuple[Section, ...]) -> Iterator[Container]:
+    """Yield containers with the name of the section that each lies in, mostly that of the one before."""
+    here = Section("", 0, 0)
+    for c in found:
+        if not here.offset <= c.offset < here.offset + here.size:
+            here = next((s for s in sections if s.offset <= c.offset < s.offset + s.size), Section("", 0, 0))
+        yield c._replace(section=here.name)

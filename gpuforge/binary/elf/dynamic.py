@@ -1,0 +1,76 @@
+"""The dynamic section: what a file needs, what it is called, where it searches (gABI, "Dynamic Section")."""
+
+from functools import cached_property
+
+from gpuforge.binary.elf.header import PT_DYNAMIC, Header, layout
+from gpuforge.binary.elf.strings import StringTable
+from gpuforge.binary.window import Window
+from gpuforge.errors import MalformedError
+
+DT_NULL, DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ = 0, 1, 4, 5, 6, 10
+DT_SONAME, DT_RPATH, DT_RUNPATH, DT_GNU_HASH = 14, 15, 29, 0x6FFFFEF5
+DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM = 0x6FFFFFFC, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
+NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH)
+_LONGEST = 1 << 20  # bytes of the section
+
+
+class Dynamic:
+    """The dynamic section of a file, and the strings that it refers to."""
+
+    def __init__(self, window: Window, header: Header) -> None:
+        """Read the entries. Raises MalformedError, and MissedError where they were not kept."""
+        self.entries = _entries(window, header)
+        self.values = dict(reversed(self.entries))  # of a repeated tag the first one counts
+        self._window, self._header = window, header
+
+    @cached_property
+    def strings(self) -> StringTable:
+        """The table of its strings. Raises MalformedError."""
+        if not self.entries:
+            return StringTable(self._window)
+        if DT_STRTAB not in self.values or DT_STRSZ not in self.values:
+            raise MalformedError.of("its dynamic section names no string table")
+        return StringTable(self._window, self.place(DT_STRTAB), self.values[DT_STRSZ])
+
+    def place(self, tag: int) -> int:
+        """Return where in the file the table of a tag lies. Raises MalformedError."""
+        return self._header.file_offset(self.values[tag])
+
+    @property
+    def soname(self) -> str:
+        """DT_SONAME, "" without one."""
+        return self._text(DT_SONAME) or ""
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """DT_NEEDED, in order."""
+        return tuple(self.strings.text(value) for tag, value in self.entries if tag == DT_NEEDED)
+
+    @property
+    def rpath(self) -> str | None:
+        """DT_RPATH as written."""
+        return self._text(DT_RPATH)
+
+    @property
+    def runpath(self) -> str | None:
+        """DT_RUNPATH as written."""
+        return self._text(DT_RUNPATH)
+
+    def _text(self, tag: int) -> str | None:
+        return self.strings.text(self.values[tag]) if tag in self.values else None
+
+
+def _entries(window: Window, header: Header) -> tuple[tuple[int, int], ...]:
+    segment = header.segment(PT_DYNAMIC)
+    if segment is None:
+        return ()
+    if segment.size > _LONGEST:
+        raise MalformedError.of(f"a dynamic section of {segment.size} bytes")
+    fields = layout(header.order + ("iI" if header.bits == 32 else "qQ"))
+    table = window.read(segment.offset, segment.size - segment.size % fields.size)
+    entries: list[tuple[int, int]] = []
+    for tag, value in fields.iter_unpack(table):
+        if tag == DT_NULL:
+            break
+        entries.append((tag, value))
+    return tuple(entries)

@@ -1,0 +1,106 @@
+"""Objects of every kind: all symbols, comments and debug info; compressed sections are unpacked."""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from gpuforge.binary.elf import compression, file, symbols
+from gpuforge.binary.elf.dynamic import DT_STRSZ, DT_STRTAB
+from gpuforge.binary.elf.file import ElfFile
+from gpuforge.binary.elf.sections import SHF_COMPRESSED, SHF_EXECINSTR, SHT_DYNSYM, SHT_SYMTAB
+from gpuforge.binary.elf.strings import StringTable
+from gpuforge.binary.elf.symbols import Symbol
+from gpuforge.binary.facts import Section
+from gpuforge.binary.window import Window
+from gpuforge.errors import MalformedError
+
+_UNPACKED = 64  # times a file's size: what its compressed sections may unpack to, each twice
+_SPARE = 1 << 20  # bytes beyond that, for small files
+_DEBUG = (".debug_info", ".debug_str", ".debug_line_str", ".zdebug_info", ".zdebug_str")
+
+
+class ObjectFile:
+    """An ELF file that is there as a whole; each part is read when it is used, and may raise MalformedError."""
+
+    def __init__(self, data: bytes) -> None:
+        """Read the headers of the file `data`."""
+        self.data = data
+        self._elf = ElfFile(Window.of(data))
+        self.bits, self.type, self.machine = (
+            self._elf.header.bits,
+            self._elf.header.type,
+            self._elf.header.machine,
+        )
+        self._room = _UNPACKED * len(data) + _SPARE  # bytes of compressed sections
+
+    def content(self, section: Section) -> bytes:
+        """Return the bytes of a section, unpacked."""
+        stored = self._elf.window.read(section.offset, section.size)
+        if section not in self._compressed:
+            return stored
+        if section.flags & SHF_COMPRESSED:
+            found = compression.section(stored, self.bits, self._elf.header.order, self._room)
+        else:
+            found = compression.zdebug(stored, self._room)
+        self._room -= len(found)
+        return found
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """Every section; none where the section headers were removed."""
+        return self._elf.sections
+
+    @cached_property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """Every named symbol of every table; all dynamic names where the section headers were removed."""
+        tables = [s for s in self.sections if s.type in (SHT_SYMTAB, SHT_DYNSYM)]
+        if sum(s.size for s in tables) > len(self.data):
+            raise MalformedError.of("its symbol tables are larger than the file")
+        found: list[Symbol] = []
+        characters = 0
+        for section in tables:
+            if section.link >= len(self.sections):
+                raise MalformedError.of(f"the names of {section.name} lie in a section that is not there")
+            strings = StringTable(self._elf.window, content=self.content(self.sections[section.link]))
+            more = symbols.read_table(self._elf.header, self.content(section), strings)
+            characters += sum(len(symbol.name) for symbol in more)
+            if characters > strings.limit:
+                raise MalformedError.of("its names add up to more than a file of its size can have")
+            found += more
+        if not any(s.type == SHT_DYNSYM for s in tables):
+            found += (Symbol(name, defined=False) for name in self._dynamic_names())
+        return tuple(found)
+
+    @cached_property
+    def comments(self) -> tuple[str, ...]:
+        """The lines of `.comment`: each compiler that took part, and each linker."""
+        return file.lines(b"\0".join(self.content(s) for s in self.sections if s.name == ".comment"))
+
+    @property
+    def executable(self) -> bool:
+        """Whether it has machine code."""
+        return any(s.flags & SHF_EXECINSTR and s.size for s in self.sections)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The libraries that it needs."""
+        return self._elf.dynamic.needed
+
+    def debug(self) -> Iterator[bytes]:
+        """Yield the parts of the debug info that name compilers."""
+        yield from (self.content(s) for s in self.sections if s.name in _DEBUG)
+
+    def unpacked(self) -> Iterator[bytes]:
+        """Yield the sections whose content the file's own bytes do not show: the compressed ones."""
+        yield from map(self.content, self._compressed)
+
+    @cached_property
+    def _compressed(self) -> tuple[Section, ...]:
+        return tuple(s for s in self.sections if s.flags & SHF_COMPRESSED or s.name.startswith(".zdebug_"))
+
+    def _dynamic_names(self) -> list[str]:
+        dynamic = self._elf.dynamic
+        if DT_STRTAB not in dynamic.values:
+            return []
+        size = dynamic.values.get(DT_STRSZ, 0)
+        names = self._elf.window.read(dynamic.place(DT_STRTAB), size).split(b"\0")
+        return [name.decode("utf-8", "backslashreplace") for name in names if name]

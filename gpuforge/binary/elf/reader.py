@@ -1,0 +1,49 @@
+"""Read an ELF file into an `ElfObject`."""
+
+from gpuforge.binary import cubin
+from gpuforge.binary.elf import notes, patterns, symbols, versions
+from gpuforge.binary.elf.file import ElfFile
+from gpuforge.binary.elf.header import EM_CUDA, PT_GNU_RELRO, PT_GNU_STACK
+from gpuforge.binary.elf.patterns import Patterns
+from gpuforge.binary.facts import ElfObject
+from gpuforge.binary.window import Window
+
+
+def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -> ElfObject:
+    """Read the ELF file in `window`, all but the fatbin containers in it.
+
+    Raises MalformedError when it contradicts itself, MissedError when a range was not kept.
+    """
+    found = ElfFile(window)
+    header = found.header
+    if header.machine == EM_CUDA:  # no linker reads what else it has
+        return cubin.read(found, wheel=wheel, file=file)
+    dynamic = found.dynamic
+    markers = patterns.markers(found, sought)
+    stack = header.segment(PT_GNU_STACK)
+    return ElfObject(
+        wheel=wheel,
+        file=file,
+        size=window.size,
+        bits=header.bits,
+        machine=header.machine,
+        type=header.type,
+        dynamic=dynamic.entries,
+        soname=dynamic.soname,
+        needed=dynamic.needed,
+        rpath=dynamic.rpath,
+        runpath=dynamic.runpath,
+        interpreter=found.interpreter,
+        version_needs=tuple(versions.needs(found)),
+        version_definitions=tuple(versions.definitions(found)),
+        stack=stack.flags if stack else None,
+        relro=header.segment(PT_GNU_RELRO) is not None,
+        isa=notes.isa(found),
+        build_id=notes.build_id(found),
+        comment=found.comment,
+        sections=found.sections,
+        markers=markers,
+        producers=patterns.compilers(found, sought, markers),
+        mentions=patterns.libraries(found, sought),
+        symbols=symbols.names_of(found, sought.symbols, markers),
+    )

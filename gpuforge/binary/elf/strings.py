@@ -1,0 +1,73 @@
+"""String tables of ELF files (gABI, "String Table")."""
+
+from collections.abc import Sequence
+
+from gpuforge.binary.search import find
+from gpuforge.binary.window import Window
+from gpuforge.errors import MalformedError
+
+LONGEST = 32 << 20  # bytes of a table that are kept and searched
+_NAMES = 16  # times a file's size: what the names of one table may add up to, as they may share their ends
+_SPARE = 1 << 16  # characters beyond that, for small files
+
+
+class StringTable:
+    """A string table of a file, which is read when it is first used."""
+
+    def __init__(
+        self, window: Window, offset: int = 0, size: int = 0, *, content: bytes | None = None
+    ) -> None:
+        """Take a range of the file, or the `content` of a section that was compressed."""
+        self._window, self._offset = window, offset
+        self._size = size if content is None else len(content)
+        self._all = content
+
+    def text(self, index: int) -> str:
+        """Return the string at `index`. Raises MalformedError, and MissedError as each method here does."""
+        if index >= self._size:
+            raise MalformedError.of(f"string {index} of a table of {self._size} bytes")
+        if self._too_long:
+            return self._window.text(self._offset + index, self._offset + self._size)
+        table = self.all()
+        end = table.find(b"\0", index)
+        if end < 0:
+            raise MalformedError.of(f"the string at byte {self._offset + index} has no end")
+        return table[index:end].decode("utf-8", "backslashreplace")
+
+    def texts(self, indexes: Sequence[int]) -> list[str]:
+        """Return many strings at once. Raises MalformedError, also for more characters than a file of its size has."""
+        if self._too_long:
+            return [self.text(index) for index in indexes]
+        table = self.all()
+        ends = [table.find(b"\0", index) for index in indexes]
+        if -1 in ends:
+            return [self.text(index) for index in indexes]  # one of them raises
+        if sum(ends) - sum(indexes) > self.limit:
+            raise MalformedError.of("its names add up to more than a file of its size can have")
+        if not table.isascii():
+            return [
+                table[index:end].decode("utf-8", "backslashreplace")
+                for index, end in zip(indexes, ends, strict=True)
+            ]
+        text = table.decode("ascii")
+        return [text[index:end] for index, end in zip(indexes, ends, strict=True)]
+
+    @property
+    def limit(self) -> int:
+        """How many characters the names of a file may add up to."""
+        return _NAMES * self._window.size + _SPARE
+
+    def has(self, word: bytes) -> bool:
+        """Tell whether the bytes are anywhere in the table."""
+        return find(self.all(), word) >= 0
+
+    def all(self) -> bytes:
+        """Return the whole table; nothing of one that is too long to be searched."""
+        if self._all is None:
+            self._all = b"" if self._size > LONGEST else self._window.read(self._offset, self._size)
+        return self._all
+
+    @property
+    def _too_long(self) -> bool:
+        beyond = self._offset + self._size > self._window.size
+        return self._all is None and (self._size > LONGEST or beyond)

@@ -1,0 +1,135 @@
+"""Symbols: whole tables, and the dynamic symbols of chosen names (gABI, "Symbol Table")."""
+
+import re
+import struct
+import sys
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from gpuforge.binary.elf.dynamic import DT_GNU_HASH, DT_HASH, DT_SYMTAB
+from gpuforge.binary.elf.file import ElfFile
+from gpuforge.binary.elf.header import Header, layout
+from gpuforge.binary.elf.patterns import SymbolGroup
+from gpuforge.binary.elf.strings import StringTable
+from gpuforge.binary.facts import SymbolNames
+from gpuforge.binary.search import find_all
+from gpuforge.errors import MalformedError
+
+_STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
+_STT_FILE = 4
+
+
+class Symbol(NamedTuple):
+    """An entry of a symbol table."""
+
+    name: str
+    defined: bool
+    weak: bool = False
+    local: bool = False
+    file: bool = False  # the name of the source, or of what the compiler gave to the assembler
+
+
+def read_table(header: Header, table: bytes, strings: StringTable) -> list[Symbol]:
+    """Return the named symbols of a table. Raises MalformedError, and MissedError of the strings."""
+    fields = _layout(header)
+    if len(table) % fields.size:
+        raise MalformedError.of("a symbol table ends in the middle of a symbol")
+    rows = [row for row in fields.iter_unpack(table) if row[0]]
+    names = strings.texts([row[0] for row in rows])
+    return [
+        Symbol(
+            name,
+            defined=section != 0,
+            weak=info >> 4 == _STB_WEAK,
+            local=info >> 4 == _STB_LOCAL,
+            file=info & 15 == _STT_FILE,
+        )
+        for name, (_, info, section) in zip(names, rows, strict=True)
+    ]
+
+
+def dynamic_symbols(file: ElfFile) -> list[Symbol]:
+    """Return the dynamic symbols, by a hash table where the section headers were removed.
+
+    Raises MalformedError and MissedError.
+    """
+    section = file.section(".dynsym")
+    if section is not None:
+        place, size = section.offset, section.size
+    elif DT_SYMTAB in file.dynamic.values:
+        place, size = file.dynamic.place(DT_SYMTAB), _count(file) * _layout(file.header).size
+    else:
+        return []
+    return read_table(file.header, file.window.read(place, size), file.dynamic.strings)
+
+
+def names_of(
+    file: ElfFile, groups: Iterable[SymbolGroup], markers: frozenset[str]
+) -> tuple[SymbolNames, ...]:
+    """Return the dynamic symbols of each group that a file has. Raises MalformedError and MissedError.
+
+    Nothing is returned of a file whose names are too long to be searched.
+    """
+    found = []
+    for group in groups:
+        if group.marker and group.marker not in markers:
+            continue
+        symbols = list(_matching(file, group))
+        undefined = frozenset(name for name, defined, strong in symbols if strong and not defined)
+        defined = frozenset(name for name, defined, _ in symbols if defined)
+        if undefined or defined:
+            found.append(SymbolNames(group.name, undefined, defined))
+    return tuple(found)
+
+
+def _matching(file: ElfFile, group: SymbolGroup) -> Iterator[tuple[str, bool, bool]]:
+    """Yield the name of each symbol of a group, whether it is defined, and whether it is neither weak nor local.
+
+    A string table is searched for the prefixes first, as a file may have a hundred thousand symbols.
+    """
+    strings = file.dynamic.strings
+    if not any(strings.has(b"\0" + prefix) for prefix in group.prefixes):
+        return
+    section = file.section(".dynsym")
+    if section is None or file.header.bits != 64:  # no 32-bit GPU wheel was ever met
+        return
+    names, pattern, order = strings.all(), re.compile(group.pattern), file.header.order
+    places = {place for prefix in group.prefixes for place in find_all(names, prefix)}
+    fields = _layout(file.header)
+    table = file.window.read(section.offset, section.size - section.size % fields.size)
+    places_of = array("I", table)[:: fields.size // 4]  # st_name is the first field
+    if (sys.byteorder == "little") is not (order == "<"):
+        places_of.byteswap()
+    for number, place in enumerate(places_of):
+        if place in places and (match := pattern.match(names, place)):
+            _, info, index = fields.unpack_from(table, fields.size * number)
+            if info >> 4 != _STB_LOCAL:
+                yield match[0].decode(), bool(index), info >> 4 == _STB_GLOBAL
+
+
+def _layout(header: Header) -> struct.Struct:
+    """Return the fields name, info and section of a symbol."""
+    return layout(header.order + ("I8xBxH" if header.bits == 32 else "IBxH16x"))
+
+
+def _count(file: ElfFile) -> int:
+    """Return how many dynamic symbols there are, by DT_HASH or DT_GNU_HASH.
+
+    https://sourceware.org/gnu-gabi/program-loading-and-dynamic-linking.txt
+    """
+    window, dynamic, word = file.window, file.dynamic, layout(file.header.order + "I")
+    if DT_HASH in dynamic.values:
+        return int(word.unpack(window.read(dynamic.place(DT_HASH) + 4, 4))[0])
+    if DT_GNU_HASH not in dynamic.values:
+        return 0
+    start = dynamic.place(DT_GNU_HASH)
+    buckets, first, blooms, _ = layout(file.header.order + "4I").unpack(window.read(start, 16))
+    start += 16 + blooms * (file.header.bits // 8)
+    last = max((row[0] for row in word.iter_unpack(window.read(start, 4 * buckets))), default=0)
+    if last < first:
+        return int(first)
+    start += 4 * (buckets - first)
+    while not word.unpack(window.read(start + 4 * last, 4))[0] & 1:
+        last += 1
+    return int(last) + 1

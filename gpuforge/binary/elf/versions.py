@@ -1,0 +1,57 @@
+"""Symbol versions (LSB core, "Symbol Versioning": https://refspecs.linuxfoundation.org/lsb.shtml)."""
+
+from collections.abc import Iterator
+
+from gpuforge.binary.elf.dynamic import DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM
+from gpuforge.binary.elf.file import ElfFile
+from gpuforge.binary.elf.header import layout
+from gpuforge.binary.facts import VersionNeed
+from gpuforge.errors import MalformedError
+
+_LONGEST = 1 << 10  # characters of a version
+_VER_FLG_BASE = 1  # of the version that is the file's own name
+
+
+def needs(file: ElfFile) -> Iterator[VersionNeed]:
+    """Yield the versions that a file needs, library by library. Raises MalformedError and MissedError."""
+    window, values, strings = file.window, file.dynamic.values, file.dynamic.strings
+    if DT_VERNEED not in values:
+        return
+    need = file.dynamic.place(DT_VERNEED)
+    row, part = layout(file.header.order + "HHIII"), layout(file.header.order + "IHHII")
+    left = window.size // 16
+    for _ in range(min(values.get(DT_VERNEEDNUM, 0), window.size // 16)):
+        _, count, library, first, following = row.unpack(window.read(need, 16))
+        names, position = [], need + first
+        left -= count
+        if left < 0:
+            raise MalformedError.of("it needs more symbol versions than fit into it")
+        for _ in range(count):
+            _, _, _, name, step = part.unpack(window.read(position, 16))
+            names.append(strings.text(name))
+            if len(names[-1]) > _LONGEST:
+                raise MalformedError.of(f"a symbol version of {len(names[-1])} characters")
+            if not step:
+                break
+            position += step
+        yield VersionNeed(strings.text(library), tuple(names))
+        if not following:
+            break
+        need += following
+
+
+def definitions(file: ElfFile) -> Iterator[str]:
+    """Yield the versions that a file defines. Raises MalformedError and MissedError."""
+    window, values, strings = file.window, file.dynamic.values, file.dynamic.strings
+    if DT_VERDEF not in values:
+        return
+    position = file.dynamic.place(DT_VERDEF)
+    row, part = layout(file.header.order + "HHHHIII"), layout(file.header.order + "I")
+    for _ in range(min(values.get(DT_VERDEFNUM, 0), window.size // 20)):
+        _, flags, _, count, _, first, following = row.unpack(window.read(position, 20))
+        if count and not flags & _VER_FLG_BASE:
+            (name,) = part.unpack(window.read(position + first, 4))
+            yield strings.text(name)
+        if not following:
+            break
+        position += following
