@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
+from packaging.utils import canonicalize_name
+
 from gpuforge.audit.model import NEEDED_BY, SEVERITIES, Finding, Ignored, Severity
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
-from gpuforge.wheel import names
 
 SCHEMA = 1
 REASON = "in the baseline"
@@ -132,4 +133,4 @@ def of_finding(finding: Finding) -> Iterator[Known]:
 
 def project_of(wheel: str) -> str:
     """Return the project that a wheel, as a report calls it, is of."""
-    return names.normalized(PurePosixPath(wheel).name.partition("-")[0])
+    return canonicalize_name(PurePosixPath(wheel).name.partition("-")[0])

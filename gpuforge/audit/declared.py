@@ -3,21 +3,30 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from gpuforge.audit import policy
+from packaging.markers import Marker
+from packaging.requirements import InvalidRequirement
+from packaging.requirements import Requirement as Parsed
+from packaging.utils import canonicalize_name
+
+from gpuforge.audit import policy, releases
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.tables import load
 from gpuforge.cuda import libraries
-from gpuforge.wheel import names, releases
-from gpuforge.wheel.names import Requirement
-
-if TYPE_CHECKING:  # see `names`
-    from packaging.markers import Marker
 
 _EXTRA = r"extra\s*==\s*[\"']([^\"']+)[\"']"
 _USUAL = "x86_64"
 _DEPTH = 6  # carriers bring carriers; no real chain is longer than three
+
+
+class Requirement(NamedTuple):
+    """A package that is required on one platform: `jax[cuda12] >=0.5; extra == "gpu"`."""
+
+    name: str  # normalized
+    extras: frozenset[str] = frozenset()  # "cuda12"
+    versions: str = ""  # clauses: ">=0.5"
+    extra: str = ""  # the extra of the wheel that it belongs to: "gpu"
 
 
 class Declared(NamedTuple):
@@ -52,18 +61,12 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
         return found
     machine = _environment(facts)["platform_machine"]
     for line in facts.requires:
-        wanted = names.requirement(line) or _evaluated(line, facts)
+        wanted = _evaluated(line, facts)
         for declared in _brought(wanted, line, wanted.extra, "", _DEPTH, machine, given) if wanted else ():
             known = found.get(declared.package)
             if known is None or (known.extra and not declared.extra):
                 found[declared.package] = declared
     return found
-
-
-def prepare(requires: Iterable[str]) -> None:
-    """Load what of `packaging` these lines need; takes as long as inflating 30 MB, and others may do that meanwhile."""
-    if any(names.requirement(line) is None for line in requires):
-        import packaging.requirements  # noqa: F401, PLC0415
 
 
 def carriers() -> frozenset[str]:
@@ -173,20 +176,19 @@ def other_majors(soname: str) -> frozenset[str]:
 
 def _evaluated(line: str, facts: WheelFacts) -> Requirement | None:
     """Read any requirement; None for one that is not for this platform, and for what is none."""
-    from packaging.requirements import InvalidRequirement  # noqa: PLC0415  see `names`
-    from packaging.requirements import Requirement as Parsed  # noqa: PLC0415
-
     try:
         parsed = Parsed(line)
     except InvalidRequirement:
-        return None  # said by the metadata rule
+        return None  # reported as GF704
     extra = _condition(parsed.marker, facts) if parsed.marker else ""
-    if extra is None:
-        return None
-    return Requirement(names.normalized(parsed.name), frozenset(parsed.extras), str(parsed.specifier), extra)
+    return None if extra is None else _requirement(parsed, extra)
 
 
-def _condition(marker: "Marker", facts: WheelFacts) -> str | None:
+def _requirement(parsed: Parsed, extra: str = "") -> Requirement:
+    return Requirement(canonicalize_name(parsed.name), frozenset(parsed.extras), str(parsed.specifier), extra)
+
+
+def _condition(marker: Marker, facts: WheelFacts) -> str | None:
     """Return the extra that a marker hangs on, "" for none; None when it is not for this platform."""
     environment = _environment(facts)
     for extra in ("", *re.findall(_EXTRA, str(marker))):
@@ -238,25 +240,23 @@ def _brought(
     of_library = _requires().get(wanted.name, ()) if wanted.name.startswith("nvidia-") else ()
     brings = tuple(text for row in rows for text in row["brings"])
     told = tuple(_required(own, exact.extras)) if own and exact and brings and own.requires else None
-    known = (names.requirement(text) for text in (*(brings if told is None else ()), *of_library))
-    for more in (*(told or ()), *filter(None, known)):
+    known = (_requirement(Parsed(text)) for text in (*(brings if told is None else ()), *of_library))
+    for more in (*(told or ()), *known):
         yield from _brought(more, line, extra, loader, depth - 1, machine, given)
 
 
 def _of_release(wanted: Requirement, own: WheelFacts) -> Requirement | None:
     """Return a requirement of the very release that was given; None when another one is asked for."""
     version = own.version.partition("+")[0]
-    if not releases.named(f"=={version}") or not releases.allows(wanted.versions, version):
-        return None
-    return wanted._replace(versions=f"=={version}")
+    return wanted._replace(versions=f"=={version}") if releases.allows(wanted.versions, version) else None
 
 
 def _required(own: WheelFacts, extras: Iterable[str]) -> Iterator[Requirement]:
     """Yield what a wheel requires and the tables know, always or with some of its extras."""
-    wanted = {"", *map(names.normalized, extras)}
+    wanted = {"", *map(canonicalize_name, extras)}
     for line in own.requires:
-        found = names.requirement(line) or _evaluated(line, own)
-        if found and names.normalized(found.extra) in wanted and found.name in listed() | _bringing():
+        found = _evaluated(line, own)
+        if found and canonicalize_name(found.extra) in wanted and found.name in listed() | _bringing():
             yield found
 
 

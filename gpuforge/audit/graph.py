@@ -5,6 +5,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from packaging.utils import canonicalize_name
+
 from gpuforge.audit import declared, layout, policy
 from gpuforge.audit.declared import Declared
 from gpuforge.audit.host.evidence import Evidence
@@ -13,7 +15,6 @@ from gpuforge.audit.model import Preload, WheelFacts
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 from gpuforge.cuda.provided import Provided
-from gpuforge.wheel import names
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
@@ -204,7 +205,7 @@ def _into(package: str, searched: Iterable[layout.SearchEntry]) -> str:
     folders = {posixpath.dirname(file) for file in declared.files(package)}
     for entry in searched:
         place = entry.folder.removeprefix(f"{layout.SITE}/")
-        if place in folders or names.normalized(place.partition("/")[0]) == declared.plain(package):
+        if place in folders or canonicalize_name(place.partition("/")[0]) == declared.plain(package):
             return entry.why
     return ""
 
@@ -424,7 +425,7 @@ class _Resolver:
 
     def _namesake(self, wheel: str, name: str) -> Declared | None:
         """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it."""
-        stem = names.normalized(name.partition(".so")[0])
+        stem = canonicalize_name(name.partition(".so")[0])
         for package, known in self.declared[wheel].items():
             plain = declared.plain(package).removeprefix("nvidia-")
             bare = stem.removeprefix("lib")

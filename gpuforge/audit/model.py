@@ -5,7 +5,8 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from gpuforge.binary.facts import DeviceCode, ElfObject
-from gpuforge.wheel.facts import Identity, Record
+from gpuforge.wheel.dist_info import Identity
+from gpuforge.wheel.record import Record
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -16,7 +16,9 @@ from gpuforge.audit.scan import Scanned, scan
 from gpuforge.binary import libc
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
+from gpuforge.wheel import filename
 from gpuforge.wheel.archive import Archive, Member
+from gpuforge.wheel.dist_info import DistInfo
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -45,16 +47,18 @@ def read(given: Path | Input, pool: Executor | None = None, jobs: int = 1) -> Wh
             libc.keep_memory()
         scanning = stack.enter_context(_Scanning(source, archive, pool, begun))
         # these take as long to load as inflating 50 MB: of a large wheel that has begun, and others load them meanwhile
-        from gpuforge.audit import declared, kernels, metadata, pins, preload  # noqa: PLC0415
+        from gpuforge.audit import kernels, pins, preload  # noqa: PLC0415
 
-        texts = metadata.Metadata.of(archive, folders) if folders else metadata.NONE
-        project, version, tags = metadata.identity(source, texts)
+        info = DistInfo.of(archive, folders) if folders else DistInfo()
+        project, version, tags = (
+            filename.claims(PurePosixPath(source.label).name)
+            if source.form in {"wheel", "nested"}
+            else (info.project, info.version, info.tags)
+        )
         toolchains = pins.pins(archive)
         kernel_sets, source_sets = tuple(kernels.kernel_sets(archive)), tuple(kernels.source_sets(archive))
         code = preload.Code(archive)
         searched = preload.Loaders(code)
-        if scanning.busy():
-            declared.prepare(texts.requires)
         # most wheels do without, but of a large one there is time for some of it now
         while source.size >= _LONG and scanning.busy() and searched.step():
             pass
@@ -69,14 +73,14 @@ def read(given: Path | Input, pool: Executor | None = None, jobs: int = 1) -> Wh
             project=project,
             version=version,
             file_tags=tags,
-            wheel_tags=texts.tags,
-            requires=texts.requires,
-            python=texts.python,
+            wheel_tags=info.tags,
+            requires=info.requires,
+            python=info.requires_python,
             members={m.name: m.size for m in archive.members},
             checksums={m.name: m.crc for m in archive.members},
-            purelib=texts.purelib,
+            purelib=info.purelib,
             pins=toolchains,
-            record=texts.record,
+            record=info.record,
             objects=objects,
             device=tuple(DeviceCode(s.file, s.containers) for s in scanned if s.containers),
             kernels=kernel_sets,
@@ -84,12 +88,12 @@ def read(given: Path | Input, pool: Executor | None = None, jobs: int = 1) -> Wh
             kernels_wheels=kernels.document(archive, "wheels.json"),
             kernels_wheel=kernels.document(archive, "wheel.json"),
             preloads=loaders,
-            metadata_problems=texts.problems,
-            identities=texts.identities,
+            metadata_problems=info.problems,
+            identities=info.identities,
             damaged={s.file: s.problem for s in scanned if s.problem} | unread,
             corrupt=frozenset(s.file for s in scanned if s.corrupt) | (code.corrupt & unread.keys()),
             form=source.form,
-            links=texts.links,
+            links=info.links,
         )
 
 

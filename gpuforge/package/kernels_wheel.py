@@ -6,13 +6,12 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from email.parser import BytesHeaderParser
 from pathlib import Path
 from typing import Any
 
 from gpuforge.errors import ActionError
 from gpuforge.package import kernels
-from gpuforge.wheel import metadata, unpacked
+from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file
 from gpuforge.wheel.filename import WheelName
 
 SCHEMA = 1
@@ -45,11 +44,11 @@ def list_wheels(
     `sets` are the kernel sets in them. Returns the requirements that were added.
     """
     file = unpacked.dist_info(tree) / "METADATA"
-    text = metadata.read(file)
-    name, version = metadata.value(text, "Name"), metadata.value(text, "Version")
+    text = metadata.of_file(file)
+    name, version = metadata.required(text, "Name"), metadata.required(text, "Version")
     lines = [f'{wheel.distribution}=={version}; extra == "{wheel.extra}"' for wheel in wheels]
-    text = metadata.provide_extras(text, [wheel.extra for wheel in wheels])
-    file.write_bytes(metadata.add_requirements(text, lines))
+    text = metadata_edit.provide_extras(text, [wheel.extra for wheel in wheels])
+    file.write_bytes(metadata_edit.add_requirements(text, lines))
     home = kernels.find_package(tree, package)
     assert home is not None  # noqa: S101  the runtime was put there
     listing = {
@@ -66,7 +65,7 @@ def list_wheels(
 def lay_out(
     tree: Path,
     wheel: KernelsWheel,
-    of: Path,
+    of: bytes,
     packed: Sequence[Path],
     sets: Sequence[Mapping[str, str]],
     *,
@@ -77,8 +76,7 @@ def lay_out(
 
     It has its own folder, so that no file is in two wheels, and requires exactly this version of the package.
     """
-    text = metadata.read(of)
-    version = metadata.value(text, "Version")
+    version = metadata.required(of, "Version")
     home = tree / wheel.folder / kernels.HOME
     for source in packed:
         shutil.copytree(source, home, dirs_exist_ok=True)
@@ -96,10 +94,8 @@ def lay_out(
     name = WheelName(distribution, version, "", "py3", "none", platform)
     info = tree / f"{distribution}-{version}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(_metadata(wheel, text, toolkit), encoding="utf-8")
-    (info / "WHEEL").write_text(
-        "Wheel-Version: 1.0\nGenerator: gpuforge\nRoot-Is-Purelib: false\n", encoding="utf-8"
-    )
+    (info / "METADATA").write_text(_metadata(wheel, of, toolkit), encoding="utf-8")
+    (info / "WHEEL").write_bytes(wheel_file.new(purelib=False))
     return name
 
 
@@ -115,8 +111,8 @@ def refuse_libraries(packages: Sequence[str]) -> None:
 
 
 def _metadata(wheel: KernelsWheel, of: bytes, toolkit: str) -> str:
-    headers = BytesHeaderParser().parsebytes(of)
-    name, version = metadata.value(of, "Name"), metadata.value(of, "Version")
+    headers = metadata.parse(of)
+    name, version = metadata.required(of, "Name"), metadata.required(of, "Version")
     lines = [
         f"Metadata-Version: {headers.get('Metadata-Version', '2.1')}",
         f"Name: {wheel.distribution}",

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.wheel import metadata, unpacked
+from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file
 from gpuforge.wheel.filename import WheelName
 
 STRATEGIES = ("suffix", "local", "plain")
@@ -67,15 +67,15 @@ def rename(
     if strategy == "plain" and not labels:
         return name
     file = unpacked.dist_info(tree) / "METADATA"
-    text = metadata.read(file)
+    text = metadata.of_file(file)
     new = name
     if strategy == "suffix":
-        renamed = _suffixed(metadata.value(text, "Name"), label)
-        text = metadata.with_name(text, renamed)
+        renamed = _suffixed(metadata.required(text, "Name"), label)
+        text = metadata_edit.with_name(text, renamed)
         new = replace(new, distribution=canonicalize_name(renamed).replace("-", "_"))
     if labels:
-        version = _local(metadata.value(text, "Version"), labels)
-        text = metadata.with_version(text, version)
+        version = _local(metadata.required(text, "Version"), labels)
+        text = metadata_edit.with_version(text, version)
         new = replace(new, version=version)
     file.write_bytes(text)
     _rename_folders(tree, new)
@@ -83,17 +83,9 @@ def rename(
 
 
 def write_tags(tree: Path, name: WheelName) -> None:
-    """Make the Tag lines of WHEEL say what the file name says, sorted; the other lines stay as they are."""
+    """Give WHEEL the tags of the file name."""
     file = unpacked.dist_info(tree) / "WHEEL"
-    if not file.is_file():
-        raise ActionError.of(f"{file.parent.name} has no WHEEL file", hint="check the project's build")
-    lines = [
-        line
-        for line in metadata.read(file).splitlines()
-        if line.strip() and not line.lower().startswith(b"tag:")
-    ]
-    lines += [f"Tag: {tag}".encode() for tag in name.tags]
-    file.write_bytes(b"\n".join(lines) + b"\n")
+    file.write_bytes(wheel_file.with_tags(metadata.of_file(file), name.tags))
 
 
 def _supported(python: str) -> set[tuple[str, str]]:

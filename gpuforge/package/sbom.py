@@ -48,8 +48,8 @@ def write(
     since 1970) is the bill's time. Bills of the project's own build, under other names, stay.
     """
     info = unpacked.dist_info(tree)
-    text = metadata.read(info / "METADATA")
-    name, version = metadata.value(text, "Name"), metadata.value(text, "Version")
+    text = metadata.of_file(info / "METADATA")
+    name, version = metadata.required(text, "Name"), metadata.required(text, "Version")
     subject = _component(name, version, _pypi(name, version))
     parts = [*_grafted(tree, pins, cuda), *_of_auditwheel(info / FOLDER / AUDITWHEEL)]
     parts += [_declared(material, text) for material in declared]

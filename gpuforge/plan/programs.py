@@ -92,6 +92,7 @@ CODE = {
     "fetch_provided": (
         "cuda",
         *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "fetch_source")),
+        "wheel",
         "binary",
     ),
     "fetch_beside": (

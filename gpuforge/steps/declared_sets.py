@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Sequence
-from email.parser import BytesHeaderParser
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -24,8 +22,8 @@ def declared_sets(wheel: Path, extras: Sequence[str], cuda: str) -> tuple[Extras
     (`cuda13`, `cu13-local`), and each other one of `extras` beside its CUDA. Raises ActionError for an extra that the
     wheel does not have: pip would pass over it.
     """
-    text = _metadata(wheel)
-    provided = [str(each) for each in BytesHeaderParser().parsebytes(text).get_all("Provides-Extra", [])]
+    text = metadata.of_wheel(wheel)
+    provided = metadata.fields(text, "Provides-Extra")
     for extra in extras:
         if canonicalize_name(extra) not in map(canonicalize_name, provided):
             raise ActionError.of(
@@ -51,7 +49,7 @@ def for_cuda(extra: str, cuda: str) -> bool:
 
 def declares(wheel: Path, extras: Sequence[str]) -> bool:
     """Say whether a wheel, installed with some of its extras, may need anything else."""
-    requirements = metadata.requirements(_metadata(wheel))
+    requirements = metadata.requirements(metadata.of_wheel(wheel))
     return any(extras or "extra" not in str(requirement.marker) for requirement in requirements)
 
 
@@ -67,9 +65,3 @@ def _active(requirements: Sequence[Requirement], extras: Sequence[str]) -> froze
         for each in requirements
         if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in ("", *extras))
     )
-
-
-def _metadata(wheel: Path) -> bytes:
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
-        return archive.read(name)

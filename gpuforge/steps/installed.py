@@ -6,15 +6,14 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from email.parser import BytesHeaderParser
 from pathlib import Path, PurePosixPath
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge.binary.elf import linked_file
 from gpuforge.cuda.provided import Provided, Release, Shared
 from gpuforge.errors import ActionError, MalformedError
+from gpuforge.wheel import metadata
 
 ROLE = "installed by the test"
 
@@ -36,11 +35,8 @@ def with_tested(provided: Provided, folders: Iterable[Path]) -> Provided:
 def _release(path: Path, package: str, version: str, seen: Mapping[str, set[str]]) -> Release:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
-        (info,) = (n for n in names if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
-        lines = BytesHeaderParser().parsebytes(archive.read(info)).get_all("Requires-Dist", [])
-        requires = {
-            canonicalize_name(r.name) for r in map(Requirement, lines) if "extra" not in str(r.marker)
-        }
+        wanted = metadata.requirements(metadata.of_archive(archive))
+        requires = {canonicalize_name(r.name) for r in wanted if "extra" not in str(r.marker)}
         libraries = tuple(_loaded(archive, names, seen[package]))
     return Release(package, version, ROLE, path.name, "", tuple(sorted(requires)), libraries)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from pydantic import Field
 
 from gpuforge import disk
 from gpuforge.errors import ActionError
-from gpuforge.package import build_record, kernels, kernels_wheel, naming, repair, sbom
+from gpuforge.package import build_record, kernels, kernels_wheel, naming, repair, requirements, sbom
 from gpuforge.package.repair import Linkage
 from gpuforge.steps import entry, package_wheel, wheel_sizes
 from gpuforge.steps.specification import Specification
@@ -67,7 +66,7 @@ def package(spec: KernelsWheelSpec, scratch: Path, output: Path) -> Path:
     name = kernels_wheel.lay_out(
         tree,
         wheel,
-        _metadata_of(one_wheel(spec.of), scratch),
+        metadata.of_wheel(one_wheel(spec.of)),
         spec.kernels,
         spec.sets,
         toolkit=spec.cuda,
@@ -86,8 +85,8 @@ def package(spec: KernelsWheelSpec, scratch: Path, output: Path) -> Path:
     )
     kernels.measure_again(tree, spec.folder)
     info = unpacked.dist_info(tree)
-    text, added = metadata.require(
-        metadata.read(info / "METADATA"), {p: pins.get(p) for p in repaired.packages}
+    text, added = requirements.require(
+        metadata.of_file(info / "METADATA"), {p: pins.get(p) for p in repaired.packages}
     )
     (info / "METADATA").write_bytes(text)
     for line in added:
@@ -105,14 +104,6 @@ def package(spec: KernelsWheelSpec, scratch: Path, output: Path) -> Path:
         target.unlink()
         raise
     return target
-
-
-def _metadata_of(wheel: Path, scratch: Path) -> Path:
-    with zipfile.ZipFile(wheel) as bundle:
-        (name,) = (n for n in bundle.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
-        file = scratch / "METADATA"
-        file.write_bytes(bundle.read(name))
-    return file
 
 
 if __name__ == "__main__":

@@ -17,15 +17,14 @@ from pydantic import Field
 from gpuforge import disk
 from gpuforge.cuda.provided import Provided, as_record, outside, requirement, says
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.package import build_record, guard, kernels, kernels_wheel, naming, repair, sbom
+from gpuforge.package import build_record, guard, kernels, kernels_wheel, naming, repair, requirements, sbom
 from gpuforge.package.repair import Linkage
 from gpuforge.steps import entry, wheel_sizes
 from gpuforge.steps.specification import Specification
 from gpuforge.steps.wheelhouse import one_wheel
-from gpuforge.wheel import metadata, unpacked, writer
+from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file, writer
 from gpuforge.wheel.filename import WheelName
 
-_ANY = "Wheel-Version: 1.0\nGenerator: gpuforge\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # it travels as the files it is made of
 
 
@@ -147,7 +146,7 @@ def declare(tree: Path, scratch: Path, output: Path) -> None:
     info = unpacked.dist_info(tree)
     (scratch / info.name).mkdir(parents=True)
     shutil.copy(info / "METADATA", scratch / info.name)
-    (scratch / info.name / "WHEEL").write_text(_ANY)
+    (scratch / info.name / "WHEEL").write_bytes(wheel_file.new(purelib=True, tags=["py3-none-any"]))
     output.mkdir()
     name = f"{info.name.removesuffix('.dist-info')}-py3-none-any.whl"
     writer.write(scratch, output / name, epoch=epoch())
@@ -171,12 +170,12 @@ def _require(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided:
     linked = {package: spec.pins.get(package) for package in packages}
     floors = {floor.package: floor for floor in provided.floors}
     proved = {
-        package: metadata.Bounds(requirement(floor, major), outside(floor, major))
+        package: requirements.Bounds(requirement(floor, major), outside(floor, major))
         for package, floor in floors.items()
     }
-    text, added = metadata.require(metadata.read(file), linked, extra=extra, proved=proved)
+    text, added = requirements.require(metadata.of_file(file), linked, extra=extra, proved=proved)
     if extra and spec.linkage == "pip":
-        text = metadata.provide_extras(text, [extra, f"{extra}-local"])
+        text = metadata_edit.provide_extras(text, [extra, f"{extra}-local"])
     file.write_bytes(text)
     for line in added:
         print(f"requires {line}")
@@ -190,9 +189,9 @@ def _require(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided:
 def _bring(tree: Path, extras: Mapping[str, Sequence[str]]) -> None:
     """Declare extras with what they bring; the project's own requirements of that name stay as they are."""
     file = unpacked.dist_info(tree) / "METADATA"
-    text = metadata.read(file)
+    text = metadata.of_file(file)
     lines = [f'{line}; extra == "{name}"' for name, lines in extras.items() for line in lines]
-    file.write_bytes(metadata.add_requirements(metadata.provide_extras(text, [*extras]), lines))
+    file.write_bytes(metadata_edit.add_requirements(metadata_edit.provide_extras(text, [*extras]), lines))
     for line in lines:
         print(f"requires {line}")
 

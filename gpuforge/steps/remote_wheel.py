@@ -11,7 +11,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from email.parser import BytesHeaderParser
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.errors import ActionError, MalformedError, MissingError
 from gpuforge.steps.fetch_source import index_url, public, session
+from gpuforge.wheel import metadata
 
 _BLOCK = 1 << 16  # bytes; the directory of most wheels fits into one
 _CHUNK = 1 << 20
@@ -80,12 +80,11 @@ class Index:
         if kept is None:
             with self._open(wheel) as archive:
                 names = archive.namelist()
-                (info,) = (n for n in names if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
-                headers = BytesHeaderParser().parsebytes(archive.read(info))
+                requires = metadata.fields(metadata.of_archive(archive), "Requires-Dist")
             libraries = {
                 PurePosixPath(n).name: n for n in names if ".so" in n and "/stubs/" not in n and n[-1] != "/"
             }
-            kept = {"requires": list(map(str, headers.get_all("Requires-Dist", []))), "libraries": libraries}
+            kept = {"requires": requires, "libraries": libraries}
             self._keep(wheel, "contents", kept)
         return Contents(tuple(kept["requires"]), kept["libraries"])
 

@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     tree = options.scratch / "tree"
     unpacked.unpack(wheelhouse.one_wheel(options.wheel), tree)
-    own = metadata.requirements(metadata.read(unpacked.dist_info(tree) / "METADATA"))
+    own = metadata.requirements(metadata.of_file(unpacked.dist_info(tree) / "METADATA"))
     for number, folder in enumerate(options.kernels):
         shutil.copytree(folder, tree / f"kernels{number}")
     pins = json.loads(options.pins) | (json.loads(options.pins_file.read_text()) if options.pins_file else {})

@@ -1,43 +1,56 @@
-"""Stream the members of a zip file: opened once, read with pread, inflated with isal, nothing on disk."""
+"""Read the members of a wheel as streams: the directory by `zipfile`, the bytes inflated by `isal`, nothing on disk.
 
-from __future__ import annotations
+Threads may read from one archive at the same time: each member is read at its own offset.
+"""
 
 import os
 import struct
+import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import NamedTuple, Self
 
 from isal import igzip_lib, isal_zlib
 
 from gpuforge.errors import CorruptError, MalformedError
-from gpuforge.wheel.directory import DEFLATED, STORED, Member, directory
 
-if TYPE_CHECKING:  # a large wheel is being read while this is loaded
-    from pathlib import Path
+BROKEN = (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, OverflowError, struct.error)
+"""What `zipfile` raises for an archive that is damaged, or made to confuse its readers."""
 
-__all__ = ["Archive", "Member"]
-
-_Broken: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls it an instance
+_InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls it an instance
 _PACKED_CHUNK = 1 << 20
 _EXTRA = 64  # bytes that a local header may have beyond its name, in most wheels
-_CHUNK = 1 << 21  # at most this much of a member is in hand at once
+_CHUNK = 1 << 21  # bytes of a member that are in memory at once, at most
+
+
+class Member(NamedTuple):
+    """A file in an archive, as the archive's directory describes it."""
+
+    name: str
+    size: int  # bytes, unpacked
+    packed: int
+    method: int
+    crc: int
+    header: int  # offset of its local header
 
 
 class Archive:
-    """A zip file, open for reading its members as streams."""
+    """A zip file, open for reading its members."""
 
     def __init__(self, path: Path | str) -> None:
-        """Open it; raises MalformedError for what is no zip, or a broken one, OSError when it cannot be read."""
+        """Open it; raises MalformedError for a file that is not a sound zip file, OSError when it cannot be read."""
         self.path = path
-        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._file = open(path, "rb")  # noqa: PTH123, SIM115  a string is a path, too; closed by __exit__
         try:
-            self.members = tuple(directory(self._file))
-        except MalformedError as error:
-            os.close(self._file)
-            raise MalformedError.of(_broken(path, error)) from error
+            size = os.fstat(self._file.fileno()).st_size
+            with zipfile.ZipFile(self._file) as directory:
+                self.members = tuple(_member(i, size) for i in directory.infolist() if not i.is_dir())
+        except BROKEN as error:
+            self._file.close()
+            raise MalformedError.of(_reason(path, error)) from error
         except OSError:
-            os.close(self._file)
+            self._file.close()
             raise
 
     def __enter__(self) -> Self:
@@ -46,19 +59,19 @@ class Archive:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._file)
+        self._file.close()
 
     def chunks(self, member: Member) -> Iterator[bytes]:
-        """Yield a member's bytes in order; raises MalformedError when it is broken or ends early."""
+        """Yield a member's bytes in order; raises CorruptError when it is damaged or ends early."""
         crc = size = 0
-        if member.method == DEFLATED:
+        if member.method == zipfile.ZIP_DEFLATED:
             inflater = _inflater()
             for chunk in self._inflated(member, inflater):
                 size += len(chunk)
                 yield chunk
             crc = inflater.crc
-        elif member.method == STORED:
-            for chunk in self._stored(member):
+        elif member.method == zipfile.ZIP_STORED:
+            for chunk in self._packed(member, _CHUNK):
                 crc = isal_zlib.crc32(chunk, crc)
                 size += len(chunk)
                 yield chunk
@@ -71,56 +84,54 @@ class Archive:
 
     def head(self, member: Member, count: int) -> bytes:
         """Return the first `count` bytes of a member, without inflating more than they need."""
-        _, got = self._begin(member, min(member.packed, 4 * count + 512))
-        if member.method == STORED:
-            return got[:count]
-        if member.method != DEFLATED:
+        _, packed = self._begin(member, min(member.packed, 4 * count + 512))
+        if member.method == zipfile.ZIP_STORED:
+            return packed[:count]
+        if member.method != zipfile.ZIP_DEFLATED:
             return b""
         try:
-            return bytes(isal_zlib.decompressobj(wbits=-15).decompress(got, count))
-        except _Broken as error:
-            raise CorruptError.of(f"{member.name}: cannot be inflated ({error})") from error
+            return bytes(isal_zlib.decompressobj(wbits=-15).decompress(packed, count))
+        except _InflateError as error:
+            raise _not_inflated(member, error) from error
 
     def data(self, member: Member) -> bytes:
-        """Return all of a member's bytes; for small ones. Raises as `chunks` does."""
-        if member.method != DEFLATED or member.packed > _CHUNK:
+        """Return all bytes of a small member; raises as `chunks` does."""
+        if member.method != zipfile.ZIP_DEFLATED or member.packed > _CHUNK:
             return b"".join(self.chunks(member))
         _, packed = self._begin(member, member.packed)
         inflater = _inflater()
         try:
             data = inflater.decompress(packed, member.size + 1)
-        except _Broken as error:
-            raise CorruptError.of(f"{member.name}: cannot be inflated ({error})") from error
+        except _InflateError as error:
+            raise _not_inflated(member, error) from error
         if len(data) != member.size or inflater.crc != member.crc:
             raise _mismatch(member)
         return data
 
-    def _stored(self, member: Member) -> Iterator[bytes]:
-        start, first = self._begin(member, min(_CHUNK, member.packed))
-        end = start + member.packed
-        yield first
-        for position in range(start + _CHUNK, end, _CHUNK):
-            yield self._read(member, position, min(_CHUNK, end - position))
-
     def _inflated(self, member: Member, inflater: igzip_lib.IgzipDecompressor) -> Iterator[bytes]:
-        start, packed = self._begin(member, min(_PACKED_CHUNK, member.packed))
-        end = start + member.packed
         try:
-            for position in range(start, end, _PACKED_CHUNK):
-                count = min(_PACKED_CHUNK, end - position)
-                pending = packed if position == start else self._read(member, position, count)
+            for packed in self._packed(member, _PACKED_CHUNK):
+                pending = packed
                 while not inflater.eof:
                     if chunk := inflater.decompress(pending, _CHUNK):
                         yield chunk
                     if inflater.needs_input:
                         break
                     pending = b""
-        except _Broken as error:
-            raise CorruptError.of(f"{member.name}: cannot be inflated ({error})") from error
+        except _InflateError as error:
+            raise _not_inflated(member, error) from error
+
+    def _packed(self, member: Member, count: int) -> Iterator[bytes]:
+        """Yield a member's bytes as they are in the archive, `count` at a time."""
+        start, first = self._begin(member, min(count, member.packed))
+        yield first
+        end = start + member.packed
+        for position in range(start + count, end, count):
+            yield self._read(member, position, min(count, end - position))
 
     def _begin(self, member: Member, count: int) -> tuple[int, bytes]:
         """Return where a member's data starts, and its first `count` bytes: for most members in one read."""
-        data = os.pread(self._file, 30 + len(member.name) + _EXTRA + count, member.header)
+        data = self._pread(30 + len(member.name) + _EXTRA + count, member.header)
         if data[:4] != b"PK\x03\x04" or len(data) < 30:
             raise CorruptError.of(f"{member.name}: the archive has no file where its directory says")
         name, extra = struct.unpack_from("<HH", data, 26)
@@ -130,14 +141,23 @@ class Archive:
         return start, first if len(first) == count else self._read(member, start, count)
 
     def _read(self, member: Member, offset: int, count: int) -> bytes:
-        data = os.pread(self._file, count, offset)
+        data = self._pread(count, offset)
         if len(data) < count:
             raise CorruptError.of(f"{member.name}: the archive ends in the middle of it: it was cut off")
         return data
 
+    def _pread(self, count: int, offset: int) -> bytes:
+        return os.pread(self._file.fileno(), count, offset)
+
+
+def _member(info: zipfile.ZipInfo, size: int) -> Member:
+    # an offset outside of the archive's `size` is reported when the member is read: system calls reject some of them
+    header = info.header_offset if 0 <= info.header_offset <= size else size
+    return Member(info.filename, info.file_size, info.compress_size, info.compress_type, info.CRC, header)
+
 
 def _inflater() -> igzip_lib.IgzipDecompressor:
-    """Return an inflater of a raw stream; it takes the sum, as of a gzip file's, on the way."""
+    """Return an inflater of a raw stream that computes its CRC-32 at the same time, as for a gzip file."""
     return igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP_NO_HDR)
 
 
@@ -145,8 +165,12 @@ def _mismatch(member: Member) -> CorruptError:
     return CorruptError.of(f"{member.name}: its bytes do not match the checksum in the archive")
 
 
-def _broken(path: Path | str, error: Exception) -> str:
-    with open(path, "rb") as stream:  # noqa: PTH123  it may be a string
+def _not_inflated(member: Member, error: Exception) -> CorruptError:
+    return CorruptError.of(f"{member.name}: cannot be inflated ({error})")
+
+
+def _reason(path: Path | str, error: Exception) -> str:
+    with open(path, "rb") as stream:  # noqa: PTH123  a string is a path, too
         head = stream.read(4)
     if head == b"PK\x03\x04":
         return (

@@ -5,11 +5,12 @@ https://packaging.python.org/en/latest/specifications/binary-distribution-format
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Self
 
 from packaging.tags import Tag, parse_tag
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from gpuforge.errors import ActionError
 
@@ -27,10 +28,7 @@ class WheelName:
 
     @classmethod
     def parse(cls, file_name: str) -> Self:
-        """Take a file name apart; raises ActionError when it is no wheel's name by the specification.
-
-        https://packaging.python.org/en/latest/specifications/binary-distribution-format/#file-name-convention
-        """
+        """Take a file name apart; raises ActionError when it is not the name of a wheel."""
         try:
             parse_wheel_filename(file_name)
         except InvalidWheelFilename as error:
@@ -54,3 +52,18 @@ class WheelName:
     def parsed(self) -> frozenset[Tag]:
         """Every tag that the name stands for."""
         return parse_tag(f"{self.python}-{self.abi}-{self.platform}")
+
+
+_LONGEST = 255  # characters; no file system has longer names
+
+
+def claims(file_name: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return project, version and sorted tags in a file name; no tags when it is not the name of a wheel."""
+    if len(file_name) <= _LONGEST:
+        with contextlib.suppress(
+            ValueError
+        ):  # packaging's own, and int's for a number of thousands of digits
+            project, version, _, tags = parse_wheel_filename(file_name)
+            return project, str(version), tuple(sorted(map(str, tags)))
+    name, _, rest = file_name.removesuffix(".whl").partition("-")
+    return (canonicalize_name(name), rest.partition("-")[0], ()) if rest else ("", "", ())

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from zipfile import ZIP_STORED
 
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
-from gpuforge.wheel.directory import STORED
 
 _CHUNK = 1 << 21  # bytes of a file that are in hand at once
 
@@ -23,7 +23,7 @@ class Folder(Archive):
         self.path = path
         self._files = {name: file for name, file in files.items() if file.is_file()}
         sizes = {name: file.stat().st_size for name, file in self._files.items()}
-        self.members = tuple(Member(name, size, size, STORED, 0, 0) for name, size in sizes.items())
+        self.members = tuple(Member(name, size, size, ZIP_STORED, 0, 0) for name, size in sizes.items())
 
     def __enter__(self) -> Self:
         return self

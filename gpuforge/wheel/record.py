@@ -1,49 +1,86 @@
-"""Compare RECORD with the files of a wheel row by row: it may have a million lines, and few of them tell anything."""
+"""RECORD, the list of a wheel's files: read, compared with the archive, written.
 
-from __future__ import annotations
+https://packaging.python.org/en/latest/specifications/recording-installed-packages/
+"""
 
+import base64
 import codecs
 import csv
-from collections.abc import Iterable, Iterator
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from gpuforge.wheel.archive import Member
-from gpuforge.wheel.facts import Record
 
-_MOST = 10_000  # rows that are kept of those that tell of no file of the wheel
+_MOST = 10_000  # rows of no file of the wheel that are kept
 _LONGEST = 1 << 20  # characters of a line
 _LARGEST_SIZE = 20  # digits
 
 
-def read(chunks: Iterable[bytes], members: Iterable[Member]) -> Record:
-    """Read the RECORD that comes in these chunks; of what it says, keep the hashes of what is named as a library.
+class Record(NamedTuple):
+    """How a RECORD differs from the archive, and the hashes of libraries."""
 
-    Raises csv.Error for what is none (PyPA, "Recording installed projects"), and what reading the chunks does.
+    unlisted: tuple[str, ...]  # files of the wheel that it does not list
+    digests: Mapping[str, str]  # "sha256=..." of the libraries that are in the wheel
+    # hash and size in rows of no file, of another size, or without a hash
+    odd: Mapping[str, tuple[str, int | None]]
+    more: int = 0  # further rows of no file of the wheel
+
+
+class Row(NamedTuple):
+    """One line of RECORD."""
+
+    name: str
+    digest: str  # "sha256=..." in URL-safe base64, or ""
+    size: int | None
+
+
+def compare(chunks: Iterable[bytes], members: Iterable[Member]) -> Record:
+    """Compare the RECORD in these chunks with the archive; only the rows that differ are kept, at most `_MOST`.
+
+    A RECORD may have a million lines. Raises csv.Error when it is not a CSV file, and what reading the chunks raises.
     """
     sizes = {member.name: member.size for member in members}
     unlisted = dict.fromkeys(sizes)
     digests: dict[str, str] = {}
     odd: dict[str, tuple[str, int | None]] = {}
     more = 0
-    for name, digest, size in _rows(chunks):
+    for name, digest, size in rows(chunks):
         unlisted.pop(name, None)
-        known = sizes.get(name)
-        if known is not None and digest and ".so" in name:
+        actual = sizes.get(name)
+        if actual is not None and digest and ".so" in name:
             digests[name] = digest
-        if known is not None and digest and size in {None, known}:
+        if actual is not None and digest and size in {None, actual}:
             odd.pop(name, None)
-        elif known is not None or name in odd or len(odd) < _MOST:
+        elif actual is not None or name in odd or len(odd) < _MOST:
             odd[name] = digest, size
         else:
             more += 1
     return Record(tuple(unlisted), digests, odd, more)
 
 
-def _rows(chunks: Iterable[bytes]) -> Iterator[tuple[str, str, int | None]]:
+def rows(chunks: Iterable[bytes]) -> Iterator[Row]:
+    """Yield the rows of a RECORD; raises csv.Error when it is not a CSV file."""
     for row in csv.reader(_lines(chunks)):
         if row:
             digest, size = (*row[1:], "", "")[:2]
             number = size.isascii() and size.isdigit() and len(size) <= _LARGEST_SIZE
-            yield row[0], digest, int(size) if number else None
+            yield Row(row[0], digest, int(size) if number else None)
+
+
+def text(tree: Path, names: Iterable[str], record: str) -> str:
+    """Return the RECORD of an unpacked wheel with these files; `record` is its own name, which has no hash."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    for name in names:
+        with (tree / name).open("rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").digest()
+        digest = "sha256=" + base64.urlsafe_b64encode(sha256).rstrip(b"=").decode()
+        writer.writerow([name, digest, (tree / name).stat().st_size])
+    writer.writerow([record, "", ""])
+    return written.getvalue()
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import csv
-import hashlib
-import io
 import shutil
 import stat
 import time
@@ -14,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from gpuforge import disk
 from gpuforge.errors import ActionError
-from gpuforge.wheel import unpacked
+from gpuforge.wheel import record, unpacked
 
 EARLIEST = 315532800  # 1980-01-01T00:00:00Z: a zip member cannot say an earlier time
 LATEST = 4354819198  # 2107-12-31T23:59:58Z, nor a later one
@@ -35,12 +31,12 @@ def write(tree: Path, wheel: Path, *, epoch: int | None = None, compress: bool =
     is full or cannot be written.
     """
     names = _names(tree)
-    record = (unpacked.dist_info(tree) / "RECORD").relative_to(tree).as_posix()
+    listing = (unpacked.dist_info(tree) / "RECORD").relative_to(tree).as_posix()
     date = time.gmtime(min(max(epoch or 0, EARLIEST), LATEST))[:6]
     with disk.errors_at(wheel), disk.appearing(wheel) as stream:
-        _write_record(tree, names, record)
+        (tree / listing).write_text(record.text(tree, names, listing), encoding="utf-8")
         with zipfile.ZipFile(stream, "w") as bundle:
-            for name in [*names, record]:
+            for name in [*names, listing]:
                 _add(bundle, tree / name, name, date, compress=compress)
 
 
@@ -61,32 +57,14 @@ def _names(tree: Path) -> list[str]:
     return sorted(names, key=lambda name: (name.startswith(f"{info}/"), name))
 
 
-def _write_record(tree: Path, names: list[str], record: str) -> None:
-    """Write RECORD: https://packaging.python.org/en/latest/specifications/recording-installed-packages/."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    for name in names:
-        with (tree / name).open("rb") as stream:
-            sha256 = hashlib.file_digest(stream, "sha256").digest()
-        rows.writerow(
-            [name, "sha256=" + base64.urlsafe_b64encode(sha256).rstrip(b"=").decode(), _size(tree / name)]
-        )
-    rows.writerow([record, "", ""])
-    (tree / record).write_text(text.getvalue(), encoding="utf-8")
-
-
 def _add(bundle: zipfile.ZipFile, path: Path, name: str, date: tuple[int, ...], *, compress: bool) -> None:
     info = zipfile.ZipInfo(name, date[:6])  # type: ignore[arg-type]  # six numbers, as it wants
     info.create_system = 3  # Unix: the modes below mean something
     info.external_attr = (stat.S_IFREG | (0o755 if _executable(path, name) else 0o644)) << 16
     info.compress_type = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    info.file_size = _size(path)  # known before: zipfile then takes ZIP64 exactly when it must
+    info.file_size = path.stat().st_size  # known before: zipfile then takes ZIP64 exactly when it must
     with path.open("rb") as source, bundle.open(info, "w") as sink:
         shutil.copyfileobj(source, sink, _CHUNK)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size
 
 
 def _executable(path: Path, name: str) -> bool:

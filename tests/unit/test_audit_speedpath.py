@@ -28,8 +28,7 @@ from gpuforge.binary.facts import Entry
 from gpuforge.binary.fatbin import Scanner, unpacked
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import MalformedError
-from gpuforge.wheel.archive import Archive
-from gpuforge.wheel.directory import Member
+from gpuforge.wheel.archive import Archive, Member
 
 
 @pytest.fixture(params=["compiled", "memmem", "python"])

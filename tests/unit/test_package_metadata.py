@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gpuforge.errors import ActionError
-from gpuforge.wheel import metadata
+from gpuforge.package import requirements
+from gpuforge.wheel import metadata, metadata_edit
 
 TEXT = (
     "Metadata-Version: 2.4\nName: solver\nVersion: 1.0\nSummary: für GPUs\n"
@@ -28,11 +29,11 @@ def with_requirement(line: str) -> bytes:
     ],
 )
 def test_bounds_are_from_the_linked_minor_to_the_next_major(package: str, linked: str, bounds: str) -> None:
-    assert str(metadata.requirement_for(package, linked)) == f"{package}{bounds}"
+    assert str(requirements.requirement_for(package, linked)) == f"{package}{bounds}"
 
 
 def test_requirements_go_behind_the_last_one_and_all_else_stays() -> None:
-    new, added = metadata.require(TEXT, {"nvidia-cufft": "12.0.0.61", CUDART: "13.0.96"})
+    new, added = requirements.require(TEXT, {"nvidia-cufft": "12.0.0.61", CUDART: "13.0.96"})
     assert added == ["nvidia-cuda-runtime>=13.0,<14", "nvidia-cufft>=12.0,<13"]
     lines = b"Requires-Dist: nvidia-cuda-runtime>=13.0,<14\nRequires-Dist: nvidia-cufft>=12.0,<13\n"
     assert new == TEXT.replace(b"extra == 'jax'\n", b"extra == 'jax'\n" + lines)
@@ -42,51 +43,51 @@ def test_requirements_go_behind_the_last_one_and_all_else_stays() -> None:
 @pytest.mark.parametrize("rest", [b"", b"\n", b"\nA body.\n"])
 def test_without_requirements_the_line_ends_the_headers(newline: bytes, rest: bytes) -> None:
     head = b"Name: a\nVersion: 1\n"
-    new, _ = metadata.require((head + rest).replace(b"\n", newline), {CUDART: "13.0.96"})
+    new, _ = requirements.require((head + rest).replace(b"\n", newline), {CUDART: "13.0.96"})
     assert new == (head + b"Requires-Dist: nvidia-cuda-runtime>=13.0,<14\n" + rest).replace(b"\n", newline)
 
 
 def test_metadata_without_a_last_newline_gets_one() -> None:
-    new, _ = metadata.require(b"Name: a\nVersion: 1", {CUDART: "13.0.96"})
+    new, _ = requirements.require(b"Name: a\nVersion: 1", {CUDART: "13.0.96"})
     assert new == b"Name: a\nVersion: 1\nRequires-Dist: nvidia-cuda-runtime>=13.0,<14\n"
 
 
 @pytest.mark.parametrize("own", ["==13.0.96", "~=13.0", ">=13.0,<14", ">=13.0.50,<13.1", "==13.*"])
 def test_a_requirement_that_says_as_much_is_enough(own: str) -> None:
     text = with_requirement(f"NVIDIA_cuda.runtime {own}")
-    assert metadata.require(text, {CUDART: "13.0.96"}) == (text, [])
+    assert requirements.require(text, {CUDART: "13.0.96"}) == (text, [])
 
 
 @pytest.mark.parametrize("own", ["", ">=13.0", "<14", ">=13.0,<14; extra == 'gpu'", "!=13.0.48"])
 def test_a_requirement_that_lets_more_in_is_narrowed(own: str) -> None:
-    _, added = metadata.require(with_requirement(CUDART + own), {CUDART: "13.0.96"})
+    _, added = requirements.require(with_requirement(CUDART + own), {CUDART: "13.0.96"})
     assert added == ["nvidia-cuda-runtime>=13.0,<14"]
 
 
 def test_requirements_of_an_extra_hold_with_it_alone() -> None:
-    new, added = metadata.require(TEXT, {CUDART: "13.0.96"}, extra="cuda13")
+    new, added = requirements.require(TEXT, {CUDART: "13.0.96"}, extra="cuda13")
     assert added == ['nvidia-cuda-runtime>=13.0,<14; extra == "cuda13"']
-    new = metadata.provide_extras(new, ["cuda13", "cuda13-local"])
-    assert metadata.provide_extras(new, ["CUDA13", "cuda13_local"]) == new
-    assert metadata.require(new, {CUDART: "13.0.96"}, extra="cuda13") == (new, [])
+    new = metadata_edit.provide_extras(new, ["cuda13", "cuda13-local"])
+    assert metadata_edit.provide_extras(new, ["CUDA13", "cuda13_local"]) == new
+    assert requirements.require(new, {CUDART: "13.0.96"}, extra="cuda13") == (new, [])
     assert new.count(b"Provides-Extra: ") == 3
-    requirements = {r.name: r for r in metadata.requirements(new)}
-    assert requirements[CUDART].marker is not None
-    assert requirements[CUDART].marker.evaluate({"extra": "cuda13"})
-    assert not requirements[CUDART].marker.evaluate({"extra": "cuda13-local"})
+    declared = {r.name: r for r in metadata.requirements(new)}
+    assert declared[CUDART].marker is not None
+    assert declared[CUDART].marker.evaluate({"extra": "cuda13"})
+    assert not declared[CUDART].marker.evaluate({"extra": "cuda13-local"})
 
 
 @pytest.mark.parametrize("own", ["", "; extra == 'cuda13'", '; extra == "CUDA_13"'])
 def test_the_projects_own_requirement_of_the_extra_is_enough(own: str) -> None:
     text = with_requirement(f"{CUDART} ==13.0.* {own}")
     extra = "cuda-13" if "_" in own else "cuda13"
-    assert metadata.require(text, {CUDART: "13.0.96"}, extra=extra) == (text, [])
-    assert metadata.require(text, {CUDART: None}, extra=extra) == (text, [])
+    assert requirements.require(text, {CUDART: "13.0.96"}, extra=extra) == (text, [])
+    assert requirements.require(text, {CUDART: None}, extra=extra) == (text, [])
 
 
 def test_a_requirement_that_shuts_the_linked_version_out_is_an_error() -> None:
     with pytest.raises(ActionError) as caught:
-        metadata.require(with_requirement("nvidia-cuda-runtime>=13.1"), {CUDART: "13.0.96"})
+        requirements.require(with_requirement("nvidia-cuda-runtime>=13.1"), {CUDART: "13.0.96"})
     assert str(caught.value) == (
         "the project requires nvidia-cuda-runtime>=13.1, but the wheel was linked with nvidia-cuda-runtime 13.0.96\n"
         "  hint: correct the project's dependencies, or build with a toolkit that they allow"
@@ -95,24 +96,24 @@ def test_a_requirement_that_shuts_the_linked_version_out_is_an_error() -> None:
 
 def test_an_unknown_version_needs_the_projects_own_requirement() -> None:
     text = with_requirement("nvidia-cuda-runtime>=13,<14")
-    assert metadata.require(text, {CUDART: None}) == (text, [])
+    assert requirements.require(text, {CUDART: None}) == (text, [])
     with pytest.raises(ActionError, match="the toolkit does not say at which version it was linked"):
-        metadata.require(TEXT, {CUDART: None})
+        requirements.require(TEXT, {CUDART: None})
 
 
 def test_an_unknown_version_is_enough_where_the_packages_were_read() -> None:
-    bounds = metadata.Bounds("nvidia-cuda-runtime>=13.0,<14", ("12.99999", "14"))
-    _, added = metadata.require(TEXT, {CUDART: None}, proved={CUDART: bounds})
+    bounds = requirements.Bounds("nvidia-cuda-runtime>=13.0,<14", ("12.99999", "14"))
+    _, added = requirements.require(TEXT, {CUDART: None}, proved={CUDART: bounds})
     assert added == ["nvidia-cuda-runtime>=13.0,<14"]
 
 
 def test_requirements_that_are_none_are_errors() -> None:
     with pytest.raises(ActionError, match="a Requires-Dist that is not valid: numpy >one"):
-        metadata.require(with_requirement("numpy >one"), {CUDART: "13.0.96"})
+        requirements.require(with_requirement("numpy >one"), {CUDART: "13.0.96"})
     with pytest.raises(ActionError, match="the toolkit says nvidia-cuda-runtime is at 'new'"):
-        metadata.requirement_for(CUDART, "new")
+        requirements.requirement_for(CUDART, "new")
 
 
 def test_metadata_without_a_name_is_an_error() -> None:
     with pytest.raises(ActionError, match=r"^METADATA has no Name\n"):
-        metadata.with_name(b"Version: 1\n\n", "b")
+        metadata_edit.with_name(b"Version: 1\n\n", "b")

@@ -11,9 +11,9 @@ from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import provided
 from gpuforge.cuda.provided import Provided
 from gpuforge.errors import ActionError
+from gpuforge.package import requirements
 from gpuforge.steps.fetch_provided import Search
 from gpuforge.steps.remote_wheel import Contents, Wheel
-from gpuforge.wheel import metadata
 
 CURAND, CUDART, CUFFT = "nvidia-curand", "nvidia-cuda-runtime", "nvidia-cufft"
 Library = tuple[str, tuple[str, ...], set[str], set[str]]  # SONAME, NEEDED, defines, wants
@@ -161,7 +161,7 @@ def test_which_packages_are_of_one_cuda_major_by_their_own_number(package: str, 
 )
 def test_the_projects_own_line_is_enough_where_it_holds_the_cuda_major(own: str, enough: bool) -> None:
     floor = next(f for f in search(CREATE).floors if f.package == CURAND)
-    bounds = metadata.Bounds(provided.requirement(floor, 13), provided.outside(floor, 13))
+    bounds = requirements.Bounds(provided.requirement(floor, 13), provided.outside(floor, 13))
     text = f"Name: a\nVersion: 1\nRequires-Dist: {own}\n".encode()
-    _, added = metadata.require(text, {CURAND: "10.4.0.50"}, proved={CURAND: bounds})
+    _, added = requirements.require(text, {CURAND: "10.4.0.50"}, proved={CURAND: bounds})
     assert added == ([] if enough else ["cuda-toolkit[curand]>=13.0,<14"])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
-from gpuforge.wheel import names
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -47,10 +50,6 @@ def _problems(wheel: WheelFacts) -> Iterator[str]:
 
 def _unparsable(requires: Iterable[str]) -> Iterator[str]:
     for line in requires:
-        if names.requirement(line):
-            continue
-        from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  see `names`
-
         try:
             Requirement(line)
         except InvalidRequirement as error:
@@ -61,7 +60,7 @@ def _contradictions(wheel: WheelFacts) -> Iterator[str]:
     for said in wheel.identities:
         if not said.name:
             yield f"{said.place} gives no name"
-        elif names.normalized(said.name) != wheel.project:
+        elif canonicalize_name(said.name) != wheel.project:
             yield f"{said.place} is of {said.name!r}, the file name of {wheel.project!r}"
         if not said.version:
             yield f"{said.place} gives no version"
@@ -73,8 +72,6 @@ def _same(one: str, other: str) -> bool:
     """Compare two versions as installers do; a folder writes "_" where a version has "-"."""
     if one == other:
         return True
-    from packaging.version import Version  # noqa: PLC0415  see `names`
-
     try:
         return Version(one.replace("_", "-")) == Version(other)
     except ValueError:  # its own, and that of a number with thousands of digits

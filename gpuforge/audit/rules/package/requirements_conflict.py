@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from gpuforge.audit import releases
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.wheel import names, releases
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -34,14 +37,11 @@ RULE = Rule(
 
 def _meets(other: WheelFacts, line: str) -> bool:
     """Say whether a wheel is what a Requires-Dist line asks for; what another package brings is no line of its own."""
-    wanted = names.requirement(line)
-    if wanted is None:
-        from packaging.requirements import Requirement  # noqa: PLC0415  see `names`
-
-        parsed = Requirement(line)
-        wanted = names.Requirement(names.normalized(parsed.name), versions=str(parsed.specifier))
+    wanted = Requirement(line)
     return (
-        wanted.name != other.project or not other.version or releases.allows(wanted.versions, other.version)
+        canonicalize_name(wanted.name) != other.project
+        or not other.version
+        or releases.allows(str(wanted.specifier), other.version)
     )
 
 

@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from functools import cache, partial
 
+from packaging.utils import canonicalize_name
+
 from gpuforge.audit import declared, layout, policy
 from gpuforge.audit.graph import Edge, LinkGraph
 from gpuforge.audit.model import NEEDED_BY, Finding, Severity
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.cuda import libraries
-from gpuforge.wheel import names
 
 _CARRIER = r"(?!nvidia-).+-cu\d\d(x)?"
 # Intel's, what is built with its compiler, and MPI: their libraries lie in the environment's own lib folder.
@@ -169,7 +170,7 @@ def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Coll
     users = (user.loader for user in graph.users(edge.loader))  # whose RPATHs hold for it, too
     folders = [e.folder for e in layout.search(edge.loader, users)]
     parts = [f.removeprefix(site).split("/") for f in folders if f.startswith(site) and f not in own]
-    empty = {names.normalized("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
+    empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
     known = graph.declared[edge.loader.wheel]
     beside = f"{layout.ENVIRONMENT}/lib" in folders and any(
         re.fullmatch(_IN_ENVIRONMENT, d.package) and not d.extra for d in known.values()

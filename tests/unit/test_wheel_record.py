@@ -10,9 +10,9 @@ import pytest
 from audit_samples import elf, wheel
 
 from gpuforge.audit import audit
-from gpuforge.wheel import record as reader
+from gpuforge.wheel import record
 from gpuforge.wheel.archive import Member
-from gpuforge.wheel.facts import Record
+from gpuforge.wheel.record import Record
 
 TEXT = (
     "demo/__init__.py,sha256=a,3\r\n"
@@ -41,7 +41,7 @@ SIZES = {
 
 def read(chunks: Iterable[bytes]) -> Record:
     members = [Member(name, size, size, 0, 0, 0) for name, size in SIZES.items()]
-    return reader.read(chunks, members)
+    return record.compare(chunks, members)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
@@ -61,7 +61,7 @@ def test_what_is_kept_is_what_the_archive_does_not_say(size: int) -> None:
 
 
 def test_lines_of_no_file_are_counted_beyond_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_MOST", 3)
+    monkeypatch.setattr(record, "_MOST", 3)
     found = read([b"".join(b"demo/%d.py,sha256=a,1\n" % n for n in range(10)) + TEXT])
     assert list(found.odd) == [
         *(f"demo/{n}.py" for n in range(3)), "demo/ö.py", "demo/plain.so", "demo-1.0.dist-info/RECORD"
@@ -88,7 +88,7 @@ def test_a_record_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_the_finding_counts_what_it_does_not_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_MOST", 2)
+    monkeypatch.setattr(record, "_MOST", 2)
     gone = "\n".join(f"demo/{n}.py,sha256=a,1" for n in range(2500))
     path = wheel(tmp_path, {"demo/a.so": elf()}, record={"demo/gone": gone})
     (found,) = (f for f in audit([path]).findings if f.code == "GF703")

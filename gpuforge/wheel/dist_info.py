@@ -1,0 +1,93 @@
+"""What a wheel declares about itself in its `.dist-info` folder: METADATA, WHEEL, RECORD, symbolic links."""
+
+import csv
+import posixpath
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, Self
+
+from packaging.utils import canonicalize_name
+
+from gpuforge.wheel import metadata, record, wheel_file
+from gpuforge.wheel.archive import Archive
+from gpuforge.wheel.record import Record
+
+_LARGEST = {"WHEEL": 16 << 20, "METADATA": 16 << 20, "RECORD": 512 << 20}  # bytes; a larger file is not read
+# https://github.com/karellen/wheel-axle: links that are made when Python first starts after the installation
+_LINKS = "symlinks.txt"
+
+
+class Identity(NamedTuple):
+    """The name and the version that one part of a wheel gives it, as written; "" where it gives none."""
+
+    place: str  # "METADATA", "the .dist-info folder"
+    name: str
+    version: str
+
+
+class DistInfo(NamedTuple):
+    """The content of a `.dist-info` folder; empty for binaries that are not in a wheel."""
+
+    tags: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    record: Record | None = None
+    problems: tuple[str, ...] = ()
+    project: str = ""
+    version: str = ""
+    folder: str = ""  # its own name, without ".dist-info"
+    purelib: bool = False
+    links: Mapping[str, str] = MappingProxyType({})  # symbolic links and what they lead to, as members
+    requires_python: str = ""
+
+    @property
+    def identities(self) -> tuple[Identity, ...]:
+        """Return the names and versions in METADATA and in the folder's name."""
+        if not self.folder:
+            return ()
+        name, _, version = self.folder.partition("-")
+        return (
+            Identity("METADATA", self.project, self.version),
+            Identity("the .dist-info folder", name, version),
+        )
+
+    @classmethod
+    def of(cls, archive: Archive, folders: Collection[str]) -> Self:
+        """Read the first of these `.dist-info` folders. Raises MalformedError for a broken archive."""
+        problems = [f"it has {len(folders)} .dist-info folders"] if len(folders) > 1 else []
+        folder = min(folders)
+        paths = {f"{folder}/{name}": name for name in _LARGEST}
+        found = {
+            paths[m.name]: m for m in archive.members if m.name in paths and m.size <= _LARGEST[paths[m.name]]
+        }
+        problems += [f"its .dist-info folder has no {name}" for name in _LARGEST if name not in found]
+        wheel, text = (archive.data(found[name]) if name in found else b"" for name in ("WHEEL", "METADATA"))
+        listed = None
+        if "RECORD" in found:
+            try:
+                listed = record.compare(archive.chunks(found["RECORD"]), archive.members)
+            except csv.Error:
+                problems.append("its RECORD is not a list of comma-separated values")
+        return cls(
+            tags=wheel_file.tags(wheel),
+            requires=tuple(metadata.fields(text, "Requires-Dist")),
+            record=listed,
+            problems=tuple(problems),
+            project=canonicalize_name(metadata.field(text, "Name")),
+            version=metadata.field(text, "Version"),
+            folder=folder.removesuffix(".dist-info"),
+            purelib=wheel_file.is_purelib(wheel),
+            links=_links(archive, folder),
+            requires_python=metadata.field(text, "Requires-Python"),
+        )
+
+
+def _links(archive: Archive, folder: str) -> Mapping[str, str]:
+    """Return the links that wheel-axle makes; a line has the link, its target, and whether that is a folder."""
+    listed = [m for m in archive.members if m.name == f"{folder}/{_LINKS}" and m.size <= _LARGEST["WHEEL"]]
+    lines = archive.data(listed[0]).decode("utf-8", "replace").splitlines() if listed else []
+    rows = (line.rsplit(",", 2) for line in lines)
+    return {
+        row[0]: posixpath.normpath(posixpath.join(posixpath.dirname(row[0]), row[1]))
+        for row in rows
+        if len(row) == 3
+    }

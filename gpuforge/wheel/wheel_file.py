@@ -1,0 +1,41 @@
+"""The file WHEEL of a `.dist-info` folder: the tags, and whether the wheel is installed into purelib.
+
+https://packaging.python.org/en/latest/specifications/binary-distribution-format/#file-contents
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from packaging.tags import InvalidTag, parse_tag
+
+from gpuforge.wheel import metadata
+
+
+def new(*, purelib: bool, tags: Iterable[str] = ()) -> bytes:
+    """Return a WHEEL with these tags."""
+    lines = ["Wheel-Version: 1.0", "Generator: gpuforge", f"Root-Is-Purelib: {str(purelib).lower()}"]
+    return "".join(f"{line}\n" for line in [*lines, *(f"Tag: {tag}" for tag in tags)]).encode()
+
+
+def with_tags(text: bytes, tags: Iterable[str]) -> bytes:
+    """Return WHEEL with these tags, sorted, in the place of its own; the other lines stay."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lower().startswith(b"tag:")]
+    return b"\n".join([*lines, *(f"Tag: {tag}".encode() for tag in sorted(tags))]) + b"\n"
+
+
+def tags(text: bytes) -> tuple[str, ...]:
+    """Return every tag that its Tag lines stand for, sorted; a line that is not a tag stays as it is written."""
+    return tuple(sorted({tag for line in metadata.fields(text, "Tag") for tag in _expanded(line)}))
+
+
+def is_purelib(text: bytes) -> bool:
+    """Tell whether the files are installed into purelib, which may lie apart from platlib."""
+    return metadata.field(text, "Root-Is-Purelib").lower() == "true"
+
+
+def _expanded(line: str) -> list[str]:
+    try:
+        return [str(tag) for tag in parse_tag(line)]
+    except (InvalidTag, ValueError):
+        return [line]
