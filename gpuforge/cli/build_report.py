@@ -19,7 +19,7 @@ from gpuforge.cli import cache_report
 from gpuforge.execute.outcome import Outcome
 from gpuforge.execute.times import short_seconds
 from gpuforge.execute.verdict import Verdict
-from gpuforge.manifest.forms import size_in_words
+from gpuforge.manifest.sizes import size_in_words
 from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.plan.site import Machine

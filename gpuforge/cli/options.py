@@ -11,7 +11,7 @@ import click
 import platformdirs
 
 from gpuforge.cli.arguments import PATH
-from gpuforge.manifest.forms import size_in_bytes
+from gpuforge.manifest.sizes import size_in_bytes
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from gpuforge.manifest import fields
-from gpuforge.manifest.forms import quote
 from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, object_title
+from gpuforge.manifest.quoting import quote
 from gpuforge.manifest.readings import number_text, reading
 
 _WANTED = {

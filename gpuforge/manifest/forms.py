@@ -1,157 +1,21 @@
-"""The forms that text in a manifest can have (requirement, compute capability …), each with its own words."""
+"""The forms that text in a manifest can have: a requirement, a compute capability, the name of an extra."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import AfterValidator
 
 from gpuforge.manifest.constraints import plain
+from gpuforge.manifest.sizes import size_in_bytes
+from gpuforge.manifest.validators import Form, wrong
 
 VERSION_KEY = r"^[0-9]+(\.[0-9]+)?$"
 """What the key of a `[cuda.<version>]` table looks like: a major, or major.minor."""
-
-_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-
-
-def wrong(message: str, hint: str = "", at: tuple[int | str, ...] = ()) -> PydanticCustomError:
-    """Make the error that a validator raises; `at` leads from its value to the part that is wrong."""
-    return PydanticCustomError("form", "{message}", {"message": message, "hint": hint, "at": at})
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """Text that must match `pattern` (also given to editors by the JSON schema) and that `parse` accepts."""
-
-    what: str
-    hint: str
-    pattern: str = r"\S"
-    parse: Callable[[str], object] | None = None
-
-    def validate(self, text: str) -> str:
-        """Return `text` unchanged; raises PydanticCustomError when it does not have this form."""
-        if not re.search(self.pattern, text) or text.endswith("\n") or not self._parses(text):
-            raise wrong(
-                f"{quote(text)} is not {self.what}" if text.strip() else "must not be empty", self.hint
-            )
-        return text
-
-    def _parses(self, text: str) -> bool:
-        if self.parse is None:
-            return True
-        try:
-            self.parse(text)
-        except (
-            ValueError,
-            RecursionError,
-        ):  # packaging's errors are ValueErrors; markers are parsed recursively
-            return False
-        return True
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self.validate, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {**handler(schema), "pattern": self.pattern}
-
-
-class Distinct:
-    """An annotation for arrays: no item may come twice."""
-
-    @staticmethod
-    def validate(values: tuple[str, ...]) -> tuple[str, ...]:
-        """Return `values` unchanged; raises PydanticCustomError when one of them is repeated."""
-        for index, value in enumerate(values):
-            if value in values[:index]:
-                raise wrong(f"{quote(value)} is listed twice", "remove one of them", (index,))
-        return values
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(cls.validate, handler(source))
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {**handler(schema), "uniqueItems": True}
-
-
-class OneOrMany:
-    """An annotation for arrays: a single item may stand for an array of one."""
-
-    @staticmethod
-    def wrap(value: object) -> object:
-        """Return an array of a single piece of text; anything else as it is."""
-        return (value,) if isinstance(value, str) else value
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(cls.wrap, handler(source))
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        array = handler(schema)
-        return {"anyOf": [array["items"], array]}
-
-
-class CommonOrMany:
-    """An annotation for the array of architectures: the word "common" alone may stand for an array of it."""
-
-    @staticmethod
-    def wrap(value: object) -> object:
-        """Return an array of the word; anything else as it is."""
-        return (value,) if value == "common" else value
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(cls.wrap, handler(source))
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [{"const": "common"}, handler(schema)]}
-
-
-def quote(value: object) -> str:
-    """Quote a value for a message, on one line and no longer than a line."""
-    text = hex(value) if isinstance(value, int) and value.bit_length() > 1000 else str(value)
-    text = text if len(text) <= 60 else text[:57] + "…"
-    return f'"{printable(text)}"'
-
-
-def printable(text: str) -> str:
-    """Return the text on one line, with escapes for control characters and others that steer a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def size_in_bytes(text: str) -> int:
-    """Parse "100 MB" (10⁶ bytes each) or "95 MiB" (2²⁰ bytes each); raises ValueError for anything else."""
-    if match := re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([kKMG]i?)?B", text):
-        unit = f"{match[2] or ''}B"
-        if unit in _UNITS:
-            return int(float(match[1]) * _UNITS[unit])
-    raise ValueError(text)
-
-
-def size_in_words(size: int) -> str:
-    """Write bytes with the unit that leaves digits before the point: "12.7 MB", "8.3 kB", "812 B"."""
-    for unit in ("GB", "MB", "kB"):
-        if size >= _UNITS[unit]:
-            return f"{size / _UNITS[unit]:.1f} {unit}"
-    return f"{size} B"
 
 
 def _without_secret(url: str) -> str:

@@ -14,10 +14,10 @@ from gpuforge import digest
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest.explain import explain
-from gpuforge.manifest.forms import printable
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.positions import locate
 from gpuforge.manifest.problem import Problem
+from gpuforge.manifest.quoting import printable
 from gpuforge.manifest.relations import problems
 from gpuforge.manifest.syntax import TomlError, parse
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuforge.manifest.forms import quote
 from gpuforge.manifest.positions import KeyPath
+from gpuforge.manifest.quoting import quote
 
 Raw = Mapping[str, Any]
 

@@ -12,10 +12,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from gpuforge.manifest import fields
-from gpuforge.manifest.forms import Form, OneOrMany
 from gpuforge.manifest.model.object import Object
 from gpuforge.manifest.model.table import Table
-from gpuforge.manifest.relations import ROLE_KEYS
+from gpuforge.manifest.roles import ROLE_KEYS
+from gpuforge.manifest.validators import Form, OneOrMany
 
 _OPENING = """\
 <!-- Generated: `gpuforge schema --format markdown > docs/manifest.md`. Change the model's docstrings instead. -->

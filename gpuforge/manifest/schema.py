@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from gpuforge.manifest.model.manifest import Manifest
-from gpuforge.manifest.relations import ROLE_KEYS
+from gpuforge.manifest.roles import ROLE_KEYS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 IDENTITY = "urn:gpuforge:manifest:1"
@@ -15,7 +15,7 @@ IDENTITY = "urn:gpuforge:manifest:1"
 def json_schema() -> dict[str, Any]:
     """Return the schema (JSON Schema 2020-12) that every manifest which loads conforms to.
 
-    It knows types, choices, forms and required keys; `relations.py` demands more than a schema can say.
+    It knows types, choices, forms and required keys; `relations` demands more than a schema can say.
     """
     generated = Manifest.model_json_schema(by_alias=True, mode="validation")
     definitions = {name: _for_toml(part) for name, part in generated.pop("$defs").items()}

@@ -14,7 +14,7 @@ from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.toolchain import Toolchain
-from gpuforge.manifest.relations import OLDEST_PYTHON
+from gpuforge.manifest.relations.package import OLDEST_PYTHON
 from gpuforge.plan.cell import Cell, LeftOut, Selection
 from gpuforge.plan.site import Location, Machine, Site, ThisMachine
 from gpuforge.plan.variables import real

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuforge.audit import wheel as wheels
 from gpuforge.errors import ActionError
-from gpuforge.manifest.forms import size_in_words
+from gpuforge.manifest.sizes import size_in_words
 from gpuforge.wheel.archive import Archive
 
 _SHOWN = 5

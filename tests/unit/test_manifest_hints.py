@@ -12,8 +12,8 @@ import pytest
 import tomli
 
 from gpuforge.manifest.load import check
+from gpuforge.manifest.problem import Problem
 from gpuforge.manifest.readings import reading
-from gpuforge.manifest.relations import Problem
 from gpuforge.manifest.syntax import TomlError, parse
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "manifest"

@@ -17,11 +17,11 @@ from pydantic import ValidationError
 from gpuforge.cli.schema import command
 from gpuforge.errors import UsageError
 from gpuforge.manifest import fields
-from gpuforge.manifest.forms import size_in_bytes
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.manifest.model.package import GitSource, PathSource, PypiSource
 from gpuforge.manifest.reference import reference
 from gpuforge.manifest.schema import json_schema
+from gpuforge.manifest.sizes import size_in_bytes
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "gpuforge.toml.example"

@@ -10,7 +10,7 @@ import pytest
 from audit_samples import wheel
 
 from gpuforge.errors import ActionError
-from gpuforge.manifest.forms import size_in_words
+from gpuforge.manifest.sizes import size_in_words
 from gpuforge.steps import wheel_sizes
 
 

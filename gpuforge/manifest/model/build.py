@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import Discriminator, Field, StrictBool, Tag
 
 from gpuforge.manifest import forms
-from gpuforge.manifest.forms import Distinct
 from gpuforge.manifest.model.table import Table
+from gpuforge.manifest.validators import Distinct
 
 Setting = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[tuple[str, ...], Tag("<array>")],

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from gpuforge.manifest import forms
-from gpuforge.manifest.forms import Distinct
 from gpuforge.manifest.model.table import Table
+from gpuforge.manifest.validators import CommonOrMany, Distinct, wrong
 
 Linkage = Literal["pip", "bundle", "system", "static"]
 Requires = Literal["always", "extra"]
@@ -27,7 +27,7 @@ class CudaVersion(Table):
     installation of exactly this version; `debian`, its compiler with NVIDIA's wheels (11.8 and 12.4);
     NVIDIA's `redist` archives (11.4 to 13.0). Left out, the first in this order that has it; `gpuforge build --dry-run`
     says which. GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL name other servers."""
-    archs: Annotated[tuple[forms.Architecture, ...], Distinct, forms.CommonOrMany] = Field(
+    archs: Annotated[tuple[forms.Architecture, ...], Distinct, CommonOrMany] = Field(
         examples=[["80", "90"], "common"]
     )
     """Compute capabilities to compile for. `common` stands for the least that every GPU of the toolkit runs: machine
@@ -49,7 +49,7 @@ def _refuse_unquoted(versions: Mapping[str, Any]) -> None:
     for key, table in versions.items():
         for minor, inner in table.items() if isinstance(table, Mapping) else ():
             if minor.isdecimal() and isinstance(inner, Mapping):
-                raise forms.wrong(
+                raise wrong(
                     f"[cuda.{key}.{minor}] without quotes is a table {minor} inside [cuda.{key}]",
                     f'write [cuda."{key}.{minor}"]',
                     (key, minor),
@@ -80,7 +80,7 @@ class Cuda(Table):
         if not isinstance(data, Mapping):
             return data
         if _VERSIONS in data:
-            raise forms.wrong(
+            raise wrong(
                 "a version is wanted here", 'write, for example, [cuda.13] or [cuda."12.4"]', (_VERSIONS,)
             )
         versions = {key: data[key] for key in data if re.search(forms.VERSION_KEY, key)}

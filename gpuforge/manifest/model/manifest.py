@@ -17,16 +17,17 @@ from gpuforge.manifest.model.table import Table
 from gpuforge.manifest.model.test import Test
 from gpuforge.manifest.model.toolchain import Toolchain
 from gpuforge.manifest.model.wheel import Wheel
+from gpuforge.manifest.validators import wrong
 
 
 def _known_schema(value: object) -> object:
     if type(value) is int and value != 1:
-        raise forms.wrong(
+        raise wrong(
             f"this gpuforge reads schema 1, not {value if abs(value) < 10**6 else '…'}",
             "upgrade gpuforge, or write schema = 1",
         )
     if type(value) is not int:
-        raise forms.wrong("the number of the schema is wanted", "write schema = 1")
+        raise wrong("the number of the schema is wanted", "write schema = 1")
     return value
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool
 
 from gpuforge.manifest import forms
-from gpuforge.manifest.forms import Distinct
 from gpuforge.manifest.model.table import Table
+from gpuforge.manifest.validators import Distinct
 
 Role = Literal["host-only", "user-compiled", "fallback"]
 VersionPart = Literal["major", "major.minor", "exact"]

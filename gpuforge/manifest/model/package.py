@@ -9,8 +9,8 @@ from packaging.requirements import Requirement
 from pydantic import Discriminator, Field, Tag
 
 from gpuforge.manifest import forms
-from gpuforge.manifest.forms import Distinct
 from gpuforge.manifest.model.table import Table
+from gpuforge.manifest.validators import Distinct
 
 
 class PathSource(Table):

@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from gpuforge.manifest import forms
-from gpuforge.manifest.forms import Distinct
 from gpuforge.manifest.model.table import Table
+from gpuforge.manifest.validators import Distinct
 
 
 class Test(Table):

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpuforge.manifest import forms
-from gpuforge.manifest.forms import Distinct, OneOrMany
 from gpuforge.manifest.model.table import Table
+from gpuforge.manifest.sizes import size_in_bytes
+from gpuforge.manifest.validators import Distinct, OneOrMany
 
 Naming = Literal["suffix", "local", "variant", "plain"]
 
@@ -43,4 +44,4 @@ class Wheel(Table):
     @property
     def size_limit_bytes(self) -> int | None:
         """The largest size of a wheel in bytes, or None when there is no limit."""
-        return None if self.size_limit is None else forms.size_in_bytes(self.size_limit)
+        return None if self.size_limit is None else size_in_bytes(self.size_limit)

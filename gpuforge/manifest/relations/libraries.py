@@ -1,73 +1,19 @@
-"""What goes together in the manifest where kernels are shared libraries: commands, ABIs, and who stands in for whom."""
+"""Objects that are shared libraries: ABI, CPU levels, and the object that each stands in for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeGuard
 
-from gpuforge.manifest.forms import quote
-from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, object_title, table, text_of
+from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, object_title, text_of
+from gpuforge.manifest.quoting import quote
 
 _ABI_HINT = 'add, for example, abi = { version = "1", headers = ["mod/mechanisms.h"] }'
+
 
 _KIND_HINT = 'write kind = "library", or remove the key'
 
 
-def commands(data: Raw) -> Iterator[Problem]:
-    """Yield toolchains that are a command and have none, and the keys of a command on other compilers."""
-    for name, toolchain in table(data, "toolchains").items():
-        if not isinstance(toolchain, Mapping) or not isinstance(toolchain.get("compiler"), str):
-            continue
-        title = f"[toolchains.{name}]"
-        if toolchain["compiler"] == "command":
-            if not toolchain.get("command"):
-                yield Problem(
-                    ("toolchains", name),
-                    f'{title} has compiler = "command" and no `command`',
-                    'say what is run, e.g. command = ["make", "-f", "{include}/Makefile", "OUTPUT={output}"]',
-                )
-            continue
-        for key in ("command", "product"):
-            if key in toolchain:
-                yield Problem(
-                    ("toolchains", name, key),
-                    f'{title} has `{key}`, which goes with compiler = "command" only',
-                    "remove it, or change the compiler",
-                    at_key=True,
-                )
-
-
-def without_id(data: Raw) -> Iterator[Problem]:
-    """Yield the commands that make a library with an ABI and are not given the file with its id."""
-    declared = table(data, "toolchains")
-    found = [thing for _, thing in numbered(data.get("objects"))]
-    bound = {thing["name"] for thing in found if "abi" in thing and _is_text(thing.get("name"))}
-    names: dict[str, str] = {}
-    for thing in found:
-        target = thing.get("stands-in-for")
-        if "abi" not in thing and not (_is_text(target) and target in bound):
-            continue
-        several = thing.get("toolchains")
-        for name in (thing.get("toolchain"), *(several if isinstance(several, list) else ())):
-            if isinstance(name, str):
-                names.setdefault(name, object_title(thing))
-    for name, title in names.items():
-        toolchain = declared.get(name)
-        words = toolchain.get("command") if isinstance(toolchain, Mapping) else None
-        if isinstance(words, list) and words and not any("{abi}" in word for word in words if _is_text(word)):
-            yield Problem(
-                ("toolchains", name, "command"),
-                f"[toolchains.{name}] command has no {{abi}}, and {title} has an ABI",
-                "what is linked needs the C file with the ABI id: add {abi} where the command takes an object or a "
-                "source",
-            )
-
-
-def _is_text(word: object) -> TypeGuard[str]:
-    return isinstance(word, str)
-
-
-def objects(data: Raw) -> Iterator[Problem]:
+def libraries(data: Raw) -> Iterator[Problem]:
     """Yield libraries without an ABI, and objects that stand in for one that they cannot replace."""
     found = [(index, thing) for index, thing in numbered(data.get("objects")) if _has(thing, "name")]
     by_name = {thing["name"]: (index, thing) for index, thing in found}

@@ -1,0 +1,58 @@
+"""`[build]` and `[test]`: placeholders in commands and settings, and builds without CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+
+from gpuforge.manifest import braces
+from gpuforge.manifest.positions import KeyPath
+from gpuforge.manifest.problem import Problem, Raw, table
+
+_FILLED = ("config-settings", "env", "before")  # the keys of [build] whose strings may hold placeholders
+
+
+def without_cuda(data: Raw) -> Iterator[Problem]:
+    """Yield what of a build without CUDA names its toolkit."""
+    build = table(data, "build")
+    if build.get("cuda") is not False:
+        return
+    for key in _FILLED:
+        if any("toolkit" in braces.names(text) for _, text in _texts(build.get(key))):
+            yield Problem(
+                ("build", key),
+                f"[build] {key} names {{toolkit}}, but with cuda = false the build is given no CUDA toolkit",
+                "leave `cuda = false` out if the host build needs one",
+            )
+
+
+def unknown_placeholders(data: Raw) -> Iterator[Problem]:
+    """Yield placeholders that no value is known for."""
+    known = [(("build", key), braces.OF_BUILD) for key in _FILLED]
+    for path, names in [*known, (("test", "command"), braces.OF_TEST)]:
+        title, key = path
+        for inside, text in _texts(table(data, title).get(key)):
+            for name in dict.fromkeys(braces.names(text)):
+                if name not in names:
+                    near = get_close_matches(name.lower(), names, n=1)
+                    choices = f"did you mean {{{near[0]}}}?" if near else f"known here: {_braces(names)}"
+                    yield Problem(
+                        (*path, *inside),
+                        f"[{title}] {key}: {{{name}}} stands for nothing",
+                        f"{choices} For the braces themselves write {{{{{name}}}}}",
+                    )
+
+
+def _braces(names: Iterable[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in names) + "."
+
+
+def _texts(value: object) -> Iterator[tuple[KeyPath, str]]:
+    """Yield every string in a value of the parsed TOML, each with the path that leads to it."""
+    if isinstance(value, str):
+        yield (), value
+    elif isinstance(value, Mapping | list):
+        parts = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, part in parts:
+            for path, text in _texts(part):
+                yield (key, *path), text

@@ -1,0 +1,85 @@
+"""`[cuda]`: toolkits, architectures and linkage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gpuforge.manifest import forms
+from gpuforge.manifest.positions import KeyPath
+from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table, text_of
+from gpuforge.manifest.quoting import quote
+
+
+def toolkits(data: Raw) -> Iterator[Problem]:
+    """Yield `[cuda]` without toolkits, a toolkit in the table of another CUDA major, and a toolkit in two tables."""
+    cuda = table(data, "cuda")
+    if "cuda" not in data or not isinstance(data["cuda"], Mapping):
+        return
+    versions = {key: cuda[key] for key in cuda if re.search(forms.VERSION_KEY, key)}
+    if not versions:
+        yield Problem(
+            ("cuda",),
+            "[cuda] has no toolkit to build with",
+            'add a table for one, e.g. [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]',
+        )
+    owners: dict[str, str] = {}
+    for key, written in versions.items():
+        toolkit = written.get("toolkit", key) if isinstance(written, Mapping) else None
+        if not isinstance(toolkit, str) or not re.fullmatch(r"[0-9]+\.[0-9]+", toolkit):
+            continue
+        at: KeyPath = ("cuda", key, "toolkit") if "toolkit" in written else ("cuda", key)
+        if toolkit != key and toolkit.partition(".")[0] != key:
+            yield Problem(
+                at,
+                f"{_version_table(key)} cannot have the toolkit {quote(toolkit)}",
+                f"move it to {_version_table(toolkit.partition('.')[0])}, or give a toolkit of CUDA {key}",
+            )
+        elif toolkit in owners:
+            yield Problem(
+                at,
+                f"{_version_table(key)} has the same toolkit as {_version_table(owners[toolkit])}: {toolkit}",
+                "keep one of the two tables",
+            )
+        owners.setdefault(toolkit, key)
+
+
+def architectures(data: Raw) -> Iterator[Problem]:
+    """Yield what of a manifest has GPU code, where a toolkit's `archs = []` says that there is none."""
+    cuda = table(data, "cuda")
+    for key, version in cuda.items():
+        if not (
+            re.search(forms.VERSION_KEY, key) and isinstance(version, Mapping) and version.get("archs") == []
+        ):
+            continue
+        if "ptx" in version:
+            yield Problem(
+                ("cuda", key, "ptx"),
+                f"{_version_table(key)} has `ptx`, and archs = [] says that the package has no GPU code",
+                "list the architectures to compile for, or remove `ptx`",
+                at_key=True,
+            )
+        for _, thing in numbered(data.get("objects")):
+            if text_of(thing, "role") in {"fallback", "user-compiled"}:
+                yield Problem(
+                    ("cuda", key, "archs"),
+                    f"{_version_table(key)} has archs = [], no GPU code, and {object_title(thing)} is GPU code",
+                    'list the architectures to compile for, e.g. archs = ["80", "90"]',
+                )
+
+
+def linkage(data: Raw) -> Iterator[Problem]:
+    """Yield `requires` with a linkage that declares no packages."""
+    cuda = table(data, "cuda")
+    linkage = cuda.get("linkage", "pip")
+    if "requires" in cuda and isinstance(linkage, str) and linkage in {"bundle", "system", "static"}:
+        yield Problem(
+            ("cuda", "requires"),
+            f'[cuda] `requires` goes with linkage = "pip", and not with {quote(linkage)}, which declares no packages',
+            'remove it, or choose linkage = "pip"',
+            at_key=True,
+        )
+
+
+def _version_table(key: str) -> str:
+    return f'[cuda."{key}"]' if "." in key else f"[cuda.{key}]"

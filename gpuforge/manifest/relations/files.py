@@ -1,0 +1,79 @@
+"""Files and folders that the manifest names, and NUL characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpuforge.manifest import constraints
+from gpuforge.manifest.positions import KeyPath
+from gpuforge.manifest.problem import Problem, Raw, table
+from gpuforge.manifest.quoting import quote
+
+
+def _constraints(file: Path, name: str) -> Iterator[Problem]:
+    """Yield what is wrong with the file of constraints: it decides on the environment alone, so it has all of them."""
+    keys = ("build", "constraints")
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError) as error:  # also a folder, a name too long, a NUL character
+        absent = isinstance(error, FileNotFoundError)
+        reason = getattr(error, "strerror", None) or str(error)
+        yield Problem(
+            keys,
+            f"[build] constraints: there is no file {name} beside the manifest"
+            if absent
+            else f"[build] constraints: the file {name} cannot be read: {reason}",
+            "write it, with a line like cmake==3.31.6 for each requirement, or leave the key out",
+        )
+        return
+    for found in constraints.read(text):
+        if isinstance(found, constraints.Wrong):
+            yield Problem(keys, f"[build] constraints: line {found.line} of {name}: {found.what}", found.hint)
+
+
+def files(data: Raw, folder: Path) -> Iterator[Problem]:
+    """Yield files and folders that are missing or cannot be read."""
+    build = table(data, "build")
+    named = build.get("constraints")
+    if isinstance(named, str) and named:
+        yield from _constraints(folder / named, quote(named))
+    overlays = build.get("overlay")
+    for index, name in enumerate(overlays if isinstance(overlays, list) else []):
+        if isinstance(name, str) and name and not _is_folder(folder, name):
+            yield Problem(
+                ("build", "overlay", index),
+                f"[build] overlay: there is no folder {quote(name)} beside the manifest",
+                "make the folder, or remove it from the list",
+            )
+    source = table(data, "package").get("source")
+    path = source.get("path") if isinstance(source, Mapping) and set(source) == {"path"} else None
+    if isinstance(path, str) and path.strip() and not _is_folder(folder, path):
+        yield Problem(
+            ("package", "source", "path"),
+            f"[package.source] path: there is no folder {quote(path)}",
+            "the path starts from the manifest's folder",
+        )
+
+
+def _is_folder(folder: Path, name: str) -> bool:
+    try:
+        return (folder / name).is_dir()
+    except (OSError, ValueError):  # a name too long, a folder that may not be read, a NUL character
+        return False
+
+
+def nul_characters(data: Raw) -> Iterator[Problem]:
+    """Yield text with a NUL character: no program can receive it."""
+    pending: list[tuple[KeyPath, Any]] = [((), data)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, Mapping):
+            pending.extend(((*path, key), part) for key, part in value.items())
+        elif isinstance(value, list):
+            pending.extend(((*path, index), part) for index, part in enumerate(value))
+        elif isinstance(value, str) and "\0" in value:
+            yield Problem(
+                path, f"{quote(value)} holds a NUL character", "no program can be given one; remove it"
+            )

@@ -1,0 +1,56 @@
+"""`[wheel] kernels = "own"`: conditions for kernels in wheels of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuforge.manifest.kernels_wheels import OF_CUDA
+from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, table, text_of
+from gpuforge.manifest.quoting import quote
+
+
+def kernels_wheels(data: Raw) -> Iterator[Problem]:
+    """Yield what contradicts kernels in wheels of their own."""
+    wheel, cuda = table(data, "wheel"), table(data, "cuda")
+    if wheel.get("kernels") != "own":
+        return
+    if not any(_is_of_cuda(data, thing) for _, thing in numbered(data.get("objects"))):
+        yield Problem(
+            ("wheel", "kernels"),
+            '[wheel] kernels = "own", and no fallback object is compiled by nvcc: the kernels wheels would be empty',
+            "leave `kernels` out, or add a fallback object",
+        )
+    if table(data, "build").get("cuda") is not False:
+        yield Problem(
+            ("wheel", "kernels"),
+            '[wheel] kernels = "own" makes one wheel for all CUDA versions, and the host build uses a CUDA toolkit',
+            "write [build] cuda = false if the host code needs no CUDA; else leave `kernels` out",
+        )
+    if wheel.get("naming", ["plain"]) != ["plain"]:
+        yield Problem(
+            ("wheel", "naming"),
+            '[wheel] naming goes with kernels inside the wheel: with kernels = "own" the package keeps its plain name',
+            "leave `naming` out; the kernels wheels are named name-kernels-cu12",
+            at_key=True,
+        )
+    if cuda.get("requires") == "extra":
+        yield Problem(
+            ("cuda", "requires"),
+            '[cuda] requires = "extra" goes with kernels inside the wheel: with kernels = "own" the extras bring the '
+            "kernels wheels, and these require NVIDIA's packages",
+            "leave `requires` out",
+            at_key=True,
+        )
+    name = table(data, "package").get("name")
+    if isinstance(name, str) and re.search(r"[-_.]cu\d+x?$", name, re.IGNORECASE):
+        yield Problem(
+            ("package", "name"),
+            f"[package] name: {quote(name)} is named for one CUDA version, and with [wheel] kernels = "
+            '"own" it serves all',
+            "give the package a name without a CUDA suffix",
+        )
+
+
+def _is_of_cuda(data: Raw, thing: Raw) -> bool:
+    return thing.get("role") == "fallback" and compiler_of(data, text_of(thing, "toolchain")) in OF_CUDA

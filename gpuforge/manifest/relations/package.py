@@ -1,0 +1,61 @@
+"""`[package]`: Python versions, ABI and the import name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gpuforge.manifest.problem import Problem, Raw, table
+from gpuforge.manifest.quoting import quote
+
+OLDEST_PYTHON = "3.10"
+"""The oldest Python that wheels are built and tested with: pip fetches for no older one.
+Source: Requires-Python of https://pypi.org/project/pip/26.3/"""
+
+
+def python(data: Raw) -> Iterator[Problem]:
+    """Yield Python versions that do not fit `abi`, and those that are too old."""
+    package = table(data, "package")
+    python, abi = package.get("python", []), package.get("abi")
+    if "package" not in data or not isinstance(package, Mapping) or not isinstance(python, list):
+        return
+    for index, version in enumerate(python if abi != "abi3" else []):
+        if isinstance(version, str) and re.fullmatch(r"3\.[0-9]", version):
+            yield Problem(
+                ("package", "python", index),
+                f"[package] python: {version} is older than {OLDEST_PYTHON}, the oldest that gpuforge builds for",
+                'remove it; abi = "abi3" can promise an older one',
+            )
+    if abi is None and not python:
+        yield Problem(
+            ("package", "python") if "python" in package else ("package",),
+            "[package] does not say for which Python versions wheels are built",
+            'write, for example, python = ["3.11", "3.12"], or set `abi` when one wheel serves them all',
+        )
+    if abi == "abi3" and len(python) != 1:
+        yield Problem(
+            ("package", "python") if python else ("package", "abi"),
+            f'[package] abi = "abi3" goes with exactly one Python version, but `python` has {len(python)}',
+            "keep the lowest version that the wheel supports: the one wheel serves it and all later ones",
+        )
+    if abi == "none" and len(python) > 1:
+        yield Problem(
+            ("package", "python"),
+            f'[package] abi = "none" goes with one Python version at most, but `python` has {len(python)}',
+            "one wheel serves them all; keep the version that builds it, or leave `python` out",
+        )
+
+
+def import_name(data: Raw) -> Iterator[Problem]:
+    """Yield a name from which no import package follows."""
+    package = table(data, "package")
+    name = package.get("name")
+    if "import" in package or not isinstance(name, str):
+        return
+    default = name.replace("-", "_")
+    if re.match(r"[A-Za-z0-9]", name) and not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", default):
+        yield Problem(
+            ("package", "name"),
+            f"[package] needs `import`: {quote(default)}, which follows from the name, cannot be imported",
+            'say which import package the kernels go into, e.g. import = "example"',
+        )

@@ -1,0 +1,117 @@
+"""Validators of the manifest's values: the form of a text, arrays of distinct items, one item instead of an array."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from gpuforge.manifest.quoting import quote
+
+
+def wrong(message: str, hint: str = "", at: tuple[int | str, ...] = ()) -> PydanticCustomError:
+    """Make the error that a validator raises; `at` leads from its value to the part that is wrong."""
+    return PydanticCustomError("form", "{message}", {"message": message, "hint": hint, "at": at})
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Text that must match `pattern` (also given to editors by the JSON schema) and that `parse` accepts."""
+
+    what: str
+    hint: str
+    pattern: str = r"\S"
+    parse: Callable[[str], object] | None = None
+
+    def validate(self, text: str) -> str:
+        """Return `text` unchanged; raises PydanticCustomError when it does not have this form."""
+        if not re.search(self.pattern, text) or text.endswith("\n") or not self._parses(text):
+            raise wrong(
+                f"{quote(text)} is not {self.what}" if text.strip() else "must not be empty", self.hint
+            )
+        return text
+
+    def _parses(self, text: str) -> bool:
+        if self.parse is None:
+            return True
+        try:
+            self.parse(text)
+        except (
+            ValueError,
+            RecursionError,
+        ):  # packaging's errors are ValueErrors; markers are parsed recursively
+            return False
+        return True
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.validate, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "pattern": self.pattern}
+
+
+class Distinct:
+    """An annotation for arrays: no item may come twice."""
+
+    @staticmethod
+    def validate(values: tuple[str, ...]) -> tuple[str, ...]:
+        """Return `values` unchanged; raises PydanticCustomError when one of them is repeated."""
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                raise wrong(f"{quote(value)} is listed twice", "remove one of them", (index,))
+        return values
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(cls.validate, handler(source))
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "uniqueItems": True}
+
+
+class OneOrMany:
+    """An annotation for arrays: a single item may stand for an array of one."""
+
+    @staticmethod
+    def wrap(value: object) -> object:
+        """Return an array of a single piece of text; anything else as it is."""
+        return (value,) if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(cls.wrap, handler(source))
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        array = handler(schema)
+        return {"anyOf": [array["items"], array]}
+
+
+class CommonOrMany:
+    """An annotation for the array of architectures: the word "common" alone may stand for an array of it."""
+
+    @staticmethod
+    def wrap(value: object) -> object:
+        """Return an array of the word; anything else as it is."""
+        return (value,) if value == "common" else value
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(cls.wrap, handler(source))
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"const": "common"}, handler(schema)]}
