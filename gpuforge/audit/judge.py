@@ -1,18 +1,22 @@
 """The audit as one pure call: paths of wheels in, a report out; nothing is printed, nothing is written."""
 
 import fnmatch
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuforge.audit import inputs, wheel
+from gpuforge.audit import graph as link
+from gpuforge.audit import inputs, proof, wheel
+from gpuforge.audit.host.collect import collect
+from gpuforge.audit.intent import Intent, expecting
+from gpuforge.audit.intent import of as intent_of
 from gpuforge.audit.model import NEEDED_BY, SEVERITIES, Finding, Ignored, Proof, Severity, WheelFacts
+from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MalformedError
 
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
-    from gpuforge.audit import graph as link
     from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Acceptance
     from gpuforge.cuda.provided import Provided
@@ -49,7 +53,7 @@ class Report(NamedTuple):
 
     wheels: tuple[WheelReport, ...]
     problems: tuple[Diagnostic, ...]
-    graph: "link.LinkGraph"
+    graph: link.LinkGraph
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -78,89 +82,72 @@ def audit(
     jobs: int = 1,
     brought: "Provided | None" = None,
 ) -> Report:
-    """Audit wheels, and what is taken for such (see `inputs`), together: one may provide what another needs.
+    """Audit wheels and other inputs (see `inputs`) together: one may provide what another needs.
 
-    With a manifest, what it promises is judged too: for the toolkit `cuda`, the key of its table, or for its
-    only one. Without one, `expect` says which architectures should be there ("80,90a,120+ptx"). `brought` is what a
-    build found out of the packages that the wheel requires, `against` what a user's own build brings into the process.
-    `jobs` threads read members at the same time. What cannot be read becomes a problem of the report, and the rest
-    goes on.
-    Raises UsageError for a `cuda` that the manifest does not have, and for an `expect` that is not understood.
+    What the manifest promises is judged, too: for the toolkit `cuda`, the key of its table, or for its only one.
+    Without a manifest, `expect` lists the architectures that should be there ("80,90a,120+ptx"). `brought` is what a
+    build found in the packages that the wheel requires, `against` what a user's own build brings into the process.
+    `jobs` threads read members at the same time. An input that cannot be read becomes a problem of the report.
+    Raises UsageError for a `cuda` that is not in the manifest, and for an `expect` that cannot be parsed.
     """
-    promised = None
-    if manifest or expect:
-        from gpuforge.audit import intent  # noqa: PLC0415  only promises need it
-
-        promised = intent.of(manifest, cuda) if manifest else intent.expecting(expect or "")
-    accepted: list[Acceptance] = [*ignore]
-    if manifest:
-        accepted += [Ignore(i.rule, i.reason, i.file) for i in manifest.manifest.audit.ignore]
-    facts: list[WheelFacts] = []
+    intent = _intent(manifest, cuda, expect)
+    accepted = [*ignore, *_accepted(manifest)]
     with inputs.expand(paths) as given:
-        problems = given.problems
-        outcomes = wheel.read_all(given.found, jobs)
-        # these take as long to load as a small wheel takes to read, and with several jobs that has begun
-        from gpuforge.audit import graph as link  # noqa: PLC0415
-        from gpuforge.audit.rules import RULES  # noqa: PLC0415
-
-        if wheel.leaves_time(given.found):
-            _load_what_follows()
-        for one, outcome in zip(given.found, outcomes, strict=True):
-            place = Place(str(one.place))
-            match outcome:
-                case MalformedError():
-                    problems += [Diagnostic(d.message, place, one.hint) for d in outcome.diagnostics]
-                case OSError():
-                    problems.append(Diagnostic(outcome.strerror or str(outcome), place, "check the path"))
-                case _:
-                    facts.append(outcome)
-        graph = link.build(facts, promised, brought, against)
-        if promised and promised.host_only:
-            from gpuforge.audit.host.collect import collect  # noqa: PLC0415  only promises need it
-
+        facts, problems = _read(given, jobs)
+        graph = link.build(facts, intent, brought, against)
+        if intent and intent.host_only:
             graph.evidence = collect(given.found, graph)
-    forms = {held.name: held.form for held in facts}
-    raw = [f for rule in RULES for f in rule.check(graph) if forms[f.wheel] in rule.applies_to]
-    return Report(tuple(_report(graph, held, raw, accepted) for held in facts), tuple(problems), graph)
+    findings = _judge(graph)
+    wheels = tuple(_report(graph, each, findings, accepted) for each in facts)
+    return Report(wheels, tuple(problems), graph)
 
 
-def _load_what_follows() -> None:
-    """Load the code and the tables that a large wheel meets after its binaries: reading these leaves the time."""
-    from gpuforge.audit import (  # noqa: F401, PLC0415
-        declared,
-        kernels,
-        metadata,
-        pins,
-        policy,
-        preload,
-        proof,
-    )
-    from gpuforge.cuda import drivers, generations  # noqa: PLC0415
+def _intent(manifest: "ManifestFile | None", cuda: str | None, expect: str | None) -> Intent | None:
+    if manifest:
+        return intent_of(manifest, cuda)
+    return expecting(expect) if expect else None
 
-    policy.is_system("")
-    declared.candidates("")
-    generations.generations()
-    drivers.driver_of_ptx("")
+
+def _accepted(manifest: "ManifestFile | None") -> "Iterator[Acceptance]":
+    for each in manifest.manifest.audit.ignore if manifest else ():
+        yield Ignore(each.rule, each.reason, each.file)
+
+
+def _read(given: inputs.Inputs, jobs: int) -> tuple[list[WheelFacts], list[Diagnostic]]:
+    """Return the facts of each input, and a problem for each that cannot be read."""
+    facts: list[WheelFacts] = []
+    problems = list(given.problems)
+    for one, outcome in zip(given.found, wheel.read_all(given.found, jobs), strict=True):
+        place = Place(str(one.place))
+        match outcome:
+            case MalformedError():
+                problems += [Diagnostic(d.message, place, one.hint) for d in outcome.diagnostics]
+            case OSError():
+                problems.append(Diagnostic(outcome.strerror or str(outcome), place, "check the path"))
+            case _:
+                facts.append(outcome)
+    return facts, problems
+
+
+def _judge(graph: link.LinkGraph) -> list[Finding]:
+    forms = {each.name: each.form for each in graph.wheels}
+    return [f for rule in RULES for f in rule.check(graph) if forms[f.wheel] in rule.applies_to]
 
 
 def _report(
-    graph: "link.LinkGraph", held: WheelFacts, raw: Iterable[Finding], accepted: "Sequence[Acceptance]"
+    graph: link.LinkGraph, facts: WheelFacts, findings: Iterable[Finding], accepted: "Sequence[Acceptance]"
 ) -> WheelReport:
-    from gpuforge.audit import proof  # noqa: PLC0415  as in `audit`
-
+    """Return the report of one wheel: its findings, those that were accepted, and what is proved of it."""
     kept: list[Finding] = []
     ignored: list[Ignored] = []
-    for finding in raw:
-        if finding.wheel != held.name:
-            continue
+    for finding in (f for f in findings if f.wheel == facts.name):
         reason = next((i.reason for i in accepted if i.covers(finding)), None)
         if reason is None:
             kept.append(finding)
         else:
             ignored.append(Ignored(finding, reason))
-    findings = _by_cause(kept)
-    proofs = proof.proofs(graph, held, (*findings, *(each.finding for each in ignored)))
-    return WheelReport(held, findings, tuple(ignored), proofs)
+    proofs = proof.proofs(graph, facts, (*kept, *(each.finding for each in ignored)))
+    return WheelReport(facts, _by_cause(kept), tuple(ignored), proofs)
 
 
 def _by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:

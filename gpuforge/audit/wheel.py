@@ -129,11 +129,6 @@ def large(given: Sequence[Input]) -> bool:
     return sum(map(_size, given)) >= ahead.LARGE
 
 
-def leaves_time(given: Sequence[Input]) -> bool:
-    """Say whether reading takes longer than loading all code and tables that may be asked for after it."""
-    return sum(map(_size, given)) >= _LONG
-
-
 def _results(
     pending: list[Future[WheelFacts | MalformedError | OSError]], pools: tuple[Executor, ...]
 ) -> Iterator[WheelFacts | MalformedError | OSError]:

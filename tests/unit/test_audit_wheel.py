@@ -50,9 +50,14 @@ def test_everything_in_a_wheel_is_found(tmp_path: Path) -> None:
     assert set(found.record.digests) == {"demo/_core.so"}
 
 
-def test_python_files_are_not_read_where_nothing_is_missing(tmp_path: Path) -> None:
-    found = read(wheel(tmp_path, {**FILES, "demo/_core.so": elf()}))
+def test_python_files_are_not_read_without_a_library(tmp_path: Path) -> None:
+    found = read(wheel(tmp_path, {name: data for name, data in FILES.items() if name != "demo/_core.so"}))
     assert found.preloads == ()
+
+
+def test_python_files_are_read_beside_any_library(tmp_path: Path) -> None:
+    found = read(wheel(tmp_path, {**FILES, "demo/_core.so": elf()}))
+    assert [p.file for p in found.preloads] == ["demo/__init__.py"]
 
 
 def test_cuda_pathfinder_is_recognised(tmp_path: Path) -> None:
