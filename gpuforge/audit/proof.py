@@ -90,9 +90,9 @@ def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     by_images: dict[str, tuple[int, int]] = {}
     for code in own_code(wheel):
         for container in (c for c in code.containers if not has_only_empty_cubins(c)):
-            cubins = sorted(container.cubins, key=_number)
-            ptx = sorted({f"{e.arch} (PTX {e.isa})" for e in container.entries if e.kind == "ptx"})
-            native = " ".join(cubins)
+            cubins = sorted({e.arch for e in container.entries if e.kind == "cubin"})
+            ptx = sorted({f"{e.target} (PTX {e.isa})" for e in container.entries if e.kind == "ptx"})
+            native = " ".join(arch.sm for arch in cubins)
             text = " + ".join(filter(None, (native, ", ".join(ptx)))) if ptx else f"{native}, no PTX"
             files, containers = by_images.get(text, (0, 0))
             by_images[text] = (files, containers + 1)
@@ -101,11 +101,6 @@ def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
         promised = " as declared" if intent and as_declared(intent, wheel) else ""
         lines = [f"{count} of {text}" for text, (_, count) in by_images.items()]
         yield f"fatbin containers{promised}: " + "; ".join(lines)
-
-
-def _number(arch: str) -> tuple[int, str]:
-    digits = "".join(c for c in arch if c.isdigit())
-    return int(digits or 0), arch
 
 
 def _platform(_: LinkGraph, wheel: WheelFacts) -> Iterator[str]:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from gpuforge.audit.runnable import EMPTY_PTX, arch_of, complete_ptx, portable_ptx, runnable
+from gpuforge.audit.runnable import EMPTY_PTX, complete_ptx, portable_ptx, runnable
 from gpuforge.binary.facts import Container, DeviceCode, Entry
 from gpuforge.cuda import runs_on
+from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.drivers import driver_of_cubins, driver_of_ptx
 from gpuforge.cuda.generations import Generation, generations
 from gpuforge.cuda.releases import parsed
@@ -43,7 +44,7 @@ def reach(code: DeviceCode, machine: str = "") -> tuple[Reach, ...]:
     return _reach(tuple(kinds.items()), tuple(dict.fromkeys(map(_kind, ptx if linked else ()))), machine)
 
 
-_Kind = tuple[tuple[str, str, str, str, bool], ...]
+_Kind = tuple[tuple[str, Arch, str, str, bool], ...]
 
 
 @lru_cache(maxsize=256)  # and a wheel may have thousands of files with one container each
@@ -79,12 +80,12 @@ def _of_kind(kind: _Kind) -> Container:
 def _way(container: Container, generation: Generation, linked_ptx: Sequence[Container]) -> tuple[Way, str]:
     """Return how a container runs on a generation, and with which driver at least."""
     entries = container.entries
-    if any(e.kind == "cubin" and _fits(e.arch, generation.number) for e in entries):
+    if any(e.kind == "cubin" and runs_on.binary_mismatch(e.arch, generation.number) is None for e in entries):
         return "native", driver_of_container(entries)
     ptx = complete_ptx(container)
-    isas = [e.isa for e in ptx if _reaches(e.arch, generation.number)]
+    isas = [e.isa for e in ptx if _reaches(e, generation.number)]
     if not isas and linked_ptx:
-        sets = [[e.isa for e in portable_ptx(c) if _reaches(e.arch, generation.number)] for c in linked_ptx]
+        sets = [[e.isa for e in portable_ptx(c) if _reaches(e, generation.number)] for c in linked_ptx]
         isas = [min(found, key=parsed) for found in sets if found] if all(sets) else []
         return ("jit", _newest(isas)) if isas else ("none", "")
     return ("jit", driver_of_ptx(min(isas, key=parsed))) if isas else ("none", "")
@@ -101,11 +102,6 @@ def _newest(isas: Iterable[str]) -> str:
     return max((d for isa in isas if (d := driver_of_ptx(isa))), key=parsed, default="")
 
 
-def _fits(arch: str, gpu: runs_on.Version) -> bool:
-    """Say whether machine code runs on a GPU."""
-    return runs_on.binary_mismatch(arch_of(arch), gpu) is None
-
-
-def _reaches(arch: str, gpu: runs_on.Version) -> bool:
+def _reaches(ptx: Entry, gpu: runs_on.Version) -> bool:
     """Say whether a driver can compile PTX for a GPU."""
-    return runs_on.ptx_mismatch(arch_of(arch), gpu) is None
+    return runs_on.ptx_mismatch(ptx.arch, gpu) is None

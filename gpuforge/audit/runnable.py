@@ -3,14 +3,12 @@
 Containers that are linked: nvcc manual, "Using Separate Compilation in CUDA".
 """
 
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Iterable, Sequence
 
 from gpuforge.binary.facts import Container, Entry
-from gpuforge.cuda.arch import Arch
 
 EMPTY_PTX = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
-_UNKNOWN = Arch(0, 0)  # of no GPU; PTX that names it is compiled for any
+_LOADABLE = ("cubin", "ptx")  # the driver loads these; LTO-IR needs a linker first
 
 
 def runnable(containers: Iterable[Container]) -> tuple[list[Container], list[Container]]:
@@ -25,9 +23,21 @@ def runnable(containers: Iterable[Container]) -> tuple[list[Container], list[Con
     return (results, inputs) if results else (inputs, [])
 
 
+def common_images(containers: Iterable[Container]) -> list[Entry]:
+    """Return the images that every container of a library has, cubins first: GPUs that run one of them run it all.
+
+    The PTX of relocatable code is in the inputs of its device link.
+    """
+    judged, inputs = runnable(containers)
+    groups = [[e for e in c.entries if e.kind in _LOADABLE] for c in judged]
+    linked = _shared([portable_ptx(c) for c in inputs]) if inputs else []
+    images = _shared([[*group, *linked] for group in groups])
+    return sorted(images, key=lambda e: (e.kind, len(e.target), e.target))
+
+
 def portable_ptx(container: Container) -> list[Entry]:
     """Return the PTX that newer GPUs can run: not empty, and not for one architecture or family alone."""
-    return [e for e in complete_ptx(container) if not arch_of(e.arch).variant]
+    return [e for e in complete_ptx(container) if not e.arch.variant]
 
 
 def complete_ptx(container: Container) -> list[Entry]:
@@ -54,10 +64,8 @@ def _without_kernels(container: Container) -> bool:
     return container.empty if "cubin" in kinds else "ptx" in kinds
 
 
-@cache
-def arch_of(name: str) -> Arch:
-    """Return "sm_90a" as an `Arch`; Arch(0, 0) for text that is not an architecture."""
-    try:
-        return Arch.parse(name)
-    except ValueError:
-        return _UNKNOWN
+def _shared(groups: Sequence[Sequence[Entry]]) -> list[Entry]:
+    """Return the entries of the first group that are also in every other."""
+    keys = [{(e.kind, e.arch, e.isa) for e in group} for group in groups]
+    first = {(e.kind, e.arch, e.isa): e for e in groups[0]} if groups else {}
+    return [entry for key, entry in first.items() if all(key in each for each in keys)]

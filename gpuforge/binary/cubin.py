@@ -14,10 +14,11 @@ from gpuforge.binary.elf.header import MAGIC, Header, read_header
 from gpuforge.binary.elf.sections import SHT_NOBITS, SHT_NOTE, read_names, read_rows
 from gpuforge.binary.facts import Container, ElfObject, Entry, Section
 from gpuforge.binary.window import Window
+from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
 
 _RELEASE = re.compile(rb"Cuda compilation tools, release (\d{1,4}\.\d{1,4})\b")
-_TARGET = re.compile(rb"(?:^|\s)-arch[ =](sm_\d{1,4}[af]?)(?!\w)")
+_TARGET = re.compile(rb"(?:^|\s)-arch[ =](sm_\d{2,4}[af]?)(?!\w)")
 _SHT_CUDA_INFO = 0x70000000
 _API_VERSION = b"\x04\x37\x04\x00"  # EIFMT_SVAL, EIATTR_CUDA_API_VERSION, 4 bytes
 _KERNEL = ".text."  # with its name: the section of a kernel's machine code
@@ -55,8 +56,8 @@ def container(header: Header, size: int, comment: Sequence[str] = ()) -> Contain
     flags, new = header.flags, header.abi_version >= 8
     arch, specific = ((flags >> 8) & 0xFF, flags & 0x8) if new else (flags & 0xFF, flags & 0x800)
     target, release = options(tuple(comment))
-    name = target or f"sm_{arch}{'a' if specific else ''}"
-    return Container(0, size, (Entry("cubin", name, "", size, size, toolkit=release),))
+    named = Arch.parse(target) if target else Arch(arch // 10, arch % 10, "a" if specific else "")
+    return Container(0, size, (Entry("cubin", named, "", size, size, toolkit=release),))
 
 
 @lru_cache(maxsize=256)  # thousands of files have the same

@@ -2,17 +2,24 @@
 
 from typing import Literal, NamedTuple
 
+from gpuforge.cuda.arch import Arch
+
 
 class Entry(NamedTuple):
     """One image in a fatbin container."""
 
     kind: str  # "cubin", "ptx", "lto-ir"; "kind-N" for one that is not known
-    arch: str  # "sm_90a" for cubins, "compute_90" for PTX and LTO-IR
+    arch: Arch
     isa: str  # the PTX ISA, "8.7"; "" for other kinds
     size: int  # bytes, unpacked
     stored: int  # bytes in the file
     compression: Literal["none", "lz4", "zstd"] = "none"
     toolkit: str = ""  # the CUDA version that wrote it, "13.0"; "" where finding out is not cheap
+
+    @property
+    def target(self) -> str:
+        """The architecture as nvcc calls it: "sm_90a" for cubins, "compute_90" for PTX and LTO-IR."""
+        return self.arch.sm if self.kind == "cubin" else self.arch.compute
 
 
 class Container(NamedTuple):
@@ -28,12 +35,12 @@ class Container(NamedTuple):
     @property
     def cubins(self) -> frozenset[str]:
         """The real architectures it has machine code for."""
-        return frozenset(e.arch for e in self.entries if e.kind == "cubin")
+        return frozenset(e.target for e in self.entries if e.kind == "cubin")
 
     @property
     def ptx(self) -> frozenset[str]:
         """The virtual architectures it has PTX for."""
-        return frozenset(e.arch for e in self.entries if e.kind == "ptx")
+        return frozenset(e.target for e in self.entries if e.kind == "ptx")
 
 
 class DeviceCode(NamedTuple):

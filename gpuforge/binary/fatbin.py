@@ -14,6 +14,7 @@ from typing import Literal
 from gpuforge.binary import cubin
 from gpuforge.binary.facts import Container, Entry
 from gpuforge.binary.search import find, find_both
+from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
 
 MAGIC = b"\x50\xed\x55\xba"
@@ -46,7 +47,7 @@ def entry(header: bytes) -> tuple[Entry, int]:
     )
     found = Entry(
         kind=name,
-        arch=f"{'sm' if name == 'cubin' else 'compute'}_{arch}{suffix}",
+        arch=Arch(arch // 10, arch % 10, suffix),
         isa=f"{major}.{minor}" if name == "ptx" else "",
         size=payload if compression == "none" else unpacked,
         stored=payload if compression == "none" else packed,

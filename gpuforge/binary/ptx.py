@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from gpuforge.binary.facts import Container, Entry
+from gpuforge.cuda.arch import Arch
 
 _VERSION = rb"(?m)^\s*\.version\s+(\d{1,4}\.\d{1,4})\b"
-_TARGET = rb"(?m)^\s*\.target\s+sm_(\d{1,4}[af]?)\b"
+_TARGET = rb"(?m)^\s*\.target\s+sm_(\d{2,4}[af]?)\b"
 
 
 def standalone(head: bytes, size: int) -> Container | None:
@@ -15,5 +16,5 @@ def standalone(head: bytes, size: int) -> Container | None:
     version, target = re.search(_VERSION, head), re.search(_TARGET, head)
     if not version or not target:
         return None
-    entry = Entry("ptx", f"compute_{target[1].decode()}", version[1].decode(), size, size)
+    entry = Entry("ptx", Arch.parse(target[1].decode()), version[1].decode(), size, size)
     return Container(0, size, (entry,))

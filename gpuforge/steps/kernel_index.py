@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpuforge import digest, disk
-from gpuforge.audit.device_code import usable_everywhere
+from gpuforge.audit.runnable import common_images
 from gpuforge.binary import fatbin
 from gpuforge.binary.device_code import containers
 from gpuforge.errors import ActionError, UsageError
@@ -168,7 +168,7 @@ def library_images(name: str, made: CompiledLibrary) -> tuple[kernels.Image, ...
     if made.cpu is not None:
         return (kernels.Image("library", made.cpu),)
     found_code = containers(made.path)
-    found = usable_everywhere(found_code)
+    found = common_images(found_code)
     if not found:
         raise ActionError.of(
             f"the library of object {name!r} has GPU code that no one GPU could run all of"
@@ -176,7 +176,7 @@ def library_images(name: str, made: CompiledLibrary) -> tuple[kernels.Image, ...
             else f"the library of object {name!r} has no GPU code",
             hint="its sources need a __global__ function, and the flags the architectures of the manifest alone",
         )
-    return tuple(kernels.Image(entry.kind, entry.arch, entry.isa) for entry in found)
+    return tuple(kernels.Image(entry.kind, entry.target, entry.isa) for entry in found)
 
 
 def images_of(module: CompiledModule) -> tuple[kernels.Image, ...]:
@@ -188,7 +188,7 @@ def images_of(module: CompiledModule) -> tuple[kernels.Image, ...]:
             hint="the compiler must be called with -fatbin and have the disk space to finish",
         )
     return tuple(
-        kernels.Image(image.kind, image.arch, image.isa)
+        kernels.Image(image.kind, image.target, image.isa)
         for container in containers
         for image in container.entries
         if image.kind in _LOADABLE

@@ -49,7 +49,9 @@ def architectures(wheel: Path) -> str:
     for code in wheels.read(wheel).device:
         for entry in (entry for container in code.containers for entry in container.entries):
             name = (
-                entry.arch if entry.kind == "cubin" else f"{_KINDS.get(entry.kind, entry.kind)} {entry.arch}"
+                entry.target
+                if entry.kind == "cubin"
+                else f"{_KINDS.get(entry.kind, entry.kind)} {entry.target}"
             )
             found[name] += round(entry.stored * rates[code.file])
     if not found:

@@ -179,9 +179,7 @@ def test_gpu_code_is_what_cuobjdump_lists(
 def _images(containers: Sequence[Container]) -> Counter[tuple[str, str]]:
     """Count linked images as cuobjdump names them: without LTO-IR, and families (sm_100f) by their number alone."""
     linked = (e for c in containers if c.section == ".nv_fatbin" for e in c.entries)
-    return Counter(
-        (e.kind, e.arch.partition("_")[2].rstrip("f")) for e in linked if e.kind in ("cubin", "ptx")
-    )
+    return Counter((e.kind, e.arch.number.rstrip("f")) for e in linked if e.kind in ("cubin", "ptx"))
 
 
 def _listed(cuobjdump: Path, place: Path) -> Counter[tuple[str, str]] | None:

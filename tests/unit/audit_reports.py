@@ -8,6 +8,7 @@ from gpuforge.audit import Report, WheelReport
 from gpuforge.audit import graph as link
 from gpuforge.audit.model import Finding, Ignored, Proof, WheelFacts
 from gpuforge.binary.facts import Container, DeviceCode, ElfObject, Entry
+from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic, Place
 
 BAD = "bad-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -25,7 +26,7 @@ def container(*entries: Entry, section: str = ".nv_fatbin") -> Container:
 
 def entry(arch: str, isa: str = "", toolkit: str = "") -> Entry:
     kind = "ptx" if arch.startswith("compute") else "cubin"
-    return Entry(kind, arch, isa, 9000, 4_000_000, "lz4", toolkit)
+    return Entry(kind, Arch.parse(arch), isa, 9000, 4_000_000, "lz4", toolkit)
 
 
 def sample() -> Report:

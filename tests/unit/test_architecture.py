@@ -14,7 +14,7 @@ ROOT = Path(gpuforge.__file__).parent
 FOUNDATION = {"datafile", "errors", "diagnostics", "digest", "disk"}
 # folder -> the folders it may import from, beside the foundation and itself
 MAY_IMPORT = {
-    "binary": set(),
+    "binary": {"cuda"},
     "wheel": set(),
     "manifest": set(),
     "cuda": set(),

@@ -18,6 +18,7 @@ from gpuforge.binary.facts import Container, Entry
 from gpuforge.binary.fatbin import Scanner, entry, scan
 from gpuforge.binary.ptx import standalone
 from gpuforge.binary.window import Window
+from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
 
 ONE = fatbin("sm_80", "sm_90a", "sm_100f", "compute_120:8.8")
@@ -25,14 +26,14 @@ FILE = b"head" * 10 + STATIC_CUDART + bytes(7) + ONE + b"between" * 9 + fatbin("
 
 
 def archs(containers: list[Container]) -> list[list[str]]:
-    return [[e.arch for e in c.entries] for c in containers]
+    return [[e.target for e in c.entries] for c in containers]
 
 
 def test_containers_are_found_wherever_they_lie() -> None:
     found = list(scan(FILE))
     assert archs(found) == [["sm_80", "sm_90a", "sm_100f", "compute_120"], ["sm_75"]]
     assert [FILE[c.offset : c.offset + c.size] for c in found] == [ONE, fatbin("sm_75")]
-    assert found[0].entries[3] == Entry("ptx", "compute_120", "8.8", 256, 256)
+    assert found[0].entries[3] == Entry("ptx", Arch.parse("compute_120"), "8.8", 256, 256)
     assert (found[0].cubins, found[0].ptx) == ({"sm_80", "sm_90a", "sm_100f"}, {"compute_120"})
     assert not any(c.damaged for c in found)
 
@@ -148,11 +149,11 @@ def test_a_cubin_files_note_tells_its_suffix_and_its_toolkit(options: str, arch:
     made = read(Window.of(bytes(data)), patterns(stable_abi=False), file="k.cubin")
     assert made.comment == said
     ((found,),) = (container.entries for container in made.containers)
-    assert (found.arch, found.toolkit) == (arch, "13.0")
+    assert (found.target, found.toolkit) == (arch, "13.0")
 
 
 def test_a_ptx_text_tells_its_isa_and_target() -> None:
     found = standalone(b"//\n.version 8.4\n.target sm_90a\n.address_size 64\n", 900)
     assert found is not None
-    assert found.entries == (Entry("ptx", "compute_90a", "8.4", 900, 900),)
+    assert found.entries == (Entry("ptx", Arch.parse("compute_90a"), "8.4", 900, 900),)
     assert standalone(b"nothing of the kind", 900) is None

@@ -14,6 +14,7 @@ from gpuforge.audit.intent import expecting
 from gpuforge.audit.reach import reach
 from gpuforge.binary import fatbin as reader
 from gpuforge.binary.facts import Container, DeviceCode, Entry
+from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.generations import generations
 from gpuforge.errors import UsageError
 
@@ -75,9 +76,12 @@ def test_ptx_of_relocatable_code_counts_when_all_inputs_have_it() -> None:
 
 
 def test_containers_without_a_kernel_are_left_out() -> None:
-    empty = (Entry("ptx", "compute_80", "8.4", 60, 60), Entry("cubin", "sm_75", "", 9000, 9000))
+    empty = (
+        Entry("ptx", Arch.parse("compute_80"), "8.4", 60, 60),
+        Entry("cubin", Arch.parse("sm_75"), "", 9000, 9000),
+    )
     no_code = Container(0, 1, empty, empty=True)
-    lto = Container(0, 1, (Entry("lto-ir", "compute_75", "", 9000, 9000),))
+    lto = Container(0, 1, (Entry("lto-ir", Arch.parse("compute_75"), "", 9000, 9000),))
     assert ways(DeviceCode("x.so", (no_code, lto, *code(("sm_80",)).containers)))["8.0"] == "native"
 
 

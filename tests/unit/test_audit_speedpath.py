@@ -27,6 +27,7 @@ from gpuforge.binary.elf.file import ElfFile
 from gpuforge.binary.facts import Entry
 from gpuforge.binary.fatbin import Scanner, unpacked
 from gpuforge.binary.window import MissedError, Window
+from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
 
@@ -324,13 +325,13 @@ NOTE = _cubin(7, b"NVIDIA Corp\0ptxas\0Cuda compilation tools, release 13.0, V13
     ("image", "expected"), [(API, "12.9"), (NOTE, "13.0"), (_cubin(1, bytes(64)), ""), (b"no ELF", "")]
 )
 def test_a_cubin_says_which_toolkit_wrote_it(image: bytes, expected: str) -> None:
-    plain = Entry("cubin", "sm_90", "", len(image), len(image))
+    plain = Entry("cubin", Arch.parse("sm_90"), "", len(image), len(image))
     assert toolkit(unpacked(plain, image)) == expected
     for compression, packed in (
         ("lz4", lz4.block.compress(image, store_size=False)),
         ("zstd", zstandard.ZstdCompressor().compress(image)),
     ):
-        entry = Entry("cubin", "sm_90", "", len(image), len(packed), compression)  # type: ignore[arg-type]
+        entry = Entry("cubin", Arch.parse("sm_90"), "", len(image), len(packed), compression)  # type: ignore[arg-type]
         assert toolkit(unpacked(entry, packed)) == (expected if len(image) >= 64 else "")
         assert toolkit(unpacked(entry, packed[:5])) == ""
 

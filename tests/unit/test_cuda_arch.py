@@ -86,7 +86,7 @@ def test_the_audit_and_the_runtime_agree_on_every_pair(kind: str) -> None:
     wrong = []
     for number in ARCHS:
         name = f"{'sm' if kind == 'cubin' else 'compute'}_{number}"
-        entry = Entry(kind, name, "8.0" if kind == "ptx" else "", 1000, 1000)
+        entry = Entry(kind, Arch.parse(number), "8.0" if kind == "ptx" else "", 1000, 1000)
         for gpu in reach(DeviceCode("x.so", (Container(0, 0, (entry,)),))):
             machine = Probe((13, 9), (Device(0, "", gpu.generation.number),))
             image = Image(kind, name, (12, 0), (8, 0) if kind == "ptx" else None)

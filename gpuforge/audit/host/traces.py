@@ -98,7 +98,7 @@ def _architectures(data: bytes) -> str:
     for offset in range(0, len(data), _CHUNK):
         scanner.feed(offset, data[offset : offset + _CHUNK])
     scanner.finish()
-    archs = sorted({entry.arch for container in scanner.containers for entry in container.entries})
+    archs = sorted({entry.target for container in scanner.containers for entry in container.entries})
     return f"GPU code for {', '.join(archs)}" if archs else _FATBIN
 
 

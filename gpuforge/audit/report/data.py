@@ -183,7 +183,7 @@ def _containers(containers: Iterable[Container]) -> list[Mapping[str, Any]]:
     """Describe containers, those with the same images in the same section together."""
     alike: dict[tuple[Any, ...], list[Container]] = {}
     for c in containers:
-        images = tuple((e.kind, e.arch, e.isa, e.compression, e.toolkit) for e in c.entries)
+        images = tuple((e.kind, e.target, e.isa, e.compression, e.toolkit) for e in c.entries)
         alike.setdefault((c.section, images, c.damaged), []).append(c)
     return [
         {

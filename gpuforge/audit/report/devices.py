@@ -9,7 +9,6 @@ from itertools import groupby
 from gpuforge.audit.judge import Report
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import Reach, driver_of_container, reach
-from gpuforge.audit.runnable import arch_of
 from gpuforge.binary.facts import Container, DeviceCode, Entry
 from gpuforge.cuda.drivers import driver_of_ptx
 from gpuforge.cuda.generations import generations as all_generations
@@ -60,7 +59,7 @@ def _row(files: tuple[str, ...], containers: list[Container]) -> Code:
         files=files,
         section=containers[0].section,
         count=len(containers),
-        cubins=tuple(sorted({e.arch for e in entries if e.kind == "cubin"}, key=arch_of)),
+        cubins=tuple(arch.sm for arch in sorted({e.arch for e in entries if e.kind == "cubin"})),
         ptx=tuple(sorted({_virtual(e) for e in entries if e.kind != "cubin"})),
         toolkit=", ".join(sorted({e.toolkit for e in entries if e.toolkit}, key=_version)),
         packing=", ".join(sorted({e.compression for e in entries})),
@@ -71,8 +70,8 @@ def _row(files: tuple[str, ...], containers: list[Container]) -> Code:
 
 def _virtual(entry: Entry) -> str:
     if entry.kind == "ptx":
-        return f"{entry.arch} ({entry.isa})"
-    return f"{entry.kind} {entry.arch}"
+        return f"{entry.target} ({entry.isa})"
+    return f"{entry.kind} {entry.target}"
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from gpuforge.audit import declared
 from gpuforge.audit.intent import Intent
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
-from gpuforge.audit.runnable import EMPTY_PTX, arch_of, runnable
+from gpuforge.audit.runnable import EMPTY_PTX, runnable
 from gpuforge.binary.facts import Container, DeviceCode, Entry
 from gpuforge.cuda import libraries
 
@@ -53,7 +53,7 @@ def as_declared(intent: Intent, wheel: WheelFacts) -> bool:
         if any(container.ptx - set(intent.ptx) for container in code.containers):
             return False
         if any(
-            {e.arch for e in nonempty_ptx(container)} != set(intent.ptx) for container in inputs or judged
+            {e.target for e in nonempty_ptx(container)} != set(intent.ptx) for container in inputs or judged
         ):
             return False
     return True
@@ -77,7 +77,7 @@ def is_relocatable(container: Container) -> bool:
 
 def is_specific(container: Container) -> bool:
     """Say whether a container has images for `a` and `f` targets only."""
-    return bool(container.entries) and all(arch_of(e.arch).variant for e in container.entries)
+    return bool(container.entries) and all(e.arch.variant for e in container.entries)
 
 
 def processor_of(wheel: WheelFacts) -> str:

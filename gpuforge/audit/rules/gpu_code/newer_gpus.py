@@ -9,7 +9,7 @@ from gpuforge.audit.model import Finding, Severity, WheelFacts
 from gpuforge.audit.reach import Reach, reach
 from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code, processor_of
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.runnable import arch_of, portable_ptx, runnable
+from gpuforge.audit.runnable import portable_ptx, runnable
 from gpuforge.binary.facts import DeviceCode
 
 
@@ -74,8 +74,8 @@ def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Find
 
 def _archs(code: DeviceCode) -> str:
     judged, _ = runnable(code.containers)
-    every = sorted({a for c in judged for a in c.cubins}, key=arch_of)
-    return ", ".join(every)
+    every = sorted({e.arch for c in judged for e in c.entries if e.kind == "cubin"})
+    return ", ".join(arch.sm for arch in every)
 
 
 def _list(table: Sequence[Reach]) -> str:

@@ -50,7 +50,7 @@ RULE = Rule(
 
 
 def _has(container: Container, arch: str) -> bool:
-    return any(e.kind == "ptx" and e.arch == arch and e.size >= _EMPTY for e in container.entries)
+    return any(e.kind == "ptx" and e.target == arch and e.size >= _EMPTY for e in container.entries)
 
 
 def _count(judged: Sequence[Container], lacking: int) -> str:

@@ -23,7 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             judged, _ = runnable(code.containers)
             found = [c for c in judged if is_specific(c)]
             if found:
-                archs = sorted({e.arch for c in found for e in c.entries})
+                archs = sorted({e.target for c in found for e in c.entries})
                 count = "" if len(judged) == 1 else f"{len(found)} of {len(judged)} containers have "
                 said[code.file] = f"{count}{', '.join(archs)} alone"
         if said:

@@ -54,7 +54,9 @@ def _undeclared(code: DeviceCode, declared: frozenset[str]) -> Iterator[tuple[st
     judged, inputs = runnable(code.containers)
     held = [*judged, *inputs]
     counts = Counter(
-        arch for container in held for arch in {*container.cubins, *(e.arch for e in nonempty_ptx(container))}
+        arch
+        for container in held
+        for arch in {*container.cubins, *(e.target for e in nonempty_ptx(container))}
     )
     for arch, count in sorted(counts.items()):
         if arch not in declared:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
-from gpuforge.audit import device_code
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.model import Finding, KernelSet, WheelFacts
 from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.runnable import common_images
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -110,13 +110,13 @@ def _library_images(wheel: WheelFacts, member: str, file: str, listed: object) -
     if any(kind == "library" for kind, _ in said):
         return
     containers = next((code.containers for code in wheel.device if code.file == member), ())
-    real = {(e.kind, e.arch) for e in device_code.usable_everywhere(containers)}
+    real = {(e.kind, e.target) for e in common_images(containers)}
     yield from _compare(file, said, real)
 
 
 def _images(wheel: WheelFacts, member: str, file: str, listed: object) -> Iterator[tuple[str, str]]:
     containers = next((code.containers for code in wheel.device if code.file == member), ())
-    real = {(e.kind, e.arch) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
+    real = {(e.kind, e.target) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
     yield from _compare(file, _said(listed), real)
 
 

@@ -50,7 +50,7 @@ def sizes(wheel: WheelFacts) -> dict[str, list[tuple[str, int]]]:
     archs: Counter[str] = Counter()
     for code in wheel.device:
         for entry in (e for c in code.containers for e in c.entries):
-            archs[f"{entry.arch} PTX" if entry.kind == "ptx" else entry.arch] += entry.stored
+            archs[f"{entry.target} PTX" if entry.kind == "ptx" else entry.target] += entry.stored
     return {
         "files": Counter(dict(wheel.members)).most_common(_MOST),
         "sections": [(name, size) for name, size in sections.most_common(_MOST) if name],
