@@ -6,7 +6,7 @@ import ast
 import shutil
 from pathlib import Path
 
-from gpuforge.package.kernels import find_package
+from gpuforge.package import import_package
 
 FOLDER = "_gpuforge_guard"
 STATEMENT = b"from . import _gpuforge_guard  # refuses two builds of this package in one place"
@@ -14,26 +14,26 @@ STATEMENT = b"from . import _gpuforge_guard  # refuses two builds of this packag
 _MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
 
 
-def embed(tree: Path, package: str, distribution: str, source: Path) -> str:
-    """Put the guard `source` and the mark of `distribution` ("saxpy_cu13") into an unpacked wheel's package.
+def embed(tree: Path, name: str, distribution: str, source: Path) -> str:
+    """Put the guard `source` and the mark of `distribution` ("saxpy_cu13") into the import package `name`.
 
     One statement in the package's `__init__.py`, behind its docstring and `__future__` imports, imports it; so it
     runs before anything of the package does. Returns "" when that was done, else why not: a package without an
     `__init__.py` has no place for it.
     """
-    home = find_package(tree, package)
+    home = import_package.find(tree, name)
     if home is None:
-        return f"the wheel has no package {package}"
+        return f"the wheel has no package {name}"
     init = home / "__init__.py"
     if not init.is_file():
-        return f"{package} has no __init__.py"
+        return f"{name} has no __init__.py"
     text = init.read_bytes()
     try:
         guarded = insert(text)
     except (SyntaxError, ValueError) as error:
-        return f"{package}/__init__.py cannot be read: {error}"
+        return f"{name}/__init__.py cannot be read: {error}"
     if (home / FOLDER).exists():
-        return f"{package} has a folder {FOLDER} already"
+        return f"{name} has a folder {FOLDER} already"
     init.write_bytes(guarded)
     (home / FOLDER).mkdir()
     shutil.copyfile(source, home / FOLDER / "__init__.py")

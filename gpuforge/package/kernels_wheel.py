@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from gpuforge.errors import ActionError
-from gpuforge.package import kernels
+from gpuforge.package import import_package
+from gpuforge.package.embed import HOME
+from gpuforge.package.kernel_set import write_json
 from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file
 from gpuforge.wheel.filename import WheelName
 
@@ -37,7 +37,7 @@ class KernelsWheel:
 
 
 def list_wheels(
-    tree: Path, package: str, wheels: Sequence[KernelsWheel], sets: Sequence[Mapping[str, str]]
+    tree: Path, name: str, wheels: Sequence[KernelsWheel], sets: Sequence[Mapping[str, str]]
 ) -> list[str]:
     """Say in an unpacked wheel which kernels wheels it has: an extra for each, and a list for the runtime.
 
@@ -45,20 +45,20 @@ def list_wheels(
     """
     file = unpacked.dist_info(tree) / "METADATA"
     text = metadata.of_file(file)
-    name, version = metadata.required(text, "Name"), metadata.required(text, "Version")
+    version = metadata.required(text, "Version")
     lines = [f'{wheel.distribution}=={version}; extra == "{wheel.extra}"' for wheel in wheels]
     text = metadata_edit.provide_extras(text, [wheel.extra for wheel in wheels])
     file.write_bytes(metadata_edit.add_requirements(text, lines))
-    home = kernels.find_package(tree, package)
+    home = import_package.find(tree, name)
     assert home is not None  # noqa: S101  the runtime was put there
     listing = {
         "schema": SCHEMA,
-        "distribution": name,
+        "distribution": metadata.required(text, "Name"),
         "version": version,
         "wheels": [asdict(wheel) for wheel in wheels],
         "sets": [dict(each) for each in sets],
     }
-    _write(home / kernels.HOME / LISTING, listing)
+    write_json(home / HOME / LISTING, listing)
     return lines
 
 
@@ -77,7 +77,7 @@ def lay_out(
     It has its own folder, so that no file is in two wheels, and requires exactly this version of the package.
     """
     version = metadata.required(of, "Version")
-    home = tree / wheel.folder / kernels.HOME
+    home = tree / wheel.folder / HOME
     for source in packed:
         shutil.copytree(source, home, dirs_exist_ok=True)
     about = {
@@ -87,7 +87,7 @@ def lay_out(
         "toolkit": toolkit,
         "sets": [dict(each) for each in sets],
     }
-    _write(home / FILE, about)
+    write_json(home / FILE, about)
     linked = any(path.suffix == ".so" for path in unpacked.files(tree))
     platform = f"linux_{machine}" if linked else _OLDEST.format(machine=machine)
     distribution = wheel.folder
@@ -121,7 +121,3 @@ def _metadata(wheel: KernelsWheel, of: bytes, toolkit: str) -> str:
     ]
     lines += [f"{key}: {headers[key]}" for key in _SHARED if headers[key] and "\n" not in str(headers[key])]
     return "\n".join([*lines, f"Requires-Dist: {name}=={version}", "", ""])
-
-
-def _write(file: Path, content: Mapping[str, Any]) -> None:
-    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

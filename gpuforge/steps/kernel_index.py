@@ -12,7 +12,7 @@ from gpuforge.audit.runnable import common_images
 from gpuforge.binary import fatbin
 from gpuforge.binary.device_code import containers
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.package import kernels
+from gpuforge.package import kernel_set, source_set
 from gpuforge.steps import entry
 from gpuforge.steps.specification import Specification
 from gpuforge.wheel import unpacked
@@ -108,13 +108,14 @@ def main(arguments: list[str]) -> None:
 def fallback(spec: KernelSpec, folder: Path) -> Path:
     """Index the images that are really in the fatbins; raises ActionError for a file that is no fatbin."""
     if spec.toolchain and spec.libraries:
-        return kernels.pack_library(
+        return kernel_set.pack_libraries(
             folder,
             name=spec.name,
-            toolchain=kernels.Toolchain(spec.toolchain.family, spec.toolchain.version),
+            toolchain=kernel_set.Toolchain(spec.toolchain.family, spec.toolchain.version),
             toolkit=spec.toolkit,
             libraries=[
-                kernels.Library(made.path, library_images(spec.name, made)) for made in spec.libraries
+                kernel_set.KernelLibrary(made.path, library_images(spec.name, made))
+                for made in spec.libraries
             ],
             abi=spec.abi,
             packages=spec.packages,
@@ -124,7 +125,7 @@ def fallback(spec: KernelSpec, folder: Path) -> Path:
     if spec.toolchain is None or not spec.modules:
         raise UsageError.of(f"--spec: fallback object {spec.name!r} wants a toolchain and modules")
     modules = [
-        kernels.Module(
+        kernel_set.KernelModule(
             name=module.name,
             source=module.source,
             digest=digest.of_file(module.path),
@@ -133,8 +134,8 @@ def fallback(spec: KernelSpec, folder: Path) -> Path:
         )
         for module in spec.modules
     ]
-    made_by = kernels.Toolchain(spec.toolchain.family, spec.toolchain.version)
-    return kernels.pack_fallback(
+    made_by = kernel_set.Toolchain(spec.toolchain.family, spec.toolchain.version)
+    return kernel_set.pack_modules(
         folder,
         name=spec.name,
         toolchain=made_by,
@@ -147,12 +148,12 @@ def fallback(spec: KernelSpec, folder: Path) -> Path:
 
 def user_compiled(spec: KernelSpec, folder: Path) -> Path:
     """Lay out the sources, what they include, and the recipe."""
-    return kernels.pack_user_compiled(
+    return source_set.pack_sources(
         folder,
         name=spec.name,
         sources={source.source: source.path for source in spec.sources},
         includes={source.source: source.path for source in spec.includes},
-        toolchains=[kernels.Recipe(**{**dict(t), "version": t.version or ""}) for t in spec.toolchains],
+        toolchains=[source_set.Recipe(**{**dict(t), "version": t.version or ""}) for t in spec.toolchains],
         abi=spec.abi,
         kind=spec.kind,
         packages=spec.packages,
@@ -163,10 +164,10 @@ def user_compiled(spec: KernelSpec, folder: Path) -> Path:
     )
 
 
-def library_images(name: str, made: CompiledLibrary) -> tuple[kernels.Image, ...]:
+def library_images(name: str, made: CompiledLibrary) -> tuple[kernel_set.KernelImage, ...]:
     """Return what a library runs on; raises ActionError for one that should have GPU code and has none."""
     if made.cpu is not None:
-        return (kernels.Image("library", made.cpu),)
+        return (kernel_set.KernelImage("library", made.cpu),)
     found_code = containers(made.path)
     found = common_images(found_code)
     if not found:
@@ -176,10 +177,10 @@ def library_images(name: str, made: CompiledLibrary) -> tuple[kernels.Image, ...
             else f"the library of object {name!r} has no GPU code",
             hint="its sources need a __global__ function, and the flags the architectures of the manifest alone",
         )
-    return tuple(kernels.Image(entry.kind, entry.target, entry.isa) for entry in found)
+    return tuple(kernel_set.KernelImage(entry.kind, entry.target, entry.isa) for entry in found)
 
 
-def images_of(module: CompiledModule) -> tuple[kernels.Image, ...]:
+def images_of(module: CompiledModule) -> tuple[kernel_set.KernelImage, ...]:
     """Read the images of a fatbin, as many as the driver can load."""
     containers = list(fatbin.scan(module.fatbin.read_bytes()))
     if not containers or any(container.damaged for container in containers):
@@ -188,7 +189,7 @@ def images_of(module: CompiledModule) -> tuple[kernels.Image, ...]:
             hint="the compiler must be called with -fatbin and have the disk space to finish",
         )
     return tuple(
-        kernels.Image(image.kind, image.target, image.isa)
+        kernel_set.KernelImage(image.kind, image.target, image.isa)
         for container in containers
         for image in container.entries
         if image.kind in _LOADABLE

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from gpuforge import disk
 from gpuforge.errors import ActionError
-from gpuforge.package import build_record, kernels, kernels_wheel, naming, repair, requirements, sbom
+from gpuforge.package import build_record, kernel_set, kernels_wheel, naming, repair, requirements, sbom
 from gpuforge.package.repair import Linkage
 from gpuforge.steps import entry, package_wheel, wheel_sizes
 from gpuforge.steps.specification import Specification
@@ -83,7 +83,7 @@ def package(spec: KernelsWheelSpec, scratch: Path, output: Path) -> Path:
         search_path=spec.search_path,
         log=print,
     )
-    kernels.measure_again(tree, spec.folder)
+    kernel_set.measure_again(tree, spec.folder)
     info = unpacked.dist_info(tree)
     text, added = requirements.require(
         metadata.of_file(info / "METADATA"), {p: pins.get(p) for p in repaired.packages}

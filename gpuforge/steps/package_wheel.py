@@ -17,7 +17,17 @@ from pydantic import Field
 from gpuforge import disk
 from gpuforge.cuda.provided import Provided, as_record, outside, requirement, says
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.package import build_record, guard, kernels, kernels_wheel, naming, repair, requirements, sbom
+from gpuforge.package import (
+    build_record,
+    embed,
+    guard,
+    kernel_set,
+    kernels_wheel,
+    naming,
+    repair,
+    requirements,
+    sbom,
+)
 from gpuforge.package.repair import Linkage
 from gpuforge.steps import entry, wheel_sizes
 from gpuforge.steps.specification import Specification
@@ -101,10 +111,10 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     unpacked.unpack(source, tree)
     name = naming.rename(tree, name, spec.naming, spec.cuda, narrowed=spec.narrowed)
     if spec.kernels or spec.kernels_wheels:
-        for file in kernels.embed(tree, spec.package, spec.kernels, _RUNTIME):
+        for file in embed.kernel_sets(tree, spec.package, spec.kernels, _RUNTIME):
             print(f"added {file}")
     if spec.naming == "suffix":
-        refused = guard.embed(tree, spec.package, name.distribution, _RUNTIME / kernels.GUARD)
+        refused = guard.embed(tree, spec.package, name.distribution, _RUNTIME / embed.GUARD)
         if refused:
             print(f"no guard against a second build installed over this one: {refused}")
     repaired = repair.repair(
@@ -118,7 +128,7 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
         exclude=spec.exclude,
         log=print,
     )
-    kernels.measure_again(tree, spec.package)
+    kernel_set.measure_again(tree, spec.package)
     provided = _provided(spec.provided)
     packages = (*repaired.packages, *_forgotten(provided, repaired.packages))
     if spec.kernels_wheels:

@@ -18,7 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from set_samples import CUDA, NVRTC, install_set
 
-from gpuforge.package import kernels
+from gpuforge import digest
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
 
@@ -112,7 +112,7 @@ def test_processes_that_need_the_same_kernels_compile_each_once(tmp_path: Path, 
     names = [f"mod/k{number}.cu" for number in range(KERNELS)]
     for name in names:
         (folder / name).write_text(CUDA.replace("saxpy", f"saxpy_{Path(name).stem}"))
-    recipe["sources"] = [{"file": name, "sha256": kernels.digest.of_file(folder / name)} for name in names]
+    recipe["sources"] = [{"file": name, "sha256": digest.of_file(folder / name)} for name in names]
     recipe["toolchains"][0]["sources"] = names
     (folder / "recipe.json").write_text(json.dumps(recipe))
     log = tmp_path / "compiled"

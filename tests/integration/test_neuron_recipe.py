@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.manifest.load import load
-from gpuforge.package import kernels
+from gpuforge.package import embed, source_set
 from gpuforge.plan import abi, recipe
 
 ROOT = Path(__file__).parents[2]
@@ -126,10 +126,10 @@ def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> U
     (item,) = [each for each in file.manifest.objects if each.role == "user-compiled"]
     sources = sorted(path.relative_to(RECIPE).as_posix() for path in RECIPE.glob("mod/*.mod"))
     lowered = [
-        kernels.Recipe(**{**data, "version": data["version"] or ""})
+        source_set.Recipe(**{**data, "version": data["version"] or ""})
         for data in recipe.toolchains(file, item, sources, "13.0")
     ]
-    packed = kernels.pack_user_compiled(
+    packed = source_set.pack_sources(
         folder / "packed",
         name=item.name,
         sources={name: RECIPE / name for name in sources},
@@ -140,7 +140,7 @@ def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> U
         abi=abi.identity(file, item),
         packages=abi.packages(file, item),
     )
-    kernels.embed(site, "ringnet", [packed.parents[1]], Path(kernels.__file__).parents[1] / "runtime")
+    embed.kernel_sets(site, "ringnet", [packed.parents[1]], Path(embed.__file__).parents[1] / "runtime")
     return User(python, folder / "user")
 
 

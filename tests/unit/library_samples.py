@@ -9,11 +9,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuforge.package import kernels
+from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.ranges import bounds
 
-RUNTIME = Path(kernels.__file__).parent.parent / "runtime"
+RUNTIME = Path(kernel_set.__file__).parent.parent / "runtime"
 ABI = "1-abc"
 SOURCE = """\
 #include "answer.h"
@@ -25,7 +25,7 @@ extern "C" int answer(void) { return ANSWER; }
 """
 
 
-def toolchain(name: str, family: str, *flags: str, version: str = "", **changed: object) -> kernels.Recipe:
+def toolchain(name: str, family: str, *flags: str, version: str = "", **changed: object) -> source_set.Recipe:
     """A toolchain as a recipe has it."""
     found = FAMILIES[family]
     assert found.library
@@ -42,7 +42,7 @@ def toolchain(name: str, family: str, *flags: str, version: str = "", **changed:
         "runtimes": call.runtimes,
         "install": {"": f"install {family}"},
     }
-    return kernels.Recipe(**{**known, **changed})  # type: ignore[arg-type]
+    return source_set.Recipe(**{**known, **changed})  # type: ignore[arg-type]
 
 
 def compile_library(target: Path, source: Path, *flags: str, abi: str = ABI) -> Path:
@@ -54,7 +54,7 @@ def compile_library(target: Path, source: Path, *flags: str, abi: str = ABI) -> 
 
 def install(
     site: Path,
-    *toolchains: kernels.Recipe,
+    *toolchains: source_set.Recipe,
     abi: str = ABI,
     packages: Mapping[str, str] | None = None,
     versions: str = "",
@@ -68,7 +68,7 @@ def install(
     (work / "answer.h").write_text("#ifndef ANSWER\n#define ANSWER 42\n#endif\n")
     (work / "answer.cpp").write_text(SOURCE)
     packed = [
-        kernels.pack_user_compiled(
+        source_set.pack_sources(
             work / "packed",
             name="answers",
             sources={"mod/answer.cpp": work / "answer.cpp"},
@@ -81,15 +81,15 @@ def install(
             fallbacks=["default-answers"],
         ).parents[1],
     ]
-    kernels.pack_library(
+    kernel_set.pack_libraries(
         work / "packed",
         name="default-answers",
-        toolchain=kernels.Toolchain("g++", "12.2.0"),
+        toolchain=kernel_set.Toolchain("g++", "12.2.0"),
         toolkit="13.0",
         libraries=[
-            kernels.Library(
+            kernel_set.KernelLibrary(
                 compile_library(work / "fallback.so", work / "answer.cpp", "-DANSWER=7", abi=abi + versions),
-                (kernels.Image("library", ""),),
+                (kernel_set.KernelImage("library", ""),),
             )
         ],
         abi=abi,
@@ -98,7 +98,7 @@ def install(
     )
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("")
-    kernels.embed(site, "demo", packed, RUNTIME)
+    embed.kernel_sets(site, "demo", packed, RUNTIME)
     shutil.rmtree(work)
     return site / "demo" / "_gpuforge"
 

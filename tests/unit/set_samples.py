@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from library_samples import RUNTIME, compile_library
 
-from gpuforge.package import kernels
+from gpuforge.package import embed, kernel_set, source_set
 
 CUDA = """\
 #include "scale.h"
@@ -47,8 +47,8 @@ def nvrtc_stub(folder: Path) -> Path:
     return library
 
 
-def recipe(name: str, family: str, argv: tuple[str, ...], source: str, install: str) -> kernels.Recipe:
-    return kernels.Recipe(
+def recipe(name: str, family: str, argv: tuple[str, ...], source: str, install: str) -> source_set.Recipe:
+    return source_set.Recipe(
         name=name,
         family=family,
         version="",
@@ -65,7 +65,7 @@ NVRTC = recipe(
 OPENCL_C = recipe("cl", "opencl", ("-I{folders}",), "mod/scale.cl", "pip install demo[opencl]")
 
 
-def install_set(site: Path, *toolchains: kernels.Recipe, cpu: bool = True, cuda: str = CUDA) -> Path:
+def install_set(site: Path, *toolchains: source_set.Recipe, cpu: bool = True, cuda: str = CUDA) -> Path:
     """Lay a package `demo` with the set `ops` into a folder; return the runtime's home, which holds the sources."""
     work = site.parent / "set-work"
     work.mkdir(parents=True)
@@ -73,7 +73,7 @@ def install_set(site: Path, *toolchains: kernels.Recipe, cpu: bool = True, cuda:
     for name, text in texts.items():
         (work / name).write_text(text)
     packed = [
-        kernels.pack_user_compiled(
+        source_set.pack_sources(
             work / "packed",
             name="ops",
             kind="module",
@@ -86,15 +86,15 @@ def install_set(site: Path, *toolchains: kernels.Recipe, cpu: bool = True, cuda:
         ).parents[1]
     ]
     if cpu:
-        kernels.pack_library(
+        kernel_set.pack_libraries(
             work / "packed",
             name="ops-cpu",
-            toolchain=kernels.Toolchain("g++", "12.2.0"),
+            toolchain=kernel_set.Toolchain("g++", "12.2.0"),
             toolkit="12.4",
             libraries=[
-                kernels.Library(
+                kernel_set.KernelLibrary(
                     compile_library(work / "cpu.so", work / "scale.cpp", abi=""),
-                    (kernels.Image("library", ""),),
+                    (kernel_set.KernelImage("library", ""),),
                 )
             ],
             abi="",
@@ -102,6 +102,6 @@ def install_set(site: Path, *toolchains: kernels.Recipe, cpu: bool = True, cuda:
         )
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("")
-    kernels.embed(site, "demo", packed, RUNTIME)
+    embed.kernel_sets(site, "demo", packed, RUNTIME)
     shutil.rmtree(work)
     return site / "demo" / "_gpuforge"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.package import kernels
+from gpuforge.package import embed, kernel_set
 from gpuforge.steps import kernel_index
 
 SAXPY = b"__global__ void saxpy() {}\n"
@@ -183,10 +183,10 @@ def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path)
     }
     tree = project / "tree"
     (tree / "pkg").mkdir(parents=True)
-    kernels.embed(tree, "pkg", [out], Path(__file__).parent / "nothing")
+    embed.kernel_sets(tree, "pkg", [out], Path(__file__).parent / "nothing")
     placed = tree / "pkg" / "_gpuforge" / "kernels" / "default-kernels"
     (placed / "libdefault-kernels.so").write_bytes(b"repaired")
-    kernels.measure_again(tree, "pkg")
+    kernel_set.measure_again(tree, "pkg")
     assert json.loads((placed / "index.json").read_text())["libraries"] == [
         {
             "file": "libdefault-kernels.so",
@@ -237,7 +237,7 @@ def test_kernels_and_runtime_go_into_the_package(project: Path) -> None:
     (runtime / "__init__.py").write_text("# runtime\n")
     tree = project / "tree"
     (tree / "demo-1.data" / "platlib" / "demo" / "gpu").mkdir(parents=True)
-    added = kernels.embed(tree, "demo.gpu", [packed], runtime)
+    added = embed.kernel_sets(tree, "demo.gpu", [packed], runtime)
     home = "demo-1.data/platlib/demo/gpu/_gpuforge"
     assert added == [
         f"{home}/__init__.py",
@@ -245,7 +245,7 @@ def test_kernels_and_runtime_go_into_the_package(project: Path) -> None:
         f"{home}/kernels/default-kernels/saxpy.fatbin",
     ]
     with pytest.raises(ActionError, match=f"the wheel has a folder {home} already"):
-        kernels.embed(tree, "demo.gpu", [packed], runtime)
+        embed.kernel_sets(tree, "demo.gpu", [packed], runtime)
 
 
 def test_a_wheel_without_the_package_is_an_error_that_names_those_it_has(project: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_wheel_without_the_package_is_an_error_that_names_those_it_has(project
     (tree / "demo").mkdir(parents=True)
     (tree / "demo-1.dist-info").mkdir()
     with pytest.raises(ActionError) as caught:
-        kernels.embed(tree, "other", [], project)
+        embed.kernel_sets(tree, "other", [], project)
     assert str(caught.value) == (
         "the wheel has no package 'other' to put the kernels in\n  hint: it has demo: set [package] import"
     )

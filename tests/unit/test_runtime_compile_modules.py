@@ -14,7 +14,7 @@ from library_samples import environment, program, run, toolchain
 from runtime_samples import compile_stub
 from set_samples import NVRTC, OPENCL_C, install_set, nvrtc_stub
 
-from gpuforge.package import kernels
+from gpuforge.package import source_set
 from gpuforge.toolchains import nvcc
 
 # An nvcc that makes "a fatbin" of what it was called with: the stand-in for the driver loads it.
@@ -35,9 +35,9 @@ print(json.dumps({"backend": kernel.backend, "used": first.label, "place": first
 """
 
 
-def recipe_of_nvcc() -> kernels.Recipe:
+def recipe_of_nvcc() -> source_set.Recipe:
     call, family = nvcc.module(()), nvcc.NVCC
-    return kernels.Recipe(
+    return source_set.Recipe(
         name="device",
         family="nvcc",
         version="",

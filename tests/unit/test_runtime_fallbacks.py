@@ -12,15 +12,15 @@ from library_samples import ABI, compile_library
 from runtime_samples import built_stub, stub  # noqa: F401  fixtures
 
 from gpuforge.manifest.model.object import CpuLevel
-from gpuforge.package import kernels
+from gpuforge.package import kernel_set
 from gpuforge.runtime import KernelUnavailable, candidates, cpu
 from gpuforge.runtime.kernellibrary import KernelLibrary, library_names
 from gpuforge.runtime.machine import Probe, probe
 
 GPU = (
-    kernels.Image("cubin", "sm_75"),
-    kernels.Image("cubin", "sm_80"),
-    kernels.Image("ptx", "compute_75", "9.0"),
+    kernel_set.KernelImage("cubin", "sm_75"),
+    kernel_set.KernelImage("cubin", "sm_80"),
+    kernel_set.KernelImage("ptx", "compute_75", "9.0"),
 )
 OLD = "fpu sse sse2 syscall"
 V2 = f"{OLD} pni ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm"
@@ -36,18 +36,24 @@ def cpuinfo(folder: Path, flags: str) -> str:
     return str(file)
 
 
-def library(home: Path, name: str, *images: kernels.Image, abi: str = ABI) -> kernels.Library:
+def library(
+    home: Path, name: str, *images: kernel_set.KernelImage, abi: str = ABI
+) -> kernel_set.KernelLibrary:
     """A library whose `answer()` tells which one it is: of GPUs 100, of CPUs the place of their level."""
     number = cpu.rank(images[0].arch) if images[0].kind == "library" else 100
     source = home / f"{name}.cpp"
     source.write_text(f'extern "C" int answer() {{ return {number}; }}\n')
-    return kernels.Library(compile_library(home / f"{name}-{number}.so", source, abi=abi), images)
+    return kernel_set.KernelLibrary(compile_library(home / f"{name}-{number}.so", source, abi=abi), images)
 
 
-def pack(home: Path, name: str, libraries: Sequence[kernels.Library], **stands: object) -> None:
-    made = kernels.Toolchain("nvcc", "13.0.88") if name == "gpu-ops" else kernels.Toolchain("g++", "12.2.0")
+def pack(home: Path, name: str, libraries: Sequence[kernel_set.KernelLibrary], **stands: object) -> None:
+    made = (
+        kernel_set.Toolchain("nvcc", "13.0.88")
+        if name == "gpu-ops"
+        else kernel_set.Toolchain("g++", "12.2.0")
+    )
     wanted = {"stands_in_for": "", "fallbacks": (), **stands}
-    kernels.pack_library(
+    kernel_set.pack_libraries(
         home, name=name, toolchain=made, toolkit="13.0", libraries=libraries, abi=ABI, **wanted
     )  # type: ignore[arg-type]
 
@@ -56,7 +62,9 @@ def pack(home: Path, name: str, libraries: Sequence[kernels.Library], **stands: 
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     pack(home, "gpu-ops", [library(home, "gpu-ops", *GPU)], fallbacks=["cpu-ops"])
-    levels = [library(home, "cpu-ops", kernels.Image("library", level)) for level in cpu.LEVELS["x86_64"]]
+    levels = [
+        library(home, "cpu-ops", kernel_set.KernelImage("library", level)) for level in cpu.LEVELS["x86_64"]
+    ]
     pack(home, "cpu-ops", levels, stands_in_for="gpu-ops")
     return home
 
@@ -164,7 +172,7 @@ def test_a_library_of_another_abi_is_not_among_them(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     pack(home, "gpu-ops", [library(home, "gpu-ops", *GPU)], fallbacks=["cpu-ops"])
-    levels = [library(home, "cpu-ops", kernels.Image("library", "x86-64"), abi="2-def")]
+    levels = [library(home, "cpu-ops", kernel_set.KernelImage("library", "x86-64"), abi="2-def")]
     pack(home, "cpu-ops", levels, stands_in_for="gpu-ops")
     with pytest.raises(KernelUnavailable) as caught:
         ops(home, tmp_path, V3).load()

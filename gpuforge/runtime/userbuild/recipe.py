@@ -18,7 +18,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Toolchain:
-    """How one toolchain is found here, and how it compiles; see `gpuforge.package.kernels.Recipe`."""
+    """How one toolchain is found here, and how it compiles; see `gpuforge.package.source_set.Recipe`."""
 
     name: str
     family: str

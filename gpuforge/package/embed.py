@@ -1,0 +1,46 @@
+"""Put kernel sets, and the runtime that loads them, into the import package of a wheel."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuforge.errors import ActionError
+from gpuforge.package import import_package
+from gpuforge.wheel import unpacked
+
+HOME = "_gpuforge"  # the folder in the import package that holds the runtime and the kernel sets
+GUARD = "guard.py"  # the one file of the runtime that has another place in a wheel, see `guard.py` here
+
+
+def kernel_sets(tree: Path, name: str, packed: Sequence[Path], runtime: Path) -> list[str]:
+    """Put packed kernel sets, and the runtime that finds them, into the import package `name` ("saxpy", "a.b").
+
+    Returns the names of the files put in. Raises ActionError
+    when the wheel has no such import package, or something in that place.
+    """
+    home = import_package.folder(tree, name) / HOME
+    if home.exists():
+        raise ActionError.of(
+            f"the wheel has a folder {home.relative_to(tree)} already",
+            hint=f"{HOME} is where the runtime goes: have the build leave it out",
+        )
+    modules = sorted(
+        path
+        for suffix in ("py", "c", "h")
+        for path in runtime.rglob(f"*.{suffix}")
+        if "__pycache__" not in path.parts and path.name != GUARD
+    )
+    for source, base in [
+        *((m, runtime) for m in modules),
+        *((f, p) for p in packed for f in unpacked.files(p)),
+    ]:
+        target = home / source.relative_to(base)
+        if target.exists():
+            raise ActionError.of(
+                f"two kernel sets have {target.relative_to(home)}", hint="give each object another name"
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    return [path.relative_to(tree).as_posix() for path in unpacked.files(home)]

@@ -1,0 +1,204 @@
+"""Kernel sets of a wheel: compiled modules or libraries, with an index that lists the images in them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Any
+
+from gpuforge import digest
+from gpuforge.errors import ActionError
+from gpuforge.package import import_package
+from gpuforge.package.embed import HOME
+
+SCHEMA = 1
+INDEX = "index.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """The compiler that made something: "nvcc" at "13.0.88"."""
+
+    family: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelImage:
+    """One image in a fatbin, as read from it; `isa` is the PTX ISA version, "" for machine code.
+
+    The code for CPUs of a library is one image of the kind "library".
+    """
+
+    kind: str  # "cubin", "ptx", "lto-ir" or "library"
+    arch: str  # "sm_80", "compute_120"; of "library" the level of CPUs: "x86-64-v3", "" for any
+    isa: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLibrary:
+    """A compiled library and what it runs on: the GPUs that one of its images is for, or the CPUs of a level."""
+
+    path: Path
+    images: tuple[KernelImage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelModule:
+    """A compiled kernel source: `source` is its name in the project, `digest` the sha256 of its bytes."""
+
+    name: str
+    source: str
+    digest: str
+    fatbin: Path
+    images: tuple[KernelImage, ...]
+
+
+def pack_modules(
+    folder: Path,
+    *,
+    name: str,
+    toolchain: Toolchain,
+    toolkit: str,
+    modules: Iterable[KernelModule],
+    stands_in_for: str = "",
+    cpu: str = "",
+) -> Path:
+    """Lay compiled modules out below `folder` as they go into the wheel; return `folder/kernels/<name>`.
+
+    `index.json` (schema 1) says what there is: for each module its source and that one's digest, the file
+    and its digest, and the images in it; `cpu` names the library that does their work on the CPU. Raises ActionError
+    for two modules of one name, and for no images.
+    """
+    target = new_folder(folder / "kernels", name)
+    listed = []
+    taken: set[str] = set()
+    for module in sorted(modules, key=lambda m: m.name):
+        if module.name in taken:
+            raise ActionError.of(
+                f"object {name!r} has two sources that give a module {module.name!r}: {module.source} is one",
+                hint="rename one of the sources: a module has its source's name without the suffix",
+            )
+        if not module.images:
+            raise ActionError.of(
+                f"{module.fatbin.name}, compiled from {module.source}, holds no GPU image",
+                hint="check the architectures of the manifest and the compiler's log",
+            )
+        taken.add(module.name)
+        listed.append(_module(module, target))
+    index = {
+        "schema": SCHEMA,
+        "name": name,
+        "kind": "module",
+        "toolchain": {"family": toolchain.family, "version": toolchain.version},
+        "toolkit": toolkit,
+        "modules": listed,
+        **({"stands-in-for": stands_in_for} if stands_in_for else {}),
+        **({"cpu": cpu} if cpu else {}),
+    }
+    write_json(target / INDEX, index)
+    return target
+
+
+def pack_libraries(
+    folder: Path,
+    *,
+    name: str,
+    toolchain: Toolchain,
+    toolkit: str,
+    libraries: Sequence[KernelLibrary],
+    abi: str,
+    stands_in_for: str,
+    packages: Mapping[str, str] = MappingProxyType({}),
+    fallbacks: Sequence[str] = (),
+) -> Path:
+    """Lay compiled libraries out below `folder` as they go into the wheel; return `folder/kernels/<name>`.
+
+    There are several where each is for another level of CPUs. `packages` are those whose version is part of the ABI,
+    beside the id `abi`: {"neuron": "major.minor"}. `fallbacks` are the objects whose libraries are used where none of
+    these runs.
+    """
+    target = new_folder(folder / "kernels", name)
+    listed = []
+    for library in libraries:
+        level = library.images[0].arch if library.images[0].kind == "library" else ""
+        file = f"lib{name}-{level}.so" if level else f"lib{name}.so"
+        shutil.copyfile(library.path, target / file)
+        listed.append({"file": file, **_measure(target / file), "images": [*map(_image, library.images)]})
+    index = {
+        "schema": SCHEMA,
+        "name": name,
+        "kind": "library",
+        "toolchain": {"family": toolchain.family, "version": toolchain.version},
+        "toolkit": toolkit,
+        "abi": abi,
+        **({"packages": dict(packages)} if packages else {}),
+        "stands-in-for": stands_in_for,
+        "fallbacks": list(fallbacks),
+        "libraries": listed,
+    }
+    write_json(target / INDEX, index)
+    return target
+
+
+def measure_again(tree: Path, name: str) -> None:
+    """Correct the digests of the libraries in kernel sets of the import package `name`: repair changes libraries."""
+    home = import_package.find(tree, name)
+    for path in sorted((home / HOME / "kernels").glob(f"*/{INDEX}")) if home else []:
+        index = json.loads(path.read_text(encoding="utf-8"))
+        for library in index.get("libraries", ()):
+            library |= _measure(path.with_name(library["file"]))  # noqa: PLW2901  in place
+        if "libraries" in index:
+            write_json(path, index)
+
+
+def _measure(file: Path) -> dict[str, Any]:
+    return {"sha256": digest.of_file(file), "size": file.stat().st_size}
+
+
+def _module(module: KernelModule, target: Path) -> dict[str, Any]:
+    file = f"{module.name}.fatbin"
+    if relative(file).name != file:
+        raise ActionError.of(f"a module cannot be named {module.name!r}", hint="rename its source")
+    shutil.copyfile(module.fatbin, target / file)
+    return {
+        "name": module.name,
+        "source": relative(module.source).as_posix(),
+        "digest": module.digest,
+        "file": file,
+        "sha256": digest.of_file(target / file),
+        "images": [_image(image) for image in module.images],
+    }
+
+
+def _image(image: KernelImage) -> dict[str, str]:
+    said = {"kind": image.kind, "arch": image.arch}
+    return {**said, "isa": image.isa} if image.isa else said
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Make the folder of a set; raises ActionError for a name that is not a file name."""
+    if relative(name).name != name:
+        raise ActionError.of(f"an object cannot be named {name!r}", hint="use letters, digits and dashes")
+    target = parent / name
+    target.mkdir(parents=True)
+    return target
+
+
+def relative(name: str) -> PurePosixPath:
+    """Return the path of a file below the project; raises ActionError for any other path."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\\" in name:
+        raise ActionError.of(
+            f"{name!r} is no path inside the project", hint="name files relative to the manifest"
+        )
+    return path
+
+
+def write_json(file: Path, content: Mapping[str, Any]) -> None:
+    """Write an index or a recipe."""
+    file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,117 @@
+"""Source sets of a wheel: sources that the user's machine compiles, with a recipe that says how."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from gpuforge import digest
+from gpuforge.errors import ActionError
+from gpuforge.package.kernel_set import SCHEMA, new_folder, relative, write_json
+
+RECIPE = "recipe.json"
+_BUILD_PATH = re.compile(r"(?:^|[=,:]|^-[A-Za-z]+)(?:/|~/)")  # "/x", "-I/x", "--opt=/x"
+_PLACEHOLDERS = ("{compiler}", "{sources}", "{output}")
+# families whose argv needs no placeholder: a command of the maintainer, and compilers without a command line
+_WITHOUT_PLACEHOLDERS = {"command", "nvrtc", "opencl"}
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one toolchain is found on the user's machine, and how it compiles the sources there.
+
+    `argv` holds `{compiler}`, `{sources}` and `{output}` where those go; the runtime fills in more, see LibraryCall.
+    """
+
+    name: str
+    family: str
+    version: str  # a version range, as in the manifest; "" for any
+    argv: tuple[str, ...]
+    accepts: tuple[tuple[str, tuple[int, ...]], ...] = ()  # the version range as comparisons
+    path: str = ""  # the compiler's executable, where the manifest names one
+    programs: str = ""  # pattern of its file names, whose group "version" follows the plain name
+    answers: str = ""  # pattern for what it prints for --version, with a group "version"
+    places: tuple[str, ...] = ()  # folders beside PATH, as patterns
+    product: str = ""  # where a command leaves the library, as a pattern; "": it writes {output}
+    offload: str = ""  # the target that GCC must have an offload compiler for
+    runtimes: tuple[str, ...] = ()  # SONAMEs of a toolchain's runtimes that the library will need
+    install: Mapping[str, str] = field(default_factory=dict)  # how to get it, by distribution; "": others
+    makes: str = "library"  # "library", or "module": images or sources that are loaded one by one
+    sources: tuple[str, ...] = ()  # of a set of modules, those that it compiles
+
+
+def pack_sources(
+    folder: Path,
+    *,
+    name: str,
+    sources: Mapping[str, Path],
+    includes: Mapping[str, Path],
+    toolchains: Sequence[Recipe],
+    toolkit: str,
+    archs: Sequence[str],
+    abi: str = "",
+    kind: str = "library",
+    packages: Mapping[str, str] = MappingProxyType({}),
+    fallbacks: Sequence[str] = (),
+    cpu: str = "",
+) -> Path:
+    """Lay sources, what they include and their recipe out below `folder`; return `folder/sources/<name>`.
+
+    `sources` are the files that the compiler is given, by their names in the project; `includes` those that
+    must lie beside them.
+    `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order they are tried. `abi` is
+    the id that each compiled library gets, with the versions of the installed `packages`; `fallbacks` the objects that
+    are used where none was compiled. A set of modules (`kind`) may have a library that does its work on the CPU (`cpu`)
+    besides.
+    Raises ActionError when a recipe names a path of the build machine, or lacks a placeholder.
+    """
+    target = new_folder(folder / "sources", name)
+    copied = {file: _copy(path, file, target) for file, path in {**includes, **sources}.items()}
+    for recipe in toolchains:
+        _check_argv(name, recipe)
+    content = {
+        "schema": SCHEMA,
+        "name": name,
+        "kind": kind,
+        "abi": abi,
+        **({"packages": dict(packages)} if packages else {}),
+        "fallbacks": list(fallbacks),
+        "cpu": cpu,
+        "sources": [{"file": file, "sha256": copied[file]} for file in sorted(sources)],
+        "includes": [{"file": file, "sha256": copied[file]} for file in sorted(includes)],
+        "toolchains": [asdict(recipe) for recipe in toolchains],
+        "toolkit": toolkit,
+        "archs": list(archs),
+    }
+    write_json(target / RECIPE, content)
+    return target
+
+
+def _copy(source: Path, file: str, target: Path) -> str:
+    """Copy a source to its place; return its sha256."""
+    if file == RECIPE:
+        raise ActionError.of(f"a source cannot be named {file}, as the recipe is", hint="rename it")
+    place = target / relative(file)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, place)
+    return digest.of_file(place)
+
+
+def _check_argv(name: str, recipe: Recipe) -> None:
+    places = () if recipe.family in _WITHOUT_PLACEHOLDERS else _PLACEHOLDERS
+    missing = [place for place in places if not any(place in word for word in recipe.argv)]
+    if missing:
+        raise ActionError.of(
+            f"the recipe of object {name!r} for {recipe.name} has no {' and no '.join(missing)}",
+            hint="this is a fault of gpuforge's toolchain; please report it",
+        )
+    for word in recipe.argv:
+        if _BUILD_PATH.search(word):
+            raise ActionError.of(
+                f"the recipe of object {name!r} for {recipe.name} names a path of the build machine: {word}",
+                hint="the user's machine has no such path: use flags without absolute paths",
+            )
