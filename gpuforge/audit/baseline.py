@@ -1,32 +1,38 @@
 """Findings that were there before: a file of them is written once, and accepts them from then on, but no new one.
 
-A finding is known by its rule, its severity, the project and its subjects. What changes from build to build
-(the hash in a grafted library's name, the Python of an extension's name, the version in the wheel's name) is
-written `*`. A finding that became more severe is a new one.
+A finding is identified by its rule, its severity, the project, and the file, the library and the item of each of its
+subjects, so that its words may change. What changes from build to build (the hash in a grafted library's name, the
+Python of an extension's name, the version in a wheel's name) is written `*`. A finding that became more severe is a
+new one.
+
+Files of schema 1 have the sentence of each subject instead of its fields; they are still read.
 """
 
 from __future__ import annotations
 
 import json
+import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit.model import NEEDED_BY, SEVERITIES, Finding, Ignored, Severity
+from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subject
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
 
-SCHEMA = 1
+SCHEMA = 2
 REASON = "in the baseline"
 _CHANGING = (
     (re.compile(r"([-.])[0-9a-f]{8}(?=[.]so\b)"), r"\1*"),  # auditwheel's and delocate's hashes
     (re.compile(r"\bcpython-3\d+(?=-)"), "cpython-*"),
     (re.compile(r"\bcp3\d+-cp3\d+t?-"), "*-"),
 )
+_FIELDS = ("file", "library", "item")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,27 +42,45 @@ class Known:
     code: str
     severity: Severity
     project: str
-    subject: str
+    file: str = ""
+    library: str = ""
+    item: str = ""
+    sentence: str = ""  # of a file of schema 1, instead of these three
 
     def __str__(self) -> str:
         """Write it as a line of a message."""
-        return f"{self.code} {self.project}: {self.subject}"
+        subject = self.sentence or ": ".join(filter(None, (self.file, self.item, self.library)))
+        return f"{self.code} {self.project}: {subject or 'the wheel as a whole'}"
+
+    def accepts(self, other: Known) -> bool:
+        """Say whether this row of a file accepts a subject of the same rule and project."""
+        if SEVERITIES.index(other.severity) < SEVERITIES.index(self.severity):
+            return False
+        if not self.sentence:
+            return all(getattr(self, field) == getattr(other, field) for field in _FIELDS)
+        return all(_names(self.sentence, getattr(other, field)) for field in _FIELDS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Baseline:
-    """The findings of a file; `reason` is what a report says of those that it accepts."""
+    """The findings of a file; `reason` is what a report gives for those that it accepts."""
 
     known: frozenset[Known]
     reason: str = REASON
 
     def covers(self, finding: Finding) -> bool:
         """Say whether each subject of a finding is known, at this severity or a worse one."""
-        worse = SEVERITIES[: SEVERITIES.index(finding.severity) + 1]
         return all(
-            any(Known(one.code, severity, one.project, one.subject) in self.known for severity in worse)
+            any(row.accepts(one) for row in self._rows.get((one.code, one.project), ()))
             for one in of_finding(finding)
         )
+
+    @cached_property
+    def _rows(self) -> Mapping[tuple[str, str], list[Known]]:
+        rows: dict[tuple[str, str], list[Known]] = {}
+        for row in self.known:
+            rows.setdefault((row.code, row.project), []).append(row)
+        return rows
 
 
 class Acceptance(Protocol):
@@ -71,12 +95,12 @@ class Acceptance(Protocol):
 
 
 def read(path: Path) -> Baseline:
-    """Read a baseline. Raises UsageError for a file that is none, or that cannot be read."""
+    """Read a baseline of this schema or the former one. Raises UsageError for a file that is not one."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(data, dict) or data["schema"] != SCHEMA:
+        if not isinstance(data, dict) or data["schema"] not in (1, SCHEMA):
             raise ValueError(f"its schema is not {SCHEMA}")
-        return Baseline(frozenset(Known(**_row(row)) for row in data["findings"]))
+        return Baseline(frozenset(_row(row, data["schema"]) for row in data["findings"]))
     except OSError as error:
         raise UsageError.of(
             f"the baseline cannot be read: {error.strerror or error}",
@@ -84,51 +108,70 @@ def read(path: Path) -> Baseline:
             hint="--write-baseline writes one",
         ) from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        problem = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise UsageError.of(
-            f"it is no baseline: {said}",
+            f"it is not a baseline: {problem}",
             place=Place(str(path)),
             hint="write it anew with --write-baseline",
         ) from error
 
 
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    texts = {key: row[key] for key in ("code", "severity", "project", "subject")}
+def _row(row: dict[str, Any], schema: int) -> Known:
+    texts = {key: row[key] for key in ("code", "severity", "project")}
+    if schema == 1:
+        texts["sentence"] = row["subject"]
+    else:
+        texts |= {field: row.get(field, "") for field in _FIELDS}
     if not all(isinstance(text, str) for text in texts.values()) or row["severity"] not in SEVERITIES:
         raise ValueError(f"a finding of it cannot be understood: {row}")
-    return texts
+    return Known(**texts)
 
 
 def dumps(findings: Iterable[Finding]) -> str:
     """Return the text of a baseline that accepts these findings and nothing else."""
     known = sorted({one for finding in findings for one in of_finding(finding)})
     rows = [
-        {"code": k.code, "severity": k.severity, "project": k.project, "subject": k.subject} for k in known
+        {"code": k.code, "severity": k.severity, "project": k.project}
+        | {field: value for field in _FIELDS if (value := getattr(k, field))}
+        for k in known
     ]
     return json.dumps({"schema": SCHEMA, "findings": rows}, indent=1, ensure_ascii=False) + "\n"
 
 
 def unused(baseline: Baseline, ignored: Iterable[Ignored]) -> list[Known]:
-    """Return what a baseline lists and nothing was accepted by: it was mended, or is worded otherwise now."""
-    met = {
-        (one.code, one.project, one.subject)
-        for i in ignored
-        if i.reason == baseline.reason
-        for one in of_finding(i.finding)
-    }
-    return sorted(k for k in baseline.known if (k.code, k.project, k.subject) not in met)
+    """Return the rows of a baseline that accepted no subject: what they are about has been mended."""
+    met = {one for i in ignored if i.reason == baseline.reason for one in of_finding(i.finding)}
+    of_rule: dict[tuple[str, str], list[Known]] = {}
+    for one in met:
+        of_rule.setdefault((one.code, one.project), []).append(one)
+    return sorted(
+        row
+        for row in baseline.known
+        if not any(row.accepts(one) for one in of_rule.get((row.code, row.project), ()))
+    )
 
 
 def of_finding(finding: Finding) -> Iterator[Known]:
     """Yield a finding's subjects as a baseline has them."""
     project = project_of(finding.wheel)
-    for subject in finding.subject or ("",):
-        library, needed_by, loaders = subject.partition(NEEDED_BY)  # several were joined into one line
-        for loader in loaders.split(", "):
-            text = f"{library}{needed_by}{loader}".replace(finding.wheel, project)
-            for pattern, instead in _CHANGING:
-                text = pattern.sub(instead, text)
-            yield Known(finding.code, finding.severity, project, text)
+    for subject in finding.subjects or (Subject(),):
+        for file in subject.needed_by or (subject.file,):
+            fields = map(_unchanging, (file, subject.library, subject.item))
+            yield Known(finding.code, finding.severity, project, *fields)
+
+
+def _unchanging(text: str) -> str:
+    if text.endswith(".whl"):
+        return project_of(text)
+    for pattern, instead in _CHANGING:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def _names(sentence: str, name: str) -> bool:
+    """Say whether a sentence of schema 1 has a name in it, or the last part of a path, as a word of its own."""
+    words = (rf"(?<![\w./@+-]){re.escape(n)}(?![\w/@+]|\.\w)" for n in (name, posixpath.basename(name)))
+    return not name or any(re.search(word, sentence) for word in words)
 
 
 def project_of(wheel: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Proof
 from gpuforge.audit.judge import Ignore, Report, WheelReport, audit
-from gpuforge.audit.model import SEVERITIES, Finding, Ignored, Proof
 
 
 class Neighbour(NamedTuple):
@@ -56,4 +56,4 @@ def _with(
 
 
 def _key(finding: Finding) -> tuple[object, ...]:
-    return finding.code, finding.severity, finding.wheel, finding.message, finding.subject
+    return finding.code, finding.severity, finding.wheel, finding.message, finding.subjects

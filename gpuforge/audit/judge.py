@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit import graph as link
 from gpuforge.audit import inputs, proof, wheel
+from gpuforge.audit.causes import by_cause
+from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Proof, Severity
 from gpuforge.audit.host.collect import collect
 from gpuforge.audit.intent import Intent, expecting
 from gpuforge.audit.intent import of as intent_of
-from gpuforge.audit.model import NEEDED_BY, SEVERITIES, Finding, Ignored, Proof, Severity, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.diagnostics import Diagnostic, Place
@@ -147,30 +149,4 @@ def _report(
         else:
             ignored.append(Ignored(finding, reason))
     proofs = proof.proofs(graph, facts, (*kept, *(each.finding for each in ignored)))
-    return WheelReport(facts, _by_cause(kept), tuple(ignored), proofs)
-
-
-def _by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Join findings that differ in files and subjects alone; the worst come first."""
-    groups: dict[tuple[str, ...], list[Finding]] = {}
-    for finding in findings:
-        key = (finding.code, finding.severity, finding.message, finding.remedy)
-        groups.setdefault(key, []).append(finding)
-    joined = [
-        group[0]._replace(
-            files=tuple(dict.fromkeys(file for f in group for file in f.files)),
-            subject=_by_library(subject for f in group for subject in f.subject),
-        )
-        for group in groups.values()
-    ]
-    return tuple(sorted(joined, key=lambda f: (SEVERITIES.index(f.severity), f.code)))
-
-
-def _by_library(subjects: Iterable[str]) -> tuple[str, ...]:
-    lines: dict[tuple[str, str], dict[str, None]] = {}
-    for subject in subjects:
-        library, needed_by, loader = subject.partition(NEEDED_BY)
-        lines.setdefault((library, needed_by), {})[loader] = None
-    return tuple(
-        f"{library}{needed_by}{', '.join(loaders)}" for (library, needed_by), loaders in lines.items()
-    )
+    return WheelReport(facts, by_cause(kept), tuple(ignored), proofs)

@@ -15,7 +15,7 @@ _HASHED = r"[-.]([0-9a-f]{8})\.so"
 
 
 def named(graph: LinkGraph, file: str) -> str:
-    """Return " (libcudart.so.13 of nvidia-cuda-runtime 13.2.86)" for a file that is known, else "".
+    """Return "libcudart.so.13 of nvidia-cuda-runtime 13.2.86" for a file that is known, else "".
 
     A grafted file that was changed afterwards is recognised by its name: auditwheel puts the first 8 digits of
     the sha256 of what it copied there.
@@ -29,11 +29,11 @@ def named(graph: LinkGraph, file: str) -> str:
             if other is not wheel:
                 for name in other.record.digests if other.record else ():
                     if sha256(other, name) == digest:
-                        return f" (byte for byte {name} of {other.name})"
+                        return f"byte for byte {name} of {other.name}"
     match = re.search(_HASHED, file)
     for known, text in _known().items():
         if digest == known or (match and known.startswith(match[1])):
-            return f" ({text})"
+            return text
     return ""
 
 

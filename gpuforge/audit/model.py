@@ -8,8 +8,6 @@ from gpuforge.binary.facts import DeviceCode, ElfObject
 from gpuforge.wheel.dist_info import Identity
 from gpuforge.wheel.record import Record
 
-Severity = Literal["error", "warning", "info"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 Form = Literal["wheel", "nested", "unpacked", "installed", "folder", "file"]  # what was given to read
 
 
@@ -95,53 +93,3 @@ class WheelFacts(NamedTuple):
     def platforms(self) -> tuple[str, ...]:
         """The platform tags of the file name."""
         return tuple(dict.fromkeys(tag.rpartition("-")[2] for tag in self.file_tags))
-
-
-NEEDED_BY = ", NEEDED by "
-
-
-class Finding(NamedTuple):
-    """One cause, and everything it is true of. `message` is the cause; what differs by file is in `subject`.
-
-    Subjects that differ only in what follows NEEDED_BY become one line when findings are joined.
-    """
-
-    code: str
-    severity: Severity
-    wheel: str
-    files: tuple[str, ...]
-    subject: tuple[str, ...]  # one line each: the thing, and what there is to say of it
-    message: str
-    remedy: str
-
-    @property
-    def file(self) -> str:
-        """The first of its files; "" when it is about the wheel as a whole."""
-        return self.files[0] if self.files else ""
-
-
-class Ignored(NamedTuple):
-    """A finding that was accepted, and why."""
-
-    finding: Finding
-    reason: str
-
-
-Topic = Literal[
-    "providers",
-    "requirements",
-    "GPU code",
-    "platform",
-    "host-only",
-    "kernel sets",
-    "sources",
-    "against",
-    "beside",
-]
-
-
-class Proof(NamedTuple):
-    """Something that was looked at and holds."""
-
-    topic: Topic
-    text: str

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.audit import audit
+from gpuforge.audit.report.sentences import lines
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -74,7 +75,7 @@ def codes(
         for name, text in texts.items():
             archive.writestr(name, text)
         archive.writestr(names[-1], record.getvalue())
-    return {(f.code, f.severity): f.subject for f in audit([path]).findings}
+    return {(f.code, f.severity): lines(f) for f in audit([path]).findings}
 
 
 MODULE = 'extern "C" void* PyInit_ext() { return 0; }\n'

@@ -17,6 +17,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
 from gpuforge.audit import Report, audit
+from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.wheel import read
 
 pytestmark = pytest.mark.network
@@ -60,7 +61,7 @@ def report(wheel: Wheel) -> Callable[[str], Report]:
 @pytest.fixture(scope="session")
 def said(report: Callable[[str], Report]) -> Said:
     """Return the subjects of each finding by (code, severity)."""
-    return lambda requirement: {(f.code, f.severity): f.subject for f in report(requirement).findings}
+    return lambda requirement: {(f.code, f.severity): lines(f) for f in report(requirement).findings}
 
 
 NVHPC = """
@@ -138,8 +139,8 @@ def test_cufinufft_has_no_providers(said: Said, report: Callable[[str], Report])
     assert said_of.pop(("GF708", "info"))[1].startswith("sections: __nv_relfatbin 103 MB, .nv_fatbin 69 MB")
     assert said_of == {
         ("GF201", "error"): (
-            "libcudart.so.12 (of nvidia-cuda-runtime-cu12), NEEDED by cufinufft/libcufinufft.so",
-            "libcufft.so.11 (of nvidia-cufft-cu12), NEEDED by cufinufft/libcufinufft.so",
+            "libcudart.so.12 (nvidia-cuda-runtime-cu12), NEEDED by cufinufft/libcufinufft.so",
+            "libcufft.so.11 (nvidia-cufft-cu12), NEEDED by cufinufft/libcufinufft.so",
         ),
         ("GF407", "warning"): ("cufinufft/libcufinufft.so: 97 of 167 MiB",),
         ("GF408", "info"): ("cufinufft/libcufinufft.so: 10.0, 10.3, 12.0 with driver 550.54.14 or newer",),
@@ -204,7 +205,7 @@ def test_faiss_and_torchvision_together_are_of_two_majors(wheel: Wheel) -> None:
     given = [wheel("faiss-gpu-cu12==1.14.1.post1"), wheel("torchvision==0.29.2")]
     found = {f.code: f for f in audit(given).findings}
     assert (found["GF104"].severity, found["GF104"].wheel) == ("warning", given[1].name)
-    assert "CUDA 12: libcudart.so.12, loaded by faiss/_swigfaiss.so" in found["GF104"].subject
+    assert "CUDA 12: libcudart.so.12, loaded by faiss/_swigfaiss.so" in lines(found["GF104"])
 
 
 # What was found by hand, with readelf, METADATA and imports on a machine without CUDA. The answers on a few of
@@ -261,8 +262,8 @@ def test_torchvision_beside_torch_says_what_it_says_alone(wheel: Wheel) -> None:
     given = [wheel("torchvision==0.29.2"), wheel("torch==2.15.0")]
     (found,) = [f for f in audit(given).findings if f.code == "GF102"]
     assert found.wheel == given[0].name
-    assert any(line.endswith("loaded by torchvision/image_stable.so") for line in found.subject)
-    assert any("the one of nvidia-cuda-runtime, loaded by " in line for line in found.subject)
+    assert any(line.endswith("loaded by torchvision/image_stable.so") for line in lines(found))
+    assert any("the one of nvidia-cuda-runtime, loaded by " in line for line in lines(found))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 import requests
 
 from gpuforge.audit import audit
+from gpuforge.audit.report.sentences import lines
 from gpuforge.manifest.load import load
 from gpuforge.toolkits import debian
 from gpuforge.toolkits.provision import provision
@@ -309,8 +310,8 @@ def test_each_of_the_members_is_named(judge: Judge, neuron: Path, tmp_path: Path
     (wheel,) = tmp_path.glob("*.whl")
     report = audit([wheel], manifest=load(tmp_path))
     (found,) = (f for f in report.findings if f.code == "GF601")
-    assert [" ".join(line.split(" (")[0].split()[:7]) for line in found.subject] == [
+    assert [" ".join(line.split(" (")[0].split()[:7]) for line in lines(found)] == [
         "demo/libinterviews.a: made by the NVIDIA HPC compilers",
         "demo/libunidraw.a: made by the NVIDIA HPC compilers",
     ]
-    assert ["170 of 170 members" in found.subject[0], "94 of 94 members" in found.subject[1]] == [True, True]
+    assert ["170 of 170 members" in lines(found)[0], "94 of 94 members" in lines(found)[1]] == [True, True]

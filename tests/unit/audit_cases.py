@@ -9,7 +9,8 @@ from pathlib import Path
 from audit_samples import wheel
 
 from gpuforge.audit import audit
-from gpuforge.audit.model import Finding
+from gpuforge.audit.findings import Finding
+from gpuforge.audit.report.sentences import lines
 
 
 @dataclass(frozen=True)
@@ -46,5 +47,5 @@ def findings(
 def hold(case: Case, folder: Path) -> None:
     """Fail unless the rule says exactly this of the case, and nothing once it is mended."""
     (found,) = findings(case, case.files, folder)
-    assert (found.severity, found.subject) == (case.severity, case.subject)
+    assert (found.severity, lines(found)) == (case.severity, case.subject)
     assert findings(case, {**case.files, **case.but}, folder, fixed=True) == []

@@ -6,7 +6,8 @@ import golden
 
 from gpuforge.audit import Report, WheelReport
 from gpuforge.audit import graph as link
-from gpuforge.audit.model import Finding, Ignored, Proof, WheelFacts
+from gpuforge.audit.findings import Finding, Ignored, Proof, Subject
+from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import Container, DeviceCode, ElfObject, Entry
 from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic, Place
@@ -64,15 +65,36 @@ def sample() -> Report:
             "error",
             BAD,
             ("bad.libs/libnvomp-fb1a2b9f.so", "bad/a|b.so"),
-            ("bad.libs/libnvomp-fb1a2b9f.so", "bad/a|b.so: <b>'$ORIGIN' & `ticks`</b> *stars* $ORIGIN/x"),
+            (
+                Subject("bad.libs/libnvomp-fb1a2b9f.so"),
+                Subject("bad/a|b.so", detail="<b>'$ORIGIN' & `ticks`</b> *stars* $ORIGIN/x"),
+            ),
             "RPATH has the entry 'bad.libs' & <more>",
             "remove it (`patchelf --set-rpath`)",
         ),
-        Finding("GF502", "warning", BAD, (), ("the tag | in WHEEL",), "the tags are not those", "rename it"),
-        Finding("GF503", "info", BAD, ("bad/x.so",), ("bad/x.so \x1b[31m",), "it asks for it", "do not"),
+        Finding(
+            "GF502",
+            "warning",
+            BAD,
+            (),
+            (Subject(detail="the tag | in WHEEL"),),
+            "the tags are not those",
+            "rename it",
+        ),
+        Finding(
+            "GF503", "info", BAD, ("bad/x.so",), (Subject("bad/x.so \x1b[31m"),), "it asks for it", "do not"
+        ),
     )
     ignored = Ignored(
-        Finding("GF101", "error", BAD, ("bad.libs/libnvc-ca879ffd.so",), ("libnvc",), "twice", "not"),
+        Finding(
+            "GF101",
+            "error",
+            BAD,
+            ("bad.libs/libnvc-ca879ffd.so",),
+            (Subject(library="libnvc"),),
+            "twice",
+            "not",
+        ),
         "known <since> 1.0",
     )
     wheels = (

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpuforge.audit.model import Finding
+from gpuforge.audit.findings import Finding
+from gpuforge.audit.report.sentences import lines
 
 FOLDER = Path(__file__).parents[1] / "golden"
 
@@ -22,7 +23,7 @@ def hold(name: str, found: str) -> None:
 
 def finding_text(finding: Finding) -> str:
     """Return all that a finding says, one field a line."""
-    subjects = "".join(f"  {line}\n" for line in finding.subject)
+    subjects = "".join(f"  {line}\n" for line in lines(finding))
     return f"{finding.severity}: {finding.message}\n{subjects}fix: {finding.remedy}\n"
 
 

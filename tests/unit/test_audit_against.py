@@ -8,7 +8,8 @@ import pytest
 from audit_samples import STATIC_CUDART, elf, wheel
 
 from gpuforge.audit import against, audit
-from gpuforge.audit.model import Finding
+from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.rules.runtimes.user_build_copies import second_copies
 from gpuforge.cli.main import run
 from gpuforge.errors import UsageError
@@ -35,7 +36,9 @@ def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -
         "error",
         finding.wheel,
         files=(f"demo.libs/{HASHED}",),
-        subject=(f"{HASHED}, which comes in through libhost.so; nvhpc 24.9 brings libnvomp.so",),
+        subjects=(
+            Subject(detail=f"{HASHED}, which comes in through libhost.so; nvhpc 24.9 brings libnvomp.so"),
+        ),
         message="what a user builds with nvhpc 24.9 brings libraries that this wheel loads as other files: both copies "
         "run in one process, each with its own state",
         remedy="compile what users link with by g++ alone, and leave these libraries out of the wheel "
@@ -85,7 +88,7 @@ def test_a_runtime_linked_in_meets_the_toolkits_own(tmp_path: Path) -> None:
     (tmp_path / "cuda" / "lib64" / "libcudart.so.13").touch()
     what = against.of(f"toolkit:{tmp_path / 'cuda'}")
     (finding,) = found(tmp_path, {"demo/a.so": elf(sections={".rodata": STATIC_CUDART})}, what)
-    assert finding.subject == (
+    assert lines(finding) == (
         f"a.so has a CUDA runtime linked in; the toolkit {tmp_path}/cuda brings libcudart.so.13",
     )
     assert not found(tmp_path, {"demo/a.so": elf(sections={".rodata": b"/cudart.shm"})}, what)
@@ -97,7 +100,7 @@ def test_a_toolkit_of_another_major_than_the_required_packages(tmp_path: Path) -
     extension = elf(needed=["libcudart.so.13"], runpath="$ORIGIN/../nvidia/cu13/lib")
     keys = {"requires": ["nvidia-cuda-runtime"]}
     (finding,) = found(tmp_path, {"demo/a.so": extension}, against.of(str(tmp_path / "lib")), **keys)
-    assert finding.subject == (
+    assert lines(finding) == (
         "libcudart.so.13 of nvidia-cuda-runtime, needed by a.so; "
         f"the folder {tmp_path}/lib brings libcudart.so.12",
     )

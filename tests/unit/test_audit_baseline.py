@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.audit import baseline
-from gpuforge.audit.model import Finding, Ignored
+from gpuforge.audit.findings import Finding, Ignored, Subject
 from gpuforge.errors import UsageError
 
 WHEEL = "demo_pkg-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -17,10 +17,20 @@ FINDING = Finding(
     "warning",
     WHEEL,
     ("demo/ext.cpython-311-x86_64-linux-gnu.so",),
-    ("libx-0123abcd.so.1, NEEDED by demo/ext.cpython-311-x86_64-linux-gnu.so, demo/b.so",),
+    (
+        Subject(
+            library="libx-0123abcd.so.1",
+            detail="who knows",
+            needed_by=("demo/ext.cpython-311-x86_64-linux-gnu.so", "demo/b.so"),
+        ),
+    ),
     "nobody has it",
     "bring it",
 )
+
+
+def needed(library: str, file: str) -> Subject:
+    return Subject(library=library, needed_by=(file,))
 
 
 def known(*findings: Finding) -> baseline.Baseline:
@@ -31,13 +41,16 @@ def test_a_file_of_it(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(baseline.dumps([FINDING, FINDING]))
     assert json.loads(path.read_text()) == {
-        "schema": 1,
+        "schema": 2,
         "findings": [
-            {"code": "GF201", "severity": "warning", "project": "demo-pkg", "subject": subject}
-            for subject in (
-                "libx-*.so.1, NEEDED by demo/b.so",
-                "libx-*.so.1, NEEDED by demo/ext.cpython-*-x86_64-linux-gnu.so",
-            )
+            {
+                "code": "GF201",
+                "severity": "warning",
+                "project": "demo-pkg",
+                "file": file,
+                "library": "libx-*.so.1",
+            }
+            for file in ("demo/b.so", "demo/ext.cpython-*-x86_64-linux-gnu.so")
         ],
     }
     assert baseline.read(path) == known(FINDING)
@@ -50,8 +63,8 @@ def test_a_file_of_it(tmp_path: Path) -> None:
         {"wheel": "dist/" + WHEEL},
         {"severity": "info"},
         {"message": "worded otherwise"},
-        {"subject": ("libx-99999999.so.1, NEEDED by demo/ext.cpython-313-x86_64-linux-gnu.so",)},
-        {"subject": ("libx.aaaaaaaa.so.1, NEEDED by demo/b.so", FINDING.subject[0])[1:]},
+        {"subjects": (needed("libx-99999999.so.1", "demo/ext.cpython-313-x86_64-linux-gnu.so"),)},
+        {"subjects": (FINDING.subjects[0]._replace(detail="worded otherwise"),)},
     ],
 )
 def test_the_same_finding_of_another_build_is_known(change: dict[str, object]) -> None:
@@ -64,9 +77,10 @@ def test_the_same_finding_of_another_build_is_known(change: dict[str, object]) -
         {"code": "GF202"},
         {"severity": "error"},
         {"wheel": "other-1.0-py3-none-any.whl"},
-        {"subject": (*FINDING.subject, "liby.so, NEEDED by demo/b.so")},
-        {"subject": ("libx-0123abcd.so.1, NEEDED by demo/c.so",)},
-        {"subject": ("libx-0123abcd.so.2, NEEDED by demo/b.so",)},
+        {"subjects": (*FINDING.subjects, needed("liby.so", "demo/b.so"))},
+        {"subjects": (needed("libx-0123abcd.so.1", "demo/c.so"),)},
+        {"subjects": (needed("libx-0123abcd.so.2", "demo/b.so"),)},
+        {"subjects": (FINDING.subjects[0]._replace(item="RUNPATH $ORIGIN"),)},
     ],
 )
 def test_a_new_finding_is_not(change: dict[str, object]) -> None:
@@ -74,7 +88,7 @@ def test_a_new_finding_is_not(change: dict[str, object]) -> None:
 
 
 def test_what_was_mended_is_told() -> None:
-    held = known(FINDING, FINDING._replace(code="GF302", subject=("demo/a.so",)))
+    held = known(FINDING, FINDING._replace(code="GF302", subjects=(Subject("demo/a.so"),)))
     assert [str(k) for k in baseline.unused(held, [Ignored(FINDING, held.reason)])] == [
         "GF302 demo-pkg: demo/a.so"
     ]
@@ -83,16 +97,16 @@ def test_what_was_mended_is_told() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "it is no baseline: Expecting property name"),
-        ("[]", "it is no baseline: its schema is not 1"),
-        ("{}", "it is no baseline: it has no 'schema'"),
-        ('{"schema": 2, "findings": []}', "it is no baseline: its schema is not 1"),
-        ('{"schema": 1}', "it is no baseline: it has no 'findings'"),
-        ('{"schema": 1, "findings": [{"code": "GF101"}]}', "it is no baseline: it has no 'severity'"),
-        ('{"schema": 1, "findings": [7]}', "it is no baseline: 'int' object is not subscriptable"),
+        ("{", "it is not a baseline: Expecting property name"),
+        ("[]", "it is not a baseline: its schema is not 2"),
+        ("{}", "it is not a baseline: it has no 'schema'"),
+        ('{"schema": 3, "findings": []}', "it is not a baseline: its schema is not 2"),
+        ('{"schema": 1}', "it is not a baseline: it has no 'findings'"),
+        ('{"schema": 1, "findings": [{"code": "GF101"}]}', "it is not a baseline: it has no 'severity'"),
+        ('{"schema": 1, "findings": [7]}', "it is not a baseline: 'int' object is not subscriptable"),
         (
             '{"schema": 1, "findings": [{"code": "GF101", "severity": "x", "project": "", "subject": ""}]}',
-            "it is no baseline: a finding of it cannot be understood",
+            "it is not a baseline: a finding of it cannot be understood",
         ),
     ],
 )

@@ -18,6 +18,7 @@ from object_samples import archive, relocatable
 
 from gpuforge.audit import audit
 from gpuforge.audit.host import look
+from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.main import run
 from gpuforge.manifest.load import load
 
@@ -50,7 +51,7 @@ def judged(folder: Path, files: Mapping[str, bytes], needs: str = "") -> tuple[F
     """Return the findings of roles, and what is proved of them."""
     (folder / "gpuforge.toml").write_text(MANIFEST + needs)
     report = audit([wheel(folder, files)], manifest=load(folder))
-    found = [(f.code, f.subject) for f in report.findings if f.code.startswith("GF6")]
+    found = [(f.code, lines(f)) for f in report.findings if f.code.startswith("GF6")]
     return found, [p.text for w in report.wheels for p in w.proofs if p.topic == "host-only"]
 
 

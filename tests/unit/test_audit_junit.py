@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from audit_reports import BAD, GOOD, hold, sample
 
-from gpuforge.audit.model import Severity
+from gpuforge.audit.findings import Severity
 from gpuforge.audit.report import junit
 from gpuforge.audit.rules import RULES
 

@@ -8,7 +8,8 @@ import pytest
 from audit_samples import elf, wheel
 
 from gpuforge.audit import audit
-from gpuforge.audit.model import Finding
+from gpuforge.audit.findings import Finding
+from gpuforge.audit.report.sentences import lines
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64"
 ONE, OTHER = elf(soname="one.so"), elf(soname="other.so")
@@ -36,7 +37,7 @@ def test_the_last_one_wins(tmp_path: Path, name: str, files: dict[str, bytes], s
     path = next(iter(p for p in files if files[p] not in base.values())).removeprefix(
         "demo_gpu-1.0.data/platlib/"
     )
-    assert (finding.severity, finding.subject) == (severity, (f"{name}.whl: {path}",))
+    assert (finding.severity, lines(finding)) == (severity, (f"{name}.whl: {path}",))
     assert finding.files == (path,)
 
 
@@ -97,7 +98,7 @@ def test_required_packages_of_two_majors_share_names(tmp_path: Path) -> None:
 
     def said(*requires: str) -> list[tuple[str, tuple[str, ...]]]:
         path = wheel(tmp_path, files, requires=requires)
-        return [(f.severity, f.subject) for f in audit([path]).findings if f.code == "GF709"]
+        return [(f.severity, lines(f)) for f in audit([path]).findings if f.code == "GF709"]
 
     line = (
         "nvidia/nccl/lib/libnccl.so.2: nvidia-nccl-cu12, by 'nvidia-nccl-cu12', and nvidia-nccl-cu13, "

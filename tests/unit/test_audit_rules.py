@@ -16,6 +16,7 @@ from audit_samples import EXEC_STACK, STATIC_CUDART, elf, fatbin, image, wheel
 
 from gpuforge.audit import Ignore, audit
 from gpuforge.audit.intent import matches
+from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.rules import RULES
 from gpuforge.manifest.load import ManifestFile
 
@@ -97,7 +98,7 @@ CASES = {
         requires=["torch>=2.12"],
     ),
     "nobody provides": Case(
-        "GF201", "error", ("libcudart.so.12 (of nvidia-cuda-runtime-cu12), NEEDED by demo/ext.so",),
+        "GF201", "error", ("libcudart.so.12 (nvidia-cuda-runtime-cu12), NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libcudart.so.12"])},
         {"demo/ext.so": elf()},
     ),
@@ -112,18 +113,18 @@ CASES = {
         {"demo/ext.so": elf(needed=["libcudnn.so.7"], runpath="$ORIGIN"), "demo/libcudnn.so.7": elf()},
     ),
     "declared and not reachable": Case(
-        "GF202", "error", ("libcudart.so.13 of nvidia-cuda-runtime, NEEDED by demo/ext.so",),
+        "GF202", "error", ("libcudart.so.13 (nvidia-cuda-runtime), NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libcudart.so.13"])},
         {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13)},
         requires=["nvidia-cuda-runtime>=13,<14"],
     ),
     "inside and not reachable": Case(
-        "GF202", "error", ("libx.so at demo/lib/libx.so, NEEDED by demo/ext.so",),
+        "GF202", "error", ("libx.so (demo/lib/libx.so), NEEDED by demo/ext.so",),
         {"demo/lib/libx.so": elf(soname="libx.so"), "demo/ext.so": elf(needed=["libx.so"])},
         {"demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN/lib")},
     ),
     "inside, and another object has it loaded": Case(
-        "GF202", "warning", ("libx.so at demo/lib/libx.so, NEEDED by demo/plugin.so",),
+        "GF202", "warning", ("libx.so (demo/lib/libx.so), NEEDED by demo/plugin.so",),
         {
             "demo/lib/libx.so": elf(soname="libx.so"), "demo/plugin.so": elf(needed=["libx.so"]),
             "demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN/lib"),
@@ -131,18 +132,20 @@ CASES = {
         {"demo/plugin.so": elf(needed=["libx.so"], runpath="$ORIGIN/lib")},
     ),
     "reachable and not declared": Case(
-        "GF203", "error", (f"libcudart.so.13 of nvidia-cuda-runtime, by RUNPATH {CU13} of demo/ext.so",),
+        "GF203", "error", (
+            "demo/ext.so: libcudart.so.13 (nvidia-cuda-runtime, by RUNPATH $ORIGIN/../nvidia/cu13/lib)",
+        ),
         {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13)},
         {"demo/ext.so": elf(runpath=CU13)},
     ),
     "torch of another major": Case(
-        "GF204", "error", ("libcudart.so.12, where 'torch>=2.10' brings nvidia-cuda-runtime, NEEDED by demo/ext.so",),
+        "GF204", "error", ("libcudart.so.12 ('torch>=2.10' brings nvidia-cuda-runtime), NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libcudart.so.12"])},
         {"demo/ext.so": elf(needed=["libcudart.so.13"])},
         requires=["torch>=2.10"],
     ),
     "loaded by Python": Case(
-        "GF205", "info", ("libcublas.so.12 (of nvidia-cublas-cu12, in the extra [ctk]), NEEDED by demo/ext.so",),
+        "GF205", "info", ("libcublas.so.12 (nvidia-cublas-cu12, in the extra [ctk]), NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libcublas.so.12"]), "demo/a.py": b"load_nvidia_dynamic_lib('cublas')\n"},
         {"demo/ext.so": elf(needed=["libcublas.so.12"], runpath="$ORIGIN/../nvidia/cublas/lib")},
         requires=["nvidia-cublas-cu12; extra == 'ctk'"],
@@ -153,12 +156,12 @@ CASES = {
         {"demo/a.py": b"CDLL(find('cufft'))\n"},
     ),
     "inside, and imported by Python": Case(
-        "GF202", "warning", ("libx.so at demo/libx.so, NEEDED by demo/plugins/p.so",),
+        "GF202", "warning", ("libx.so (demo/libx.so), NEEDED by demo/plugins/p.so",),
         {"demo/libx.so": elf(strings=["PyInit_libx"]), "demo/plugins/p.so": elf(needed=["libx.so"])},
         {"demo/plugins/p.so": elf(needed=["libx.so"], runpath="$ORIGIN/..")},
     ),
     "one of several variants, and none fits": Case(
-        "GF204", "error", ("libcublas.so.11, where 'torch' brings nvidia-cublas, NEEDED by demo/libx_cuda118.so",),
+        "GF204", "error", ("libcublas.so.11 ('torch' brings nvidia-cublas), NEEDED by demo/libx_cuda118.so",),
         {"demo/libx_cuda118.so": elf(needed=["libcublas.so.11"])},
         {"demo/libx_cuda130.so": elf(needed=["libcublas.so.13"])},
         requires=["torch"],
@@ -185,20 +188,20 @@ CASES = {
         {"demo/ext.so": elf(runpath="$ORIGIN")},
     ),
     "a higher symbol version than the tag": Case(
-        "GF501", "error", ("demo/ext.so wants GLIBC_2.28, GLIBCXX_3.4.21",),
+        "GF501", "error", ("demo/ext.so: wants GLIBC_2.28, GLIBCXX_3.4.21",),
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.28", "GLIBC_2.4"], "libstdc++.so.6": ["GLIBCXX_3.4.21"]})},
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.17"], "libx.so.1": ["GLIBC_2.99", "OMP_9"]})},
     ),
     "another machine": Case(
-        "GF501", "error", ("demo/ext.so is for aarch64",),
+        "GF501", "error", ("demo/ext.so: is for aarch64",),
         {"demo/ext.so": elf(machine=183)}, {"demo/ext.so": elf()},
     ),
     "a wheel for anywhere": Case(
-        "GF501", "error", ("demo/ext.so is for x86_64",),
+        "GF501", "error", ("demo/ext.so: is for x86_64",),
         {"demo/ext.so": elf()}, {"demo/ext.so": None}, name="demo-1.0-py3-none-any.whl",
     ),
     "a wheel for anywhere that has something for others too": Case(
-        "GF501", "warning", ("demo/ext.so is for x86_64",),
+        "GF501", "warning", ("demo/ext.so: is for x86_64",),
         {"demo/ext.so": elf(), "demo/macos/tool": b"\xcf\xfa\xed\xfe", "demo/windows/a.py": b"\n"},
         {"demo/ext.so": None}, name="demo-1.0-py3-none-any.whl",
     ),
@@ -288,7 +291,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_rule_speaks_where_it_must_and_nowhere_else(tmp_path: Path, case: Case) -> None:
     (found,) = findings(case, case.files, tmp_path)
-    assert (found.severity, found.subject) == (case.severity, case.subject)
+    assert (found.severity, lines(found)) == (case.severity, case.subject)
     assert all(file in case.files or file == "demo/gone.py" for file in found.files)
     assert findings(case, {**case.files, **case.but}, tmp_path, fixed=True) == []
 
@@ -347,7 +350,7 @@ def judged(
 ) -> list[tuple[str, str, tuple[str, ...]]]:
     files = {name: data for name, data in {**BASE, **change}.items() if data is not None}
     report = audit([wheel(folder, files)], manifest=source)
-    return [(f.code, f.severity, f.subject) for f in report.findings if f.severity != "info"]
+    return [(f.code, f.severity, lines(f)) for f in report.findings if f.severity != "info"]
 
 
 NV_FATBIN, RELFATBIN = ".nv_fatbin", "__nv_relfatbin"
@@ -403,19 +406,19 @@ PTX = b"// Generated by NVIDIA NVVM Compiler\n.version 8.7\n.target sm_75\n.addr
         (
             {"demo/ext.so": elf(sections={NV_FATBIN: KERNEL + fatbin("sm_90", "compute_90:8.7")})},
             [
-                ("GF401", "error", ("demo/ext.so: only 1 of 2 containers with sm_80",)),
-                ("GF409", "warning", ("demo/ext.so: sm_90 in 1 of 2 containers",)),
+                ("GF401", "error", ("demo/ext.so: sm_80: in only 1 of 2 containers",)),
+                ("GF409", "warning", ("demo/ext.so: sm_90: in 1 of 2 containers",)),
             ],
         ),
         (
             {"demo/ext.so": elf(sections={NV_FATBIN: fatbin("sm_80")})},
-            [("GF402", "error", ("demo/ext.so: no container with PTX for compute_90",))],
+            [("GF402", "error", ("demo/ext.so: compute_90: PTX in no container",))],
         ),
         (  # relocatable device code: the PTX lies in the inputs of the device link
             {"demo/ext.so": elf(sections={NV_FATBIN: fatbin("sm_80"), RELFATBIN: KERNEL})}, []),
         (
             {"demo/ext.so": elf(sections={NV_FATBIN: fatbin("sm_80"), RELFATBIN: fatbin("sm_80")})},
-            [("GF402", "error", ("demo/ext.so: no container with PTX for compute_90",))],
+            [("GF402", "error", ("demo/ext.so: compute_90: PTX in no container",))],
         ),
         (  # a grafted CUDA library has the architectures that NVIDIA chose
             {"demo.libs/libcufft-0a1b2c3d.so.12": elf(sections={NV_FATBIN: fatbin("sm_75")})}, []),
@@ -430,14 +433,14 @@ PTX = b"// Generated by NVIDIA NVVM Compiler\n.version 8.7\n.target sm_75\n.addr
         (  # PTX by itself is not what is declared
             {"demo/old.ptx": PTX},
             [
-                ("GF401", "error", ("demo/old.ptx: no container with sm_80",)),
-                ("GF402", "error", ("demo/old.ptx: no container with PTX for compute_90",)),
-                ("GF409", "warning", ("demo/old.ptx: compute_75 in 1 of 1 containers",)),
+                ("GF401", "error", ("demo/old.ptx: sm_80: in no container",)),
+                ("GF402", "error", ("demo/old.ptx: compute_90: PTX in no container",)),
+                ("GF409", "warning", ("demo/old.ptx: compute_75: in 1 of 1 containers",)),
             ],
         ),
         (  # right, and more
             {"demo/ext.so": elf(sections={NV_FATBIN: fatbin("sm_80", "compute_80:8.7", "compute_90:8.7")})},
-            [("GF409", "warning", ("demo/ext.so: compute_80 in 1 of 1 containers",))],
+            [("GF409", "warning", ("demo/ext.so: compute_80: in 1 of 1 containers",))],
         ),
     ],
 )  # fmt: skip
@@ -480,7 +483,7 @@ def test_a_package_without_gpu_code_says_so_and_is_held_to_it(tmp_path: Path) ->
     grafted_cufft = {"demo.libs/libcufft-0a1b2c3d.so.12": elf(sections={NV_FATBIN: fatbin("sm_75")})}
     assert judged(tmp_path, source, bare | grafted_cufft) == []
     found = judged(tmp_path, source, bare | {"demo/ext.so": elf(sections={NV_FATBIN: fatbin("sm_80")})})
-    assert ("GF409", "error", ("demo/ext.so: sm_80 in 1 of 1 containers",)) in found
+    assert ("GF409", "error", ("demo/ext.so: sm_80: in 1 of 1 containers",)) in found
 
 
 @pytest.mark.parametrize(
@@ -512,7 +515,7 @@ def test_cuda_of_the_machine_is_no_finding_by_a_manifest_that_says_so(
     source = manifest(f'[cuda]\nlinkage = "{linkage}"\n')
     change = {"demo/ext.so": elf(sections={NV_FATBIN: KERNEL}, needed=["libcudart.so.13", "libnuma.so.1"])}
     numa = ("GF201", "warning", ("libnuma.so.1, NEEDED by demo/ext.so",))
-    cudart = ("GF201", "error", ("libcudart.so.13 (of nvidia-cuda-runtime), NEEDED by demo/ext.so",))
+    cudart = ("GF201", "error", ("libcudart.so.13 (nvidia-cuda-runtime), NEEDED by demo/ext.so",))
     assert judged(tmp_path, source, change) == ([numa] if linkage == "system" else [cudart, numa])
 
 
@@ -543,7 +546,7 @@ toolchains = ["device"]
 def test_one_cause_in_many_files_is_one_finding(tmp_path: Path) -> None:
     path = wheel(tmp_path, {f"demo/{n}.so": elf(rpath="libs") for n in range(9)})
     (found,) = audit([path]).findings
-    assert (len(found.files), len(found.subject), found.file) == (9, 9, "demo/0.so")
+    assert (len(found.files), len(lines(found)), found.file) == (9, 9, "demo/0.so")
 
 
 def test_findings_can_be_accepted_by_file_with_a_reason(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from audit_samples import elf, fatbin, image, wheel
 from gpuforge.audit import audit
 from gpuforge.audit.intent import expecting
 from gpuforge.audit.reach import reach
+from gpuforge.audit.report.sentences import bullets
 from gpuforge.binary import fatbin as reader
 from gpuforge.binary.facts import Container, DeviceCode, Entry
 from gpuforge.cuda.arch import Arch
@@ -220,7 +221,7 @@ def test_many_files_alike_are_counted(tmp_path: Path) -> None:
     files = {f"demo/cubins/k{number:02}.fatbin": fatbin("sm_100a") for number in range(20)}
     report = audit([wheel(tmp_path, {**files, "demo/x.fatbin": fatbin("sm_90a")})])
     (found,) = [f for f in report.findings if f.code == "GF404"]
-    assert found.subject == (
+    assert bullets(found) == (
         "sm_100a alone: 20 files, such as k00.fatbin, k01.fatbin, k02.fatbin",
         "demo/x.fatbin: sm_90a alone",
     )

@@ -84,11 +84,11 @@ CASES = {
         {"demo/ext.abi3.so": module("PyBuffer_Release")}, {"demo/ext.abi3.so": module("PyLong_Type")}, name=ABI3,
     ),
     "a newer processor": Case(
-        "GF505", "warning", ("demo/ext.so: its GNU property asks for x86-64-v3",),
+        "GF505", "warning", ("demo/ext.so: x86-64-v3: required by its GNU property",),
         {"demo/ext.so": elf(segment=needs_level(3))}, {"demo/ext.so": elf(segment=needs_level(1))},
     ),
     "a runtime for a newer processor": Case(
-        "GF505", "warning", ("libnvcpumath-avx2.so, for avx2, NEEDED by demo/ext.so",),
+        "GF505", "warning", ("libnvcpumath-avx2.so (for avx2), NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libnvcpumath-avx2.so"])}, {"demo/ext.so": elf(needed=["libnvcpumath.so"])},
     ),
     "relocations in code": Case(
@@ -126,22 +126,22 @@ CASES = {
         {"demo/b.so": elf(sections={".y": NOISE})},
     ),
     "a glibc object under a musl tag": Case(
-        "GF501", "error", ("demo/ext.so is linked with glibc",),
+        "GF501", "error", ("demo/ext.so: is linked with glibc",),
         {"demo/ext.so": elf(versions=GLIBC)}, {"demo/ext.so": elf(needed=["libc.musl-x86_64.so.1"])},
         name="demo-1.0-cp311-cp311-musllinux_1_2_x86_64.whl",
     ),
     "a library for both under a musl tag, and a program": Case(
-        "GF501", "error", ("demo/tool is linked with glibc",),
+        "GF501", "error", ("demo/tool: is linked with glibc",),
         {"demo/ext.so": elf(), "demo/tool": elf(interpreter="/lib64/ld-linux-x86-64.so.2")},
         {"demo/tool": elf(interpreter="/lib/ld-musl-x86_64.so.1")},
         name="demo-1.0-cp311-cp311-musllinux_1_2_x86_64.whl",
     ),
     "a musl object under a glibc tag": Case(
-        "GF501", "error", ("demo/ext.so is linked with musl",),
+        "GF501", "error", ("demo/ext.so: is linked with musl",),
         {"demo/ext.so": elf(needed=["libc.so"])}, {"demo/ext.so": elf(needed=["libm.so", "libc.so"])},
     ),
     "one for either": Case(
-        "GF501", "warning", ("demo/musl/ext.so is linked with musl",),
+        "GF501", "warning", ("demo/musl/ext.so: is linked with musl",),
         {"demo/glibc/ext.so": elf(versions=GLIBC), "demo/musl/ext.so": elf(needed=["libc.so"])},
         {"demo/musl/ext.so": elf(needed=[])},
     ),
@@ -161,31 +161,31 @@ CASES = {
         name="demo-1.0-cp311-cp311-manylinux_2_17_x86_64.musllinux_1_2_x86_64.whl",
     ),
     "all for another machine": Case(
-        "GF501", "error", ("demo/ext.so is for aarch64",),
+        "GF501", "error", ("demo/ext.so: is for aarch64",),
         {"demo/ext.so": elf(machine=183, versions={"libc.so.6": ["GLIBC_2.99"]})}, {"demo/ext.so": elf(machine=62)},
     ),
     "some for another machine": Case(
-        "GF501", "warning", ("demo/ext.so is for aarch64",),
+        "GF501", "warning", ("demo/ext.so: is for aarch64",),
         {"demo/a.so": elf(), "demo/ext.so": elf(machine=183)}, {"demo/ext.so": elf(machine=190)},
     ),
     "one of Android's among them": Case(
-        "GF501", "warning", ("demo/ext.so is for aarch64",),
+        "GF501", "warning", ("demo/ext.so: is for aarch64",),
         {"demo/a.so": elf(), "demo/ext.so": elf(needed=["libc.so"], machine=183)},
         {"demo/ext.so": elf(needed=["libdl.so", "libc.so"])},
     ),
     "a processor with several names": Case(
-        "GF501", "error", ("demo/ext.so is for aarch64",),
+        "GF501", "error", ("demo/ext.so: is for aarch64",),
         {"demo/ext.so": elf(machine=183)}, {"demo/ext.so": elf(machine=40)},
         name="demo-1.0-cp311-cp311-linux_armv6l.whl",
     ),
     "a tag between two policies": Case(
-        "GF501", "error", ("demo/ext.so wants GLIBC_2.27",),
+        "GF501", "error", ("demo/ext.so: wants GLIBC_2.27",),
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.27"], "libstdc++.so.6": ["GLIBCXX_3.4.22"]})},
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.25"], "libstdc++.so.6": ["GLIBCXX_3.4.22"]})},
         name="demo-1.0-cp311-cp311-manylinux_2_25_x86_64.whl",
     ),
     "a tag beyond all policies": Case(
-        "GF501", "error", ("demo/ext.so wants GLIBC_2.99",),
+        "GF501", "error", ("demo/ext.so: wants GLIBC_2.99",),
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.99"], "libstdc++.so.6": ["GLIBCXX_3.4.99"]})},
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.90"], "libstdc++.so.6": ["GLIBCXX_3.4.99"]})},
         name="demo-1.0-cp311-cp311-manylinux_2_98_x86_64.whl",

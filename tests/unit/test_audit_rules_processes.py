@@ -9,6 +9,7 @@ from audit_cases import Case, hold
 from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 
 from gpuforge.audit import audit
+from gpuforge.audit.report.sentences import lines
 from gpuforge.cuda.provided import Provided, Release, Shared
 
 STATIC = {".rodata": STATIC_CUDART}
@@ -166,7 +167,7 @@ CASES = {
         {"demo/y.so": elf(needed=["liba.so"], runpath="$ORIGIN")},
     ),
     "the driver is needed": Case(
-        "GF206", "warning", ("libcuda.so.1, NEEDED by demo/liba.so: no import of demo/ext.so",),
+        "GF206", "warning", ("libcuda.so.1 (without it, demo/ext.so cannot be imported), NEEDED by demo/liba.so",),
         {
             "demo/ext.so": elf(needed=["liba.so"], runpath="$ORIGIN"),
             "demo/liba.so": lib("liba.so", needed=["libcuda.so.1"]),
@@ -179,12 +180,12 @@ CASES = {
         {"demo.libs/libcuda-0a1b2c3d.so.1": None, "demo/lib/stubs/libcuda.so": lib("libcuda.so.1")},
     ),
     "opened by name": Case(
-        "GF208", "info", ("libnvrtc.so.12 (of nvidia-cuda-nvrtc-cu12), named in demo/ext.so",),
+        "GF208", "info", ("demo/ext.so: libnvrtc.so.12 (nvidia-cuda-nvrtc-cu12)",),
         {"demo/ext.so": elf(sections={".rodata": b"x\0libnvrtc.so.12\0libcuda.so.1\0"})},
         {"demo/ext.so": elf(needed=["libnvrtc.so.12"], sections={".rodata": b"x\0libnvrtc.so.12\0"})},
     ),
     "an orphan": Case(
-        "GF209", "info", ("demo.libs/libz-0a1b2c3d.so.1, 0 KiB",),
+        "GF209", "info", ("demo.libs/libz-0a1b2c3d.so.1: 0 KiB",),
         {"demo.libs/libz-0a1b2c3d.so.1": lib("libz-0a1b2c3d.so.1"), "demo/ext.so": elf()},
         {"demo/ext.so": elf(needed=["libz-0a1b2c3d.so.1"], runpath="$ORIGIN/../demo.libs")},
     ),
@@ -197,12 +198,12 @@ CASES = {
         {"demo.libs/libz.0a1b2c3d.so.1": lib("libz.0a1b2c3d.so.1")},
     ),
     "stray symbol versions": Case(
-        "GF211", "error", ("demo/ext.so wants LIBX_1 of libx.so.1",),
+        "GF211", "error", ("demo/ext.so: wants LIBX_1 of libx.so.1",),
         {"demo/ext.so": elf(versions={"libx.so.1": ["LIBX_1"], "libc.so.6": ["GLIBC_2.4"]})},
         {"demo/ext.so": elf(needed=["libx.so.1"], versions={"libx.so.1": ["LIBX_1"]})},
     ),
     "stray symbol versions of what Python code opens": Case(
-        "GF211", "warning", ("demo/ext.so wants LIBX_1 of libx.so.1",),
+        "GF211", "warning", ("demo/ext.so: wants LIBX_1 of libx.so.1",),
         {
             "demo/ext.so": elf(versions={"libx.so.1": ["LIBX_1"], "libc.so.6": ["GLIBC_2.4"]}),
             "demo/a.py": b'CDLL("libx.so.1", mode=RTLD_GLOBAL)\n',
@@ -210,12 +211,12 @@ CASES = {
         {"demo/ext.so": elf(needed=["libx.so.1"], versions={"libx.so.1": ["LIBX_1"]})},
     ),
     "a plugin of another package's program": Case(
-        "GF202", "warning", ("libx.so at plugins/libx.so, NEEDED by plugins/libxy.so",),
+        "GF202", "warning", ("libx.so (plugins/libx.so), NEEDED by plugins/libxy.so",),
         {"plugins/libxy.so": elf(needed=["libx.so", "libhost.so"]), "plugins/libx.so": lib("libx.so")},
         {"plugins/libxy.so": elf(needed=["libx.so", "libhost.so"], runpath="$ORIGIN")},
     ),
     "what a library brings along that must be there before": Case(
-        "GF202", "warning", ("libcudart.so.13 of nvidia-cuda-runtime, NEEDED by plugins/libxy.so",),
+        "GF202", "warning", ("libcudart.so.13 (nvidia-cuda-runtime), NEEDED by plugins/libxy.so",),
         {
             "plugins/libxy.so": elf(needed=["libx.so", "libhost.so", "libcudart.so.13"], runpath="$ORIGIN"),
             "plugins/libx.so": lib("libx.so", needed=["libcudart.so.13"], runpath="$ORIGIN/../nvidia/cu13/lib"),
@@ -224,7 +225,7 @@ CASES = {
         requires=["nvidia-cuda-runtime>=13,<14"],
     ),
     "a framework's part that is not for everybody": Case(
-        "GF201", "warning", ("libc10.so (of torch), NEEDED by demo/demo_torch_ops.so",),
+        "GF201", "warning", ("libc10.so (torch), NEEDED by demo/demo_torch_ops.so",),
         {"demo/demo_torch_ops.so": elf(needed=["libc10.so"])}, {"demo/demo_torch_ops.so": elf()},
     ),
     "a framework's part, of the CUDA that came with it": Case(
@@ -232,16 +233,16 @@ CASES = {
         {"demo/demo_torch_ops.so": elf(needed=["libcudart.so.10.2"])}, {"demo/demo_torch_ops.so": elf()},
     ),
     "a requirement that may bring it": Case(
-        "GF201", "warning", ("libcublas.so.12 (of nvidia-cublas-cu12), NEEDED by demo/ext.so",),
+        "GF201", "warning", ("libcublas.so.12 (nvidia-cublas-cu12), NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libcublas.so.12"])}, {"demo/ext.so": elf()}, requires=["libdemo-cu12"],
     ),
     "torch of another major, not even required": Case(
-        "GF204", "error", ("libcudart.so.12, where 'torch' brings nvidia-cuda-runtime, NEEDED by demo/ext.so",),
+        "GF204", "error", ("libcudart.so.12 ('torch' brings nvidia-cuda-runtime), NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libcudart.so.12", "libc10_cuda.so"])},
         {"demo/ext.so": elf(needed=["libcudart.so.13", "libc10_cuda.so"])},
     ),
     "cuDNN without its parts": Case(
-        "GF213", "warning", ("demo.libs/libcudnn-463fd6d5.so.8.9.7 opens libcudnn_ops_infer.so.8",),
+        "GF213", "warning", ("demo.libs/libcudnn-463fd6d5.so.8.9.7: opens libcudnn_ops_infer.so.8",),
         {
             "demo.libs/libcudnn-463fd6d5.so.8.9.7": elf(
                 soname="libcudnn-463fd6d5.so.8.9.7", sections={".rodata": b"\0libcudnn_ops_infer.so.8\0"}
@@ -253,8 +254,8 @@ CASES = {
     "cuDNN 9 without its parts, whose versions it adds itself": Case(
         "GF213", "warning",
         (
-            "demo.libs/libcudnn-74a4c495.so.9.1.0 opens libcudnn_adv.so.9, libcudnn_cnn.so.9, libcudnn_graph.so.9, "
-            "libcudnn_ops.so.9",
+            "demo.libs/libcudnn-74a4c495.so.9.1.0: opens libcudnn_adv.so.9, libcudnn_cnn.so.9, "
+            "libcudnn_graph.so.9, libcudnn_ops.so.9",
         ),
         {
             "demo.libs/libcudnn-74a4c495.so.9.1.0": elf(
@@ -265,7 +266,7 @@ CASES = {
         {"demo.libs/libcudnn_ops.so.9": elf(soname="libcudnn_ops.so.9")},
     ),
     "NVRTC without its builtins": Case(
-        "GF213", "warning", ("demo.libs/libnvrtc-d540eb83.so.12.1.55 opens libnvrtc-builtins.so.12.1",),
+        "GF213", "warning", ("demo.libs/libnvrtc-d540eb83.so.12.1.55: opens libnvrtc-builtins.so.12.1",),
         {
             "demo.libs/libnvrtc-d540eb83.so.12.1.55": elf(soname="libnvrtc-d540eb83.so.12.1.55"),
             "demo/ext.so": elf(needed=["libnvrtc-d540eb83.so.12.1.55"], runpath="$ORIGIN/../demo.libs"),
@@ -279,7 +280,7 @@ CASES = {
         },
     ),
     "Python code opens plugins": Case(
-        "GF202", "warning", ("libx.so at demo/lib/libx.so, NEEDED by demo/p.so",),
+        "GF202", "warning", ("libx.so (demo/lib/libx.so), NEEDED by demo/p.so",),
         {
             "demo/lib/libx.so": lib("libx.so"), "demo/p.so": elf(needed=["libx.so", "libelse.so"]),
             "demo/a.py": b"torch.ops.load_library(path)\n",
@@ -287,7 +288,7 @@ CASES = {
         {"demo/p.so": elf(needed=["libx.so", "libelse.so"], runpath="$ORIGIN/lib")},
     ),
     "symbols that the program has to bring": Case(
-        "GF212", "warning", ("demo.libs/libnvomp.so wants __pgi_uacc_enter, which libacchost.so would give",),
+        "GF212", "warning", ("demo.libs/libnvomp.so: wants __pgi_uacc_enter, which libacchost.so would give",),
         {
             "demo.libs/libnvomp.so": elf(soname="libnvomp.so", undefined=["__pgi_uacc_enter"]),
             "demo.libs/libacchost.so": elf(soname="libacchost.so", defined=["__pgi_uacc_enter"]),
@@ -300,7 +301,9 @@ CASES = {
     ),
     "symbols that nothing gives": Case(
         "GF212", "warning",
-        ("demo/ext.so wants __pgi_a, __pgi_b, __pgi_c and 1 more, which nothing in the wheel defines",),
+        (
+            "demo/ext.so: wants __pgi_a, __pgi_b, __pgi_c and 1 more, which nothing in the wheel defines",
+        ),
         {"demo/ext.so": elf(undefined=[f"__pgi_{c}" for c in "abcd"], defined=["__pgi_own"])},
         {"demo/ext.so": elf(undefined=["__pgi_a"], needed=["libnvc.so"])},
     ),
@@ -316,14 +319,19 @@ CASES = {
     ),
     "a system folder first": Case(
         "GF305", "warning",
-        (f"libcudart.so.13 for demo/ext.so: RUNPATH /usr/local/cuda/lib64 before RUNPATH {CU13}",),
+        (
+            "demo/ext.so: libcudart.so.13 (RUNPATH /usr/local/cuda/lib64 before RUNPATH $ORIGIN/../nvidia/cu13/lib)",
+        ),
         {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"/usr/local/cuda/lib64:{CU13}")},
         {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"{CU13}:/usr/local/cuda/lib64")},
         requires=["nvidia-cuda-runtime"],
     ),
     "a package before the wheel's own": Case(
         "GF305", "warning",
-        (f"libcudart.so.13 for demo/ext.so: RUNPATH {CU13}, to nvidia-cuda-runtime, before RUNPATH $ORIGIN",),
+        (
+            "demo/ext.so: libcudart.so.13 (RUNPATH $ORIGIN/../nvidia/cu13/lib, to nvidia-cuda-runtime, "
+            "before RUNPATH $ORIGIN)",
+        ),
         {
             "demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"{CU13}:$ORIGIN"),
             "demo/libcudart.so.13": lib("libcudart.so.13"),
@@ -332,7 +340,7 @@ CASES = {
     ),
     "a package that is not declared, before the wheel's own": Case(
         "GF305", "warning",
-        (f"libcudart.so.13 for demo/ext.so: RUNPATH {CU13} before RUNPATH $ORIGIN",),
+        ("demo/ext.so: libcudart.so.13 (RUNPATH $ORIGIN/../nvidia/cu13/lib before RUNPATH $ORIGIN)",),
         {
             "demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"{CU13}:$ORIGIN"),
             "demo/libcudart.so.13": lib("libcudart.so.13"),
@@ -533,7 +541,7 @@ def test_a_grafted_cudart_is_recognised_by_its_bytes(tmp_path: Path) -> None:
         name="nvidia_cuda_runtime-13.0.96-py3-none-manylinux_2_17_x86_64.whl",
     )
     found = {f.code: f for f in audit([own, runtime]).findings if f.wheel == own.name}
-    assert found["GF102"].subject[0] == (
+    assert lines(found["GF102"])[0] == (
         f"{CUDART} (byte for byte nvidia/cu13/lib/libcudart.so.13 of {runtime.name}), loaded by demo/ext.so"
     )
     assert found["GF108"].severity == "warning"
@@ -549,7 +557,7 @@ def test_makefiles_and_dead_paths_name_the_sdk(tmp_path: Path) -> None:
         "demo/demo_makefile": f"CXX = {sdk}/bin/nvc++\nLD = -cuda -gpu=cuda11.5,cc80\n".encode(),
     }
     (found,) = [f for f in audit([wheel(tmp_path, files)]).findings if f.code == "GF101"]
-    assert found.subject == (
+    assert lines(found) == (
         "libnvc-0a1b2c3d.so (NVIDIA HPC SDK 22.1), loaded by libcore.so; "
         "libnvc.so comes beside it in a link with libcore.so",
         "demo_makefile asks for nvc++ of the NVIDIA HPC SDK 22.1",
@@ -582,6 +590,4 @@ def test_gf214_a_required_package_needs_what_nothing_installs(
     assert len(findings) == found
     for finding in findings:
         assert (finding.severity, finding.files) == ("error", ("demo/ext.so",))
-        assert finding.subject == (
-            "libcudart.so.13: libcurand.so.10 of nvidia-curand 10.4.5.25 (newest) needs it",
-        )
+        assert lines(finding) == ("libcudart.so.13 (for libcurand.so.10 of nvidia-curand 10.4.5.25, newest)",)

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import pytest
 from audit_reports import BAD, hold, sample
 
+from gpuforge.audit.findings import Subject
 from gpuforge.audit.report import sarif
 from gpuforge.audit.rules import RULES
 
@@ -74,8 +75,9 @@ def test_the_same_cause_keeps_its_fingerprint_in_the_next_build() -> None:
     first = sample()
     held, *_ = first.wheels
     finding, *others = held.findings
-    subject = (finding.subject[0].replace("fb1a2b9f", "00112233"), *finding.subject[1:])
-    renamed = finding._replace(subject=subject, wheel=finding.wheel.replace("1.0", "1.1"))
+    changed, *same = finding.subjects
+    changed = changed._replace(file=changed.file.replace("fb1a2b9f", "00112233"))
+    renamed = finding._replace(subjects=(changed, *same), wheel=finding.wheel.replace("1.0", "1.1"))
     assert renamed != finding
     second = first._replace(wheels=(held._replace(findings=(renamed, *others)),))
     one, two = (sarif.of(r)["runs"][0]["results"][0]["partialFingerprints"] for r in (first, second))
@@ -92,7 +94,9 @@ def test_no_result_has_more_places_than_github_takes() -> None:
     report = sample()
     held = report.wheels[0]
     many = tuple(f"bad/{n}.so" for n in range(1500))
-    finding = held.findings[0]._replace(files=many, subject=many)
+    finding = held.findings[0]._replace(
+        files=many, subjects=tuple(Subject(file, detail=file) for file in many)
+    )
     (run,) = sarif.of(report._replace(wheels=(held._replace(findings=(finding,)),)))["runs"]
     result = run["results"][0]
     assert len(result["locations"]) == 1000

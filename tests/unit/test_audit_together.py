@@ -9,8 +9,9 @@ import pytest
 from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 
 from gpuforge.audit import Report, audit
+from gpuforge.audit.findings import Finding
 from gpuforge.audit.graph import build
-from gpuforge.audit.model import Finding
+from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.wheel import read
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64"
@@ -104,9 +105,9 @@ def test_torch_is_imported_before_what_is_linked_with_it(tmp_path: Path) -> None
         mine = [f for f in report.findings if f.wheel == own.name]
         assert {f.code for f in mine if f.severity != "info"} == {"GF102", "GF210"}
         (found,) = said(report, "GF102")
-        assert found.subject[0].startswith("demo.libs/libcudart.0a1b2c3d.so.12, loaded by demo/ext.so")
-        assert found.subject[1].startswith("the one of nvidia-cuda-runtime-cu12, loaded by ")
-    assert "loaded by torch/lib/libc10.so" in found.subject[1]
+        assert lines(found)[0].startswith("demo.libs/libcudart.0a1b2c3d.so.12, loaded by demo/ext.so")
+        assert lines(found)[1].startswith("the one of nvidia-cuda-runtime-cu12, loaded by ")
+    assert "loaded by torch/lib/libc10.so" in lines(found)[1]
 
 
 def test_an_old_torch_has_its_own_cudart_in_the_process(tmp_path: Path) -> None:
@@ -186,7 +187,7 @@ def test_the_same_library_under_two_names_in_two_wheels(tmp_path: Path) -> None:
     three = wheel(tmp_path, {"c/libfoo.so.1": whole}, name=f"c-1.0-{TAGS}.whl")
     (found,) = said(audit([two, one, three]), "GF108")  # by NEEDED the linker takes the third for the first
     assert (found.severity, found.wheel) == ("info", two.name)
-    assert found.subject == (f"b.libs/libfoo-0a1b2c3d.so.1 is a/libfoo.so.1 of {one.name}",)
+    assert lines(found) == (f"b.libs/libfoo-0a1b2c3d.so.1: a/libfoo.so.1 of {one.name}",)
 
 
 def test_the_same_library_in_the_same_place_is_one_file(tmp_path: Path) -> None:
@@ -228,9 +229,7 @@ def test_the_systems_openmp_runtime_meets_a_grafted_one_whoever_else_has_one(tmp
     (found,) = said(
         audit([boost, having("learn", "libgomp-e985bcbb.so.1"), having("torch", "libgomp.so.1")]), "GF105"
     )
-    assert [s for s in found.subject if "boost" in s] == [
-        "libgomp.so.1 of the system, loaded by boost/lib.so"
-    ]
+    assert [s for s in lines(found) if "boost" in s] == ["libgomp.so.1 of the system, loaded by boost/lib.so"]
 
 
 @pytest.mark.parametrize(
@@ -259,15 +258,13 @@ def test_what_python_code_loads_is_said_to_be_whose_it_is(
     if project != "demo":
         wheels.append(wheel(tmp_path, lib, name=f"{project}-1.0-{TAGS}.whl"))
     (found,) = said(audit(wheels), "GF205")
-    assert found.subject == (
-        f"{soname} ({f'of {whose}' if whose else 'in this wheel'}), NEEDED by demo/ext.so",
-    )
+    assert lines(found) == (f"{soname} ({whose or 'in this wheel'}), NEEDED by demo/ext.so",)
 
 
 def test_a_file_of_the_system_is_one_by_all_its_names(tmp_path: Path) -> None:
     def runtimes(*needed: str) -> list[tuple[str, ...]]:
         files = {f"demo/{number}.so": elf(needed=[name]) for number, name in enumerate(needed)}
-        return [f.subject for f in said(audit([wheel(tmp_path, files)]), "GF105")]
+        return [lines(f) for f in said(audit([wheel(tmp_path, files)]), "GF105")]
 
     assert runtimes("libgomp.so.1", "libgomp.so.1.0.0") == []
     (found,) = runtimes("libgomp.so.1.0.0", "libgomp.so.1", "libiomp5.so")
@@ -366,13 +363,13 @@ def test_metadata_and_file_name_are_of_one_release(
 ) -> None:
     path = _renamed(wheel(tmp_path, {"demo/ext.so": elf()}, requires=["numpy"]), info, text)
     found = said(audit([path]), "GF704")
-    assert [line for f in found for line in f.subject] == problems
+    assert [line for f in found for line in lines(f)] == problems
 
 
 def test_a_tag_that_is_none_is_no_traceback(tmp_path: Path) -> None:
     path = wheel(tmp_path, {"demo/ext.so": elf()}, tags=["py3-none-any", "10-none-any", "cp311"])
     (found,) = said(audit([path]), "GF502")
-    assert "10-none-any: in WHEEL only" in found.subject
+    assert "10-none-any: in WHEEL only" in lines(found)
 
 
 @pytest.mark.parametrize(
@@ -399,8 +396,8 @@ def test_a_folder_of_binaries_is_one_unit(tmp_path: Path) -> None:
     report = audit([folder])
     (held,) = report.wheels
     assert (held.facts.name, held.facts.form, len(held.facts.objects)) == ("lib", "folder", 3)
-    found = {(f.code, f.severity): f.subject for f in report.findings if f.severity != "info"}
-    assert found.pop(("GF202", "warning")) == ("libb.so at libb.so, NEEDED by ext.so",)
+    found = {(f.code, f.severity): lines(f) for f in report.findings if f.severity != "info"}
+    assert found.pop(("GF202", "warning")) == ("libb.so (libb.so), NEEDED by ext.so",)
     assert found.keys() == {("GF302", "warning"), ("GF403", "warning")}
 
 
@@ -646,7 +643,7 @@ def test_a_package_may_have_had_another_folder(tmp_path: Path, package: str, fol
         (
             "aarch64",
             "torch==2.8.0",
-            {"libtorch_cuda.so (of torch)", "libcudart.so.12 (of nvidia-cuda-runtime-cu12)"},
+            {"libtorch_cuda.so (torch)", "libcudart.so.12 (nvidia-cuda-runtime-cu12)"},
         ),
         ("x86_64", "torch==2.8.0", set()),
     ],
@@ -655,7 +652,7 @@ def test_torch_had_no_cuda_for_arm(tmp_path: Path, machine: str, requires: str, 
     name = f"demo-1.0-cp311-cp311-manylinux_2_17_{machine}.whl"
     files = {"demo/ext.so": elf(needed=["libtorch_cpu.so", "libtorch_cuda.so", "libcudart.so.12"])}
     found = said(audit([wheel(tmp_path, files, name=name, requires=[requires])]), "GF201")
-    assert {s.partition(",")[0] for f in found for s in f.subject} == lost
+    assert {s.partition(",")[0] for f in found for s in lines(f)} == lost
 
 
 @pytest.mark.parametrize(("needed", "codes"), [("librmm.so", []), ("libz.so.1", ["GF202"])])
@@ -750,7 +747,7 @@ def test_a_grafted_cudart_of_another_major_is_told_once(tmp_path: Path) -> None:
     }
     (found,) = said(audit([wheel(tmp_path, files, requires=["torch>=2.11"])]), "GF104")
     assert found.severity == "error"
-    assert found.subject == (
+    assert lines(found) == (
         f"CUDA 11: {grafted}, loaded by ext.so",
         "CUDA 13: libcudart.so.13, loaded by import torch",
     )
@@ -861,7 +858,7 @@ def test_who_lists_a_folder_loads_all_of_a_package(tmp_path: Path) -> None:
     text = b"for path in glob.glob(folder + '/nvidia/' + 'cublas' + '/lib/*'):\n    ctypes.CDLL(path)\n"
     files = {"demo/libx.so": elf(needed=["libcublas.so.12", "libcublasLt.so.12"]), "demo/a.py": text}
     (found,) = [f for f in audit([wheel(tmp_path, files)]).findings if f.code in ("GF201", "GF205")]
-    assert (found.code, len(found.subject)) == ("GF205", 2)
+    assert (found.code, len(lines(found))) == ("GF205", 2)
 
 
 def test_compiled_code_may_be_told_what_to_open(tmp_path: Path) -> None:
@@ -893,9 +890,9 @@ def test_a_library_that_one_release_of_a_carrier_has(tmp_path: Path) -> None:
     files = {"demo/libx.so": elf(needed=["libkvikio.so", "libnvcomp.so.4"], runpath=path)}
     assert audit([wheel(tmp_path, files, requires=["libkvikio-cu12==25.6.*"])]).worst() is None
     (found,) = audit([wheel(tmp_path, files, requires=["libkvikio-cu12==26.10.*"])]).findings
-    assert (found.code, found.subject) == (
+    assert (found.code, lines(found)) == (
         "GF201",
-        ("libnvcomp.so.4 (of nvidia-nvcomp-cu12), NEEDED by demo/libx.so",),
+        ("libnvcomp.so.4 (nvidia-nvcomp-cu12), NEEDED by demo/libx.so",),
     )
 
 
@@ -937,7 +934,7 @@ def test_a_program_finds_the_libraries_of_packages_by_their_folders(tmp_path: Pa
         ),
         "GF202",
     )
-    assert (lost.severity, len(lost.subject)) == ("error", len(needed))
+    assert (lost.severity, len(lines(lost))) == ("error", len(needed))
 
 
 def test_a_variant_for_another_cuda_is_not_chosen(tmp_path: Path) -> None:
@@ -991,7 +988,7 @@ def test_two_majors_may_come_by_requirements_alone(
     requires: list[str], subject: list[str], tmp_path: Path
 ) -> None:
     found = said(audit([wheel(tmp_path, {"demo/ext.so": elf()}, requires=requires)]), "GF104")
-    assert [(f.severity, *f.subject) for f in found] == ([("warning", *subject)] if subject else [])
+    assert [(f.severity, *lines(f)) for f in found] == ([("warning", *subject)] if subject else [])
 
 
 def test_a_wheels_own_libraries_have_a_major_too(tmp_path: Path) -> None:
@@ -1002,8 +999,8 @@ def test_a_wheels_own_libraries_have_a_major_too(tmp_path: Path) -> None:
     }
     (found,) = said(audit([wheel(tmp_path, files, requires=["torch>=2.2"])]), "GF104")
     assert found.severity == "warning"
-    assert found.subject[0] == "CUDA 12: libcudart-24af1308.so.12.1.55, in the wheel"
-    assert found.subject[1].startswith("CUDA 13: nvidia-cublas, ")
+    assert lines(found)[0] == "CUDA 12: libcudart-24af1308.so.12.1.55, in the wheel"
+    assert lines(found)[1].startswith("CUDA 13: nvidia-cublas, ")
     assert not said(audit([wheel(tmp_path, files, requires=["torch>=2.2,<2.11"])]), "GF104")
     files["demo/libcudart.so.13"] = elf(soname="libcudart.so.13")  # there is one to choose for each
     assert not said(audit([wheel(tmp_path, files, requires=["torch>=2.2"])]), "GF104")
@@ -1021,7 +1018,7 @@ def test_a_wheels_own_libraries_have_a_major_too(tmp_path: Path) -> None:
 def test_wheels_that_are_given_fit_one_another(requires: list[str], unmet: str, tmp_path: Path) -> None:
     own = wheel(tmp_path, {"demo/ext.so": elf()}, requires=requires)
     found = said(audit([own, torch(tmp_path)]), "GF710")
-    assert [(f.wheel, f.severity, f.subject) for f in found] == (
+    assert [(f.wheel, f.severity, lines(f)) for f in found] == (
         [(own.name, "warning", (unmet,))] if unmet else []
     )
     newer = wheel(tmp_path, {}, name=f"torch-2.9.1-{TAGS}.whl")
@@ -1033,7 +1030,7 @@ def test_what_a_wheel_that_is_given_requires_is_read_there(tmp_path: Path) -> No
     own = wheel(tmp_path, {"demo/a.so": elf()}, requires=["nvidia-cublas-cu12", "other", "torch>=2.11"])
     other = wheel(tmp_path, {"other/b.py": b""}, name="other-1.0-py3-none-any.whl", requires=["nvidia-cufft"])
     (found,) = said(audit([own, other, torch(tmp_path)]), "GF104")
-    assert (found.wheel, found.subject) == (
+    assert (found.wheel, lines(found)) == (
         own.name,
         (
             "CUDA 12: nvidia-cublas-cu12, by 'nvidia-cublas-cu12'",
@@ -1082,7 +1079,7 @@ def test_what_torch_has_loaded_is_one_image_with_its_package_that_is_given(tmp_p
 @pytest.mark.parametrize(
     ("requires", "subject"),
     [
-        ([], [("liba.so of other, by RUNPATH $ORIGIN/../other of demo/ext.so",)]),
+        ([], [("demo/ext.so: liba.so (other, by RUNPATH $ORIGIN/../other)",)]),
         (["other"], []),
         (["between; extra == 'all'"], []),
     ],
@@ -1094,7 +1091,7 @@ def test_a_wheel_that_is_given_has_to_be_required(
     own = wheel(tmp_path, files, requires=requires)
     between = wheel(tmp_path, {}, name="between-1.0-py3-none-any.whl", requires=["other"])
     other = wheel(tmp_path, {"other/liba.so": elf(soname="liba.so")}, name=f"other-1.0-{TAGS}.whl")
-    assert [f.subject for f in said(audit([own, between, other]), "GF203")] == subject
+    assert [lines(f) for f in said(audit([own, between, other]), "GF203")] == subject
 
 
 def test_a_plugin_finds_the_wheel_that_brings_it(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from audit_samples import elf, fatbin, wheel
 from gpuforge.audit import ahead, audit, scan
 from gpuforge.audit.model import Preload, WheelFacts
 from gpuforge.audit.report import text as page
+from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.wheel import read
 from gpuforge.errors import MalformedError
 
@@ -225,7 +226,7 @@ def test_python_code_that_cannot_be_unpacked_is_told_whatever_the_size_of_the_wh
     report = audit([path])
     (found,) = (f for f in report.findings if f.code == "GF705")
     assert (found.severity, found.files) == ("error", ("demo/__init__.py",))
-    assert found.subject[0].startswith(f"demo/__init__.py: {problem}")
+    assert lines(found)[0].startswith(f"demo/__init__.py: {problem}")
     assert "GF201" in {f.code for f in report.findings}  # the rest is judged
 
 

@@ -21,7 +21,7 @@ from golden import FOLDER, hold_findings
 from object_samples import archive
 
 from gpuforge.audit import against, audit
-from gpuforge.audit.model import Finding
+from gpuforge.audit.findings import Finding
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.package import large_wheel
 from gpuforge.cuda.provided import Provided

@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from test_package_kernels import fatbin, image, run_fallback
 
 from gpuforge.audit import audit
+from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.dist import kept_back, proved
 from gpuforge.errors import ActionError
 from gpuforge.execute.outcome import ActionResult, Outcome
@@ -199,7 +200,7 @@ def both(tmp_path: Path, packed: Path, **changes: Any) -> Iterator[list[Path]]:
 
 
 def found(paths: list[Path]) -> list[tuple[str, ...]]:
-    return [finding.subject for finding in audit(paths).findings if finding.code == "GF711"]
+    return [lines(finding) for finding in audit(paths).findings if finding.code == "GF711"]
 
 
 def test_the_audit_holds_a_kernels_wheel_against_its_package(packed: Path, tmp_path: Path) -> None:
@@ -239,7 +240,7 @@ def test_the_audit_says_what_two_kernels_wheels_bring_together(tmp_path: Path) -
     assert [finding.code for finding in audit(wheels[:1]).findings if finding.severity != "info"] == []
     (finding,) = (finding for finding in audit(wheels).findings if finding.severity != "info")
     assert (finding.code, finding.severity) == ("GF104", "warning")
-    assert finding.subject == (
+    assert lines(finding) == (
         "CUDA 12: libcudart.so.12, loaded by demo_kernels_cu12/_gpuforge/kernels/ops/libops.so",
         "CUDA 13: libcudart.so.13, loaded by demo_kernels_cu13/_gpuforge/kernels/ops/libops.so",
     )

@@ -10,6 +10,7 @@ import pytest
 from audit_samples import elf, wheel
 
 from gpuforge.audit import audit
+from gpuforge.audit.report.sentences import lines
 from gpuforge.wheel import record
 from gpuforge.wheel.archive import Member
 from gpuforge.wheel.record import Record
@@ -83,7 +84,7 @@ def test_a_size_that_is_none_is_not_compared(size: str) -> None:
 
 def test_a_record_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     path = wheel(tmp_path, {"demo/a.so": elf()}, record={"demo/a.so": "a\rb,,"})
-    subjects = [s for f in audit([path]).findings if f.code == "GF704" for s in f.subject]
+    subjects = [s for f in audit([path]).findings if f.code == "GF704" for s in lines(f)]
     assert subjects == ["its RECORD is not a list of comma-separated values"]
 
 
@@ -93,7 +94,7 @@ def test_the_finding_counts_what_it_does_not_list(tmp_path: Path, monkeypatch: p
     path = wheel(tmp_path, {"demo/a.so": elf()}, record={"demo/gone": gone})
     (found,) = (f for f in audit([path]).findings if f.code == "GF703")
     assert found.files == ("demo/0.py", "demo/1.py")
-    assert found.subject == (
+    assert lines(found) == (
         "2,498 lines of RECORD besides those below are of no file in the wheel",
         "demo/0.py: in RECORD and not in the wheel",
         "demo/1.py: in RECORD and not in the wheel",

@@ -10,11 +10,13 @@ from itertools import islice
 from typing import Any
 
 from gpuforge import __version__
+from gpuforge.audit.findings import Finding
 from gpuforge.audit.graph import Edge, LinkGraph, LoadSet
 from gpuforge.audit.judge import Report, WheelReport
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import reach
 from gpuforge.audit.report import devices
+from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import Container, DeviceCode, ElfObject
 
@@ -139,7 +141,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "wheel": finding.wheel,
         "file": finding.file,
         "files": list(finding.files),
-        "subject": list(finding.subject),
+        "subject": list(lines(finding)),
         "message": finding.message,
         "remedy": finding.remedy,
     }

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as ET
 
+from gpuforge.audit.findings import SEVERITIES, Finding, Severity
 from gpuforge.audit.judge import Report, WheelReport
-from gpuforge.audit.model import SEVERITIES, Finding, Severity
+from gpuforge.audit.report.sentences import bullets
 from gpuforge.audit.report.shown import brief
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule
@@ -86,11 +87,11 @@ def _named(name: str, wheel: str) -> ET.Element:
 
 
 def _told(finding: Finding) -> str:
-    lines = [
+    text = [
         f"{finding.severity}: {finding.message}",
-        *(f"- {brief(subject)}" for subject in finding.subject),
+        *(f"- {brief(subject)}" for subject in bullets(finding)),
     ]
-    return "\n".join([*lines, f"remedy: {finding.remedy}"])
+    return "\n".join([*text, f"remedy: {finding.remedy}"])
 
 
 def _each(texts: Iterable[str]) -> list[str]:

@@ -14,9 +14,10 @@ from urllib.parse import quote
 
 from gpuforge import __version__, digest
 from gpuforge.audit import baseline
+from gpuforge.audit.findings import Finding, Severity
 from gpuforge.audit.judge import Report
-from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.report import pages
+from gpuforge.audit.report.sentences import bullets
 from gpuforge.audit.report.shown import brief
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule
@@ -85,8 +86,8 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _result(finding: Finding) -> dict[str, Any]:
-    subjects = "".join(f"\n- {brief(subject)}" for subject in finding.subject[:_MOST_SUBJECTS])
-    if (rest := len(finding.subject) - _MOST_SUBJECTS) > 0:
+    subjects = "".join(f"\n- {brief(subject)}" for subject in bullets(finding)[:_MOST_SUBJECTS])
+    if (rest := len(bullets(finding)) - _MOST_SUBJECTS) > 0:
         subjects += f"\n- and {rest:,} more (--format json lists all)"
     return {
         "ruleId": finding.code,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity
 from gpuforge.audit.judge import Report, WheelReport
-from gpuforge.audit.model import SEVERITIES, Finding, Ignored, Severity, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report.page import Span, drawn, hanging, wrapped
+from gpuforge.audit.report.sentences import bullets
 from gpuforge.audit.report.shown import brief
 from gpuforge.audit.report.shown import shown as visible
 from gpuforge.audit.rules.wording import shorten
@@ -115,9 +117,9 @@ def _count(number: int, severity: Severity) -> str:
 def _finding(finding: Finding, width: int) -> Iterator[_Line]:
     head = [(finding.code, "bold"), (" ", ""), (visible(finding.message), "")]
     yield from _row((finding.severity, _STYLES[finding.severity]), head, width)
-    for subject in finding.subject[:_MOST_SUBJECTS]:
+    for subject in bullets(finding)[:_MOST_SUBJECTS]:
         yield from _bullet(brief(visible(subject)), width)
-    rest = len(finding.subject) - _MOST_SUBJECTS
+    rest = len(bullets(finding)) - _MOST_SUBJECTS
     if rest > 0:
         yield from _bullet(f"and {rest} more (--format json lists all)", width)
     yield from _row(("remedy", "dim"), [(visible(finding.remedy), "")], width)

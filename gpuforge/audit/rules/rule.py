@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import get_args
 
+from gpuforge.audit.findings import Finding, Severity, Subject, Topic
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Form, Severity, Topic
+from gpuforge.audit.model import Form
 
 EVERY_INPUT: frozenset[Form] = frozenset(get_args(Form))
 SEVERAL_FILES = EVERY_INPUT - {"file"}  # not a single binary
@@ -36,12 +37,12 @@ class Rule:
         wheel: str,
         *,
         files: Iterable[str] = (),
-        subject: Iterable[str],
+        subjects: Iterable[Subject],
         message: str,
         remedy: str,
         severity: Severity | None = None,
     ) -> Finding:
         """Return a finding of this rule, of its own severity if no other is given."""
         return Finding(
-            self.code, severity or self.severity, wheel, tuple(files), tuple(subject), message, remedy
+            self.code, severity or self.severity, wheel, tuple(files), tuple(subjects), message, remedy
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.gpu_code.containers import has_kernels, own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import runnable
@@ -45,7 +46,7 @@ def _lacking(wheel: WheelFacts, code: DeviceCode, arch: str, lacking: int, total
     return RULE.finding(
         wheel.name,
         files=(code.file,),
-        subject=(f"{code.file}: {count} with {arch}",),
+        subjects=(Subject(file=code.file, item=arch, detail=f"in {count}"),),
         message="architectures that are declared are not embedded: such a GPU runs these kernels by JIT from "
         "PTX, or not at all",
         remedy="see that the build passes the declared architectures on (CMAKE_CUDA_ARCHITECTURES), or declare those "
@@ -56,7 +57,7 @@ def _lacking(wheel: WheelFacts, code: DeviceCode, arch: str, lacking: int, total
 def _nothing(wheel: WheelFacts) -> Finding:
     return RULE.finding(
         wheel.name,
-        subject=("the whole wheel",),
+        subjects=(Subject(detail="the whole wheel"),),
         message="GPU architectures are declared and the wheel has no GPU code of its own: some builds leave it "
         "out without an error when they find no compiler",
         remedy="see in the log of the host build that it compiles its kernels; for a package that has none, write "

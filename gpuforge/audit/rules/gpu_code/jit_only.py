@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.reach import Reach, reach
 from gpuforge.audit.rules.gpu_code.containers import own_code, processor_of
 from gpuforge.audit.rules.rule import Rule
@@ -26,7 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield RULE.finding(
                     wheel.name,
                     files=(code.file,),
-                    subject=(f"{code.file}: {_text(jit)}",),
+                    subjects=(Subject(file=code.file, detail=_text(jit)),),
                     message="some GPUs run kernels by JIT compilation of PTX: the first start is slow, and PTX needs a "
                     "driver as new as the toolkit that wrote it",
                     remedy="add machine code for these architectures if the wait or the driver matters",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.gpu_code.containers import own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import DeviceCode
@@ -23,7 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield RULE.finding(
                     wheel.name,
                     files=(code.file,),
-                    subject=(f"{code.file}: {', '.join(texts)}",),
+                    subjects=(Subject(file=code.file, detail=", ".join(texts)),),
                     message="files have device code of several CUDA toolkits: static libraries bring their own, and "
                     "the newest one decides which driver is needed",
                     remedy="nothing, if static libraries of NVIDIA are linked in; else see that all sources are "

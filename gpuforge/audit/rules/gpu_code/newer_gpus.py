@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import Reach, reach
 from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code, processor_of
 from gpuforge.audit.rules.rule import Rule
@@ -87,7 +88,7 @@ def _finding(wheel: WheelFacts, code: DeviceCode, severity: Severity, subject: s
         wheel.name,
         severity=severity,
         files=(code.file,),
-        subject=(subject,),
+        subjects=(Subject(detail=subject),),
         message=message,
         remedy="add PTX of the newest architecture (-gencode arch=compute_X,code=compute_X), or machine code for the "
         "GPUs that are missing",

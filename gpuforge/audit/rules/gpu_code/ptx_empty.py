@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.gpu_code.containers import own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import EMPTY_PTX, runnable
@@ -22,7 +22,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield RULE.finding(
                     wheel.name,
                     files=(code.file,),
-                    subject=(f"{code.file}: {len(found)} of {len(judged) + len(inputs)} containers",),
+                    subjects=(
+                        Subject(
+                            file=code.file, detail=f"{len(found)} of {len(judged) + len(inputs)} containers"
+                        ),
+                    ),
                     message="containers have PTX that is empty beside machine code that is not: a newer GPU finds PTX "
                     "to compile, and no kernel in it",
                     remedy="see what removed the code (an #if on __CUDA_ARCH__ that leaves the PTX target out)",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import has_only_empty_cubins
@@ -33,7 +33,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield RULE.finding(
                         wheel.name,
                         files=(code.file,),
-                        subject=(f"{code.file}: {_count(judged, lacking)} with PTX for {arch}",),
+                        subjects=(
+                            Subject(file=code.file, item=arch, detail=f"PTX in {_count(judged, lacking)}"),
+                        ),
                         message="PTX that is declared is not embedded: GPUs newer than the architectures in "
                         "the wheel cannot run these kernels",
                         remedy="compile with -gencode arch=compute_X,code=compute_X too (CMAKE_CUDA_ARCHITECTURES with "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
 from gpuforge.audit.rules.rule import Rule
 
@@ -26,7 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 files=(code.file,),
-                subject=(f"{code.file}: {left >> 20} of {whole >> 20} MiB",),
+                subjects=(Subject(file=code.file, detail=f"{left >> 20} of {whole >> 20} MiB"),),
                 message="the inputs of the device link (__nv_relfatbin) are still in the file beside its result: its "
                 "machine code is there twice; of the inputs only PTX can ever be used",
                 remedy="compile without relocatable device code (CUDA_SEPARABLE_COMPILATION OFF) where kernels do not "

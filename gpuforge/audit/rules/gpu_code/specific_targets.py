@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.wording import grouped_by_text
 from gpuforge.audit.runnable import runnable
 
 
@@ -30,7 +29,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 files=tuple(said),
-                subject=tuple(grouped_by_text(said)),
+                subjects=tuple(Subject(file=file, detail=text) for file, text in said.items()),
                 message="kernels are compiled for single architectures (a) or families (f) alone: they run on "
                 "these GPUs and on no others, also when PTX is among them",
                 remedy="nothing, if the kernels use what only these GPUs have and another one is chosen "

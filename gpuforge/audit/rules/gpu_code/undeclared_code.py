@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.gpu_code.containers import nonempty_ptx, own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import runnable
@@ -29,7 +29,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wheel.name,
                     severity="error" if intent.no_code else "warning",
                     files=(code.file,),
-                    subject=(f"{code.file}: {arch} in {count} of {total} containers",),
+                    subjects=(
+                        Subject(file=code.file, item=arch, detail=f"in {count} of {total} containers"),
+                    ),
                     message="GPU code is in the wheel, and the manifest says that it has none: archs = []"
                     if intent.no_code
                     else "the wheel has GPU code for more than the manifest declares: it is larger than it need be, "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -27,7 +27,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 severity="error" if corrupt else "warning",
                 files=(file,),
-                subject=(f"{file}: {problem.removeprefix(f'{file}: ')}",),
+                subjects=(Subject(file=file, detail=f"{problem.removeprefix(f'{file}: ')}"),),
                 message="files of the wheel cannot be unpacked: pip refuses to install it"
                 if corrupt
                 else "files of the wheel cannot be read: nothing else is said of them",

@@ -8,8 +8,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 
 
@@ -23,7 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if problems:
             yield RULE.finding(
                 wheel.name,
-                subject=tuple(problems),
+                subjects=tuple(Subject(detail=problem) for problem in problems),
                 message="installers cannot use the wheel's metadata",
                 remedy="see the PyPA specifications of the wheel format and of core metadata",
             )

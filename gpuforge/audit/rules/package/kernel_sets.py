@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, KernelSet, WheelFacts
+from gpuforge.audit.model import KernelSet, WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import common_images
 
@@ -138,7 +139,7 @@ def _finding(wheel: WheelFacts, file: str, problem: str) -> Finding:
     return RULE.finding(
         wheel.name,
         files=(file,) if file else (),
-        subject=(f"{file}: {problem}" if file else problem,),
+        subjects=(Subject(file=file, detail=problem),),
         message="kernel sets are not what their index says: the runtime will refuse them, or find no kernel",
         remedy="build the wheel again; nothing may change these files after they were indexed",
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -21,7 +22,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if all(reasons):  # of several releases of the package one may be its own
             yield RULE.finding(
                 wheel.name,
-                subject=tuple(dict.fromkeys(reason for each in reasons for reason in each)),
+                subjects=tuple(dict.fromkeys(Subject(detail=reason) for each in reasons for reason in each)),
                 message="the kernels wheel does not belong to the package's wheel: the runtime refuses its kernels, "
                 "and the package computes on the CPU",
                 remedy="publish and install the wheels of one build",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import ARCHIVES, Rule
 
 _LIMIT = 100_000_000  # bytes; https://docs.pypi.org/project-management/storage-limits/
@@ -20,8 +21,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if wheel.size > _LIMIT:
             yield RULE.finding(
                 wheel.name,
-                subject=tuple(
-                    f"{topic}: {', '.join(f'{name} {size / 1e6:,.0f} MB' for name, size in large)}"
+                subjects=tuple(
+                    Subject(
+                        item=topic, detail=", ".join(f"{name} {size / 1e6:,.0f} MB" for name, size in large)
+                    )
                     for topic, table in sizes(wheel).items()
                     if (large := [(name, size) for name, size in table if size >= _WORTH])
                 ),

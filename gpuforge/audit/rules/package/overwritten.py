@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from gpuforge.audit import declared, layout
+from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.known import sha256
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
@@ -77,7 +78,7 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
         one.name,
         severity="error" if objects and not builds else least,
         files=tuple(names),
-        subject=(f"{other.name}: {shorten(list(dict.fromkeys(shown)))}",),
+        subjects=(Subject(item=other.name, detail=shorten(list(dict.fromkeys(shown)))),),
         message="another of these wheels installs different files in the same place: the one that pip installs "
         "last wins, and uninstalling either takes the other's files away"
         + ("; they are builds of one release, of which an environment has one" if builds else "")
@@ -108,8 +109,11 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 severity="warning",
-                subject=(
-                    f"{shorten(shared)}: {one.package}, by {one.line!r}, and {other.package}, by {other.line!r}",
+                subjects=(
+                    Subject(
+                        detail=f"{shorten(shared)}: {one.package}, by {one.line!r}, and "
+                        f"{other.package}, by {other.line!r}"
+                    ),
                 ),
                 message="packages that are required install libraries for different CUDA versions under the same "
                 "names: the one that pip installs last wins",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 
@@ -25,7 +25,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 files=tuple(bound),
-                subject=(f"{len(bound)} shared objects, such as {bound[0]}",),
+                subjects=(Subject(detail=f"{len(bound)} shared objects, such as {bound[0]}"),),
                 message="WHEEL says Root-Is-Purelib: true: where lib and lib64 differ, installers put these objects "
                 "apart from the platform's own packages, and search paths from one to the other break",
                 remedy="say Root-Is-Purelib: false (setuptools: distclass with has_ext_modules, scikit-build-core: "

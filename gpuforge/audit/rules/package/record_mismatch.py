@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import AS_BUILT, Rule
 
 # PyPA, "The signed wheel file": not listed, or without a hash
@@ -20,7 +21,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 files=tuple(file for file, _ in problems if file),
-                subject=tuple(f"{file}: {problem}" if file else problem for file, problem in problems),
+                subjects=tuple(Subject(file=file, detail=problem) for file, problem in problems),
                 message="RECORD is not the list of the wheel's files: an installer may refuse it, and cannot uninstall "
                 "all of it",
                 remedy="write RECORD anew after the last change (`wheel pack` does)",

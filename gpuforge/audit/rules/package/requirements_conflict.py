@@ -8,8 +8,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge.audit import releases
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.audit.rules.rule import Rule
 
@@ -49,7 +50,7 @@ def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
     given = ", ".join(sorted({other.version for other in others}))
     return RULE.finding(
         wheel.name,
-        subject=(f"{line!r}, where {others[0].project} {given} is given",),
+        subjects=(Subject(detail=f"{line!r}, where {others[0].project} {given} is given"),),
         message="wheels that are given together cannot be installed together: what one of them requires is another "
         "version, and the objects that were compiled for that one need not work with this one",
         remedy="give the wheels that pip would install together, or widen the requirement",

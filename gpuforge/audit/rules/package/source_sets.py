@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, SourceSet, WheelFacts
+from gpuforge.audit.model import SourceSet, WheelFacts
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -57,7 +58,7 @@ def _finding(wheel: WheelFacts, file: str, problem: str) -> Finding:
     return RULE.finding(
         wheel.name,
         files=(file,) if file else (),
-        subject=(f"{file}: {problem}" if file else problem,),
+        subjects=(Subject(file=file, detail=problem),),
         message="user-compiled sources are not what their recipe says: a user cannot compile them",
         remedy="build the wheel again; nothing may change these files after the recipe was written",
     )

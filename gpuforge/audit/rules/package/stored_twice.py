@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 
 _LEAST = 1 << 20  # bytes that one copy would save
@@ -25,7 +25,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield RULE.finding(
                     wheel.name,
                     files=tuple(members),
-                    subject=(f"{' = '.join(members)}, {size >> 10:,} KiB each",),
+                    subjects=(Subject(detail=f"{' = '.join(members)}, {size >> 10:,} KiB each"),),
                     message="the same binary is in the wheel under several names, mostly what were symbolic links: "
                     "each is downloaded and installed, and if two are loaded they are two images",
                     remedy="keep the one that is NEEDED, the name in its SONAME, and leave the others out",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import NEEDED_BY, Finding
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 
@@ -20,11 +20,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links):
-            for text in _markers(found):
+            for subject in _markers(found):
                 yield RULE.finding(
                     wheel.name,
                     files=(found.file,),
-                    subject=(text,),
+                    subjects=(subject,),
                     message="objects need a newer processor than the tag promises (any x86-64 one): on others they "
                     "stop with an illegal instruction, or are not loaded",
                     remedy="compile for the baseline (-march=x86-64, for nvc++ -tp=px) and choose faster code at run "
@@ -40,9 +40,9 @@ RULE = Rule(
 )
 
 
-def _markers(found: ElfObject) -> Iterator[str]:
+def _markers(found: ElfObject) -> Iterator[Subject]:
     if found.isa:
-        yield f"{found.file}: its GNU property asks for {found.isa}"
+        yield Subject(file=found.file, item=found.isa, detail="required by its GNU property")
     for name in found.needed:
         if match := re.fullmatch(_NEEDED, name):
-            yield f"{name}, for {match[1]}{NEEDED_BY}{found.file}"
+            yield Subject(library=name, detail=f"for {match[1]}", needed_by=(found.file,))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.elf.header import EM_CUDA
 from gpuforge.binary.facts import ElfObject
@@ -25,12 +25,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         named = [file for file in largest if sizes[file] * _SHARE >= total] or largest[:1]
         others = len(largest) - len(named)
         rest = (
-            [f"{others:,} others, {total - sum(map(sizes.__getitem__, named)) >> 10:,} KiB"] if others else []
+            [Subject(detail=f"{others:,} others, {total - sum(map(sizes.__getitem__, named)) >> 10:,} KiB")]
+            if others
+            else []
         )
         yield RULE.finding(
             wheel.name,
             files=tuple(largest),
-            subject=(*(f"{file}: {sizes[file] >> 10:,} KiB" for file in named), *rest),
+            subjects=(*(Subject(file=file, detail=f"{sizes[file] >> 10:,} KiB") for file in named), *rest),
             message=f"{total >> 20} MiB of debug information are in the wheel, with the paths of the build machine",
             remedy="strip it (strip --strip-debug, auditwheel repair --strip), or keep it in files of its own",
         )

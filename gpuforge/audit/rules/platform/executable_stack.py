@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -16,7 +16,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 found.wheel,
                 files=(found.file,),
-                subject=(found.file,),
+                subjects=(Subject(file=found.file),),
                 message="objects ask for an executable stack: from glibc 2.41 on such a library cannot be loaded into "
                 "a running process, and hardened kernels refuse such a program",
                 remedy="link with -z noexecstack, or clear the flag with patchelf --clear-execstack",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -18,8 +18,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if wheel.file_tags and all(tag.endswith("-none-any") for tag in wheel.file_tags):
             yield RULE.finding(
                 wheel.name,
-                subject=(
-                    f"{', '.join(wheel.file_tags)}, and [package] python lists {', '.join(intent.python)}",
+                subjects=(
+                    Subject(
+                        detail=f"{', '.join(wheel.file_tags)}, and [package] python lists {', '.join(intent.python)}"
+                    ),
                 ),
                 message="the wheel has no extension module, and the manifest builds a wheel for each Python: some "
                 "builds leave their extensions out without an error when they find no compiler",

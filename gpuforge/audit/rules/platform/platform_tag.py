@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.audit import policy
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
@@ -64,7 +65,11 @@ def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -
             yield RULE.finding(
                 wheel.name,
                 files=(found.file,),
-                subject=(f"{found.file} wants {', '.join(sorted(set(missing), key=_by_number))}",),
+                subjects=(
+                    Subject(
+                        file=found.file, detail=f"wants {', '.join(sorted(set(missing), key=_by_number))}"
+                    ),
+                ),
                 message=f"the file name says {tag}, and objects want symbol versions that such a machine need not "
                 f"have; {really}",
                 remedy="build in the image of that policy, or let auditwheel repair choose the tag",
@@ -79,7 +84,7 @@ def _private(wheel: WheelFacts) -> Iterator[Finding]:
                 wheel.name,
                 severity="warning",
                 files=(found.file,),
-                subject=(found.file,),
+                subjects=(Subject(file=found.file),),
                 message="objects want symbols that glibc keeps for itself (GLIBC_PRIVATE): no tag promises them, and "
                 "unless they are weak, a glibc that has changed them cannot load the objects",
                 remedy="see what wants them (readelf --dyn-syms), mostly a sanitizer or a part of glibc that was "
@@ -94,7 +99,10 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             wheel.name,
             severity="warning" if meant else "error",
             files=tuple(o.file for o in bound),
-            subject=tuple(f"{o.file} is for {_MACHINES.get(o.machine, 'one machine')}" for o in bound),
+            subjects=tuple(
+                Subject(file=o.file, detail=f"is for {_MACHINES.get(o.machine, 'one machine')}")
+                for o in bound
+            ),
             message="the file name says that the wheel runs anywhere, and it has shared objects; "
             + (meant or "pip installs it on every system and every processor, where they cannot be loaded"),
             remedy="tag it for its platform (auditwheel repair, or `wheel tags --platform-tag`)",
@@ -108,7 +116,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 wheel.name,
                 severity="error" if none else "warning",
                 files=(found.file,),
-                subject=(f"{found.file} is for {actual}",),
+                subjects=(Subject(file=found.file, detail=f"is for {actual}"),),
                 message=f"the file name says {', '.join(sorted(machines))}, and "
                 + ("all objects" if none else "objects")
                 + " are for another machine",
@@ -139,7 +147,7 @@ def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Itera
                 wheel.name,
                 severity="warning" if chosen else "error",
                 files=(found.file,),
-                subject=(f"{found.file} is linked with {other}",),
+                subjects=(Subject(file=found.file, detail=f"is linked with {other}"),),
                 message=f"the file name says {', '.join(t for t in wheel.platforms if _LIBCS.get(t[:5]) == name)}, for "
                 f"systems with {name}, and objects are linked with {other}: there they cannot be loaded"
                 + ("; the wheel has the same for these systems, too, and code may choose" if chosen else ""),

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.tables import load
 from gpuforge.binary.facts import ElfObject
@@ -131,7 +132,7 @@ def _finding(wheel: WheelFacts, found: ElfObject, severity: Severity, subject: s
         wheel.name,
         severity=severity,
         files=(found.file,),
-        subject=(subject,),
+        subjects=(Subject(detail=subject),),
         message=message,
         remedy="build every module with Py_LIMITED_API of the version in the tag (abi3audit checks it), or tag the "
         "wheel for the one version",

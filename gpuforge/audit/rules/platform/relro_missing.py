@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -16,7 +16,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 files=(found.file,),
-                subject=(found.file,),
+                subjects=(Subject(file=found.file),),
                 message="objects have no RELRO segment: their tables of addresses stay writable while they run",
                 remedy="link with -Wl,-z,relro (and -z,now), and do not strip program headers",
             )

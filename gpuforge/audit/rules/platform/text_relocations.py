@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 
@@ -20,7 +20,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield RULE.finding(
                     wheel.name,
                     files=(found.file,),
-                    subject=(found.file,),
+                    subjects=(Subject(file=found.file),),
                     message="objects have relocations in their code (TEXTREL): it is made writable while they are "
                     "loaded, which SELinux and hardened systems refuse, and no process shares it",
                     remedy="compile all that is linked in with -fPIC; -Wl,-z,text makes the linker refuse the rest",

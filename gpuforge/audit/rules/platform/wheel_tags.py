@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import AS_BUILT, Rule
 
 # PEP 600, "Legacy manylinux tags": two names of one tag
@@ -28,9 +28,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue
         yield RULE.finding(
             wheel.name,
-            subject=(
-                *(f"{tag}: in the file name only" for tag in only_name),
-                *(f"{tag}: in WHEEL only" for tag in only_inside),
+            subjects=(
+                *(Subject(item=tag, detail="in the file name only") for tag in only_name),
+                *(Subject(item=tag, detail="in WHEEL only") for tag in only_inside),
             ),
             message="the tags in WHEEL are not those of the file name: tools that read one disagree with those that "
             "read the other",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import policy
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.cuda import libraries
 from gpuforge.cuda.provided import Release, Shared
@@ -47,8 +48,11 @@ def _finding(
     return RULE.finding(
         wheel.name,
         files=tuple(users),
-        subject=(
-            f"{needed}: {library.soname} of {release.package} {release.version} ({release.role}) needs it",
+        subjects=(
+            Subject(
+                library=needed,
+                detail=f"for {library.soname} of {release.package} {release.version}, {release.role}",
+            ),
         ),
         message="packages that the wheel requires have libraries which need others, and declare nothing that brings "
         "them: the import fails with some of the releases that pip may install",

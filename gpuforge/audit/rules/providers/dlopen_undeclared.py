@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import declared
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.cuda import libraries
@@ -26,7 +27,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield RULE.finding(
                     wheel.name,
                     files=(found.file,),
-                    subject=(f"{name} (of {' or '.join(sorted(packages))}), named in {found.file}",),
+                    subjects=(
+                        Subject(file=found.file, library=name, provider=" or ".join(sorted(packages))),
+                    ),
                     message="objects name libraries of CUDA packages without being linked with them, as for dlopen, "
                     "and neither a requirement nor an extra brings these packages",
                     remedy="declare the packages in an extra, and say in the error what to install",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.cuda import libraries
 
@@ -21,7 +21,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 files=(found.file,),
-                subject=(found.file,),
+                subjects=(Subject(file=found.file),),
                 message="libraries of the NVIDIA driver are in the wheel: they must be those of the kernel module of "
                 "the machine, and a stub fails in every call",
                 remedy="leave them out (auditwheel repair --exclude libcuda.so.1 --exclude libnvidia-ml.so.1)",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 
@@ -22,7 +22,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield RULE.finding(
                     wheel.name,
                     files=(found.file,),
-                    subject=(f"{', '.join(drivers)}, NEEDED by {found.file}{_breaks(found, roots)}",),
+                    subjects=tuple(
+                        Subject(library=name, detail=_breaks(found, roots), needed_by=(found.file,))
+                        for name in drivers
+                    ),
                     message="libraries of the NVIDIA driver are NEEDED: on a machine without one these objects cannot "
                     "be loaded at all, so tests, documentation builds and CPU fallbacks fail there",
                     remedy="open libcuda.so.1 with dlopen when the first GPU call is made, or use the CUDA runtime "
@@ -42,5 +45,5 @@ def _breaks(found: ElfObject, roots: list[ElfObject]) -> str:
     others = [r.file for r in roots if r is not found]
     if not others:
         return ""
-    rest = len(others) - _MOST
-    return f": no import of {', '.join(others[:_MOST])}" + (f" and {rest} more" if rest > 0 else "")
+    rest = f" and {len(others) - _MOST} more" if len(others) > _MOST else ""
+    return f"without it, {', '.join(others[:_MOST])}{rest} cannot be imported"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpuforge.audit import declared
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.rules.rule import SEVERAL_FILES, Rule
 from gpuforge.binary.facts import ElfObject
@@ -79,7 +80,7 @@ def _finding(found: ElfObject, wheel: WheelFacts, parts: list[str], packages: li
     return RULE.finding(
         wheel.name,
         files=(found.file,),
-        subject=(f"{found.file} opens {', '.join(parts)}",),
+        subjects=(Subject(file=found.file, detail=f"opens {', '.join(parts)}"),),
         message="libraries of NVIDIA's open their own parts by name while they work, and the wheel has none of these: "
         "the first call that wants one fails, and cuDNN's ends the process, unless the machine has them in the very "
         "same version",

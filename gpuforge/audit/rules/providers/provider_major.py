@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from gpuforge.audit import declared
 from gpuforge.audit.declared import Declared
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import NEEDED_BY, Finding
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import variant_family
 
@@ -27,7 +27,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 edge.loader.wheel,
                 files=(edge.loader.file,),
-                subject=(f"{edge.needed}, where {line!r} brings {package}{NEEDED_BY}{edge.loader.file}",),
+                subjects=(
+                    Subject(
+                        library=edge.needed,
+                        detail=f"{line!r} brings {package}",
+                        needed_by=(edge.loader.file,),
+                    ),
+                ),
                 message="the libraries that the requirements bring are of another CUDA major than those that "
                 "are NEEDED",
                 remedy="require the packages of the CUDA major that the wheel was built with, and bound the versions "

@@ -10,8 +10,8 @@ from functools import cache, partial
 from packaging.utils import canonicalize_name
 
 from gpuforge.audit import declared, layout, policy
+from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import NEEDED_BY, Finding, Severity
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.cuda import libraries
@@ -70,7 +70,9 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
         edge.loader.wheel,
         severity="warning" if others or optional else "error",
         files=(edge.loader.file,),
-        subject=(f"{edge.needed} (of {edge.provider.package}){NEEDED_BY}{edge.loader.file}",),
+        subjects=(
+            Subject(library=edge.needed, provider=edge.provider.package, needed_by=(edge.loader.file,)),
+        ),
         message="libraries have no provider that is declared or reachable: they are not in the wheel, no Requires-Dist "
         "line brings them, and no RPATH or RUNPATH leads to where pip would put them"
         + (f"; {', '.join(others)} may bring them, which is not known here" if others else "")
@@ -95,7 +97,6 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
 
 def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
     runtime = libraries.compiler_runtime(edge.needed)
-    what = f"{edge.needed} (a compiler's runtime)" if runtime else edge.needed
     where = _may_be(graph, edge, there)
     known = graph.declared[edge.loader.wheel]
     others = [] if runtime else [p for p in declared.carrying(edge.needed) if p not in known]
@@ -126,7 +127,13 @@ def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
         edge.loader.wheel,
         severity=severity,
         files=(edge.loader.file,),
-        subject=(f"{what}{NEEDED_BY}{edge.loader.file}",),
+        subjects=(
+            Subject(
+                library=edge.needed,
+                detail="a compiler's runtime" if runtime else "",
+                needed_by=(edge.loader.file,),
+            ),
+        ),
         message=message,
         remedy=remedy,
     )

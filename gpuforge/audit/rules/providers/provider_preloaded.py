@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import NEEDED_BY, Finding
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 
 
@@ -16,19 +16,22 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue
         known = edge.provider.declared
         lacking = edge.provider.source == "package" and known is None and not edge.preload.pathfinder
+        provider, where = "", ""
         if edge.provider.source == "wheel":
             where = "in this wheel"
         elif known is None and edge.provider.object is not None:
-            where = f"of {edge.provider.object.wheel}"
+            provider = edge.provider.object.wheel
         elif known is None:
             where = "declared by no requirement"
         else:
-            where = f"of {known.package}" + (f", in the extra [{known.extra}]" if known.extra else "")
+            provider, where = known.package, f"in the extra [{known.extra}]" if known.extra else ""
         yield RULE.finding(
             edge.loader.wheel,
             severity="warning" if lacking else "info",
             files=(edge.loader.file,),
-            subject=(f"{edge.needed} ({where}){NEEDED_BY}{edge.loader.file}",),
+            subjects=(
+                Subject(library=edge.needed, provider=provider, detail=where, needed_by=(edge.loader.file,)),
+            ),
             message=f"no search path leads to these libraries; {edge.preload.file} loads them before they are "
             "needed" + (", from wherever it finds them: no requirement brings them" if lacking else ""),
             remedy="declare the packages in Requires-Dist, always or in an extra"

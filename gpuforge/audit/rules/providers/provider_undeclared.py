@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpuforge.audit import declared, layout
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.binary.facts import ElfObject
 
@@ -61,7 +61,9 @@ def _finding(edge: Edge, package: str) -> Finding:
     return RULE.finding(
         edge.loader.wheel,
         files=(edge.loader.file,),
-        subject=(f"{edge.needed} of {package}, by {edge.route} of {edge.loader.file}",),
+        subjects=(
+            Subject(file=edge.loader.file, library=edge.needed, provider=package, detail=f"by {edge.route}"),
+        ),
         message="search paths lead to packages that are not declared: pip does not install them with this wheel",
         remedy="declare the packages in Requires-Dist, always or in an extra",
     )

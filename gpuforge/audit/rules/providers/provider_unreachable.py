@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import NEEDED_BY, Finding
 from gpuforge.audit.rules.loading import brought_by_module, brought_by_need, brought_by_package, may_be_loaded
 from gpuforge.audit.rules.rule import SEVERAL_FILES, Rule
 
@@ -50,7 +50,9 @@ def _declared(graph: LinkGraph, edge: Edge) -> Finding:
         edge.loader.wheel,
         severity="warning" if how.startswith(only_if) else "error",
         files=(edge.loader.file,),
-        subject=(f"{edge.needed} of {edge.provider.package}{NEEDED_BY}{edge.loader.file}",),
+        subjects=(
+            Subject(library=edge.needed, provider=edge.provider.package, needed_by=(edge.loader.file,)),
+        ),
         message=f"libraries of declared packages {how}",
         remedy="give the objects a RUNPATH relative to $ORIGIN that ends in the package's folder",
     )
@@ -65,7 +67,11 @@ def _given(graph: LinkGraph, edge: Edge) -> Finding:
         edge.loader.wheel,
         severity="warning" if loaded else "error",
         files=(edge.loader.file,),
-        subject=(f"{edge.needed} at {target.file if target else ''}{NEEDED_BY}{edge.loader.file}",),
+        subjects=(
+            Subject(
+                library=edge.needed, provider=target.file if target else "", needed_by=(edge.loader.file,)
+            ),
+        ),
         message=f"libraries of {whose} are found only if {_otherwise(edge, form)}"
         if loaded
         else f"libraries of {whose} cannot be found by what needs them",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import file_names
 from gpuforge.cuda import libraries
@@ -23,8 +23,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 severity="error" if users else "warning",
                 files=(found.file,),
-                subject=(
-                    f"{found.file}: SONAME {found.soname}, loaded by {users or 'nothing in the wheel'}",
+                subjects=(
+                    Subject(
+                        file=found.file,
+                        detail=f"SONAME {found.soname}, loaded by {users or 'nothing in the wheel'}",
+                    ),
                 ),
                 message="grafted libraries have a hashed file name and still the SONAME of the original: once loaded, "
                 "the linker gives them to everybody else in the process who needs that name",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpuforge.audit import declared
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import Edge, LinkGraph, LoadSet
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.audit.rules.wording import shorten
@@ -95,7 +96,7 @@ def _finding(found: ElfObject, library: str, called: list[str], sets: Iterable[L
         found.wheel,
         severity="error" if first else "warning",
         files=(found.file,),
-        subject=(f"{found.file} calls {shorten(called)}, and does not NEED {library}",),
+        subjects=(Subject(file=found.file, detail=f"calls {shorten(called)}, and does not NEED {library}"),),
         message="functions of CUDA's libraries are called, and nothing that is loaded defines them: the import fails "
         "with `undefined symbol`, or the first call does",
         remedy="link with the library (-lcudart, CUDA::cudart; a linker's -Wl,-z,defs names what is missing), "

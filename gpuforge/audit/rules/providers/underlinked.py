@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
@@ -59,9 +59,12 @@ def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Fin
     return RULE.finding(
         found.wheel,
         files=(found.file,),
-        subject=(
-            f"{found.file} wants {', '.join(shown)}{more}, "
-            + (f"which {givers} would give" if givers else "which nothing in the wheel defines"),
+        subjects=(
+            Subject(
+                file=found.file,
+                detail=f"wants {', '.join(shown)}{more}, "
+                + (f"which {givers} would give" if givers else "which nothing in the wheel defines"),
+            ),
         ),
         message="libraries want symbols of the HPC SDK's runtimes and NEED none that defines them: they load only into "
         "a process that already has the right ones",

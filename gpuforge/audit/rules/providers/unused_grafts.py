@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.cuda import libraries
 
@@ -26,7 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 files=(found.file,),
-                subject=(f"{found.file}, {found.size >> 10:,} KiB",),
+                subjects=(Subject(file=found.file, detail=f"{found.size >> 10:,} KiB"),),
                 message="grafted libraries are NEEDED by nothing in the wheel: dead weight, unless code opens them by "
                 "this very name",
                 remedy="leave them out; repair the wheel after the last change to what its objects need",

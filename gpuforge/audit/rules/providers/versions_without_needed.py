@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import policy
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 
@@ -38,7 +39,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wheel.name,
                     severity="info" if loaded else "warning" if opened else "error",
                     files=(found.file,),
-                    subject=(f"{found.file} wants {', '.join(need.versions)} of {need.library}",),
+                    subjects=(
+                        Subject(
+                            file=found.file, detail=f"wants {', '.join(need.versions)} of {need.library}"
+                        ),
+                    ),
                     message=f"symbol versions are wanted from libraries that are not NEEDED{what}",
                     remedy="rename or remove a NEEDED entry together with its versions: patchelf 0.18 or newer, or "
                     "link anew",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.host.closure import Loaded, closure
 from gpuforge.audit.host.evidence import PLACES, Evidence, Place
 from gpuforge.audit.intent import HostOnly, files_of
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
@@ -27,7 +28,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield RULE.finding(
                         wheel.name,
                         files=(file,),
-                        subject=tuple(f"{file}: {trace}" for trace in traces),
+                        subjects=tuple(Subject(file=file, detail=trace) for trace in traces),
                         message=f"the object {promised.name!r} is declared host-only, and its files are not",
                         remedy="compile and link these files with the host compiler alone; move GPU code into a "
                         "fallback or user-compiled object; name in `needs` the libraries that they may NEED",

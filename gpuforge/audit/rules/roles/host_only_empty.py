@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.intent import HostOnly, files_of
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
 
@@ -21,7 +22,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 if not any(_is_binary(graph, wheel, file) for file in files):
                     yield RULE.finding(
                         wheel.name,
-                        subject=(f"{pattern!r} of the object {promised.name!r}: {_matched(files)}",),
+                        subjects=(
+                            Subject(detail=f"{pattern!r} of the object {promised.name!r}: {_matched(files)}"),
+                        ),
                         message="patterns of host-only objects match no binary of the wheel: they prove nothing",
                         remedy="write the pattern as the programs, libraries, objects or archives are called in the "
                         "wheel; ** crosses folders, * does not",

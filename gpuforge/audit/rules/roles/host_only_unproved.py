@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.host.closure import closure
 from gpuforge.audit.host.evidence import Evidence
 from gpuforge.audit.intent import HostOnly, files_of
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
 
@@ -23,7 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield RULE.finding(
                         wheel.name,
                         files=(file,),
-                        subject=tuple(reasons),
+                        subjects=tuple(Subject(detail=reason) for reason in reasons),
                         message=f"files of the host-only object {promised.name!r} cannot be proved to be so",
                         remedy="build them again as machine code of a CPU, without -flto or with -ffat-lto-objects, "
                         "and keep what names the compiler (.comment); [audit] ignore accepts a file that is known",

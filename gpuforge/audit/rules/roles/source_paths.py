@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, SourceSet
+from gpuforge.audit.model import SourceSet
 from gpuforge.audit.rules.rule import Rule
 
 _ABSOLUTE = r"(?:^|=|-[ILF])(/(?!usr/|opt/nvidia/|dev/null)[\w.+-]+/[^\s\"']*)"
@@ -20,7 +21,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield RULE.finding(
                     wheel.name,
                     files=(file,),
-                    subject=(f"{file}: {path}",),
+                    subjects=(Subject(file=file, item=path),),
                     message="user-compiled sources name folders of the machine that built the wheel: elsewhere they "
                     "do not compile, or compile with something else",
                     remedy="write paths relative to the source, and ship what they lead to",

@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Iterator
 
 from gpuforge.audit import declared
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
 from gpuforge.audit.rules.runtimes.processes import Image, Process, images, one_of_them, processes
@@ -80,7 +80,7 @@ def _finding(process: Process, soname: str, found: list[Image]) -> Finding:
         process.blamed([i.wheel for i in found]),
         severity="warning" if process.scope == "import" else "info",
         files=(process.root,) if process.root else (),
-        subject=tuple(f"{soname}: {i.name}, loaded by {i.loader}" for i in found),
+        subjects=tuple(Subject(item=soname, library=i.name, loaded_by=(i.loader,)) for i in found),
         message=("one import loads" if process.scope == "import" else "what is imported together loads")
         + " several images of one CUDA library: each takes its own memory on the GPU, and handles and communicators of "
         "one are unknown to the other",

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 
 from gpuforge.audit import declared
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
 from gpuforge.audit.rules.runtimes.cudart import cudart_images
@@ -93,8 +94,11 @@ def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 severity="warning",
-                subject=tuple(
-                    f"CUDA {cuda}: {shorten(names)}, {f'by {line!r}' if line else 'in the wheel'}"
+                subjects=tuple(
+                    Subject(
+                        item=f"CUDA {cuda}",
+                        detail=f"{shorten(names)}, {f'by {line!r}' if line else 'in the wheel'}",
+                    )
                     for cuda, lines in sorted(majors.items())
                     for line, names in lines.items()
                 ),
@@ -147,8 +151,8 @@ def _finding(process: Process, found: _Held) -> Finding:
         process.blamed([i.wheel for names in found.values() for i in names.values()]),
         severity="warning" if wide else "error",
         files=(process.root,) if process.root else (),
-        subject=tuple(
-            f"CUDA {major}: {image.asked}, loaded by {image.loader}"
+        subjects=tuple(
+            Subject(item=f"CUDA {major}", library=image.asked, loaded_by=(image.loader,))
             for major, names in sorted(found.items())
             for image in names.values()
         ),

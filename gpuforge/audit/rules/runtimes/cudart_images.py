@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.known import named
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cudart import cudart_images
 from gpuforge.audit.rules.runtimes.processes import FIRST_WINS, Image, Process, one_of_them, processes
@@ -43,7 +43,9 @@ def _finding(graph: LinkGraph, process: Process, found: list[Image]) -> Finding:
         wheel,
         severity="warning" if wide or one else "error",
         files=(process.root,) if process.root else files,
-        subject=tuple(f"{i.name}{named(graph, i.name)}, loaded by {i.loader}" for i in found),
+        subjects=tuple(
+            Subject(library=i.name, detail=named(graph, i.name), loaded_by=(i.loader,)) for i in found
+        ),
         message=FIRST_WINS
         if one
         else "several images of libcudart come into one process: the device that one has chosen, its streams' "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cudart import cudart_images
@@ -59,7 +59,10 @@ def _finding(process: Process, static: list[ElfObject], shared: list[str], *, mi
         wheel,
         severity="warning" if serious else "info",
         files=tuple(o.file for o in own),
-        subject=(*(f"{o.file}: static" for o in static), *shared),
+        subjects=(
+            *(Subject(file=o.file, detail="static") for o in static),
+            *(Subject(detail=text) for text in shared),
+        ),
         message="a kernel library and the rest of the wheel have different CUDA runtimes, one of them static: each has "
         "its own current device, last error and registered kernels"
         if serious and mixed

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.processes import FIRST_WINS, OF_SYSTEM, images, one_of_them, processes
 from gpuforge.cuda import libraries
@@ -49,7 +49,7 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
                 yield RULE.finding(
                     process.wheel,
                     files=(image.name,),
-                    subject=(f"{image.name}, loaded by {image.loader}",),
+                    subjects=(Subject(library=image.name, loaded_by=(image.loader,)),),
                     message="a part of the C library is in the wheel, and comes into a process that has it already: it "
                     "was made for another kernel and other parts of it, and knows nothing of what is loaded",
                     remedy="take the C library from the system, and do not graft it (auditwheel repair leaves it out)",
@@ -70,7 +70,7 @@ def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
             process.wheel,
             severity="info" if one else "warning",
             files=tuple(dict.fromkeys(i.loader for i in found if i.wheel == process.wheel)),
-            subject=tuple(f"{i.name}, loaded by {i.loader}" for i in found),
+            subjects=tuple(Subject(library=i.name, loaded_by=(i.loader,)) for i in found),
             message=FIRST_WINS
             if one
             else "several images of libstdc++ come into one process: exceptions, locales and streams that cross "

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import layout
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.known import sha256
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 
@@ -54,13 +54,14 @@ def _names(copy: ElfObject) -> Iterator[str]:
 
 
 def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:
-    def line(found: ElfObject) -> str:
-        return f"{found.file}, loaded by {file_names(e.loader for e in graph.users(found))}"
+    def loaded(found: ElfObject) -> Subject:
+        users = dict.fromkeys(e.loader.name for e in graph.users(found))
+        return Subject(library=found.file, loaded_by=tuple(users))
 
     return RULE.finding(
         copy.wheel,
         files=(original.file, copy.file),
-        subject=(line(original), line(copy)),
+        subjects=(loaded(original), loaded(copy)),
         message="a library is in the wheel twice, under its own name and as a grafted copy: what is loaded with the "
         "one works on other data than what is loaded with the other",
         remedy="link all objects of the wheel with the one library (a RUNPATH relative to $ORIGIN before "
@@ -104,7 +105,7 @@ def _copied(
         wheel.name,
         severity="warning" if runtime else "info",
         files=(copy.file,),
-        subject=(f"{copy.file} is {original.file} of {owner.name}",),
+        subjects=(Subject(file=copy.file, detail=f"{original.file} of {owner.name}"),),
         message="libraries are byte for byte those of another package: both images come into a process that uses both",
         remedy="exclude them from the graft, and require the package",
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.processes import FIRST_WINS, Image, Process, images, one_of_them, processes
 from gpuforge.cuda import libraries
@@ -45,7 +45,7 @@ def _finding(process: Process, found: list[Image]) -> Finding:
         process.blamed([i.wheel for i in found]),
         severity="info" if one or (process.scope == "environment" and not mixed) else "warning",
         files=(process.root,) if process.root else (),
-        subject=tuple(f"{i.name}, loaded by {i.loader}" for i in found),
+        subjects=tuple(Subject(library=i.name, loaded_by=(i.loader,)) for i in found),
         message=FIRST_WINS
         if one
         else ("one import loads" if process.scope == "import" else "what is imported together loads")

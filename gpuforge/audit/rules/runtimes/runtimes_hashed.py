@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
 from gpuforge.audit.rules.wording import file_names
@@ -49,9 +50,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wheel.name,
                     severity="warning" if openmp else "error",
                     files=tuple(o.file for o, _ in chosen),
-                    subject=(
-                        *(_subject(graph, o, family) for o, family in chosen),
-                        *(_pinned(wheel) if any(family in _SDKS for _, family in chosen) else ()),
+                    subjects=(
+                        *(Subject(detail=_subject(graph, o, family)) for o, family in chosen),
+                        *(
+                            Subject(detail=text)
+                            for text in _pinned(wheel)
+                            if any(family in _SDKS for _, family in chosen)
+                        ),
                     ),
                     message="runtimes of a toolchain are in the wheel under hashed names, and the wheel is there to be "
                     f"linked with ({artefacts}): a user's link brings the plain ones, and both meet in one process",
@@ -76,9 +81,13 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
         yield RULE.finding(
             wheel.name,
             files=tuple(o.file for o, _, _ in met),
-            subject=tuple(
-                f"{o.name} ({_TOOLCHAINS[family]}), "
-                f"loaded by {file_names(e.loader for e in graph.users(o)) or 'nothing'}; {', '.join(brought)}"
+            subjects=tuple(
+                Subject(
+                    library=o.file,
+                    provider=_TOOLCHAINS[family],
+                    detail=", ".join(brought),
+                    loaded_by=tuple(dict.fromkeys(e.loader.name for e in graph.users(o))),
+                )
                 for o, family, brought in met
             ),
             message="runtimes of a toolchain are in the wheel under hashed names, and the libraries that users compile "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
 from gpuforge.audit.rules.runtimes.processes import processes
@@ -27,7 +27,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         yield RULE.finding(
             wheel,
             files=tuple(o.file for o, _ in held if o.wheel == wheel),
-            subject=tuple(f"{o.file}: NVIDIA HPC SDK {v}" for o, v in held),
+            subjects=tuple(Subject(file=o.file, detail=f"NVIDIA HPC SDK {v}") for o, v in held),
             message="objects of two NVIDIA HPC SDKs come into one process: nvc++ promises no link compatibility "
             "between its versions",
             remedy="compile all of them by one SDK, or by g++ alone",

@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
@@ -29,7 +30,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 files=tuple(dict.fromkeys([*copies, *needed])),
-                subject=(*copies.values(), *needed.values()),
+                subjects=tuple(Subject(detail=text) for text in (*copies.values(), *needed.values())),
                 message=f"what a user builds with {graph.against.label} brings libraries that this wheel loads as "
                 "other files: both copies run in one process, each with its own state",
                 remedy="compile what users link with by g++ alone, and leave these libraries out of the wheel "

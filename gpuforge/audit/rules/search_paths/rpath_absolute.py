@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import layout
+from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding, Severity
 from gpuforge.audit.rules.loading import may_be_loaded
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
@@ -86,7 +86,7 @@ def _finding(found: ElfObject, subject: str, severity: Severity, message: str) -
         found.wheel,
         severity=severity,
         files=(found.file,),
-        subject=(f"{found.file}: {subject}",),
+        subjects=(Subject(file=found.file, detail=subject),),
         message=message,
         remedy="replace them by paths relative to $ORIGIN, or remove them (patchelf --set-rpath)",
     )

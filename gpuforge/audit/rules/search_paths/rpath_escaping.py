@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Iterator
 
 from gpuforge.audit import layout
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 
 
@@ -25,7 +25,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield RULE.finding(
                         found.wheel,
                         files=(found.file,),
-                        subject=(f"{found.file}: {kind} {entry}",),
+                        subjects=(Subject(file=found.file, item=f"{kind} {entry}"),),
                         message="search paths lead out of the environment that the wheel is installed in: what lies "
                         "there belongs to somebody else",
                         remedy="keep what begins with $ORIGIN within site-packages, and remove the rest "

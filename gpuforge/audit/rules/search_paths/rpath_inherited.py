@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import layout
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Rule
 
@@ -29,7 +29,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 found.wheel,
                 files=(found.file,),
-                subject=(f"{found.file}: {', '.join(entries)}",),
+                subjects=(Subject(file=found.file, detail=", ".join(entries)),),
                 message="objects find the libraries of other packages by RPATH: users cannot replace these libraries "
                 "by LD_LIBRARY_PATH, and every library that is loaded through them searches there, too",
                 remedy="link with -Wl,--enable-new-dtags, or use patchelf --set-rpath without --force-rpath",

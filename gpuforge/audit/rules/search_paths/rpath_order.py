@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import dropwhile, islice
 
 from gpuforge.audit import declared, layout
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import Edge, LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -48,7 +48,7 @@ def _finding(edge: Edge, subject: str, message: str) -> Finding:
     return RULE.finding(
         edge.loader.wheel,
         files=(edge.loader.file,),
-        subject=(f"{edge.needed} for {edge.loader.file}: {subject}",),
+        subjects=(Subject(file=edge.loader.file, library=edge.needed, detail=subject),),
         message=message,
         remedy="put the entry that leads to the right library first, and remove those that lead elsewhere",
     )

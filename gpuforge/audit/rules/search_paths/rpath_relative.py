@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import layout
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.graph import LinkGraph
-from gpuforge.audit.model import Finding
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -23,7 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield RULE.finding(
                         found.wheel,
                         files=(found.file,),
-                        subject=(found.file,),
+                        subjects=(Subject(file=found.file),),
                         message=f"{kind} has the entry {entry!r}"
                         + ("" if entry else ", which means the working directory")
                         + ": libraries are taken from whatever folder the program is started in",

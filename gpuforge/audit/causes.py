@@ -1,0 +1,34 @@
+"""Join findings of one cause, and subjects that differ only in what needs or loads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuforge.audit.findings import SEVERITIES, Finding, Subject
+
+
+def by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Join findings that differ in files and subjects alone; the worst come first."""
+    groups: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        key = (finding.code, finding.severity, finding.message, finding.remedy)
+        groups.setdefault(key, []).append(finding)
+    joined = [
+        group[0]._replace(
+            files=tuple(dict.fromkeys(file for f in group for file in f.files)),
+            subjects=join(subject for f in group for subject in f.subjects),
+        )
+        for group in groups.values()
+    ]
+    return tuple(sorted(joined, key=lambda f: (SEVERITIES.index(f.severity), f.code)))
+
+
+def join(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
+    """Make one subject of those that are equal but for `needed_by` and `loaded_by`, in order of the first."""
+    needed: dict[Subject, dict[str, None]] = {}
+    loaded: dict[Subject, dict[str, None]] = {}
+    for subject in subjects:
+        same = subject._replace(needed_by=(), loaded_by=())
+        needed.setdefault(same, {}).update(dict.fromkeys(subject.needed_by))
+        loaded.setdefault(same, {}).update(dict.fromkeys(subject.loaded_by))
+    return tuple(s._replace(needed_by=tuple(needed[s]), loaded_by=tuple(loaded[s])) for s in needed)

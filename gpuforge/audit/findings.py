@@ -1,0 +1,66 @@
+"""What an audit finds: findings with their subjects, accepted findings, and proofs. Data only."""
+
+from typing import Literal, NamedTuple
+
+Severity = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+
+class Subject(NamedTuple):
+    """One thing that a finding is about.
+
+    `file`, `library` and `item` identify it in baselines, with each file of `needed_by`; the other fields may be
+    reworded. `audit.report.sentences` makes a line of text from it.
+    """
+
+    file: str = ""  # a member of the wheel
+    library: str = ""  # a library: its SONAME where it is NEEDED, its file where it is loaded
+    item: str = ""  # what in the file: an architecture, an entry of RPATH, a platform tag, a CUDA version
+    provider: str = ""  # the package or the file that has the library
+    detail: str = ""  # what else is known about it, in words
+    needed_by: tuple[str, ...] = ()
+    loaded_by: tuple[str, ...] = ()
+
+
+class Finding(NamedTuple):
+    """One cause, and everything that it is true of: `message` is the cause, `subjects` differ by file."""
+
+    code: str
+    severity: Severity
+    wheel: str
+    files: tuple[str, ...]
+    subjects: tuple[Subject, ...]
+    message: str
+    remedy: str
+
+    @property
+    def file(self) -> str:
+        """The first of its files; "" when it is about the wheel as a whole."""
+        return self.files[0] if self.files else ""
+
+
+class Ignored(NamedTuple):
+    """A finding that was accepted, and why."""
+
+    finding: Finding
+    reason: str
+
+
+Topic = Literal[
+    "providers",
+    "requirements",
+    "GPU code",
+    "platform",
+    "host-only",
+    "kernel sets",
+    "sources",
+    "against",
+    "beside",
+]
+
+
+class Proof(NamedTuple):
+    """Something that was checked and is true."""
+
+    topic: Topic
+    text: str
