@@ -11,9 +11,10 @@ from pathlib import Path
 import matrix
 import rebuild
 import run
+from docker.errors import ImageNotFound
 
 from gpuforge.containers import catalog
-from gpuforge.containers import connect as engine
+from gpuforge.containers.connect import connect
 from gpuforge.errors import GpuforgeError
 
 IMAGE = "bookworm"
@@ -62,10 +63,10 @@ def docker() -> str:
     """Return the engine's name and version; "" where there is none, or not the image."""
     known = catalog.find(IMAGE)
     try:
-        with closing(engine.connect()) as client:
+        with closing(connect()) as client:
             client.images.get(known.reference if known else IMAGE)
             return f"Docker {client.version()['Version']}"
-    except (GpuforgeError, engine.ImageNotFound):
+    except (GpuforgeError, ImageNotFound):
         return ""
 
 

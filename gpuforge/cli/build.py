@@ -161,20 +161,22 @@ def where(
     """
     if runner == "local":
         return []
-    from gpuforge.containers import connect as engine
     from gpuforge.containers import obtain
+    from gpuforge.containers.connect import connect
+    from gpuforge.containers.docker_containers import DockerContainers
+    from gpuforge.containers.docker_images import DockerImages
     from gpuforge.containers.leftovers import clear_leftovers
 
-    client = engine.connect()
-    if memory and not engine.limits_memory(client):
+    client = connect()
+    containers = DockerContainers(client)
+    if memory and not containers.limits_memory():
         raise MissingError.of(
             "this container engine cannot limit memory",
             hint="leave --memory out; an engine that runs without root needs cgroup v2, with its memory controller",
         )
-    with engine.told("to clear what a killed build left"):
-        clear_leftovers(client)
+    clear_leftovers(containers)
     return obtain.images(
-        client,
+        DockerImages(client),
         names or [DEFAULT_IMAGE],
         test=test,
         machine=machine_type(),

@@ -75,31 +75,29 @@ def check(context: click.Context, name: str) -> None:
 
     NAME is one of the list or any reference. The image is run, without a network.
     """
-    from gpuforge.containers.check import contents, missing
+    from gpuforge.containers import probe
+    from gpuforge.containers.check import compilers, missing
 
     image = catalog.find(name)
     reference = image.reference if image else name
     engine = connected(context.obj)
-    if engine.find(reference) is None:
+    here = engine.find(reference)
+    if here is None:
         if image is None:
             refuse_pull(reference, [known.name for known in catalog.images()])
         how = f"gpuforge images build {image.name}" if image else f"docker pull {reference}"
         raise MissingError.of(f"the engine has no image {reference}", hint=how)
-    found = contents(engine, reference)
+    found = probe.contents(engine, here, name, cache_dir() / "images")
     click.echo(reference)
     if found.glibc:
         policy = f"manylinux_{found.glibc.replace('.', '_')}_{found.machine}"
         click.echo(f"  glibc {found.glibc}: wheels built in it need at most {policy}")
-    for python in found.pythons:
+    for python in found.interpreters:
         abilities = {"venv": python.venv, "pip": python.pip, "headers": python.headers}
         has = ", ".join(what for what, there in abilities.items() if there)
-        click.echo(
-            f"  {python.implementation} {python.version} ({has or 'nothing beside it'}): {python.path}"
-        )
-    for compiler in found.compilers:
-        click.echo(f"  g++ {compiler.version}: {compiler.path}")
-    if found.nvcc:
-        click.echo(f"  nvcc {found.nvcc.version}: {found.nvcc.path}")
+        click.echo(f"  CPython {python.version} ({has or 'no venv, pip or headers'}): {python.path}")
+    for compiler in [*compilers(found, "g++"), *compilers(found, "nvcc")[:1]]:
+        click.echo(f"  {compiler.family} {compiler.version}: {compiler.path}")
     lacks = missing(found, image, image.purpose if image else "build")
     for what in lacks:
         click.secho("missing: ", fg="red", bold=True, nl=False)
@@ -111,7 +109,7 @@ def check(context: click.Context, name: str) -> None:
 
 def connected(images: Images | None) -> Images:
     """Return the caller's images, else those of the engine; raises MissingError when none answers."""
-    from gpuforge.containers.docker_engine import DockerImages
+    from gpuforge.containers.docker_images import DockerImages
 
     return images or DockerImages()
 

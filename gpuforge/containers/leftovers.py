@@ -1,17 +1,14 @@
-"""Containers that a killed gpuforge left behind: each says whose it is, and the next run takes them away."""
+"""Containers that a killed gpuforge left behind: each is labelled with its process, and the next run removes them."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from gpuforge import digest
-from gpuforge.containers import connect as engine
+from gpuforge.containers.port import Containers
 
 OWNER = "gpuforge.owner"
 MACHINE = "gpuforge.machine"
@@ -32,19 +29,13 @@ def labels(action: str = "", seconds: float = MOMENT_S) -> dict[str, str]:
     }
 
 
-def clear_leftovers(client: Any) -> int:
+def clear_leftovers(containers: Containers) -> int:
     """Remove the containers of gpuforge processes that are no more; return how many."""
-    removed = 0
-    now = _time(client.info().get("SystemTime"))  # the engine's clock made their times too
-    for container in client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True):
-        if is_left(container.labels, now - _time(container.attrs.get("Created"))):
-            with suppress(engine.DockerException):  # another gpuforge may be doing the same
-                container.remove(force=True, v=True)
-                removed += 1
-    return removed
+    left = [each for each in containers.labelled(OWNER) if is_left(each.labels, each.age)]
+    return sum(containers.remove(each.id) for each in left)
 
 
-def is_left(said: Mapping[str, str], age: float) -> bool:
+def is_left(found: Mapping[str, str], age: float) -> bool:
     """Say whether nobody will remove the container with these labels, made `age` seconds ago.
 
     A process is known by its number, its start and the namespace that counts it, so that neither a new process of
@@ -52,10 +43,10 @@ def is_left(said: Mapping[str, str], age: float) -> bool:
     again since. Of a process that cannot be seen from here, in another container or on another machine of the same
     engine, a container is left when it is there for longer than its owner would have let it run.
     """
-    namespace, pid, started = [*said[OWNER].split(), "", "", ""][:3]
+    namespace, pid, started = [*found[OWNER].split(), "", "", ""][:3]
     if namespace == _namespace():
         return pid.isdigit() and _started(int(pid)) != started
-    machine, limit = said.get(MACHINE, ""), said.get(SECONDS, "")
+    machine, limit = found.get(MACHINE, ""), found.get(SECONDS, "")
     boot, known, _ = namespace.partition(":")
     if known and machine and machine == _machine() and boot != _boot():
         return True
@@ -92,11 +83,3 @@ def _started(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
-
-
-def _time(said: object) -> float:
-    """Return a time that the engine says (RFC 3339) in seconds since 1970; now when it says none."""
-    try:
-        return datetime.fromisoformat(str(said)).timestamp()
-    except ValueError:
-        return datetime.now(UTC).timestamp()

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from gpuforge.containers import catalog
-from gpuforge.containers import connect as engine
+from gpuforge.containers import catalog, probe
 from gpuforge.containers import reference as references
-from gpuforge.containers.probe import inventory
+from gpuforge.containers.engine_errors import RefusedError
+from gpuforge.containers.port import EngineImage, Images
 from gpuforge.diagnostics import Diagnostic
-from gpuforge.errors import GpuforgeError, MissingError, UsageError
+from gpuforge.errors import MissingError, UsageError
 from gpuforge.plan.site import ContainerImage
 
 
 def images(
-    client: Any,
+    engine: Images,
     names: Sequence[str],
     *,
     test: str | bool,
@@ -25,7 +24,7 @@ def images(
     cache: Path,
     pulls: Callable[[str], None],
 ) -> list[ContainerImage]:
-    """Return the images of these names, ready to run; one that a registry has is pulled, after `pulls` was told.
+    """Return the images of these names, ready to run; one that a registry has is pulled, after a call of `pulls`.
 
     What gpuforge makes itself is never pulled, nor is any other reference that `refuse_pull` names.
 
@@ -39,12 +38,12 @@ def images(
         known = catalog.find(name)
         clean = test if isinstance(test, str) else known.test if known and test else None
         try:
-            beside = _image(client, clean, machine, cache, pulls) if clean else None
+            beside = _image(engine, clean, machine, cache, pulls) if clean else None
         except MissingError as error:
             beside = None
             missing += error.diagnostics
         try:
-            found.append(replace(_image(client, name, machine, cache, pulls), test=beside))
+            found.append(replace(_image(engine, name, machine, cache, pulls), test=beside))
         except MissingError as error:
             missing += error.diagnostics
     if missing:
@@ -52,23 +51,21 @@ def images(
     return found
 
 
-def _image(client: Any, name: str, machine: str, cache: Path, pulls: Callable[[str], None]) -> ContainerImage:
+def _image(
+    engine: Images, name: str, machine: str, cache: Path, pulls: Callable[[str], None]
+) -> ContainerImage:
     known = catalog.find(name)
     reference = known.reference if known else name
-    with engine.told(f"to look for image {name}"):
-        try:
-            image_id: str = client.images.get(reference).id
-        except engine.ImageNotFound:
-            image_id = ""
-    if not image_id:
+    image = engine.find(reference)
+    if image is None:
         if known and known.built:
             raise MissingError.of(
                 f"image {known.name} is not built yet", hint=f"gpuforge images build {known.name}"
             )
         references.refuse_pull(reference, [image.name for image in catalog.images(machine)])
         pulls(reference)
-        image_id = _pull(client, name, reference)
-    found = inventory(client, image_id, name, cache)
+        image = _pull(engine, name, reference)
+    found = probe.contents(engine, image, name, cache)
     if found.machine != machine:
         raise UsageError.of(f"image {name} is for {found.machine}, and this machine is {machine}")
     if not found.glibc:
@@ -76,18 +73,26 @@ def _image(client: Any, name: str, machine: str, cache: Path, pulls: Callable[[s
             f"image {name} has another C library than glibc, which manylinux wheels and CUDA need",
             hint="take one of `gpuforge images list`",
         )
-    return ContainerImage(image_id, name, found)
-
-
-def _pull(client: Any, name: str, reference: str) -> str:
-    try:
-        with engine.told(f"to pull image {reference}"):
-            tag = None if "@" in reference or ":" in reference.rpartition("/")[2] else "latest"
-            return str(client.images.pull(reference, tag=tag).id)
-    except GpuforgeError as error:
-        said = error.diagnostics[0].message.partition(": ")[2]
-        ours = ", ".join(image.name for image in catalog.images() if image.kind == "debian")
+    if not found.interpreters:
         raise MissingError.of(
-            f"image {name} is not here and cannot be pulled: {said}",
-            hint=f"check the name and the network, or build one that needs no registry: gpuforge images build ({ours})",
-        ) from error
+            f"image {name} has no Python in {', '.join(probe.PYTHONS[:-1])} or {probe.PYTHONS[-1]}",
+            hint="take a manylinux image, or one of `gpuforge images list`",
+        )
+    return ContainerImage(image.id, name, found)
+
+
+def _pull(engine: Images, name: str, reference: str) -> EngineImage:
+    why = "the registry does not have it"
+    try:
+        for _ in engine.pull(reference):
+            pass
+    except RefusedError as error:
+        why = error.answer
+    else:
+        if image := engine.find(reference):
+            return image
+    ours = ", ".join(image.name for image in catalog.images() if image.kind == "debian")
+    raise MissingError.of(
+        f"image {name} is not here and cannot be pulled: {why}",
+        hint=f"check the name and the network, or build one that needs no registry: gpuforge images build ({ours})",
+    )

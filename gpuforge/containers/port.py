@@ -1,13 +1,16 @@
-"""What gpuforge asks of a container engine about images; tests have a twin of it in memory."""
+"""What gpuforge needs of a container engine: its images and its containers. Tests have the images in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO, Protocol
 
-IMAGE_LABEL = "dev.gpuforge.image"  # every layer of an image says which one it belongs to
-RELEASE_LABEL = "dev.gpuforge.release"  # sha256 of the Debian release's InRelease that an image began with
+IMAGE_LABEL = "dev.gpuforge.image"  # on every layer: which image it belongs to
+RELEASE_LABEL = (
+    "dev.gpuforge.release"  # sha256 of the InRelease file of the Debian release that an image began with
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,15 @@ class EngineImage:
     id: str
     size: int
     labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that ended in a container: its exit status and what it wrote to stdout and to stderr."""
+
+    status: int
+    output: str
+    errors: str = ""
 
 
 class Images(Protocol):
@@ -31,16 +43,118 @@ class Images(Protocol):
     def build(
         self, context: BinaryIO, reference: str, arguments: Mapping[str, str], network: str | None
     ) -> Iterator[str]:
-        """Build the Dockerfile of a context's tar and yield what it says; raises ActionError when it fails.
+        """Build the Dockerfile of a context's tar and yield its output; raises ActionError when it fails.
 
         Whatever way it ends, closing the iterator included, no image and no container without a name is left.
         """
 
     def pull(self, reference: str) -> Iterator[str]:
-        """Fetch an image from its registry and yield what is said; raises ActionError when it cannot be had."""
+        """Fetch an image from its registry and yield the progress; raises ActionError when it cannot be had."""
 
-    def run(self, reference: str, argv: Sequence[str]) -> tuple[int, str]:
-        """Run a command in a container of the image without a network; return its exit status and output."""
+    def run(self, reference: str, argv: Sequence[str]) -> Ran:
+        """Run a command to its end in a container of the image, without a network; the container is removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder of this machine (`source`) and where a container sees it (`target`)."""
+
+    source: Path
+    target: Path
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """A container to make. It has no network and no rights beyond those of a plain user unless it says so.
+
+    `image` is an id or a reference, `image_name` its name for people. The user is the image's own or, `as_caller`, the
+    one who runs gpuforge. `network` is this machine's. `memory` is in bytes, `pids` counts processes and threads.
+    """
+
+    image: str
+    argv: Sequence[str]
+    labels: Mapping[str, str]
+    image_name: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    folder: str | None = None
+    mounts: Sequence[Mount] = ()
+    as_caller: bool = False
+    network: bool = False
+    gpus: bool = False
+    keeps_output: bool = False  # so that `Container.read` has it afterwards
+    memory: int | None = None
+    cpus: float | None = None
+    pids: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a container ended; `status` is that of a process: negative is the number of the signal that ended it."""
+
+    status: int
+    out_of_memory: bool = False
+
+
+class Output(Protocol):
+    """What a container writes, in pieces."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the pieces as they come."""
+
+    def close(self) -> None:
+        """Listen no longer."""
+
+
+class Container(Protocol):
+    """A container that was made. Every method raises what `engine_errors` does."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    def attach(self) -> Output:
+        """Return its output as it comes; call it before `start`."""
+
+    def start(self) -> None:
+        """Start its command."""
+
+    def wait(self) -> Ended:
+        """Wait for its end. A container that somebody removed was ended by SIGKILL."""
+
+    def read(self) -> Ran:
+        """Wait for the end of a container that keeps its output, and return all of it."""
+
+    def remove(self) -> None:
+        """Remove it, ended or not; no error if it is gone already."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledContainer:
+    """A container that the engine has, of whichever process; `age` in seconds since it was made."""
+
+    id: str
+    labels: Mapping[str, str]
+    age: float
+
+
+class Containers(Protocol):
+    """The containers of one engine, by one client. A client is for one thread."""
+
+    def create(self, spec: ContainerSpec) -> Container:
+        """Make a container; raises MissingError when its image is gone."""
+
+    def labelled(self, label: str) -> list[LabelledContainer]:
+        """Return the containers that have a label, ended or not."""
+
+    def signal(self, container: str, name: str) -> None:
+        """Send a signal ("SIGTERM") to a container, by its id; no error if it has ended or is gone."""
+
+    def remove(self, container: str) -> bool:
+        """Remove a container by its id; return False if it was gone already."""
+
+    def close(self) -> None:
+        """End the connection."""
 
 
 def lines(texts: Iterable[str]) -> Iterator[str]:

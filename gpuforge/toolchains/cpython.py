@@ -15,7 +15,8 @@ from gpuforge.errors import MissingError
 
 # The program that an interpreter answers with its facts, as JSON.
 ASK = """
-import json, os, platform, sys, sysconfig, zlib
+import importlib.util, json, os, platform, sys, sysconfig, zlib
+has = importlib.util.find_spec
 print(json.dumps({
     "version": platform.python_version(),
     "implementation": platform.python_implementation(),
@@ -23,6 +24,8 @@ print(json.dumps({
     "executable": sys.executable,
     "zlib": zlib.ZLIB_RUNTIME_VERSION,
     "headers": os.path.isfile(os.path.join(sysconfig.get_path("include"), "Python.h")),
+    "venv": bool(has("venv") and has("ensurepip")),
+    "pip": bool(has("pip")),
 }))
 """
 
@@ -36,6 +39,8 @@ class Interpreter:
     abi: str
     headers: bool
     zlib: str = ""  # version of its zlib, which decides on the bytes of a ZIP member
+    venv: bool = True  # whether it can make virtual environments, with pip in them
+    pip: bool = True
 
     @property
     def identity(self) -> str:
@@ -95,7 +100,8 @@ def read(facts: Mapping[str, Any]) -> Interpreter | None:
     if facts["implementation"] != "CPython":
         return None
     executable = Path(facts["executable"])
-    return Interpreter(executable, facts["version"], facts["abi"], facts["headers"], facts["zlib"])
+    abilities = (facts["headers"], facts["zlib"], facts.get("venv", True), facts.get("pip", True))
+    return Interpreter(executable, facts["version"], facts["abi"], *abilities)
 
 
 def newer(minor: str) -> list[str]:

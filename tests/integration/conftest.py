@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 import requests
+from docker.errors import ImageNotFound
 
 from gpuforge.containers import catalog
-from gpuforge.containers import connect as engine
+from gpuforge.containers.connect import connect
 from gpuforge.errors import MissingError
 from gpuforge.steps.fetch_source import index_url
 from gpuforge.toolchains import cpython
@@ -45,7 +46,7 @@ def _missing(item: pytest.Item) -> str:
 
 @cache
 def _engine() -> Any:
-    return engine.connect()
+    return connect()
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +56,7 @@ def test_image() -> str:
     reference = named or catalog.find(TEST_IMAGE).reference
     try:
         _engine().images.get(reference)
-    except engine.ImageNotFound:
+    except ImageNotFound:
         pytest.skip(f"image {reference} is not here: gpuforge images build {TEST_IMAGE}")
     return reference
 

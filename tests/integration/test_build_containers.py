@@ -15,9 +15,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from docker.errors import APIError, ImageNotFound
 
 from gpuforge.containers import catalog
-from gpuforge.containers import connect as engine
+from gpuforge.containers.connect import connect
 from gpuforge.containers.leftovers import OWNER
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -30,12 +31,12 @@ pytestmark = [pytest.mark.docker, pytest.mark.network, pytest.mark.slow, pytest.
 
 @pytest.fixture(scope="module", autouse=True)
 def _images() -> None:
-    with closing(engine.connect()) as client:
+    with closing(connect()) as client:
         for name in (IMAGE, f"{IMAGE}-test"):
             known = catalog.find(name)
             try:
                 client.images.get(known.reference if known else name)
-            except engine.ImageNotFound:
+            except ImageNotFound:
                 pytest.skip(f"image {name} is not here: gpuforge images build {name}")
 
 
@@ -210,7 +211,7 @@ def test_what_a_killed_build_leaves_is_cleared_by_the_next(recipe: Path, cache: 
     )
     command = [GPUFORGE, "build", str(slow), "--runner", "docker", "--image", IMAGE, "--cell", CELL]
     env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cache)}
-    with closing(engine.connect()) as client:
+    with closing(connect()) as client:
 
         def sleeping() -> list[object]:
             found = client.containers.list(filters={"label": OWNER}, ignore_removed=True)
@@ -233,5 +234,5 @@ def test_what_a_killed_build_leaves_is_cleared_by_the_next(recipe: Path, cache: 
 def _processes(container: object) -> list[str]:
     try:
         return [" ".join(line) for line in container.top()["Processes"] or []]  # type: ignore[attr-defined]
-    except engine.APIError:
+    except APIError:
         return []

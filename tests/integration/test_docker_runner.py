@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import NotFound
 
-from gpuforge.containers import connect as engine
+from gpuforge.containers.connect import connect
+from gpuforge.containers.docker_containers import DockerContainers, caller, run_once
+from gpuforge.containers.docker_images import DockerImages
 from gpuforge.containers.leftovers import MACHINE, OWNER, clear_leftovers, labels
-from gpuforge.containers.probe import inventory
+from gpuforge.containers.port import ContainerSpec
+from gpuforge.containers.probe import contents
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
@@ -32,16 +36,17 @@ pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    with closing(engine.connect()) as client:
+    with closing(connect()) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def image(client: Any, test_image: str, tmp_path_factory: pytest.TempPathFactory) -> ContainerImage:
-    found = client.images.get(test_image)
-    return ContainerImage(
-        found.id, "test", inventory(client, found.id, "test", tmp_path_factory.mktemp("images"))
-    )
+    images = DockerImages(client)
+    found = images.find(test_image)
+    assert found is not None
+    inventory = contents(images, found, "test", tmp_path_factory.mktemp("images"))
+    return ContainerImage(found.id, "test", inventory)
 
 
 @pytest.fixture
@@ -116,7 +121,7 @@ def test_the_same_paths_everywhere_inputs_read_only_outputs_the_callers(
         "hello" in text
     )  # what is said on stderr may come before it: the engine sends the two streams apart
     assert "read-only\n" in text
-    assert f"\n{engine.caller(client)['user'].partition(':')[0]}\n" in text
+    assert f"\n{caller(client.info())['user'].partition(':')[0]}\n" in text
     assert "of the caller" not in text
     assert (asked.out / "result").read_text() == "hello"
     assert (asked.out / "result").stat().st_uid == os.geteuid()
@@ -189,7 +194,7 @@ def test_too_much_memory_and_too_long_are_said(client: Any, image: ContainerImag
     eater = (
         "exec $(ls /opt/python/*/bin/python3 /usr/bin/python3 2>/dev/null | head -1) -c 'x = b\"x\" * 10**9'"
     )
-    if engine.limits_memory(client):  # else a build that asks for it is refused
+    if DockerContainers(client).limits_memory():  # else a build that asks for it is refused
         with pytest.raises(ActionError) as caught:
             small.run(task(tmp_path, image, eater))
         (said,) = caught.value.diagnostics
@@ -252,10 +257,9 @@ def test_a_container_that_somebody_else_stops(
 
 
 def test_a_container_that_does_not_start_is_not_left(client: Any, image: ContainerImage) -> None:
-    with pytest.raises(ActionError), engine.told("to try"):
-        engine.run_once(
-            client, image.id, entrypoint=["/no/such/program"], network_mode="none", labels=labels()
-        )
+    spec = ContainerSpec(image.id, ["/no/such/program"], labels(), folder="/dev/null")
+    with pytest.raises(ActionError, match="the container engine failed to start a container"):
+        run_once(DockerContainers(client), spec)
     assert left(client) == []
 
 
@@ -279,20 +283,20 @@ def test_what_a_killed_process_left_is_cleared(client: Any, image: ContainerImag
     known = bool(labels()[MACHINE])  # in a container it is not: then its time has to pass
     try:
         assert client.containers.get(done.stdout.strip())  # its owner is gone, it runs on
-        clear_leftovers(client)
+        clear_leftovers(DockerContainers(client))
         there = {container.id for container in client.containers.list(all=True)}
         assert done.stdout.strip() not in there
         assert (before.id in there) is not known
         assert {ours.id, unseen.id} <= there
     finally:
         for container in (ours, unseen, before):
-            with suppress(engine.NotFound):
+            with suppress(NotFound):
                 container.remove(force=True)
 
 
 def test_no_engine_is_one_clear_message() -> None:
     with pytest.raises(MissingError) as caught:
-        engine.connect({"DOCKER_HOST": "unix:///nowhere/docker.sock"})
+        connect({"DOCKER_HOST": "unix:///nowhere/docker.sock"})
     (said,) = caught.value.diagnostics
     assert said.message == (
         "no container engine answers (unix:///nowhere/docker.sock: there is no such socket)"

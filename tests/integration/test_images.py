@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from gpuforge.containers import catalog
-from gpuforge.containers.check import contents, missing
+from gpuforge.containers.check import missing
 from gpuforge.containers.connect import connect
-from gpuforge.containers.docker_engine import DockerImages
+from gpuforge.containers.docker_images import DockerImages
 from gpuforge.containers.port import IMAGE_LABEL
+from gpuforge.containers.probe import contents
 from gpuforge.errors import ActionError
 
 pytestmark = [pytest.mark.docker, pytest.mark.network, pytest.mark.slow]
@@ -102,12 +103,15 @@ def test_images_that_are_there_are_found_at_once(images: DockerImages) -> None:
 
 
 @pytest.mark.parametrize("name", [image.name for image in catalog.images() if image.kind == "debian"])
-def test_every_debian_image_here_holds_what_the_catalog_says(images: DockerImages, name: str) -> None:
+def test_every_debian_image_here_holds_what_the_catalog_says(
+    images: DockerImages, name: str, tmp_path: Path
+) -> None:
     image = catalog.find(name)
     assert image is not None
-    if images.find(image.reference) is None:
+    here = images.find(image.reference)
+    if here is None:
         pytest.skip(f"{name} is not built here: gpuforge images build {name}")
-    assert missing(contents(images, image.reference), image, image.purpose) == []
+    assert missing(contents(images, here, name, tmp_path), image, image.purpose) == []
 
 
 @pytest.mark.usefixtures("images")

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from gpuforge.containers.port import EngineImage
+from gpuforge.containers.port import EngineImage, Ran
 from gpuforge.errors import ActionError
 
 
 @dataclass
 class MemoryImages:
-    """What `Images` asks for; keeps what it was given. `says` is what builds and runs print, `fails` how they end."""
+    """`Images` in memory; keeps what it was given. `says` is what builds and runs
+    print, `fails` how builds end, `status` how runs do."""
 
     here: dict[str, EngineImage] = field(default_factory=dict)
     says: Sequence[str] = ()
@@ -45,10 +46,11 @@ class MemoryImages:
         yield from self._output()
         self._add(reference, {})
 
-    def run(self, reference: str, argv: Sequence[str]) -> tuple[int, str]:
-        if reference not in self.here:
+    def run(self, reference: str, argv: Sequence[str]) -> Ran:
+        if reference not in {image.id for image in self.here.values()}:
             raise ActionError.of(f"no image {reference}")
-        return self.status, "\n".join(self.says)
+        text = "\n".join(self.says)
+        return Ran(self.status, "", text) if self.status else Ran(0, text)
 
     def _output(self) -> Iterator[str]:
         yield from self.says

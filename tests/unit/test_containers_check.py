@@ -1,62 +1,97 @@
-"""What an image lacks, from what it says of itself."""
+"""What an image lacks, from what it answers to the probe."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from image_samples import MemoryImages
 
 from gpuforge.containers import catalog
-from gpuforge.containers.check import contents, missing, parse
+from gpuforge.containers.check import missing
 from gpuforge.containers.port import EngineImage
+from gpuforge.containers.probe import contents
 from gpuforge.errors import ActionError
+from gpuforge.toolchains.inventory import Inventory
 
-BOOKWORM = """\
-machine\tx86_64
-libc\tglibc 2.36
-python\t/opt/python/cp311-cp311/bin/python\t3.11.2\tCPython\tyes\tyes\tyes
-python\t/opt/python/cp313-cp313/bin/python\t3.13.5\tCPython\tyes\tyes\tyes
-python\t/opt/python/cp39-cp39/bin/python\t3.13.5\tCPython\tyes\tyes\tyes
-g++\t/usr/bin/g++\t12.2.0
-g++\t/usr/bin/g++-11\t11.3.0
-"""
+
+def python(folder: str, version: str, **more: Any) -> list[Any]:
+    facts = {"version": version, "implementation": "CPython", "abi": "", "zlib": "1.2.13", "headers": True}
+    path = f"/opt/python/{folder}/bin/python3"
+    return [path, facts | {"executable": path, "venv": True, "pip": True} | more]
+
+
+def gxx(path: str, version: str) -> list[str]:
+    return [path, f"g++ (Debian {version}) {version}\nCopyright (C) Free Software Foundation, Inc.\n"]
+
+
+def nvcc(version: str) -> list[str]:
+    minor = ".".join(version.split(".")[:2])
+    return ["/usr/local/cuda/bin/nvcc", f"Cuda compilation tools, release {minor}, V{version}\n"]
+
+
+BOOKWORM: Mapping[str, Any] = {
+    "machine": "x86_64",
+    "glibc": "2.36",
+    "pythons": [
+        python("cp311-cp311", "3.11.2"),
+        python("cp313-cp313", "3.13.5"),
+        python("cp39-cp39", "3.13.5"),
+    ],
+    "compilers": [gxx("/usr/bin/g++", "12.2.0"), gxx("/usr/bin/g++-11", "11.3.0")],
+    "toolkits": {},
+    "path": "/usr/bin",
+}
 NO_PYTHON = "a CPython 3.11 or newer with venv and pip, in /opt/python/cpXY-cpXY or on PATH"
 IMAGE = catalog.find("bookworm", "x86_64")
 
 
+def found(facts: Mapping[str, Any] = BOOKWORM, **more: Any) -> Inventory:
+    return Inventory.parse("bookworm", json.dumps({**facts, **more}))
+
+
 def test_the_catalogs_own_image_lacks_nothing() -> None:
-    found = parse(BOOKWORM)
-    assert missing(found, IMAGE, "build") == []
-    assert [python.version for python in found.pythons] == ["3.11.2", "3.13.5"]  # cp39-cp39 is an alias
+    assert missing(found(), IMAGE, "build") == []
+    versions = [interpreter.version for interpreter in found().interpreters]
+    assert versions == ["3.11.2", "3.13.5"]  # cp39-cp39 is an alias
+
+
+def each_python(**more: Any) -> dict[str, Any]:
+    return {"pythons": [[path, facts | more] for path, facts in deepcopy(BOOKWORM["pythons"])]}
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "lacks"),
+    ("change", "lacks"),
     [
-        ("libc\tglibc 2.36", "libc\t", "the GNU C library: wheels for manylinux need it"),
-        ("g++\t", "no\t", "a g++"),
-        ("\tyes\tyes\tyes", "\tno\tyes\tyes", NO_PYTHON),
-        ("\tyes\tyes\tyes", "\tyes\tno\tyes", NO_PYTHON),
-        ("CPython", "PyPy", NO_PYTHON),
-        ("python\t", "no\t", NO_PYTHON),
+        ({"glibc": ""}, "the GNU C library: wheels for manylinux need it"),
+        ({"compilers": []}, "a g++"),
+        (each_python(venv=False), NO_PYTHON),
+        (each_python(pip=False), NO_PYTHON),
+        (each_python(implementation="PyPy"), NO_PYTHON),
+        ({"pythons": []}, NO_PYTHON),
     ],
-)  # fmt: skip
-def test_what_a_users_own_image_lacks(old: str, new: str, lacks: str) -> None:
-    assert missing(parse(BOOKWORM.replace(old, new)), None, "build") == [lacks]
+)
+def test_what_a_users_own_image_lacks(change: dict[str, Any], lacks: str) -> None:
+    assert missing(found(**change), None, "build") == [lacks]
 
 
-def test_python_3_9_alone_is_too_old_and_3_13_is_not() -> None:
-    only = "\n".join(line for line in BOOKWORM.splitlines() if "cp31" not in line) + "\n"
-    old = only.replace("cp39-cp39", "cp39-cp39").replace("3.13.5", "3.9.2")
-    assert len(missing(parse(old), None, "build")) == 1
-    assert missing(parse(BOOKWORM), None, "build") == []
+def test_python_3_9_alone_is_too_old() -> None:
+    old = found(pythons=[python("cp39-cp39", "3.9.2")])
+    assert missing(old, None, "build") == [NO_PYTHON]
 
 
 def test_an_image_that_is_not_what_the_catalog_says() -> None:
     assert IMAGE is not None
-    found = parse(BOOKWORM.replace("cp313", "cp312").replace("3.13.5", "3.12.1").replace("11.3.0", "10.1.0"))
-    assert missing(found, replace(IMAGE, glibc="2.28"), "build") == [
+    other = found(
+        pythons=[python("cp311-cp311", "3.11.2"), python("cp312-cp312", "3.12.1")],
+        compilers=[gxx("/usr/bin/g++", "12.2.0"), gxx("/usr/bin/g++-10", "10.1.0")],
+    )
+    assert missing(other, replace(IMAGE, glibc="2.28"), "build") == [
         "CPython 3.13 in /opt/python",
         "g++-11",
         "glibc 2.28: it has 2.36",
@@ -65,24 +100,42 @@ def test_an_image_that_is_not_what_the_catalog_says() -> None:
 
 def test_a_clean_container_has_no_compiler() -> None:
     test = catalog.find("bookworm-test", "x86_64")
-    without = "\n".join(line for line in BOOKWORM.splitlines() if not line.startswith("g++"))
-    assert missing(parse(without), test, "test") == []
-    assert missing(parse(BOOKWORM), test, "test") == [
+    assert missing(found(compilers=[]), test, "test") == []
+    assert missing(found(), test, "test") == [
         "the absence of compilers, of which a clean container has none: /usr/bin/g++"
     ]
 
 
-def test_the_toolkit_is_the_one_that_the_catalog_says() -> None:
+@pytest.mark.parametrize(
+    ("version", "lacks"),
+    [("", ["nvcc 11.8"]), ("11.8.89", []), ("12.4.131", ["nvcc 11.8: it has 12.4.131"])],
+)
+def test_the_toolkit_is_the_one_that_the_catalog_says(version: str, lacks: list[str]) -> None:
+    compilers = [*BOOKWORM["compilers"], *([nvcc(version)] if version else [])]
     cuda = catalog.find("bookworm-cuda11.8", "x86_64")
-    assert missing(parse(BOOKWORM), cuda, "build") == ["nvcc 11.8"]
-    assert missing(parse(f"{BOOKWORM}nvcc\t/usr/local/cuda/bin/nvcc\t11.8.89\n"), cuda, "build") == []
-    other = parse(f"{BOOKWORM}nvcc\t/usr/local/cuda/bin/nvcc\t12.4.131\n")
-    assert missing(other, cuda, "build") == ["nvcc 11.8: it has 12.4.131"]
+    assert missing(found(compilers=compilers), cuda, "build") == lacks
 
 
-def test_an_image_without_a_shell_says_so() -> None:
-    images = MemoryImages(
-        {"static": EngineImage("sha256:0", 1)}, says=["exec: /bin/sh: no such file"], status=127
-    )
-    with pytest.raises(ActionError, match=r"static cannot run a shell: exec: /bin/sh: no such file"):
-        contents(images, "static")
+Probe = Callable[[MemoryImages], Inventory]
+
+
+@pytest.fixture
+def probe(tmp_path: Path) -> Probe:
+    return lambda images: contents(images, EngineImage("sha256:0", 1), "static", tmp_path)
+
+
+def test_an_image_without_a_shell_is_one_clear_error(probe: Probe) -> None:
+    images = MemoryImages({"static": EngineImage("sha256:0", 1)}, ["exec: /bin/sh: no such file"], status=127)
+    with pytest.raises(ActionError, match=r"image static cannot tell what it holds: exec: /bin/sh: no such"):
+        probe(images)
+
+
+def test_an_answer_that_cannot_be_read_is_one_clear_error(probe: Probe) -> None:
+    images = MemoryImages({"static": EngineImage("sha256:0", 1)}, ["Welcome!"])
+    with pytest.raises(ActionError, match="the answer of image static on what it holds cannot be read"):
+        probe(images)
+
+
+def test_the_answer_is_kept(probe: Probe) -> None:
+    images = MemoryImages({"static": EngineImage("sha256:0", 1)}, [json.dumps(BOOKWORM)])
+    assert probe(images) == probe(MemoryImages())

@@ -12,7 +12,7 @@ from recording_engine import Engine, running
 
 from gpuforge.cli.main import run
 from gpuforge.containers import catalog, stages
-from gpuforge.containers.docker_engine import DockerImages
+from gpuforge.containers.docker_images import DockerImages
 from gpuforge.containers.stages import Release, Stage
 from gpuforge.errors import MissingError
 

@@ -24,9 +24,10 @@ SIGNS = re.compile(
     re.MULTILINE,
 )
 NO_FETCH = {
-    "containers/docker_engine.py": "what containers/image_build.py pulls with",
+    "containers/docker_images.py": "what containers/image_build.py pulls with",
     "containers/connect.py": "the connection to the engine",
-    "containers/port.py": "what is asked of an engine",
+    "containers/docker_containers.py": "containers of images that are here",
+    "containers/engine_errors.py": "the errors of the engine's client",
     "steps/compiler_cache.py": "a socket of sccache's server on this machine",
 }
 

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import subprocess
-import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
+from gpuforge.execute.runners.activity import GRACE, Activity
 from gpuforge.execute.runners.local.watchdog import Watchdog
+from gpuforge.execute.runners.log_header import header
 from gpuforge.execute.runners.runner import Exit, Task
 from gpuforge.execute.substitution import Places, fill, laid, staged
 from gpuforge.plan.action import Action
-
-GRACE = 5.0  # seconds between asking a process to stop and stopping it
 
 
 class _CancelledError(Exception):
@@ -46,18 +44,15 @@ class LocalRunner:
         self._environ = dict(os.environ if environ is None else environ)
         self._root = root
         self._project = project
-        self._grace = grace
-        self._cancelled = threading.Event()
-        self._guard = threading.Condition()  # over the three below
-        self._groups: set[int] = set()
-        self._busy = 0
+        self._activity = Activity(self._signal, grace)
+        self._groups: set[int] = set()  # of processes; under the activity's guard, as the next
         self._watchdog: Watchdog | None = None
 
     def run(self, task: Task) -> Exit:
         """Run a task to its end; see `Runner.run`."""
         begin = time.monotonic()
         try:
-            with self._occupied(), self._workplace(task) as places:
+            with self._activity.task(), self._workplace(task) as places:
                 argv, env = fill(task.action, places)
                 for name in (*staged(task.action), *laid(task.action)):
                     workdir.stage(task.inputs[name], places.work / name)
@@ -67,40 +62,23 @@ class LocalRunner:
                 status = self._execute(task, argv, env, places.work)
         except _CancelledError:
             return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
-        return Exit(status, time.monotonic() - begin, cancelled=self._cancelled.is_set() and status != 0)
+        return Exit(
+            status, time.monotonic() - begin, cancelled=self._activity.cancelled.is_set() and status != 0
+        )
 
     def cancel(self) -> None:
         """Stop everything: by SIGTERM, after a grace time by SIGKILL; returns when nothing runs any more."""
-        self._cancelled.set()
-        self._signal(signal.SIGTERM)
-        with self._guard:
-            quiet = self._guard.wait_for(lambda: not self._busy, timeout=self._grace)
-        if not quiet:
-            self.kill()
+        self._activity.cancel()
 
     def kill(self) -> None:
         """Stop everything by SIGKILL, at once."""
-        self._cancelled.set()
-        self._signal(signal.SIGKILL)
-        with self._guard:
-            self._guard.wait_for(lambda: not self._busy, timeout=self._grace)
+        self._activity.kill()
 
     def _signal(self, number: signal.Signals) -> None:
-        with self._guard:
+        with self._activity.guard:
             for group in self._groups:
                 with suppress(ProcessLookupError):
                     os.killpg(group, number)
-
-    @contextmanager
-    def _occupied(self) -> Iterator[None]:
-        with self._guard:
-            self._busy += 1
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._busy -= 1
-                self._guard.notify_all()
 
     @contextmanager
     def _workplace(self, task: Task) -> Iterator[Places]:
@@ -113,7 +91,7 @@ class LocalRunner:
             self._root = workdir.root(self._environ) / self._project
             self._root.mkdir(exist_ok=True)
         paths = workdir.WorkPaths.below(self._root, task.action.place or task.action.id)
-        with workdir.claimed(paths, self._cancelled) as held:
+        with workdir.claimed(paths, self._activity.cancelled) as held:
             if not held:
                 raise _CancelledError
             paths.out.symlink_to(task.out.absolute())
@@ -136,8 +114,8 @@ class LocalRunner:
     def _start(
         self, action: Action, argv: list[str], env: dict[str, str], work: Path, log: IO[bytes]
     ) -> subprocess.Popen[bytes]:
-        with self._guard:  # so that `cancel` sees either no process, or one that it can signal
-            if self._cancelled.is_set():
+        with self._activity.guard:  # so that `cancel` sees either no process, or one that it can signal
+            if self._activity.cancelled.is_set():
                 raise _CancelledError
             if self._watchdog is None:
                 self._watchdog = Watchdog()
@@ -163,7 +141,7 @@ class LocalRunner:
         return process
 
     def _finish(self, process: subprocess.Popen[bytes]) -> None:
-        with self._guard:
+        with self._activity.guard:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -178,25 +156,6 @@ def _linked(path: Path, link: Path) -> Path:
         return path
     link.symlink_to(path.absolute())
     return link
-
-
-def header(
-    action: Action, argv: list[str], env: Mapping[str, str], work: Path, *, where: Sequence[str] = ()
-) -> str:
-    """Return the head of a log: what it takes to run the command by hand (passed variables by name only)."""
-    variables = [
-        f"#   {name}={shlex.quote(value) if name not in action.passes else '(from the caller)'}"
-        for name, value in sorted(env.items())
-    ]
-    lines = [
-        f"# {action.title}",
-        *(f"# {line}" for line in where),
-        f"# in {work} with",
-        *variables,
-        f"$ {shlex.join(argv)}",
-        "",
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def _not_started(

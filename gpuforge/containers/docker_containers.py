@@ -1,0 +1,212 @@
+"""The containers of a Docker engine, or of Podman's socket, through the docker SDK."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import docker
+import docker.types
+from docker.errors import DockerException, ImageNotFound, NotFound
+
+from gpuforge.containers.connect import connect
+from gpuforge.containers.engine_errors import engine_errors
+from gpuforge.containers.port import ContainerSpec, Ended, LabelledContainer, Mount, Output, Ran
+from gpuforge.errors import MissingError
+
+
+class DockerContainers:
+    """`Containers` of the engine that DOCKER_HOST names, or of the engine of a client."""
+
+    def __init__(self, client: docker.DockerClient | None = None) -> None:
+        self._client = client or connect()
+
+    def create(self, spec: ContainerSpec) -> DockerContainer:
+        """Make a container; raises MissingError when its image is gone."""
+        name = spec.image_name or spec.image
+        try:
+            with engine_errors(f"to make a container of image {name}"):
+                return DockerContainer(self._client.containers.create(spec.image, **self._options(spec)))
+        except Exception as error:
+            if isinstance(error.__cause__, ImageNotFound):
+                raise MissingError.of(
+                    f"image {name} is no longer there", hint=f"run gpuforge images build {name}, then again"
+                ) from error
+            raise
+
+    def labelled(self, label: str) -> list[LabelledContainer]:
+        """Return the containers that have a label, ended or not."""
+        with engine_errors("to list its containers"):
+            now = _time(self._client.info().get("SystemTime"))  # by the clock that also made their times
+            found = self._client.containers.list(all=True, filters={"label": label}, ignore_removed=True)
+            return [
+                LabelledContainer(str(each.id), each.labels, now - _time(each.attrs.get("Created")))
+                for each in found
+            ]
+
+    def signal(self, container: str, name: str) -> None:
+        """Send a signal to a container; no error if it has ended or is gone."""
+        with suppress(DockerException, OSError):
+            self._client.containers.get(container).kill(signal=name)
+
+    def remove(self, container: str) -> bool:
+        """Remove a container; return False if it was gone already, or another process removes it now."""
+        try:
+            self._client.api.remove_container(container, force=True, v=True)
+        except DockerException:
+            return False
+        return True
+
+    def limits_memory(self) -> bool:
+        """Return whether a container can be held to an amount of memory: an engine without root needs cgroup v2."""
+        info = self._info()
+        # Podman reports so even where it does not (podman-run(1): not on cgroup v1 without root).
+        return bool(info.get("MemoryLimit", True)) and not (
+            info.get("Rootless") and info.get("CgroupVersion") == "1"
+        )
+
+    def close(self) -> None:
+        """End the connection."""
+        self._client.close()
+
+    def _info(self) -> Mapping[str, Any]:
+        with engine_errors("to describe itself"):
+            info: Mapping[str, Any] = self._client.info()
+        return info
+
+    def _options(self, spec: ContainerSpec) -> dict[str, Any]:
+        """Return a container in the words of the SDK's `containers.create`."""
+        return {
+            "entrypoint": list(spec.argv[:1]),
+            "command": list(spec.argv[1:]),
+            "environment": dict(spec.env),
+            "working_dir": spec.folder,
+            "labels": dict(spec.labels),
+            "mounts": _as_engine_mounts(spec.mounts),
+            "mem_limit": spec.memory,
+            "nano_cpus": self._nano_cpus(spec.cpus),
+            "pids_limit": spec.pids,
+            "network_mode": "host" if spec.network else "none",
+            "init": True,  # hands signals on, and reaps what nobody waits for
+            "log_config": {"type": "json-file" if spec.keeps_output else "none"},
+            "cap_drop": ["ALL"],
+            # What is mounted has this machine's SELinux labels, which a container's own would forbid to read.
+            "security_opt": ["no-new-privileges", "label=disable"],
+            **(caller(self._info()) if spec.as_caller else {}),
+            **({"device_requests": [_every_gpu()]} if spec.gpus else {}),
+        }
+
+    def _nano_cpus(self, cpus: float | None) -> int | None:
+        """Return the most processor time of a container; None for no limit, also where the engine would refuse one.
+
+        An engine without root has the controller for it only where the system hands it down, which few do.
+        """
+        if not cpus:
+            return None
+        info = self._info()
+        return int(min(cpus, info["NCPU"]) * 1e9) if info.get("CpuCfsQuota", True) else None
+
+
+class DockerContainer:
+    """`Container` of a Docker engine."""
+
+    def __init__(self, container: Any) -> None:
+        self._container = container
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return str(self._container.id)
+
+    def attach(self) -> Output:
+        """Return its output as it comes."""
+        with engine_errors("to follow a container"):
+            output: Output = self._container.attach(stdout=True, stderr=True, stream=True)
+        return output
+
+    def start(self) -> None:
+        """Start its command."""
+        with engine_errors("to start a container"):
+            self._container.start()
+
+    def wait(self) -> Ended:
+        """Wait for its end. A container that somebody removed was ended by SIGKILL."""
+        with engine_errors("to follow a container"):
+            try:
+                status = int(self._container.wait()["StatusCode"])
+                self._container.reload()
+            except NotFound:
+                return Ended(-signal.SIGKILL)
+        return Ended(_signed(status), bool(self._container.attrs["State"].get("OOMKilled")))
+
+    def read(self) -> Ran:
+        """Wait for its end and return all that it wrote."""
+        ended = self.wait()
+        with engine_errors("to read the output of a container"):
+            output, errors = (
+                bytes(self._container.logs(stdout=not err, stderr=err)).decode(errors="replace")
+                for err in (False, True)
+            )
+        return Ran(ended.status, output, errors)
+
+    def remove(self) -> None:
+        """Remove it, ended or not; no error if it is gone already."""
+        with suppress(DockerException, OSError):
+            self._container.remove(force=True, v=True)
+
+
+def run_once(containers: DockerContainers, spec: ContainerSpec) -> Ran:
+    """Run a container to its end; it is removed also if it could not be started."""
+    container = containers.create(spec)
+    try:
+        container.start()
+        return container.read()
+    finally:
+        container.remove()
+
+
+def caller(info: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options by which a container's user is the caller, who can write what the caller can.
+
+    Where the engine itself runs without root, its containers' root is the caller.
+    """
+    security = " ".join(info.get("SecurityOptions") or [])
+    if "name=rootless" in security or info.get("Rootless"):  # Docker's word for it, and Podman's
+        return {"user": "0:0"}
+    user = {"user": f"{os.geteuid()}:{os.getegid()}"}
+    return user | ({"userns_mode": "host"} if "name=userns" in security else {})
+
+
+def _every_gpu() -> docker.types.DeviceRequest:
+    """Return what hands a container all GPUs of the machine, as `docker run --gpus all` does."""
+    return docker.types.DeviceRequest(count=-1, capabilities=[["gpu"]])
+
+
+def _as_engine_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
+    """Return mounts in the words of the engine's API, outer folders first."""
+    return [
+        {
+            "Type": "bind",
+            "Source": str(mount.source.absolute()),
+            "Target": str(mount.target),
+            "ReadOnly": not mount.writable,
+        }
+        for mount in sorted(mounts, key=lambda m: len(m.target.parts))
+    ]
+
+
+def _signed(status: int) -> int:
+    """Return a container's status as a process's: a signal that ended it as a negative number."""
+    return 128 - status if 128 < status <= 128 + signal.SIGRTMAX else status
+
+
+def _time(text: object) -> float:
+    """Return a time of the engine (RFC 3339) in seconds since 1970; now when it gives none."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return datetime.now(UTC).timestamp()

@@ -1,0 +1,98 @@
+"""One action's container, from its making to its removal: its output goes to the log, its end is judged."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+
+from gpuforge.containers.engine_errors import engine_errors, not_started
+from gpuforge.containers.port import Container, Containers, ContainerSpec, Ended
+from gpuforge.errors import ActionError, GpuforgeError, MissingError
+from gpuforge.execute import failure
+from gpuforge.execute.runners.activity import Activity
+from gpuforge.execute.runners.runner import Limits, Task
+
+# Signals of `docker stop`, `docker kill`, or of the kernel when memory ran out.
+_FROM_OUTSIDE = {signal.SIGINT, signal.SIGTERM, signal.SIGKILL}
+_AGAIN = "run the same command again: what is finished is kept"
+
+
+@dataclass(frozen=True, slots=True)
+class Contained:
+    """Runs one task in a container. `running` has the ids of the runner's containers, under the activity's guard."""
+
+    task: Task
+    spec: ContainerSpec
+    limits: Limits
+    activity: Activity
+    running: set[str]
+    connect: Callable[[], Containers]
+
+    def run(self, containers: Containers) -> int:
+        """Return the command's status (negative: a signal); raises for an end that the command did not choose."""
+        container = containers.create(self.spec)
+        try:
+            with engine_errors(f"to run {self.task.action.id}"), closing(container.attach()) as output:
+                ended = self._follow(container, output)
+            return self._judge(ended)
+        finally:
+            with self.activity.guard:
+                self.running.discard(container.id)
+            container.remove()
+
+    def _follow(self, container: Container, output: Iterable[bytes]) -> Ended:
+        with self.activity.guard:  # so that `cancel` sees either no container, or one that it can signal
+            if self.activity.cancelled.is_set():
+                return Ended(-signal.SIGTERM)
+            self.running.add(container.id)
+            container.start()
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            with suppress(GpuforgeError, OSError), closing(self.connect()) as containers:
+                containers.signal(container.id, "SIGKILL")
+
+        timer = threading.Timer(self.limits.seconds, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            with self.task.log.open("ab", buffering=0) as log:
+                for chunk in output:
+                    log.write(chunk)
+            ended = container.wait()
+        finally:
+            timer.cancel()
+        if expired.is_set():
+            hours = self.limits.seconds / 3600
+            raise ActionError.of(
+                f"{self.task.action.id} ran longer than {hours:g} h and was stopped",
+                hint="--timeout allows more",
+            )
+        return ended
+
+    def _judge(self, ended: Ended) -> int:
+        if not ended.status or self.activity.cancelled.is_set():
+            return ended.status
+        action, image = self.task.action.id, self.spec.image_name
+        if why := not_started("".join(failure.tail(self.task.log)[-1:])):
+            raise MissingError.of(
+                f"{action} cannot be started in image {image}: {self.spec.argv[0]} failed: {why}",
+                hint=f"gpuforge images check {image} says what it lacks",
+            )
+        if ended.out_of_memory:
+            raise ActionError.of(
+                f"{action} needed more memory than its container has",
+                hint="try a smaller --jobs, or allow more by --memory",
+            )
+        if -ended.status in _FROM_OUTSIDE:
+            # Podman does not always know that its container had too little memory.
+            limited = ", or allow more by --memory" if self.limits.memory else ""
+            raise ActionError.of(
+                f"{action} was ended by {signal.Signals(-ended.status).name}, not by gpuforge",
+                hint=f"{_AGAIN}; if memory ran out, try a smaller --jobs{limited}",
+            )
+        return ended.status

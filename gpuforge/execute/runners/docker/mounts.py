@@ -1,0 +1,61 @@
+"""What an action's container sees of this machine, and at which paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge.containers.port import Mount
+from gpuforge.execute import workdir
+from gpuforge.execute.runners.docker import fetch_settings
+from gpuforge.execute.runners.runner import Task
+from gpuforge.execute.substitution import Places, laid, staged
+
+INSIDE = workdir.DEFAULT  # what the folder of working directories is called in every container
+CACHES = Path("/opt/gpuforge-caches")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a container sees: the mounts, and the paths of the action in it."""
+
+    mounts: tuple[Mount, ...]
+    places: Places
+
+
+def view(task: Task, paths: workdir.WorkPaths, project: str) -> View:
+    """Return what every container of an action sees: its working directory, its outputs' folder and what it reads."""
+    inside = workdir.WorkPaths.below(INSIDE / project, task.action.place or task.action.id)
+    mounts = [Mount(paths.work, inside.work, writable=True), Mount(task.out, inside.out, writable=True)]
+    inputs = {}
+    copied, in_work = staged(task.action), laid(task.action)
+    for name, source in task.inputs.items():
+        if source.in_image:
+            inputs[name] = source.path
+            continue
+        inputs[name] = (inside.work if name in in_work else inside.inputs) / name
+        if not source.path.is_dir():
+            inputs[name] /= source.path.name
+        if name not in copied:
+            mounts.append(Mount(source.path, inputs[name]))
+    return View(tuple(mounts), Places(inside.work, inside.out, inputs))
+
+
+def of_settings(task: Task, passed: Mapping[str, str], home: Path) -> Iterator[Mount]:
+    """Yield the files of this machine's settings that an action with a network reads, such as pip's."""
+    if task.action.network:
+        yield from (Mount(*each) for each in fetch_settings.files(passed, home))
+
+
+def of_caches(task: Task, folders: Mapping[str, Path], default: Path) -> Iterator[Mount]:
+    """Yield the cache folders of an action: those of `folders` by name, the others below `default`."""
+    for each in task.action.caches:
+        folder = folders.get(each.name, default / each.name)
+        folder.mkdir(parents=True, exist_ok=True)
+        yield Mount(folder, CACHES / each.name, writable=True)
+
+
+def cache_variables(task: Task) -> dict[str, str]:
+    """Return the variables that name an action's cache folders to its command."""
+    return {each.variable: str(CACHES / each.name) for each in task.action.caches}
