@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-$(VENV)/.installed: pyproject.toml hatch_build.py gpuforge/binary/_find.c
+$(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "gpuforge needs Python 3.11 or newer; '$(PYTHON)' is older. Name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 3; }
 	$(PYTHON) -m venv $(VENV)
@@ -38,4 +38,4 @@ bench: $(VENV)/.installed
 	$(BIN)/python bench/builds.py
 
 clean:
-	rm -rf $(VENV) gpuforge/binary/*.so dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

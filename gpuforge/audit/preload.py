@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Iterator
 
 from gpuforge.audit.model import Preload
-from gpuforge.binary.search import find, find_all
+from gpuforge.binary.search import find_all
 from gpuforge.errors import CorruptError, MalformedError
 from gpuforge.wheel.archive import Archive, Member
 
@@ -75,29 +75,9 @@ class Code:
             return b""
 
 
-class Loaders:
-    """The Python files of a wheel that load libraries, with the names they speak of; looked for file by file."""
-
-    def __init__(self, code: Code) -> None:
-        self._code = code
-        self._found: list[Preload] = []
-        self._steps = _loaders(code)
-
-    def step(self) -> bool:
-        """Look into the next file; False when there is none."""
-        try:
-            found = next(self._steps)
-        except StopIteration:
-            return False
-        if found:
-            self._found.append(found)
-        return True
-
-    def all(self) -> tuple[Preload, ...]:
-        """Look into the rest, and return all of them."""
-        while self.step():
-            pass
-        return _beside(self._code, tuple(self._found))
+def preloads(code: Code) -> tuple[Preload, ...]:
+    """Return the Python files of a wheel that load libraries, with the names in them."""
+    return _beside(code, tuple(found for found in _loaders(code) if found))
 
 
 def _beside(code: Code, found: tuple[Preload, ...]) -> tuple[Preload, ...]:
@@ -116,9 +96,9 @@ def _loaders(code: Code) -> Iterator[Preload | None]:
     """Yield for each Python file what it loads, or None."""
     for member in _modules(code):
         text = code.text(member)
-        starts = find(text, b"LD_LIBRARY_PATH") >= 0 and re.search(_STARTS, text) is not None
+        starts = b"LD_LIBRARY_PATH" in text and re.search(_STARTS, text) is not None
         calls = _calls(text)
-        hands_over = find(text, b"environ[") >= 0 and re.search(_HANDS_OVER, text) is not None
+        hands_over = b"environ[" in text and re.search(_HANDS_OVER, text) is not None
         if not hands_over and not (calls and re.search(_LOADS, calls)):
             yield _starter(member.name, frozenset()) if starts else None
             continue

@@ -10,7 +10,6 @@ from gpuforge.binary.elf.header import MAGIC, Header, is_cubin, read_header
 from gpuforge.binary.elf.outline import front, outline
 from gpuforge.binary.elf.reader import read
 from gpuforge.binary.facts import Container, ElfObject
-from gpuforge.binary.search import find
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import CorruptError, MalformedError
 from gpuforge.wheel.archive import Archive, Member
@@ -22,7 +21,6 @@ _WHOLE = 2 << 20
 _START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the directives of a PTX text
 _PASSES = 6
 _ENDLESS = "its parts refer to one another without end"
-# A wheel may have ten thousand of them.
 _SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake", ".c", ".cc", ".cpp", ".cu")
 _RANGES = 256  # that are kept of one file; sound files need a dozen
 _NAMES = b"\0.shstrtab\0"
@@ -41,14 +39,17 @@ class Scanned(NamedTuple):
     corrupt: bool = False  # it could not even be unpacked
 
 
-def may_be_binary(name: str) -> bool:
-    """Say whether to look into a member at all: what is named as source text is not loaded by anything else."""
-    return not name.endswith(_SOURCES)
+def binaries(archive: Archive) -> list[Member]:
+    """Return the members that can hold ELF or GPU code, and those that cannot be unpacked."""
+    members = (m for m in archive.members if m.packed and not m.name.endswith(_SOURCES))
+    return [m for m in members if m.name.endswith((".ptx", ".cubin")) or _begins_as_binary(archive, m)]
 
 
-def is_binary(name: str, head: bytes) -> bool:
-    """Say whether a member with these first bytes can hold ELF or GPU code."""
-    return head[:4] in (MAGIC, fatbin.MAGIC, ARCHIVE_MAGIC[:4]) or name.endswith(".ptx")
+def _begins_as_binary(archive: Archive, member: Member) -> bool:
+    try:
+        return archive.head(member, 4) in {MAGIC, fatbin.MAGIC, ARCHIVE_MAGIC[:4]}
+    except CorruptError:  # `scan` reports it
+        return True
 
 
 def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
@@ -148,7 +149,7 @@ class _Keeper:
     def _find_needed(self) -> None:
         """Keep the names of what is NEEDED: LLD and Go put them far behind the front, and before what says where."""
         offset, chunk = self._recent[-1]
-        if (hit := find(chunk, _NEEDED)) >= 0:
+        if (hit := chunk.find(_NEEDED)) >= 0:
             self._seen_needed = True
             if offset + hit > self._front - _BESIDE_IT:
                 start = max(self._recent[0][0], offset + hit - _BESIDE_IT)
@@ -159,7 +160,7 @@ class _Keeper:
         (before, last), (offset, chunk) = self._recent[0], self._recent[-1]
         if before != offset and _NAMES in last[-len(_NAMES) :] + chunk[: len(_NAMES)]:
             self._want(offset - _AROUND, min(self.window.size, offset + _AROUND))
-        if (hit := find(chunk, _NAMES)) >= 0:
+        if (hit := chunk.find(_NAMES)) >= 0:
             start = max(before, offset + hit - _AROUND)
             self._want(start, min(self.window.size, offset + hit + _AROUND))
 

@@ -13,14 +13,12 @@ from typing import Literal
 
 from gpuforge.binary import cubin
 from gpuforge.binary.facts import Container, Entry
-from gpuforge.binary.search import find, find_both
 from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
 
 MAGIC = b"\x50\xed\x55\xba"
 _START = MAGIC + b"\x01\x00\x10\x00"  # version 1, a header of 16 bytes
 _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
-_NEAR = 24  # bytes: too few for a mark and the magic
 _LONGEST = 1 << 16  # stored bytes of a cubin that is unpacked
 _LONGEST_UNPACKED = 1 << 20
 _BUDGET = 16 << 20  # bytes that are unpacked of one file
@@ -158,13 +156,9 @@ class Scanner:
     def _search(self, data: bytes, position: int) -> int:
         """Search on from `position`; return where to go on, or the end of `data`."""
         start = position - self._base
-        hit = data.find(_START, start, start + _NEAR)  # where one container ends, another begins, mostly
-        if hit < 0:
-            if self.marked or not self._mark:
-                hit = find(data, _START, start)
-            else:
-                hit, mark = find_both(data, _START, self._mark, start)
-                self.marked = mark >= 0
+        hit = data.find(_START, start)
+        if self._mark and not self.marked:
+            self.marked = data.find(self._mark, start, hit if hit >= 0 else None) >= 0
         if hit < 0:
             keep = min(self._overlap - 1, len(data) - start)
             self._rest = data[len(data) - keep :] if keep else b""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuforge.audit import audit
-from gpuforge.audit.ahead import SWITCH
 from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ def run(options: Options) -> int:
     """Judge the wheels, write the report, and return the exit status."""
     base = _base(options.known) if options.known else None
     source = _load(options.manifest) if options.manifest else None
-    sys.setswitchinterval(SWITCH)
     report = audit(
         options.wheels,
         manifest=source,

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
+from gpuforge.cli import commands
 from gpuforge.cli.terminal import complain, drop_output, say
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError
 
-_COUNT = re.compile(r"[1-9][0-9]{0,3}")
 INTERRUPTED = 130
 UNREAD = 141  # as the shell says of what SIGPIPE has ended
 INTERNAL = 70  # EX_SOFTWARE of sysexits.h: gpuforge's own fault
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Run the program and exit with the status that the README lists."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as CI systems cancel: what Ctrl-C does
-    status = run(arguments)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # what ends now has nobody left to tell of an interrupt
-    gc.freeze()  # or the interpreter looks through everything once more before it ends
+    try:
+        signal.signal(
+            signal.SIGTERM, signal.default_int_handler
+        )  # CI systems cancel with it: treated as Ctrl-C
+        status = run()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to say about an interrupt
+    except KeyboardInterrupt:  # a second one, while `run` reported the first
+        status = INTERRUPTED
     sys.exit(status)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit status; no exception leaves it."""
     try:
-        return _call(sys.argv[1:] if arguments is None else list(arguments))
+        return commands.call(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
         say("interrupted; what was finished is kept")
         return INTERRUPTED
@@ -48,25 +49,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 3 if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS} else 2
     except Exception:  # noqa: BLE001  the last resort: a fault of ours, told as one
         return _internal()
-
-
-def _call(arguments: list[str]) -> int:
-    jobs: int | None = None
-    match arguments:
-        case ["audit", "--jobs", count, *wheels] if _COUNT.fullmatch(count):
-            jobs = int(count)
-        case ["audit", *wheels]:
-            pass
-        case _:
-            wheels = []
-    if wheels and not any(wheel.startswith("-") or not wheel for wheel in wheels):
-        from gpuforge.cli import audit_run
-
-        # there is nothing more to parse, and loading click takes as long as reading a small wheel
-        return audit_run.run(audit_run.Options(tuple(map(Path, wheels)), jobs=jobs))
-    from gpuforge.cli import commands
-
-    return commands.call(arguments)
 
 
 def of_os_error(error: OSError) -> Diagnostic:

@@ -109,17 +109,6 @@ def test_only_the_command_line_prints_or_exits() -> None:
     assert wrong == []
 
 
-def test_the_audit_compiles_no_annotations_when_it_starts() -> None:
-    """Of a NamedTuple each annotation that is a string is compiled, which takes longer than making the class."""
-    slow = [
-        path.relative_to(ROOT).as_posix()
-        for folder in ("audit", "binary", "wheel", "cuda", "toolkits")
-        for path in (ROOT / folder).rglob("*.py")
-        if "(NamedTuple)" in path.read_text() and "from __future__ import annotations" in path.read_text()
-    ]
-    assert slow == []
-
-
 def test_no_two_files_of_tests_have_one_name() -> None:
     """pytest imports them by it, whatever folder they are in, and leaves out the second."""
     tests = Path(__file__).parents[1]

@@ -5,22 +5,22 @@ from __future__ import annotations
 import contextlib
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import lz4.block
 import pytest
 import zstandard
 from audit_samples import STATIC_CUDART, elf, fatbin, image, wheel
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuforge.audit import scan as scanner
 from gpuforge.audit.inputs import Input
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.scan import may_be_binary, scan
+from gpuforge.audit.scan import binaries, scan
 from gpuforge.audit.wheel import read, read_all
-from gpuforge.binary import cubin, libc, search
+from gpuforge.binary import cubin
 from gpuforge.binary import fatbin as reader
 from gpuforge.binary.cubin import toolkit
 from gpuforge.binary.elf.file import ElfFile
@@ -30,73 +30,6 @@ from gpuforge.binary.window import MissedError, Window
 from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
-
-
-@pytest.fixture(params=["compiled", "memmem", "python"])
-def find(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Each of the three ways to search."""
-    if request.param == "compiled":
-        if search._compiled is None:
-            pytest.skip("gpuforge was installed without a C compiler")
-        return search.find
-    monkeypatch.setattr(search, "_compiled", None)
-    monkeypatch.setattr(search, "_compiled_both", None)
-    monkeypatch.setattr(search, "_LARGE", 0)
-    if request.param == "python":
-        monkeypatch.setattr(libc, "memmem", lambda: None)
-    return search.find
-
-
-@pytest.mark.parametrize("size", [10, 1000, 70_000])
-@pytest.mark.parametrize("word", [b"magic", b"\x50\xed\x55\xba\x01\0\x10\0", b"lib"])
-def test_find_finds_what_bytes_find_does(find: Callable[..., int], size: int, word: bytes) -> None:
-    for place in (0, size // 2, size - 1):
-        data = bytes(place) + word + bytes(size - place)
-        for start in (0, 1, place, place + 1):
-            for stop in (None, place + len(word) - 1, place + len(word)):
-                wanted = data.find(word, start, stop)
-                if stop is None or start <= stop:
-                    assert find(data, word, start, stop) == wanted
-    assert find(bytes(size), word) == -1
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    data=st.lists(st.sampled_from(b"ab"), max_size=900).map(bytes),
-    word=st.text("ab", min_size=4, max_size=12),
-)
-def test_find_is_not_misled_by_what_is_alike(find: Callable[..., int], data: bytes, word: str) -> None:
-    assert find(data, word.encode()) == data.find(word.encode())
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    before=st.lists(st.sampled_from([b"word", b"mark", b"wormark", b"\0"]), max_size=9).map(b"".join),
-    far=st.sampled_from([0, 1, 65_530, 65_536, 200_000]),
-    start=st.integers(0, 9),
-)
-def test_a_mark_is_found_before_the_word_alone(
-    find: Callable[..., int], before: bytes, far: int, start: int
-) -> None:
-    for data in (
-        before + bytes(far) + b"mark word mark",
-        before + bytes(far) + b"wordmark",
-        before + bytes(far),
-    ):
-        word = data.find(b"word", start)
-        mark = data.find(b"mark", start, word if word >= 0 else None)
-        assert search.find_both(data, b"word", b"mark", min(start, len(data))) == (word, mark)
-
-
-@pytest.mark.parametrize("size", [65_536 * 2 - 3, 65_536 * 2, 65_536 * 3 + 1])
-@pytest.mark.parametrize("word", [b"abcd", b"driver shutting down"])
-def test_both_are_found_across_the_pieces_of_a_search(
-    find: Callable[..., int], size: int, word: bytes
-) -> None:
-    for at in range(65_536 - len(word) - 1, 65_536 + 2):
-        data = bytes(at) + word + bytes(size)
-        assert search.find_both(data, word, b"nowhere") == (at, -1)
-        assert search.find_both(data, b"nowhere", word) == (-1, at)
 
 
 def test_a_window_reads_across_its_pieces() -> None:
@@ -254,11 +187,11 @@ def test_what_lies_across_two_chunks_is_found(cut: int) -> None:
         assert [c.offset for c in scanner.containers] == [len(data) - len(code)]
 
 
-def test_text_is_not_looked_into() -> None:
-    assert not may_be_binary("torch/include/ATen/ATen.h")
-    assert all(
-        may_be_binary(name) for name in ("a.so", "a.so.1", "bin/nrniv-core", "a.fatbin", "a.ptx", "a.bin")
-    )
+def test_source_text_is_not_scanned(tmp_path: Path) -> None:
+    names = ["a.so", "a.so.1", "bin/nrniv-core", "a.fatbin", "a.ptx", "a.bin"]
+    files = {name: elf() for name in ("torch/include/ATen/ATen.h", "a.py", *names)}
+    with Archive(wheel(tmp_path, files)) as archive:
+        assert [member.name for member in binaries(archive)] == names
 
 
 def test_the_directory_is_what_zipfile_reads(tmp_path: Path) -> None:
@@ -302,7 +235,7 @@ def test_threads_read_what_one_job_reads_in_the_order_given(tmp_path: Path) -> N
     broken = tmp_path / "broken.whl"
     broken.write_bytes(b"PK")
     given = [Input.of(path) for path in (*paths[:3], broken, tmp_path / "absent.whl", *paths[3:])]
-    one, several = list(read_all(given)), list(read_all(given, jobs=3))
+    one, several = read_all(given), read_all(given, jobs=3)
     assert [w for w in several if isinstance(w, WheelFacts)] == [w for w in one if isinstance(w, WheelFacts)]
     assert [type(w) for w in several] == [type(w) for w in one]
     assert isinstance(several[3], MalformedError)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from audit_samples import elf, wheel
 
-from gpuforge.cli import audit_run, commands, main, start
+from gpuforge.cli import commands, main
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import ActionError, MissingError, UsageError
 
@@ -90,7 +89,7 @@ def test_when_nobody_reads_the_output_the_audit_ends_as_it_would_and_others_as_b
     wheel(tmp_path, {"demo/a.so": elf(versions={"libc.so.6": ["GLIBC_2.99"]})})
     reader, writer = os.pipe()
     os.close(reader)
-    program = "from gpuforge.cli.start import main; main()"
+    program = "from gpuforge.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         check=False,
@@ -106,7 +105,7 @@ def test_when_nobody_reads_the_output_the_audit_ends_as_it_would_and_others_as_b
 def test_when_nobody_reads_the_messages_the_status_is_the_same(options: list[str], tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    program = "from gpuforge.cli.start import main; main()"
+    program = "from gpuforge.cli.main import main; main()"
     command = [sys.executable, "-c", program, "audit", "missing.whl", *options]
     done = subprocess.run(command, check=False, cwd=tmp_path, stdout=subprocess.PIPE, stderr=writer)
     os.close(writer)
@@ -118,18 +117,15 @@ def test_who_has_closed_the_output_gets_the_status(tmp_path: Path, monkeypatch: 
     assert main.run(["audit", str(wheel(tmp_path, {"demo/a.so": elf()}))]) == 0
 
 
-@pytest.mark.parametrize("place", ["gpuforge.audit.ahead.begin", "gpuforge.cli.main.main"])
-def test_an_interrupt_before_or_after_the_program_is_one_too(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+def test_a_second_interrupt_has_the_status_of_the_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(place, interrupt)
-    monkeypatch.setattr(sys, "argv", ["gpuforge", "audit", "demo.whl"])
-    monkeypatch.setattr(gc, "disable", lambda: None)
+    monkeypatch.setattr(main, "run", interrupt)
     with pytest.raises(SystemExit, match="130"):
-        start.main()
+        main.main()
     assert capsys.readouterr() == ("", "")
 
 
@@ -158,33 +154,11 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: lis
     assert capsys.readouterr().out.startswith("Usage: gpuforge")
 
 
-def test_an_audit_without_options_is_the_one_that_the_options_defaults_make(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[audit_run.Options] = []
-    monkeypatch.setattr(audit_run, "run", lambda options: asked.append(options) or 0)
-    wheels = ["a.whl", "b.whl"]
-    assert [main.run(["audit", *rest]) for rest in (wheels, ["--", *wheels])] == [0, 0]
-    assert asked == [audit_run.Options((Path("a.whl"), Path("b.whl")))] * 2
-    assert [main.run(["audit", *rest]) for rest in (["--jobs", "3", *wheels], [*wheels, "--jobs", "3"])] == [
-        0,
-        0,
-    ]
-    assert asked[2:] == [audit_run.Options((Path("a.whl"), Path("b.whl")), jobs=3)] * 2
-
-
 @pytest.mark.parametrize(
     "options", [["--jobs"], ["--jobs", "0", "a.whl"], ["--jobs", "1"], ["--jobs", "x", "a.whl"]]
 )
-def test_jobs_that_are_none_are_told(capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+def test_an_invalid_number_of_jobs_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
     assert main.run(["audit", *options]) == 2
     assert "Error: " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("options", [[], ["--jobs", "1"]])
-def test_a_plain_audit_loads_no_parser_of_options(tmp_path: Path, options: list[str]) -> None:
-    given = wheel(tmp_path, {"demo/a.so": elf()}, name=CLEAN)
-    program = "import sys; from gpuforge.cli.main import run; run(); sys.exit('click' in sys.modules)"
-    assert (
-        subprocess.run([sys.executable, "-c", program, "audit", *options, given], check=False).returncode == 0
-    )

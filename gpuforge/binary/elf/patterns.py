@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuforge.binary.elf.file import ElfFile
-from gpuforge.binary.search import find
 
 CONSTANTS = 8 << 20  # bytes of .rodata that are searched for names of libraries
 _PRODUCER = 256  # bytes of debug info: DW_AT_producer is its first string
@@ -74,10 +73,10 @@ def libraries(file: ElfFile, patterns: Patterns) -> frozenset[str]:
 
 def _strings_with(data: bytes, word: bytes) -> Iterator[bytes]:
     """Yield the NUL-terminated strings that a word is in."""
-    at = find(data, word)
+    at = data.find(word)
     while at >= 0:
         end = data.find(b"\0", at)
         if end < 0:
             return
         yield data[data.rfind(b"\0", 0, at) + 1 : end + 1]
-        at = find(data, word, end)
+        at = data.find(word, end)

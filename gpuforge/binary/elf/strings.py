@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from gpuforge.binary.search import find
 from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
 
@@ -59,7 +58,7 @@ class StringTable:
 
     def has(self, word: bytes) -> bool:
         """Tell whether the bytes are anywhere in the table."""
-        return find(self.all(), word) >= 0
+        return word in self.all()
 
     def all(self) -> bytes:
         """Return the whole table; nothing of one that is too long to be searched."""

@@ -1,0 +1,95 @@
+"""Several threads read what one reads, and end when the caller does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from audit_samples import elf, fatbin, wheel
+
+from gpuforge.audit import audit
+from gpuforge.audit import wheel as reader
+from gpuforge.audit.inputs import Input
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.scan import Scanned
+from gpuforge.audit.wheel import read_all
+from gpuforge.errors import MalformedError
+from gpuforge.wheel.archive import Archive, Member
+
+FILES = {
+    f"demo/lib{n}.so": elf(soname=f"lib{n}.so", sections={".nv_fatbin": fatbin("sm_80")}) for n in range(9)
+}
+
+
+def outcomes(paths: list[Path], jobs: int) -> list[WheelFacts | MalformedError | OSError]:
+    return read_all([Input.of(path) for path in paths], jobs)
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 2])
+@pytest.mark.parametrize("count", [1, 2])
+def test_wheels_are_read_with_the_threads_that_can_be_started(
+    count: int, allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("demo", "other")[:count]
+    paths = [wheel(tmp_path, FILES, name=f"{name}-1.0-cp311-cp311-linux_x86_64.whl") for name in names]
+    without = outcomes(paths, 1)
+    left, start = [None] * allowed, Thread.start
+
+    def limited(thread: Thread) -> None:
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    monkeypatch.setattr(Thread, "start", limited)
+    assert outcomes(paths, 4) == without
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_interrupt_does_not_wait_for_the_threads(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("demo", "other")[:count]
+    paths = [wheel(tmp_path, FILES, name=f"{name}-1.0-cp311-cp311-linux_x86_64.whl") for name in names]
+    reading, go_on = Event(), Event()
+    ended = []
+    others = set(threading.enumerate())
+
+    def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
+        reading.set()
+        ended.append(go_on.wait(5))
+        return Scanned(member.name)
+
+    def interrupted(function: Callable[..., object]) -> Callable[..., object]:
+        def called(*arguments: object) -> object:
+            if threading.current_thread() is not threading.main_thread():
+                return function(*arguments)
+            assert reading.wait(60)
+            raise KeyboardInterrupt
+
+        return called
+
+    monkeypatch.setattr(reader, "scan", scan)
+    monkeypatch.setattr(Future, "result", interrupted(Future.result))
+    with pytest.raises(KeyboardInterrupt):
+        audit(paths, jobs=4)
+    assert not ended
+    go_on.set()
+    for thread in set(threading.enumerate()) - others:
+        thread.join(60)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_an_unexpected_error_is_raised_where_it_is_read(
+    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ArithmeticError("no number")
+
+    monkeypatch.setattr(reader, "scan", fail)
+    with pytest.raises(ArithmeticError, match="no number"):
+        outcomes([wheel(tmp_path, FILES)], jobs)
