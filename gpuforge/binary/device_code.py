@@ -1,14 +1,11 @@
 """The GPU code of one file."""
 
-import mmap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gpuforge.binary.elf.file import ElfFile
-from gpuforge.binary.elf.header import MAGIC
+from gpuforge.binary.elf.file import opened
 from gpuforge.binary.facts import Container, Section
 from gpuforge.binary.fatbin import Scanner
-from gpuforge.binary.window import Window
 
 _CHUNK = 8 << 20  # bytes
 
@@ -21,12 +18,9 @@ def containers(path: Path) -> tuple[Container, ...]:
         while chunk := stream.read(_CHUNK):
             scanner.feed(offset, chunk)
             offset += len(chunk)
-        scanner.finish()
-        stream.seek(0)
-        if stream.read(4) != MAGIC:
-            return tuple(scanner.containers)
-        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return tuple(placed(scanner.containers, ElfFile(Window.of(data)).sections))
+    scanner.finish()
+    with opened(path) as file:
+        return tuple(placed(scanner.containers, file.sections if file else ()))
 
 
 def placed(found: Iterable[Container], sections: tuple[Section, ...]) -> Iterator[Container]:

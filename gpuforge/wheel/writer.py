@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import stat
 import time
@@ -9,7 +10,8 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 from gpuforge import disk
-from gpuforge.errors import ActionError
+from gpuforge.binary.elf.file import opened
+from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import record, unpacked
 
 EARLIEST = 315532800  # 1980-01-01T00:00:00Z: a zip member cannot say an earlier time
@@ -79,12 +81,6 @@ def _is_library(name: str) -> bool:
 
 
 def _is_program(path: Path) -> bool:
-    """Tell whether a file is an ELF program: type ET_EXEC, or ET_DYN with an interpreter (PT_INTERP)."""
-    with path.open("rb") as stream:
-        head = stream.read(4096)  # program headers follow the ELF header at once, in what every linker writes
-    if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
-        return False
-    if int.from_bytes(head[16:18], "little") == 2:
-        return True
-    start, size, count = (int.from_bytes(head[a:b], "little") for a, b in ((32, 40), (54, 56), (56, 58)))
-    return any(head[at : at + 4] == b"\3\0\0\0" for at in range(start, start + size * count, size or 1))
+    with contextlib.suppress(MalformedError), opened(path) as file:
+        return file is not None and file.is_program
+    return False

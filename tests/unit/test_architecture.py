@@ -15,7 +15,7 @@ FOUNDATION = {"datafile", "errors", "diagnostics", "digest", "disk"}
 # folder -> the folders it may import from, beside the foundation and itself
 MAY_IMPORT = {
     "binary": {"cuda"},
-    "wheel": set(),
+    "wheel": {"binary"},
     "manifest": set(),
     "cuda": set(),
     "toolchains": {"cuda"},

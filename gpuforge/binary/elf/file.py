@@ -1,9 +1,13 @@
 """An ELF file as the readers of its parts see it: bytes, headers, sections and the dynamic section."""
 
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 
 from gpuforge.binary.elf.dynamic import Dynamic
-from gpuforge.binary.elf.header import PT_INTERP, read_header
+from gpuforge.binary.elf.header import MAGIC, PROGRAM, PT_INTERP, read_header
 from gpuforge.binary.elf.sections import read_sections
 from gpuforge.binary.facts import Section
 from gpuforge.binary.window import Window
@@ -30,6 +34,11 @@ class ElfFile:
         return Dynamic(self.window, self.header)
 
     @property
+    def is_program(self) -> bool:
+        """Whether it is started rather than loaded: type ET_EXEC, or ET_DYN with an interpreter."""
+        return self.header.type == PROGRAM or self.header.segment(PT_INTERP) is not None
+
+    @property
     def interpreter(self) -> str:
         """The dynamic linker that the file names (PT_INTERP); "" without one."""
         segment = self.header.segment(PT_INTERP)
@@ -46,6 +55,17 @@ class ElfFile:
     def section(self, name: str) -> Section | None:
         """Return the first section of a name."""
         return next((s for s in self.sections if s.name == name), None)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[ElfFile | None]:
+    """Open a file for the time of a `with` block; None for what is not ELF. Raises MalformedError."""
+    with path.open("rb") as stream:
+        if stream.read(4) != MAGIC:
+            yield None
+            return
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield ElfFile(Window.of(data))
 
 
 def lines(comment: bytes) -> tuple[str, ...]:

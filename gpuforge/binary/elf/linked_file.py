@@ -1,15 +1,13 @@
 """What the dynamic linker reads of a file for the host, and nothing else; for packaging and for what is fetched."""
 
-import mmap
 from pathlib import Path
 from typing import NamedTuple
 
 from gpuforge.binary.elf import versions
-from gpuforge.binary.elf.file import ElfFile
-from gpuforge.binary.elf.header import EM_CUDA, MAGIC
+from gpuforge.binary.elf.file import ElfFile, opened
+from gpuforge.binary.elf.header import EM_CUDA
 from gpuforge.binary.elf.symbols import dynamic_symbols
 from gpuforge.binary.facts import VersionNeed
-from gpuforge.binary.window import Window
 
 
 class LinkedFile(NamedTuple):
@@ -28,12 +26,8 @@ class LinkedFile(NamedTuple):
 
 def read(path: Path) -> LinkedFile | None:
     """Read a file; None for what is not ELF or is machine code for a GPU. Raises MalformedError."""
-    with path.open("rb") as stream:
-        if stream.read(4) != MAGIC:
-            return None
-        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            file = ElfFile(Window.of(data))
-            return None if file.header.machine == EM_CUDA else _read(file)
+    with opened(path) as file:
+        return None if file is None or file.header.machine == EM_CUDA else _read(file)
 
 
 def _read(file: ElfFile) -> LinkedFile:
