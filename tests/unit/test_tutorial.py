@@ -59,10 +59,10 @@ def test_a_block_without_a_files_name_is_an_error(tmp_path: Path, monkeypatch: p
 # The commands of the page's other sections, with the test that runs each.
 REFERENCE = {
     "python -m saxpy._gpuforge explain": "tests/integration/test_build_recipes.py",
-    "python -m PACKAGE._gpuforge cache ls       # what is kept, for what, when it was last used": (
+    "python -m PACKAGE._gpuforge cache ls       # entries, what they are for, when they were last used": (
         "tests/unit/test_runtime_cache.py"
     ),
-    "python -m PACKAGE._gpuforge cache verify   # exit status 1 when an entry is damaged": (
+    "python -m PACKAGE._gpuforge cache verify   # exit status 1 if an entry is damaged": (
         "tests/unit/test_runtime_cache.py"
     ),
     "python -m PACKAGE._gpuforge cache prune --size 200M": "tests/unit/test_runtime_cache.py",
@@ -70,7 +70,7 @@ REFERENCE = {
     "pip install saxpy              # computes on the CPU; `explain` says what to install": (
         "tests/integration/test_kernels_wheels.py"
     ),
-    "pip install saxpy[cuda13]      # brings saxpy-kernels-cu13 of the same version, and the CUDA packages that it needs": (  # noqa: E501  the page's
+    "pip install saxpy[cuda13]      # adds saxpy-kernels-cu13 of the same version and the CUDA packages that it needs": (  # noqa: E501  the page's
         "tests/integration/test_kernels_wheels.py"
     ),
     "python -m membrane._gpuforge compile": "tests/integration/test_openacc_recipe.py",
