@@ -23,7 +23,6 @@ from gpuforge.manifest.sizes import size_in_words
 from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.plan.site import Machine
-from gpuforge.toolchains.sccache import REPORT
 
 RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was started
 
@@ -151,8 +150,8 @@ def result_data(result: Result) -> dict[str, Any]:
             "seconds": round(done.seconds, 3),
             "log": str(done.log) if done.log else None,
         }
-        if report := cache_report.said(done):
-            entry["compiler_cache"] = cache_report.as_data(report)
+        if use := cache_report.use_of(done):
+            entry["compiler_cache"] = cache_report.as_data(use)
         if done.error:
             entry["error"] = str(done.error)
     wheels = [
@@ -206,8 +205,8 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
     what = (
         f"{count(len(ran), 'action')} ran" if ran else "nothing to do: every action's inputs are as they were"
     )
-    for line in cache_report.total(filter(None, map(cache_report.said, ran))):
-        console.print(Text(f"{REPORT} {line}", style="dim"))
+    for line in cache_report.total(filter(None, map(cache_report.use_of, ran))):
+        console.print(Text(f"compiler cache: {line}", style="dim"))
     of = count(len({*result.plan.wheels.values(), *result.plan.kernels.values()}), "wheel")
     console.print(f"{len(wheels)} of {of}, {what} ({short_seconds(result.seconds)})")
     if not ran and not explain:

@@ -87,11 +87,12 @@ def of_status(
     lines: Sequence[str],
     places: Iterable[Path] = (),
     causes: Sequence[str] = (),
+    reported: Diagnostic | None = None,
 ) -> Diagnostic:
     """Return what to say of a command that ended with a status other than 0 (negative: a signal's number).
 
-    `lines` is the end of its output, where its own `error: …` and `  hint: …` are taken from, and `causes` are those
-    that the action's advice is for; `places` are folders it wrote to, one of which may be full.
+    `lines` is the end of its output, and `causes` are those that the action's advice is for; `places` are folders it
+    wrote to, one of which may be full; `reported` is the error that a step wrote into its result.
     """
     name = action.id
     if any(sign in line for sign in _FULL for line in lines) or any(_is_full(place) for place in places):
@@ -104,12 +105,10 @@ def of_status(
     if status < 0:
         return Diagnostic(f"{name} was ended by {_signal(-status)}", hint="its log shows how far it came")
     advised = _advised(action, [*causes, *lines])
-    told = [number for number, line in enumerate(lines) if line.startswith("error: ")]
-    if not told:
+    if reported is None:
         hint = advised or "its log shows the command and its output"
         return Diagnostic(f"{name} failed with exit status {status}", hint=hint)
-    hints = [line.partition("hint: ")[2] for line in lines[told[-1] :] if line.startswith("  hint: ")]
-    return Diagnostic(lines[told[-1]].removeprefix("error: "), hint=advised or "; ".join(hints))
+    return reported._replace(hint=advised or reported.hint)
 
 
 def _advised(action: Action, lines: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.plan.action import Action
@@ -40,6 +40,7 @@ class ActionResult:
     status: int | None = (
         None  # of a failed action: its command's exit status, or the one its error stands for
     )
+    counts: Mapping[str, Any] = field(default_factory=dict)  # what a step counted: see `StepResult`
 
 
 @dataclass(frozen=True, slots=True)

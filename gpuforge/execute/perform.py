@@ -23,8 +23,10 @@ from gpuforge.execute.store import Store, Stored
 from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.times import now
 from gpuforge.execute.verdict import reuse
+from gpuforge.plan import step_result
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput
 from gpuforge.plan.keys import FORMAT
+from gpuforge.plan.step_result import StepResult
 
 _SAME = "reused: what it reads is made anew, and as it was"
 _POLL = 0.1  # seconds between looks at a lock that another process holds
@@ -121,16 +123,18 @@ def _run(step: Step, context: RunContext, reason: str, jobs: int, key: str) -> A
     inputs = _sources(step, context)
     with context.store.scratch() as out:
         end = context.runner.run(Task(action, inputs, out, log, jobs))
+        result = StepResult.read(out / step_result.FILE)
+        (out / step_result.FILE).unlink(missing_ok=True)
         if end.cancelled:
             return ActionResult(action.id, "cancelled", "interrupted", end.seconds, log)
-        error = _judge(step, end, out, log) or _changed(action)
+        error = _judge(step, end, out, log, result.error) or _changed(action)
         if error:
             return _failed(step, context, reason, end.seconds, error, end.status)
         context.store.commit(key, out, StoreEntry(action.id, end.seconds, now(), action.outputs))
         if key != step.key:
             context.store.alias(step.key, key)
     _write_down(step, context, end.seconds, "ok")
-    return ActionResult(action.id, "done", reason, end.seconds, log)
+    return ActionResult(action.id, "done", reason, end.seconds, log, counts=result.counts)
 
 
 def _content_key(step: Step, context: RunContext) -> str:
@@ -167,10 +171,11 @@ def _sources(step: Step, context: RunContext) -> dict[str, Source]:
     return found
 
 
-def _judge(step: Step, end: Exit, out: Path, log: Path) -> Diagnostic | None:
+def _judge(step: Step, end: Exit, out: Path, log: Path, reported: Diagnostic | None) -> Diagnostic | None:
     if end.status:
         tail = failure.tail(log)
-        return failure.of_status(step.action, end.status, tail, (out, log.parent), failure.errors(log))
+        causes = failure.errors(log)
+        return failure.of_status(step.action, end.status, tail, (out, log.parent), causes, reported)
     missing = [name for name in step.action.outputs if not os.path.lexists(out / name)]
     return failure.of_missing(step.action.id, missing) if missing else None
 

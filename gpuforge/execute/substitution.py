@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpuforge.errors import ActionError
+from gpuforge.plan import step_result
 from gpuforge.plan.action import Action
 
-_PLACEHOLDER = re.compile(r"\$\{(?:(in|out|stage|lay):([^}]+)|(work))\}")
+_PLACEHOLDER = re.compile(r"\$\{(?:(in|out|stage|lay):([^}]+)|(work|request|result))\}")
+_REQUEST = "request.json"  # in the working directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,16 @@ class Places:
     work: Path
     out: Path
     inputs: Mapping[str, Path]
+
+    @property
+    def request(self) -> Path:
+        """The file with the action's request."""
+        return self.work / _REQUEST
+
+    @property
+    def result(self) -> Path:
+        """The file that a step program writes for the engine."""
+        return self.out / step_result.FILE
 
 
 def staged(action: Action) -> tuple[str, ...]:
@@ -46,15 +60,38 @@ def fill(action: Action, places: Places) -> tuple[list[str], dict[str, str]]:
     return argv, {name: _fill(text, action, places) for name, text in action.env.items()}
 
 
+def write_request(action: Action, places: Places, work: Path) -> str:
+    """Write the request, if the action has one, into its working directory; return it with its placeholders replaced.
+
+    `work` is the working directory as this process sees it.
+    """
+    if not action.request:
+        return ""
+    text = json.dumps(_filled(json.loads(action.request), action, places), indent=1)
+    (work / _REQUEST).write_text(f"{text}\n", encoding="utf-8")
+    return text
+
+
+def _filled(value: Any, action: Action, places: Places) -> Any:
+    """Replace the placeholders in every string of JSON data."""
+    if isinstance(value, str):
+        return _fill(value, action, places)
+    if isinstance(value, list):
+        return [_filled(each, action, places) for each in value]
+    if isinstance(value, dict):
+        return {name: _filled(each, action, places) for name, each in value.items()}
+    return value
+
+
 def _texts(action: Action) -> Iterable[str]:
-    return (*action.argv, *action.env.values())
+    return (*action.argv, *action.env.values(), action.request)
 
 
 def _fill(text: str, action: Action, places: Places) -> str:
     def replace(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
         if kind is None:
-            return str(places.work)
+            return str({"work": places.work, "request": places.request, "result": places.result}[match[3]])
         if kind == "out" and name in action.outputs:
             return str(places.out / name)
         if kind == "in" and name in places.inputs:

@@ -73,14 +73,16 @@ class Action:
     `${work}` (the action's working directory, empty at the start, the same path on every run and machine
     that can have it), `${stage:NAME}` (an input copied to `work/NAME`, writable, for programs whose
     result depends on the path of what they read) and `${lay:NAME}` (a folder that is found at `work/NAME`
-    and is only read: a container need not copy it). Everything that influences the result is in the key;
-    paths are not.
+    and is only read: a container need not copy it). A step program is called with `${request}` (a file with
+    `request`, whose strings may hold placeholders, too) and `${result}` (where it writes a `StepResult`).
+    Everything that influences the result is in the key; paths are not.
     """
 
     id: str  # unique in its plan and stable between runs: "cp311-cu13.0-x86_64/host-build"
     kind: Kind
     title: str  # one line for people: "compile saxpy.cu with nvcc 13.0 for sm_80 sm_90 + PTX 9.0"
     argv: tuple[str, ...]
+    request: str = ""  # JSON
     inputs: Mapping[str, Input] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()  # names; each a file or folder the action must leave behind
     env: Mapping[str, str] = field(default_factory=dict)  # the whole environment, but for what `passes` adds

@@ -25,7 +25,7 @@ class Key:
 def keys(actions: Iterable[Action]) -> dict[str, Key]:
     """Return the key of each action by its id.
 
-    A key covers argv, environment, facts, image, the outputs' names, the digests of the files read and the
+    A key covers argv, request, environment, facts, image, the outputs' names, the digests of the files read and the
     keys of the actions whose outputs are read; never a path, a time or the name of a machine. So the same
     work has the same key in every folder and on every machine, before anything has run.
     Raises ValueError when an action needs one that is not there, or when they need each other in a circle.
@@ -57,7 +57,8 @@ def _key(action: Action, found: Mapping[str, Key]) -> Key:
         else:  # too many to be told one by one, or called as those of another input
             facts[f"input {name}"] = _identity(value, found)
     facts |= {f"env {name}": value for name, value in action.env.items()}
-    facts["command"] = digest.of_data(list(action.argv))
+    command = [*action.argv, action.request]
+    facts["command"] = digest.of_data(command)
     if action.image:
         facts["image"] = action.image
     if action.gpu:
@@ -65,7 +66,7 @@ def _key(action: Action, found: Mapping[str, Key]) -> Key:
     whole = [
         FORMAT,
         action.kind,
-        list(action.argv),
+        command,
         sorted(facts.items()),
         list(action.outputs),
         action.network,

@@ -22,7 +22,8 @@ _JUDGING = (
     "wheel",
 )  # what reads GPU code and judges wheels
 _PACKING = (
-    *(f"steps/{name}.py" for name in ("package_wheel", "specification", "wheel_sizes", "wheelhouse")),
+    *(f"steps/{name}.py" for name in ("package_wheel", "wheel_sizes", "wheelhouse")),
+    "plan/requests/wheel.py",
     "package",
     *_JUDGING,
 )
@@ -30,15 +31,17 @@ _TOOLKIT = tuple(f"toolkits/{name}.py" for name in ("tree", "provision", "pypi")
 # Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
 # holds that the files cover all that a step imports.
 CODE = {
-    "fetch_source": ("steps/fetch_source.py",),
-    "fetch_toolkit pypi": ("steps/fetch_toolkit.py", *_TOOLKIT),
+    "fetch_source": ("steps/fetch_source.py", "plan/requests/source.py"),
+    "fetch_toolkit pypi": ("steps/fetch_toolkit.py", "plan/requests/toolkit.py", *_TOOLKIT),
     "fetch_toolkit debian": (
         "steps/fetch_toolkit.py",
+        "plan/requests/toolkit.py",
         *_TOOLKIT,
         *(f"toolkits/{name}.py" for name in ("provision_debian", "debian", "download", "unpack")),
     ),
     "fetch_toolkit redist": (
         "steps/fetch_toolkit.py",
+        "plan/requests/toolkit.py",
         *_TOOLKIT,
         *(
             f"toolkits/{name}"
@@ -47,6 +50,7 @@ CODE = {
     ),
     "fetch_compiler": (
         "steps/fetch_compiler.py",
+        "plan/requests/compiler.py",
         *_TOOLKIT,
         *(
             f"toolkits/{name}.py"
@@ -55,6 +59,7 @@ CODE = {
     ),
     "fetch_requirements": (
         "manifest/constraints.py",
+        "plan/requests/build.py",
         "steps/fetch_requirements.py",
         "steps/venv.py",
         "steps/wheelhouse.py",
@@ -62,18 +67,20 @@ CODE = {
     "host_build": (
         *(f"steps/{name}.py" for name in ("host_build", "venv", "stable_nvcc")),
         *(f"steps/{name}.py" for name in ("cached_compilers", "compiler_cache")),
+        "plan/requests/build.py",
         "toolchains/sccache.py",
     ),
-    "command_library": (*(f"steps/{name}.py" for name in ("command_library", "venv", "specification")),),
+    "command_library": ("steps/command_library.py", "steps/venv.py", "plan/requests/kernels.py"),
     "kernel_index": (
         "steps/kernel_index.py",
-        "steps/specification.py",
+        "plan/requests/kernels.py",
         "package",
         *_JUDGING,
     ),
     "wheel_links": (
         "cuda",
         "steps/wheel_links.py",
+        "plan/requests/links.py",
         "steps/wheelhouse.py",
         "package/links.py",
         "wheel",
@@ -84,6 +91,7 @@ CODE = {
     "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
     "audit_wheel": (
         "steps/audit_wheel.py",
+        "plan/requests/audit.py",
         "steps/installed.py",
         "plan/architectures.py",
         "plan/narrow.py",
@@ -93,14 +101,17 @@ CODE = {
         "cuda",
         *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "fetch_source")),
         "wheel",
+        *(f"plan/requests/{name}.py" for name in ("links", "source")),
         "binary",
     ),
     "fetch_beside": (
         *(f"steps/{name}.py" for name in ("fetch_beside", "fetch_source", "wheelhouse")),
+        *(f"plan/requests/{name}.py" for name in ("audit", "source")),
         *_JUDGING,
     ),
     "fetch_test_requirements": (
         "steps/fetch_test_requirements.py",
+        "plan/requests/trial.py",
         "steps/declared_sets.py",
         "steps/wheelhouse.py",
         "wheel",
@@ -110,6 +121,7 @@ CODE = {
         "wheel",
         *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
         "cuda",
+        "plan/requests/trial.py",
         *("manifest/__init__.py", "manifest/braces.py"),
     ),
 }

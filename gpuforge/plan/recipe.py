@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Any
 
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
 from gpuforge.manifest.model.toolchain import Toolchain
+from gpuforge.plan.requests.kernels import UserToolchain
 from gpuforge.toolchains import nvcc, nvrtc, opencl
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.family import LibraryCall
@@ -18,15 +18,15 @@ from gpuforge.toolchains.ranges import bounds
 
 def toolchains(
     file: ManifestFile, item: Object, sources: Sequence[str], toolkit: str
-) -> list[dict[str, Any]]:
+) -> tuple[UserToolchain, ...]:
     """Return the toolchains of a user-compiled object in the order they are tried.
 
     Each has all that is needed to find the compiler, to judge its version and to call it. Raises UsageError for a
     toolchain that does not make what is wanted, for one without sources or a source without one in a set of modules,
     and for a version range that can only be judged with `packaging`.
     """
-    found = [_lowered(file, item, number, sources, toolkit) for number in range(len(item.toolchains))]
-    left = [source for source in sources if not any(source in each["sources"] for each in found)]
+    found = tuple(_lowered(file, item, number, sources, toolkit) for number in range(len(item.toolchains)))
+    left = [source for source in sources if not any(source in each.sources for each in found)]
     if item.kind == "module" and left:
         raise UsageError.of(
             f"object {item.name!r}: none of its toolchains compiles {left[0]}",
@@ -37,13 +37,13 @@ def toolchains(
     return found
 
 
-def extras(file: ManifestFile, toolkit: str) -> dict[str, list[str]]:
+def extras(file: ManifestFile, toolkit: str) -> dict[str, tuple[str, ...]]:
     """Return the wheel's extras that bring what compiles its modules on the user's machine: `nvrtc` and `opencl`."""
     manifest = file.manifest
     modules = [item for item in manifest.objects if item.role == "user-compiled" and item.kind == "module"]
     used = {manifest.toolchains[name].compiler for item in modules for name in item.toolchains}
     bring = {"nvrtc": nvrtc.requirement(toolkit), "opencl": opencl.REQUIREMENT}
-    return {name: [line] for name, line in bring.items() if name in used}
+    return {name: (line,) for name, line in bring.items() if name in used}
 
 
 def call(toolchain: Toolchain, item: Object, sources: Sequence[str]) -> LibraryCall | None:
@@ -79,7 +79,7 @@ def _compiles(toolchain: Toolchain) -> tuple[str, ...]:
 
 def _lowered(
     file: ManifestFile, item: Object, number: int, sources: Sequence[str], toolkit: str
-) -> dict[str, Any]:
+) -> UserToolchain:
     name = item.toolchains[number]
     toolchain = file.manifest.toolchains[name]
     place = file.place("objects", file.manifest.objects.index(item), "toolchains", number)
@@ -104,28 +104,28 @@ def _lowered(
             place=place,
         )
     family = FAMILIES.get(toolchain.compiler)
-    return {
-        "name": name,
-        "family": toolchain.compiler,
-        "version": toolchain.version,
-        "accepts": _accepts(file, name, toolchain),
-        "path": toolchain.path or "",
-        "programs": family.programs.pattern if family else "",
-        "answers": family.answers if family else "",
-        "places": list(family.places) if family else [],
-        "argv": list(made.argv),
-        "product": toolchain.product or "",
-        "offload": made.offload,
-        "runtimes": list(made.runtimes),
-        "install": {"": toolchain.install} if toolchain.install else dict(made.install),
-        "makes": made.makes,
-        "sources": list(own),
-    }
+    return UserToolchain(
+        name=name,
+        family=toolchain.compiler,
+        version=toolchain.version,
+        accepts=_accepts(file, name, toolchain),
+        path=toolchain.path or "",
+        programs=family.programs.pattern if family else "",
+        answers=family.answers if family else "",
+        places=tuple(family.places) if family else (),
+        argv=tuple(made.argv),
+        product=toolchain.product or "",
+        offload=made.offload,
+        runtimes=tuple(made.runtimes),
+        install={"": toolchain.install} if toolchain.install else dict(made.install),
+        makes=made.makes,
+        sources=tuple(own),
+    )
 
 
-def _accepts(file: ManifestFile, name: str, toolchain: Toolchain) -> list[tuple[str, tuple[int, ...]]]:
+def _accepts(file: ManifestFile, name: str, toolchain: Toolchain) -> tuple[tuple[str, tuple[int, ...]], ...]:
     try:
-        return [(bound.operator, bound.numbers) for bound in bounds(toolchain.version or "")]
+        return tuple((bound.operator, bound.numbers) for bound in bounds(toolchain.version or ""))
     except ValueError:
         raise UsageError.of(
             f"[toolchains.{name}] version: {toolchain.version} is compared on users' machines, by numbers alone",

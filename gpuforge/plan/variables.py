@@ -190,6 +190,25 @@ def cmake_architectures(archs: Sequence[str], ptx: str | None) -> str:
     return ";".join(item for target in targets(archs, ptx) for item in target.cmake) or "OFF"
 
 
+NAMES = {
+    "project": "${stage:source}",
+    "overlay": "${work}/overlay",
+    "toolkit": "${in:toolkit}",
+    "env": "${lay:env}",
+}
+"""What the names of the manifest stand for in a host build."""
+
+
+def settings(
+    values: Mapping[str, str | tuple[str, ...]], names: Mapping[str, str]
+) -> dict[str, str | list[str]]:
+    """Return config settings with the manifest's names filled in."""
+    return {
+        key: fill(value, names) if isinstance(value, str) else [fill(each, names) for each in value]
+        for key, value in values.items()
+    }
+
+
 def with_names(values: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
     """Return `values` with `{project}`, `{overlay}`, `{toolkit}` and `{env}` of the manifest filled in."""
     return {key: fill(value, names) for key, value in values.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
@@ -15,46 +14,31 @@ from gpuforge.errors import ActionError
 from gpuforge.manifest.load import load
 from gpuforge.plan.architectures import spelled_out
 from gpuforge.plan.narrow import narrow
+from gpuforge.plan.requests.audit import AuditWheel
 from gpuforge.steps import entry, installed
 
 
-def main(arguments: list[str]) -> None:
-    """Audit `--wheel` (a wheel, or a folder of wheels) by `--manifest`, for its toolkit `--cuda`.
+def main(request: AuditWheel) -> None:
+    """Audit `wheel` (a wheel, or a folder of wheels) by `manifest`, for its toolkit `cuda`.
 
-    Writes `--report`; raises ActionError for findings of severity error, and for what cannot be read.
+    Writes `report`; raises ActionError for findings of severity error, and for what cannot be read.
     """
-    parser = argparse.ArgumentParser(prog="audit_wheel")
-    parser.add_argument("--wheel", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
-    parser.add_argument("--cuda", required=True, help="key of the toolkit's table in the manifest")
-    parser.add_argument("--archs", help="of the toolkit's architectures only these: 80,90a")
-    parser.add_argument("--provided", type=Path, help="what fetch_provided found out")
-    parser.add_argument(
-        "--installed", type=Path, action="append", default=[], help="folder of what the test installs"
-    )
-    parser.add_argument("--beside", type=Path, action="append", default=[], help="what fetch_beside made")
-    parser.add_argument(
-        "--kernels", type=Path, help="folder of the wheel's own kernels wheel, audited with it"
-    )
-    parser.add_argument("--kernels-report", type=Path, help="where what is said of that one goes")
-    parser.add_argument("--report", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    wheels = sorted(options.wheel.glob("*.whl")) if options.wheel.is_dir() else [options.wheel]
+    wheels = sorted(request.wheel.glob("*.whl")) if request.wheel.is_dir() else [request.wheel]
     if not wheels:
-        raise ActionError.of(f"{options.wheel} holds no wheel", hint="the step before this one made none")
+        raise ActionError.of(f"{request.wheel} holds no wheel", hint="the step before this one made none")
     brought = None
-    if options.provided:
+    if request.provided:
         brought = installed.with_tested(
-            Provided.from_data(json.loads(options.provided.read_text())), options.installed
+            Provided.from_data(json.loads(request.provided.read_text())), request.installed
         )
-    manifest = spelled_out(load(options.manifest, alone=True))
-    manifest = narrow(manifest, options.archs.split(",") if options.archs else ())
-    own = sorted(options.kernels.glob("*.whl")) if options.kernels else []
-    report = audit([*wheels, *own], manifest=manifest, cuda=options.cuda, brought=brought)
-    if options.beside and len(wheels) == 1 and len(report.wheels) == 1 + len(own):
+    manifest = spelled_out(load(request.manifest, alone=True))
+    manifest = narrow(manifest, request.archs)
+    own = sorted(request.kernels.glob("*.whl")) if request.kernels else []
+    report = audit([*wheels, *own], manifest=manifest, cuda=request.cuda, brought=brought)
+    if request.beside and len(wheels) == 1 and len(report.wheels) == 1 + len(own):
         accepted = [Ignore(i.rule, i.reason, i.file) for i in manifest.manifest.audit.ignore]
-        report = beside.judged(report, [*wheels, *own], map(_neighbour, options.beside), accepted)
-    for file, part in ((options.report, _of(report, wheels)), (options.kernels_report, _of(report, own))):
+        report = beside.judged(report, [*wheels, *own], map(_neighbour, request.beside), accepted)
+    for file, part in ((request.report, _of(report, wheels)), (request.kernels_report, _of(report, own))):
         if file:
             file.write_text(data.dumps(part), encoding="utf-8")
     print(text.render(report, width=100), end="")
@@ -81,4 +65,4 @@ def _neighbour(folder: Path) -> Neighbour:
 
 
 if __name__ == "__main__":
-    entry.run(main)
+    entry.run(AuditWheel, main)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 from gpuforge.errors import ActionError, UsageError
+from gpuforge.plan.requests.kernels import CommandLibrary
 from gpuforge.steps import entry
-from gpuforge.steps.specification import Specification
 from gpuforge.steps.venv import adopt, runner_of
 
 # What the runtime says of ids and libraries is asked of the runtime itself, in the environment's Python.
@@ -31,28 +29,8 @@ json.dump(answer, sys.stdout)
 """
 
 
-class CommandSpec(Specification):
-    """One library: the command line, where it leaves the library, and the ABI id that this one must have."""
-
-    name: str
-    argv: tuple[str, ...]
-    product: str = ""  # a pattern in the folder that the command runs in; "": it writes `made`
-    made: Path
-    abi: str
-    packages: Mapping[str, str] = {}
-    abi_file: Path  # the C file to write, which the command links in
-    runtime: Path  # a folder with the runtime's abi.c, abi_id.py and elf.py, and what they import
-    environment: Path
-    python: Path
-    scratch: Path
-    output: Path
-
-
-def main(arguments: list[str]) -> None:
-    """Leave the library at the spec's `output`; raises ActionError when the command makes none that can be used."""
-    parser = argparse.ArgumentParser(prog="command_library")
-    parser.add_argument("--spec", required=True, help="a CommandSpec as JSON")
-    spec = CommandSpec.parse(parser.parse_args(arguments).spec)
+def main(spec: CommandLibrary) -> None:
+    """Leave the library at `output`; raises ActionError when the command makes none that can be used."""
     python = adopt(spec.environment, spec.python)
     wanted = _identity(spec, python)
     template = (spec.runtime / "abi.c").read_text(encoding="utf-8")
@@ -78,7 +56,7 @@ def main(arguments: list[str]) -> None:
     shutil.copyfile(library, spec.output)
 
 
-def _identity(spec: CommandSpec, python: Path) -> str:
+def _identity(spec: CommandLibrary, python: Path) -> str:
     answer = _ask(spec, python, "id", spec.abi, dict(spec.packages))
     if isinstance(answer, dict):
         raise UsageError.of(
@@ -88,7 +66,7 @@ def _identity(spec: CommandSpec, python: Path) -> str:
     return str(answer)
 
 
-def _product(spec: CommandSpec, folder: Path) -> Path:
+def _product(spec: CommandLibrary, folder: Path) -> Path:
     found = sorted(path for path in folder.glob(spec.product) if path.is_file()) if spec.product else []
     found = found or [spec.made] * spec.made.is_file()
     if len(found) != 1:
@@ -102,7 +80,7 @@ def _product(spec: CommandSpec, folder: Path) -> Path:
     return found[0]
 
 
-def _check(spec: CommandSpec, python: Path, library: Path, wanted: str) -> None:
+def _check(spec: CommandLibrary, python: Path, library: Path, wanted: str) -> None:
     if not spec.abi:
         return
     found = _ask(spec, python, "symbol", str(library), "gpuforge_abi_id")
@@ -114,7 +92,7 @@ def _check(spec: CommandSpec, python: Path, library: Path, wanted: str) -> None:
         )
 
 
-def _ask(spec: CommandSpec, python: Path, *question: object) -> str | dict[str, str] | None:
+def _ask(spec: CommandLibrary, python: Path, *question: object) -> str | dict[str, str] | None:
     answer = subprocess.run(
         [python, "-I", "-c", _ASK, spec.runtime, json.dumps(question)],
         check=True,
@@ -125,4 +103,4 @@ def _ask(spec: CommandSpec, python: Path, *question: object) -> str | dict[str, 
 
 
 if __name__ == "__main__":
-    entry.run(main)
+    entry.run(CommandLibrary, main)

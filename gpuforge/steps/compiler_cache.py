@@ -13,7 +13,7 @@ import subprocess
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
@@ -21,6 +21,7 @@ from typing import Any
 
 from gpuforge.steps.cached_compilers import PROGRAM
 from gpuforge.toolchains import sccache
+from gpuforge.toolchains.sccache import CacheUse
 
 START = 30.0  # seconds; a remote back end is asked for an answer first
 STOP = 15.0
@@ -36,15 +37,23 @@ def take_settings(environ: MutableMapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def serving(settings: Mapping[str, str], folder: Path) -> Iterator[dict[str, str]]:
+def serving(
+    settings: Mapping[str, str], folder: Path, report: Callable[[CacheUse], None] | None = None
+) -> Iterator[dict[str, str]]:
     """Run a server while the context lasts; give the variables by which the compilers' wrappers use it.
 
-    There are none when there is no cache, which the log then says, with the reason. `folder` takes the server's log
-    and, where its path is short enough, its socket.
+    There are none when there is no cache. `report` is called once with what the build had of it, or why it had none;
+    the log has it, too. `folder` takes the server's log and, where its path is short enough, its socket.
     """
+
+    def tell(use: CacheUse) -> None:
+        print(f"compiler cache: {use}", flush=True)
+        if report:
+            report(use)
+
     if settings.get(sccache.OFF) or not settings.get(sccache.FOLDER):
         why = sccache.OFF if settings.get(sccache.OFF) else f"{sccache.FOLDER} is not set"
-        print(f"{sccache.REPORT} off ({why})", flush=True)
+        tell(CacheUse(notes=(f"off ({why})",)))
         yield {}
         return
     short = len(os.fsencode(folder)) < _LONGEST - len("/sccache-12345678/server")
@@ -53,9 +62,9 @@ def serving(settings: Mapping[str, str], folder: Path) -> Iterator[dict[str, str
         try:
             if server.answers():
                 yield server.offer()
-                print(f"{sccache.REPORT} {server.told()}", flush=True)
+                tell(server.use())
             else:
-                print(f"{sccache.REPORT} not used: {server.first_words()}", flush=True)
+                tell(CacheUse(notes=(f"not used: {server.first_words()}",)))
                 yield {}
         finally:
             server.stop()
@@ -105,13 +114,15 @@ class _Server:
         Thread(target=self._withdraw, args=(found,), daemon=True).start()
         return {PROGRAM: str(found), **self._client()}
 
-    def told(self) -> str:
-        """Return its counts for people."""
+    def use(self) -> CacheUse:
+        """Return its counts."""
         try:
             answer = self._ask("--show-stats", "--stats-format=json") if self._runs() else b""
-            return told(json.loads(answer)["stats"])
+            return counted(json.loads(answer)["stats"])
         except (OSError, subprocess.SubprocessError, ValueError, KeyError):
-            return "the server ended before the build did: the rest was compiled without it"
+            return CacheUse(
+                notes=("the server ended before the build did: the rest was compiled without it",)
+            )
 
     def stop(self) -> None:
         """End it; one that answers is asked, and finishes what it writes."""
@@ -140,8 +151,8 @@ class _Server:
         found.unlink(missing_ok=True)
 
 
-def told(counts: Mapping[str, Any]) -> str:
-    """Return `60 of 74 hits`, and what went wrong, from the `stats` of `sccache --show-stats`."""
+def counted(counts: Mapping[str, Any]) -> CacheUse:
+    """Return hits, compile steps and what went wrong, from the `stats` of `sccache --show-stats`."""
     hits = sum(counts["cache_hits"]["counts"].values())
     misses = sum(counts["cache_misses"]["counts"].values())
     reasons = ", ".join(sorted(counts["not_cached"]))
@@ -150,5 +161,5 @@ def told(counts: Mapping[str, Any]) -> str:
         "failed reads": counts["cache_read_errors"] + counts["cache_timeouts"],
         "failed writes": counts["cache_write_errors"],
     }
-    said = [f"{number} {what}" for what, number in troubles.items() if number]
-    return ", ".join([f"{hits} of {hits + misses} hits", *said])
+    notes = tuple(f"{number} {what}" for what, number in troubles.items() if number)
+    return CacheUse(hits, hits + misses, notes)

@@ -1,48 +1,63 @@
-"""The way every step program ends: its error as a message on stderr and an exit status, never a traceback."""
+"""How every step program runs: its request from a file, its error as a message and an exit status, no traceback."""
 
 from __future__ import annotations
 
 import errno
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
+from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError
+from gpuforge.plan.requests.request import R, load
+from gpuforge.plan.step_result import StepResult
 
 INTERRUPTED = 130
 INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
-def run(main: Callable[[list[str]], None]) -> None:
-    """Call `main` with the arguments; SIGTERM reaches it as KeyboardInterrupt, so that it can clean up."""
+def run(kind: type[R], main: Callable[[R], Mapping[str, Any] | None]) -> None:
+    """Call `main` with the request in the file of the first argument; a second names where the result goes.
+
+    What `main` returns are the counts of the result. SIGTERM reaches it as KeyboardInterrupt, so that it can clean up.
+    """
     signal.signal(signal.SIGTERM, _interrupt)
+    file, *others = map(Path, sys.argv[1:])
+    error, status = None, 0
+    counts: Mapping[str, Any] = {}
     try:
-        main(sys.argv[1:])
+        counts = main(load(kind, file.read_bytes())) or {}
     except GpuforgeError as problem:
-        _leave(str(problem), problem.exit_code)
+        error, status = _together(problem.diagnostics), problem.exit_code
     except KeyboardInterrupt:
-        _leave("interrupted", INTERRUPTED)
+        error, status = Diagnostic("interrupted"), INTERRUPTED
     except OSError as problem:
         where = f"{problem.filename}: " if problem.filename else ""
-        said = problem.strerror or str(problem)
-        hint = "\n  hint: free some space, or choose another folder" if problem.errno in FULL else ""
-        _leave(f"{where}{said}{hint}", 1)
-    except Exception as problem:  # noqa: BLE001  the last resort: a fault of ours, told as one
-        _leave(
-            f"gpuforge itself failed: {type(problem).__name__}: {problem}\n  hint: this is a bug: report it",
-            INTERNAL,
-        )
+        hint = "free some space, or choose another folder" if problem.errno in FULL else ""
+        error, status = Diagnostic(f"{where}{problem.strerror or problem}", hint=hint), 1
+    except Exception as problem:  # noqa: BLE001  the last resort: a fault of gpuforge
+        message = f"gpuforge itself failed: {type(problem).__name__}: {problem}"
+        error, status = Diagnostic(message, hint="this is a bug: report it"), INTERNAL
+    with suppress(OSError):  # the disk of the log or of the result may be the one that is full
+        for result in others:
+            StepResult(error, counts).write(result)
+        sys.stdout.flush()
+    if error:
+        sys.stderr.write(f"error: {error}\n")
+    raise SystemExit(status)
+
+
+def _together(problems: tuple[Diagnostic, ...]) -> Diagnostic:
+    """Join the problems of one error: the place is the first one's."""
+    messages = "; ".join(each.message for each in problems)
+    hints = "; ".join(dict.fromkeys(each.hint for each in problems if each.hint))
+    return Diagnostic(messages, problems[0].place, hints)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-def _leave(message: str, status: int) -> None:
-    with suppress(OSError):  # the log's own disk may be the one that is full
-        sys.stdout.flush()
-    sys.stderr.write(f"error: {message}\n")
-    raise SystemExit(status)

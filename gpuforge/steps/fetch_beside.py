@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from uv import find_uv_bin
 
 from gpuforge.audit import declared
 from gpuforge.errors import ActionError, MissingError
+from gpuforge.plan.requests.audit import FetchBeside
 from gpuforge.steps import entry, wheelhouse
 from gpuforge.steps.fetch_source import index_url, pip_setting, public
 
@@ -28,45 +28,34 @@ _UNREACHABLE = (
 )
 
 
-def main(arguments: list[str]) -> None:
-    """Fill the folder `--output` with wheels of `--beside` and all it needs, chosen together with `--wheel`.
+def main(request: FetchBeside) -> None:
+    """Fill the folder `output` with wheels of `beside` and all it needs, chosen together with `wheel`.
 
     `resolution.json` lists every package that was chosen. NVIDIA's packages of libraries are not fetched: the audit
     knows what they bring.
     """
-    parser = argparse.ArgumentParser(prog="fetch_beside")
-    parser.add_argument("--beside", required=True, help='a requirement: "jax[cuda13]"')
-    parser.add_argument("--wheel", type=Path, required=True, help="one of its metadata alone, or its folder")
-    parser.add_argument("--extra", action="append", default=[], help="an extra that is installed with it")
-    parser.add_argument(
-        "--own", type=Path, help="folder of the wheel's own kernels wheel, which no index has"
-    )
-    parser.add_argument("--python", type=Path, required=True)
-    parser.add_argument("--scratch", type=Path, required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    options.output.mkdir()
-    wheel = wheelhouse.one_wheel(options.wheel)
+    request.output.mkdir()
+    wheel = wheelhouse.one_wheel(request.wheel)
     own = canonicalize_name(wheel.name.split("-")[0])
-    extras = f"[{','.join(options.extra)}]" if options.extra else ""
-    wanted = options.scratch / "wanted.in"
-    wanted.write_text(f"{own}{extras} @ {wheel.as_uri()}\n{options.beside}\n")
-    lines = resolve(wanted, options.python, own, options.beside, options.own)
-    ours = {own, *(canonicalize_name(path.name.split("-")[0]) for path in _wheels(options.own))}
+    extras = f"[{','.join(request.extras)}]" if request.extras else ""
+    wanted = request.scratch / "wanted.in"
+    wanted.write_text(f"{own}{extras} @ {wheel.as_uri()}\n{request.beside}\n")
+    lines = resolve(wanted, request.python, own, request.beside, request.own)
+    ours = {own, *(canonicalize_name(path.name.split("-")[0]) for path in _wheels(request.own))}
     chosen = {canonicalize_name(r.name): r for r in lines if canonicalize_name(r.name) not in ours}
     wheelhouse.download(
-        options.python,
+        request.python,
         [str(r) for name, r in sorted(chosen.items()) if name not in declared.nvidias()],
-        options.output,
+        request.output,
         alone=True,
-        what=f"what {options.beside} brings",
+        what=f"what {request.beside} brings",
         hint="correct `[audit] beside`",
     )
     resolution = {
-        "beside": options.beside,
+        "beside": request.beside,
         "packages": sorted(f"{r.name} {r.specifier}" for r in chosen.values()),
     }
-    (options.output / "resolution.json").write_text(json.dumps(resolution, indent=1) + "\n")
+    (request.output / "resolution.json").write_text(json.dumps(resolution, indent=1) + "\n")
 
 
 def resolve(
@@ -131,4 +120,4 @@ def _is_there(place: str) -> bool:
 
 
 if __name__ == "__main__":
-    entry.run(main)
+    entry.run(FetchBeside, main)

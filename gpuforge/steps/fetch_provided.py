@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -22,6 +21,7 @@ from gpuforge.cuda import libraries
 from gpuforge.cuda.provided import METAPACKAGE, Floor, Provided, Release, Shared, says, shortest
 from gpuforge.cuda.symbols import definers
 from gpuforge.errors import ActionError
+from gpuforge.plan.requests.links import FetchProvided
 from gpuforge.steps import entry
 from gpuforge.steps.remote_wheel import Index, Wheel
 
@@ -29,25 +29,19 @@ _EXTRA = r"extra == [\"'](\w+)[\"']"
 _FOLDER = "linkage"  # in the cache: what was read of wheels, by their sha256
 
 
-def main(arguments: list[str]) -> None:
-    """Write `--output`, a `Provided` as JSON, for what `--links` (as wheel_links writes it) wants of CUDA `--cuda`."""
-    parser = argparse.ArgumentParser(prog="fetch_provided")
-    parser.add_argument("--links", type=Path, required=True)
-    parser.add_argument("--cuda", required=True, help='the toolkit: "13.0"')
-    parser.add_argument("--machine", required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    links = json.loads(options.links.read_text())
+def main(request: FetchProvided) -> None:
+    """Write `output`, a `Provided` as JSON, for what `links` (as wheel_links writes it) wants of CUDA `cuda`."""
+    links = json.loads(request.links.read_text())
     found = Provided()
     if links["wanted"]:
-        index = Index(cache_folder() / _FOLDER, options.machine)
+        index = Index(cache_folder() / _FOLDER, request.machine)
         own = [Requirement(line) for line in links["requires"]]
-        found = Search(index, int(options.cuda.partition(".")[0]), own).run(links["wanted"])
+        found = Search(index, int(request.cuda.partition(".")[0]), own).run(links["wanted"])
     else:
         print("the wheel needs no library of a CUDA package")
     for floor in found.floors:
         print(says(floor))
-    options.output.write_text(json.dumps(found.as_data(), indent=1, sort_keys=True) + "\n")
+    request.output.write_text(json.dumps(found.as_data(), indent=1, sort_keys=True) + "\n")
 
 
 def cache_folder() -> Path:
@@ -286,4 +280,4 @@ def _projects(requires: Iterable[str]) -> set[str]:
 
 
 if __name__ == "__main__":
-    entry.run(main)
+    entry.run(FetchProvided, main)

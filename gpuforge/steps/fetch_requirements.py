@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 from collections.abc import Sequence
@@ -14,34 +13,24 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from gpuforge import digest
 from gpuforge.errors import ActionError
 from gpuforge.manifest import constraints
+from gpuforge.plan.requests.build import FetchRequirements
 from gpuforge.steps import entry, wheelhouse
 from gpuforge.steps.venv import create, install, runner_of
 
 
-def main(arguments: list[str]) -> None:
-    """Write the environment to `--output`, and to `--lock` what was asked for and each wheel's sha256."""
-    parser = argparse.ArgumentParser(prog="fetch_requirements")
-    parser.add_argument("--source", type=Path, required=True)
-    parser.add_argument("--python", type=Path, required=True)
-    parser.add_argument("--requires", default="[]", help="JSON list: what the manifest adds")
-    parser.add_argument("--config-settings", default="{}")
-    parser.add_argument("--constraints", type=Path, action="append", default=[], help="as pip reads them")
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--lock", type=Path, required=True)
-    parser.add_argument("--scratch", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    added = json.loads(options.requires)
-    options.constraints = [rewritten(path, options.scratch) for path in options.constraints]
+def main(request: FetchRequirements) -> None:
+    """Write the environment to `output`, and to `lock` what was requested and each wheel's sha256."""
+    limits = [rewritten(request.constraints, request.scratch)] if request.constraints else []
     try:
         static = checked(
-            sorted(ProjectBuilder(options.source).build_system_requires), "its pyproject.toml asks"
+            sorted(ProjectBuilder(request.source).build_system_requires), "its pyproject.toml asks"
         )
-        wheels = options.scratch / "static"
-        download(options, [*static, *added], wheels)
-        python = create(options.python, options.output)
+        wheels = request.scratch / "static"
+        download(request.python, [*static, *request.requires], wheels, limits)
+        python = create(request.python, request.output)
         install(python, wheels)
-        asked = ProjectBuilder(options.source, python_executable=str(python), runner=runner_of(python))
-        dynamic = sorted(asked.get_requires_for_build("wheel", json.loads(options.config_settings)))
+        asked = ProjectBuilder(request.source, python_executable=str(python), runner=runner_of(python))
+        dynamic = sorted(asked.get_requires_for_build("wheel", request.config_settings))
         dynamic = checked(dynamic, "its build backend asks")
     except BuildBackendException as error:
         raise ActionError.of(f"the project's build backend could not say what it needs: {error}") from error
@@ -49,19 +38,19 @@ def main(arguments: list[str]) -> None:
         raise ActionError.of(
             f"the project cannot be built: {error}", hint="it needs a pyproject.toml"
         ) from error
-    everything = list(dict.fromkeys([*static, *added, *dynamic]))
+    everything = list(dict.fromkeys([*static, *request.requires, *dynamic]))
     if not all(is_met(text, wheels) for text in dynamic):  # everything is chosen anew, together
-        first, wheels = wheels, options.scratch / "all"
-        download(options, everything, wheels, [first])
-        shutil.rmtree(options.output)
-        install(create(options.python, options.output), wheels)
+        first, wheels = wheels, request.scratch / "all"
+        download(request.python, everything, wheels, limits, [first])
+        shutil.rmtree(request.output)
+        install(create(request.python, request.output), wheels)
     found = {path.name: digest.of_file(path) for path in sorted(wheels.glob("*.whl"))}
-    options.lock.write_text(json.dumps({"requires": everything, "wheels": found}, indent=1) + "\n")
+    request.lock.write_text(json.dumps({"requires": everything, "wheels": found}, indent=1) + "\n")
     print(f"{len(found)} wheels for: {', '.join(everything)}", flush=True)
 
 
 def checked(requirements: Sequence[str], who: str) -> list[str]:
-    """Return what a project asks for as pip may be told it; raises ActionError for options and direct references."""
+    """Return what a project asks for as pip may be told it; raises ActionError for request and direct references."""
     try:
         return [str(constraints.plain(text)) for text in requirements]
     except ValueError as error:
@@ -97,19 +86,23 @@ def is_met(requirement: str, wheels: Path) -> bool:
 
 
 def download(
-    options: argparse.Namespace, requirements: Sequence[str], folder: Path, at_hand: Sequence[Path] = ()
+    python: Path,
+    requirements: Sequence[str],
+    folder: Path,
+    constraints: Sequence[Path],
+    at_hand: Sequence[Path] = (),
 ) -> None:
     """Download build requirements; see `wheelhouse.download`."""
     wheelhouse.download(
-        options.python,
+        python,
         requirements,
         folder,
         at_hand,
-        constraints=options.constraints,
+        constraints=constraints,
         what="the build requirements",
         hint="`[build] requires` and `constraints` can narrow a requirement to a version that has a wheel",
     )
 
 
 if __name__ == "__main__":
-    entry.run(main)
+    entry.run(FetchRequirements, main)

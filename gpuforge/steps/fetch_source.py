@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ from pypi_simple.errors import DigestMismatchError
 
 from gpuforge import digest
 from gpuforge.errors import ActionError, MissingError
+from gpuforge.plan.requests.source import FetchSource, Revision, Sdist
 from gpuforge.steps import entry
 
 DEFAULT_INDEX = "https://pypi.org/simple/"
@@ -29,21 +29,14 @@ MOST_BYTES, MOST_MEMBERS = (
 )  # of an sdist, unpacked; PyPI takes 100 MB packed, if not asked for more
 
 
-def main(arguments: list[str]) -> None:
-    """Write the source tree to `--output`; nothing is left there when it cannot be had whole."""
-    parser = argparse.ArgumentParser(prog="fetch_source")
-    parser.add_argument("--pypi", help="NAME==VERSION")
-    parser.add_argument("--sha256", help="of the sdist")
-    parser.add_argument("--git", help="repository")
-    parser.add_argument("--rev", help="commit, tag or branch")
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--scratch", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    if options.pypi:
-        archive = download_sdist(options.pypi, options.sha256, options.scratch)
-        unpack(archive, options.output, options.scratch)
-    else:
-        clone(options.git, options.rev, options.output)
+def main(request: FetchSource) -> None:
+    """Write the source tree to `output`; nothing is left there when it cannot be had whole."""
+    match request.source:
+        case Sdist(requirement, sha256):
+            archive = download_sdist(requirement, sha256, request.scratch)
+            unpack(archive, request.output, request.scratch)
+        case Revision(repository, revision):
+            clone(repository, revision, request.output)
 
 
 def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
@@ -229,4 +222,4 @@ def _sdist(packages: list[DistributionPackage], name: str, version: str, index: 
 
 
 if __name__ == "__main__":
-    entry.run(main)
+    entry.run(FetchSource, main)

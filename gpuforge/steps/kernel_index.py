@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 from gpuforge import digest, disk
 from gpuforge.audit.runnable import common_images
@@ -13,99 +10,23 @@ from gpuforge.binary import fatbin
 from gpuforge.binary.device_code import containers
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import kernel_set, source_set
+from gpuforge.plan.requests.kernels import CompiledLibrary, CompiledModule, KernelIndex
 from gpuforge.steps import entry
-from gpuforge.steps.specification import Specification
 from gpuforge.wheel import unpacked
 
 _LOADABLE = ("cubin", "ptx")  # what the driver takes as it is; LTO-IR wants a linker first
 
 
-class CompiledModule(Specification):
-    """One compiled source: the module's name, the source's in the project, and its file and fatbin."""
-
-    name: str
-    source: str
-    path: Path
-    fatbin: Path
-
-
-class Source(Specification):
-    """One source for the user's machine: its name in the project, and its file."""
-
-    source: str
-    path: Path
-
-
-class CompiledBy(Specification):
-    """The compiler that made the fatbins."""
-
-    family: str
-    version: str
-
-
-class UserToolchain(Specification):
-    """How one toolchain compiles the sources on the user's machine."""
-
-    name: str
-    family: str
-    version: str | None = None  # a range; None: any
-    accepts: tuple[tuple[str, tuple[int, ...]], ...] = ()  # the same as comparisons
-    path: str = ""  # the compiler's executable, where the manifest names one
-    programs: str = ""  # pattern of its file names, whose group "version" follows the plain name
-    answers: str = ""  # pattern for what it prints for --version, with a group "version"
-    places: tuple[str, ...] = ()  # folders beside PATH, as patterns
-    argv: tuple[str, ...]  # with `{compiler}`, `{sources}` and `{output}`
-    product: str = ""  # where a command leaves the library
-    offload: str = ""
-    runtimes: tuple[str, ...] = ()
-    install: Mapping[str, str] = {}
-    makes: Literal["library", "module"] = "library"
-    sources: tuple[str, ...] = ()
-
-
-class CompiledLibrary(Specification):
-    """One compiled library; `cpu` is the level that it was compiled for, "" for any, None for GPUs."""
-
-    path: Path
-    cpu: str | None = None
-
-
-class KernelSpec(Specification):
-    """One object of the manifest: `fallback` has `toolchain` and `modules`, `user-compiled` has the others."""
-
-    name: str
-    role: Literal["fallback", "user-compiled"]
-    toolkit: str
-    toolchain: CompiledBy | None = None
-    modules: tuple[CompiledModule, ...] = ()
-    archs: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()  # what is given to the compiler
-    includes: tuple[Source, ...] = ()  # what must lie beside it: headers
-    toolchains: tuple[UserToolchain, ...] = ()
-    libraries: tuple[CompiledLibrary, ...] = ()  # a fallback of kind "library"
-    abi: str = ""
-    packages: Mapping[str, str] = {}  # installed packages whose version is part of the ABI
-    stands_in_for: str = ""  # the object that this fallback is used for
-    fallbacks: tuple[str, ...] = ()  # those that stand in for this object
-    kind: Literal["library", "module"] = "library"  # what is made of user-compiled sources
-    cpu: str = ""  # the library that does a set's work on the CPU
-
-
-def main(arguments: list[str]) -> None:
-    """Write `kernels/<object>` or `sources/<object>` below `--output`, as the KernelSpec in `--spec` says."""
-    parser = argparse.ArgumentParser(prog="kernel_index")
-    parser.add_argument("--spec", required=True, help="a KernelSpec as JSON")
-    parser.add_argument("--output", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    spec = KernelSpec.parse(options.spec)
-    with disk.errors_at(options.output):
-        options.output.mkdir(parents=True, exist_ok=True)
-        made = (fallback if spec.role == "fallback" else user_compiled)(spec, options.output)
+def main(spec: KernelIndex) -> None:
+    """Write `kernels/<object>` or `sources/<object>` below `output`."""
+    with disk.errors_at(spec.output):
+        spec.output.mkdir(parents=True, exist_ok=True)
+        made = (fallback if spec.role == "fallback" else user_compiled)(spec, spec.output)
     for file in unpacked.files(made):
-        print(f"{file.relative_to(options.output)}: {file.stat().st_size} bytes")
+        print(f"{file.relative_to(spec.output)}: {file.stat().st_size} bytes")
 
 
-def fallback(spec: KernelSpec, folder: Path) -> Path:
+def fallback(spec: KernelIndex, folder: Path) -> Path:
     """Index the images that are really in the fatbins; raises ActionError for a file that is no fatbin."""
     if spec.toolchain and spec.libraries:
         return kernel_set.pack_libraries(
@@ -123,7 +44,7 @@ def fallback(spec: KernelSpec, folder: Path) -> Path:
             fallbacks=spec.fallbacks,
         )
     if spec.toolchain is None or not spec.modules:
-        raise UsageError.of(f"--spec: fallback object {spec.name!r} wants a toolchain and modules")
+        raise UsageError.of(f"fallback object {spec.name!r} wants a toolchain and modules")
     modules = [
         kernel_set.KernelModule(
             name=module.name,
@@ -146,14 +67,14 @@ def fallback(spec: KernelSpec, folder: Path) -> Path:
     )
 
 
-def user_compiled(spec: KernelSpec, folder: Path) -> Path:
+def user_compiled(spec: KernelIndex, folder: Path) -> Path:
     """Lay out the sources, what they include, and the recipe."""
     return source_set.pack_sources(
         folder,
         name=spec.name,
         sources={source.source: source.path for source in spec.sources},
         includes={source.source: source.path for source in spec.includes},
-        toolchains=[source_set.Recipe(**{**dict(t), "version": t.version or ""}) for t in spec.toolchains],
+        toolchains=[source_set.Recipe(**{**vars(t), "version": t.version or ""}) for t in spec.toolchains],
         abi=spec.abi,
         kind=spec.kind,
         packages=spec.packages,
@@ -197,4 +118,4 @@ def images_of(module: CompiledModule) -> tuple[kernel_set.KernelImage, ...]:
 
 
 if __name__ == "__main__":
-    entry.run(main)
+    entry.run(KernelIndex, main)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
 
 from packaging.utils import parse_wheel_filename
-from pydantic import Field
 
 from gpuforge import disk
 from gpuforge.cuda.provided import Provided, as_record, outside, requirement, says
@@ -28,9 +26,8 @@ from gpuforge.package import (
     requirements,
     sbom,
 )
-from gpuforge.package.repair import Linkage
+from gpuforge.plan.requests.wheel import PackageWheel
 from gpuforge.steps import entry, wheel_sizes
-from gpuforge.steps.specification import Specification
 from gpuforge.steps.wheelhouse import one_wheel
 from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file, writer
 from gpuforge.wheel.filename import WheelName
@@ -38,71 +35,27 @@ from gpuforge.wheel.filename import WheelName
 _RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # it travels as the files it is made of
 
 
-class ApartSpec(Specification):
-    """One of the kernels wheels that belong to a wheel."""
+def main(spec: PackageWheel) -> None:
+    """Leave exactly one wheel in the folder `output`.
 
-    distribution: str
-    folder: str
-    extra: str
-
-
-class PackageSpec(Specification):
-    """What the finished wheel is made of."""
-
-    wheel: Path  # the host wheel, or the folder that holds it and no other
-    name: str | None = None  # the distribution that it should be
-    kernels: tuple[Path, ...] = ()  # folders, as kernel_index makes them
-    package: str = Field(alias="import")  # the import package that the kernels go into
-    cuda: str  # the toolkit's version: "13.0"
-    linkage: Linkage
-    requires: Literal["always", "extra"] = "always"  # how the pip packages are declared
-    naming: str
-    narrowed: tuple[str, ...] = ()  # the architectures of a wheel for a quick try: "90"
-    pins: Mapping[str, str] = Field(default={})  # the pip packages of the toolkit that it was linked with
-    pins_file: Path | None = None  # a file of the toolkit with more of them, as JSON
-    python: str | None = None  # the Python and ABI tags that the cell wants: "cp311"
-    abi: str | None = None  # "abi3", "none"
-    size_limit: int | None = None  # bytes
-    exclude: tuple[str, ...] = ()  # libraries that stay out of the wheel: "gomp" of libgomp.so.1
-    search_path: tuple[str, ...] = ()  # where libraries to graft are looked for, besides the system's places
-    provided: Path | None = None  # what fetch_provided found out of the packages of its CUDA libraries
-    record: Mapping[str, Any] = Field(default={})  # the build record: what the wheel was built with
-    requirements: Path | None = None  # what fetch_requirements locked, which the record names too
-    kernels_wheels: tuple[ApartSpec, ...] = ()  # that its extras bring; then it is for all CUDA versions
-    sets: tuple[Mapping[str, str], ...] = ()  # the kernel sets in them
-    extras: Mapping[str, tuple[str, ...]] = Field(
-        default={}
-    )  # what they bring, by name, besides CUDA's packages
-    work: Path | None = None  # where scratch files go; default: beside the output
-
-
-def main(arguments: list[str]) -> None:
-    """Leave exactly one wheel in the folder `--output`, as the PackageSpec in `--spec` says.
-
-    The folder `--declared` gets a wheel of its metadata alone: what the wheel declares can be resolved by it, and it
+    The folder `declared` gets a wheel of its metadata alone: what the wheel declares can be resolved by it, and it
     changes only when that does.
     """
-    parser = argparse.ArgumentParser(prog="package_wheel")
-    parser.add_argument("--spec", required=True, help="a PackageSpec as JSON")
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--declared", type=Path)
-    options = parser.parse_args(arguments)
-    spec = PackageSpec.parse(options.spec)
-    work = spec.work or options.output.parent
+    work = spec.work or spec.output.parent
     with disk.errors_at(work):
         work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="package-", dir=work) as scratch:
-            made = package(spec, Path(scratch), options.output)
-            if options.declared:
-                declare(Path(scratch) / "tree", Path(scratch) / "declared", options.declared)
+            made = package(spec, Path(scratch), spec.output)
+            if spec.declared:
+                declare(Path(scratch) / "tree", Path(scratch) / "declared", spec.declared)
     print(f"{made.name}: {made.stat().st_size} bytes")
 
 
-def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
+def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
     """Make the wheel in `output` and return its path; raises ActionError and leaves nothing there on failure."""
     if spec.pins_file:
         more = json.loads(spec.pins_file.read_text())
-        spec = spec.model_copy(update={"pins": {**spec.pins, **more}})
+        spec = replace(spec, pins={**spec.pins, **more})
     source = one_wheel(spec.wheel)
     name = WheelName.parse(source.name)
     naming.check_name(name, spec.name)
@@ -133,7 +86,7 @@ def package(spec: PackageSpec, scratch: Path, output: Path) -> Path:
     packages = (*repaired.packages, *_forgotten(provided, repaired.packages))
     if spec.kernels_wheels:
         kernels_wheel.refuse_libraries(packages)
-        wheels = [kernels_wheel.KernelsWheel(**dict(wheel)) for wheel in spec.kernels_wheels]
+        wheels = [kernels_wheel.KernelsWheel(**vars(wheel)) for wheel in spec.kernels_wheels]
         for line in kernels_wheel.list_wheels(tree, spec.package, wheels, spec.sets):
             print(f"requires {line}")
     else:
@@ -172,7 +125,7 @@ def _forgotten(provided: Provided, packages: tuple[str, ...]) -> list[str]:
     return [package for package in found if package not in packages]
 
 
-def _require(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided: Provided) -> None:
+def _require(tree: Path, packages: tuple[str, ...], spec: PackageWheel, provided: Provided) -> None:
     """Declare the packages; as extras there are two, `cuda13` with them and `cuda13-local` without."""
     file = unpacked.dist_info(tree) / "METADATA"
     major = int(spec.cuda.partition(".")[0])
@@ -206,7 +159,7 @@ def _bring(tree: Path, extras: Mapping[str, Sequence[str]]) -> None:
         print(f"requires {line}")
 
 
-def _document(tree: Path, packages: tuple[str, ...], spec: PackageSpec, provided: Provided) -> None:
+def _document(tree: Path, packages: tuple[str, ...], spec: PackageWheel, provided: Provided) -> None:
     """Write the bill of materials and the build record."""
     declared = [sbom.Material(package, spec.pins.get(package)) for package in packages]
     declared += [sbom.Material(wheel.distribution, None) for wheel in spec.kernels_wheels]
@@ -236,4 +189,4 @@ def epoch() -> int | None:
 
 
 if __name__ == "__main__":
-    entry.run(main)
+    entry.run(PackageWheel, main)

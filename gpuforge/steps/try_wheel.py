@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from typing import Any
 from gpuforge.cuda import libraries
 from gpuforge.errors import ActionError
 from gpuforge.manifest import braces
+from gpuforge.plan.requests.trial import TryWheel
 from gpuforge.steps import declared_sets, entry, loaded_cuda, machine_cuda, wheelhouse
 from gpuforge.steps.loaded_cuda import Watch
 from gpuforge.steps.machine_cuda import NONE, MachineCuda
@@ -41,68 +41,52 @@ class Ran:
     lines: tuple[str, ...]
 
 
-def main(arguments: list[str]) -> None:
-    """Write `--result`, what was tested and how it went, as JSON; raises ActionError for a wheel that fails."""
-    parser = argparse.ArgumentParser(prog="try_wheel")
-    parser.add_argument("--cell", required=True, help="what messages call the wheel")
-    parser.add_argument("--wheel", type=Path, required=True, help="it, or the folder that holds it alone")
-    parser.add_argument("--python", type=Path, required=True)
-    parser.add_argument("--wheels", type=Path, action="append", default=[], help="folder of what it needs")
-    parser.add_argument("--extra", action="append", default=[], help="an extra to install it with")
-    parser.add_argument("--cuda", default="", help="the CUDA version that it is for: its extra is tried, too")
-    parser.add_argument("--import", dest="package", required=True, help="the import package")
-    parser.add_argument("--requires", default="[]", help="JSON list: what the command needs beside it")
-    parser.add_argument("--command", default="[]", help="JSON list of words; {project} is filled in")
-    parser.add_argument("--project", type=Path, help="the source tree")
-    parser.add_argument("--folder", type=Path, help="where the command runs; default: an empty folder")
-    parser.add_argument("--toolkit", type=Path, help="the toolkit of the machine that the wheel is meant for")
-    parser.add_argument("--scratch", type=Path, required=True)
-    parser.add_argument("--result", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    wheel = wheelhouse.one_wheel(options.wheel)
-    nowhere = options.scratch / "nowhere"
+def main(request: TryWheel) -> None:
+    """Write `result`, what was tested and how it went, as JSON; raises ActionError for a wheel that fails."""
+    wheel = wheelhouse.one_wheel(request.wheel)
+    nowhere = request.scratch / "nowhere"
     nowhere.mkdir()
     try:
-        said = proved(options, wheel, nowhere)
+        said = proved(request, wheel, nowhere)
     except ActionError as error:
         (problem,) = error.diagnostics
-        raise ActionError.of(f"{options.cell}: {problem.message}", hint=problem.hint) from error
-    options.result.write_text(json.dumps({"schema": 1, "cell": options.cell, **said}, indent=1) + "\n")
+        raise ActionError.of(f"{request.cell}: {problem.message}", hint=problem.hint) from error
+    request.result.write_text(json.dumps({"schema": 1, "cell": request.cell, **said}, indent=1) + "\n")
 
 
-def proved(options: argparse.Namespace, wheel: Path, nowhere: Path) -> dict[str, Any]:
+def proved(request: TryWheel, wheel: Path, nowhere: Path) -> dict[str, Any]:
     """Install and import the wheel in each way that its users do, and run the command in the last; return how it went.
 
     Where an extra brings CUDA's libraries, an import of the bare wheel may fail for want of them: the result says so.
     """
-    machine = secluded(options)
-    *others, extras = declared_sets.declared_sets(wheel, options.extra, options.cuda)
-    by_extra = any(declared_sets.for_cuda(name, options.cuda) for each in (*others, extras) for name in each)
+    machine = secluded(request)
+    *others, extras = declared_sets.declared_sets(wheel, request.extras, request.cuda)
+    by_extra = any(declared_sets.for_cuda(name, request.cuda) for each in (*others, extras) for name in each)
     installs = []
     for each in others:
-        folder = options.scratch / "other"
+        folder = request.scratch / "other"
         try:
-            said, _ = tried(options, wheel, folder, each, machine, optional=by_extra and not each)
+            said, _ = tried(request, wheel, folder, each, machine, optional=by_extra and not each)
         except ActionError as error:
             (problem,) = error.diagnostics
             message = f"installed {declared_sets.title(each)}, {problem.message}"
             raise ActionError.of(message, hint=problem.hint) from error
         installs.append(said)
         shutil.rmtree(folder)
-    said, watch = tried(options, wheel, options.scratch / "env", extras, machine)
+    said, watch = tried(request, wheel, request.scratch / "env", extras, machine)
     result = {**said, "installs": [*installs, said]}
-    if command := json.loads(options.command):
-        python = options.scratch / "env" / "bin" / "python"
-        if requires := json.loads(options.requires):
-            require(python, requires, options.wheels)
+    if command := request.command:
+        python = request.scratch / "env" / "bin" / "python"
+        if request.requires:
+            require(python, request.requires, request.wheels)
         check(python)
-        result |= tested(command, python, options.folder or nowhere, options.project, options.package)
+        result |= tested(command, python, request.folder or nowhere, request.project, request.package)
         watch.judged(f"`{result['command_line']}`")
     return result
 
 
 def tried(
-    options: argparse.Namespace,
+    request: TryWheel,
     wheel: Path,
     folder: Path,
     extras: Sequence[str],
@@ -114,28 +98,28 @@ def tried(
 
     `optional`: an import may lack a library of CUDA, which the result then names under `lacks`.
     """
-    python = create(options.python, folder)
-    said = {"extras": list(extras), **installed(wheel, python, options.wheels, extras)}
-    watch = loaded_cuda.watch(python, folder / "loaded", options.toolkit)
-    said |= imported(options.package, python, options.scratch / "nowhere", machine, optional=optional)
+    python = create(request.python, folder)
+    said = {"extras": list(extras), **installed(wheel, python, request.wheels, extras)}
+    watch = loaded_cuda.watch(python, folder / "loaded", request.toolkit)
+    said |= imported(request.package, python, request.scratch / "nowhere", machine, optional=optional)
     if optional and (taken := watch.elsewhere()):
         return said | {"lacks": taken[0].name}, watch
-    loaded = watch.judged(f"`import {options.package}`")
+    loaded = watch.judged(f"`import {request.package}`")
     return said | {"cuda": {"machine": machine.state, "loaded": loaded}}, watch
 
 
-def secluded(options: argparse.Namespace) -> MachineCuda:
+def secluded(request: TryWheel) -> MachineCuda:
     """Leave the test nothing of this machine's CUDA, as far as the system allows; return what there is."""
     machine_cuda.forget(os.environ)
     needed = [
         Path(sys.executable),
         Path(sys.prefix),
-        options.python,
-        options.wheel,
-        options.scratch,
-        *options.wheels,
+        request.python,
+        request.wheel,
+        request.scratch,
+        *request.wheels,
     ]
-    machine = machine_cuda.hide(machine_cuda.find(os.environ, options.toolkit, needed), options.scratch)
+    machine = machine_cuda.hide(machine_cuda.find(os.environ, request.toolkit, needed), request.scratch)
     if machine:
         print(f"this machine's CUDA, {machine.state}: {', '.join(machine.places)}", flush=True)
     return machine
@@ -314,4 +298,4 @@ def _failure(command: str, status: int, line: str) -> str:
 
 
 if __name__ == "__main__":
-    entry.run(main)
+    entry.run(TryWheel, main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = "SCCACHE_DIR"
@@ -10,7 +11,6 @@ CONFIGURATION = "SCCACHE_CONF"
 SIZE = "SCCACHE_CACHE_SIZE"
 OFF = "GPUFORGE_NO_SCCACHE"
 CONTAINED = (OFF, SIZE)  # the settings that serve in a container, which has no network
-REPORT = "compiler cache:"  # how the line about it in a host build's log begins
 # Its back ends (https://github.com/mozilla/sccache/blob/main/docs/Configuration.md) and how to reach them.
 _PREFIXES = ("SCCACHE_", "AWS_", "ALIBABA_CLOUD_", "TENCENTCLOUD_", "ACTIONS_")
 _REACH = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir")
@@ -22,6 +22,24 @@ _OWN = frozenset(
         *("DIRECT", "BASEDIRS", "EXTRAFILES", "C_CUSTOM_CACHE_BUSTER", "IGNORE_SERVER_IO_ERROR"),
     )
 )
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUse:
+    """What a build had of the cache: how many of its compile steps were found there, and what went wrong.
+
+    Without `steps` it was not used, and the notes say why.
+    """
+
+    hits: int = 0
+    steps: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Write "60 of 74 hits, 2 failed reads"."""
+        return ", ".join(
+            [*([f"{self.hits} of {self.steps} hits"] if self.steps is not None else []), *self.notes]
+        )
 
 
 def is_setting(name: str) -> bool:

@@ -20,6 +20,8 @@ from packaging.utils import parse_wheel_filename
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import links
+from gpuforge.plan.requests import request
+from gpuforge.plan.requests.wheel import PackageWheel
 from gpuforge.steps import package_wheel
 from gpuforge.wheel import unpacked, writer
 
@@ -93,7 +95,7 @@ class Project:
     def package(self, output: str = "out", **spec: object) -> Path:
         whole = {
             "wheel": str(self.wheel()),
-            "import": "demo",
+            "package": "demo",
             "cuda": "13.0",
             "linkage": "pip",
             "naming": "suffix",
@@ -103,8 +105,9 @@ class Project:
             **spec,
         }
         folder = self.root / output
+        whole["output"] = str(folder)
         try:
-            package_wheel.main(["--spec", json.dumps(whole), "--output", str(folder)])
+            package_wheel.main(request.load(PackageWheel, json.dumps(whole)))
         finally:
             assert list((self.root / "work").glob("*")) == []
         (made,) = folder.iterdir()
@@ -439,19 +442,13 @@ def test_a_full_disk_is_one_message_and_leaves_nothing(project: Project, tmp_pat
     try:
         (project.tree / "demo" / "table.bin").write_bytes(os.urandom(2_000_000))
         wheel = project.wheel()
-        step = [
-            sys.executable,
-            "-m",
-            "gpuforge.steps.package_wheel",
-            "--output",
-            str(small / "out"),
-            "--spec",
-        ]
-        spec = {"wheel": str(wheel), "import": "demo", "cuda": "13.0", "linkage": "pip", "naming": "plain"}
+        file = tmp_path / "request.json"
+        step = [sys.executable, "-m", "gpuforge.steps.package_wheel", str(file)]
+        spec = {"wheel": str(wheel), "package": "demo", "cuda": "13.0", "linkage": "pip", "naming": "plain"}
+        spec["output"] = str(small / "out")
         for work, place in ((small, small), (tmp_path, small / "out")):
-            answer = subprocess.run(
-                [*step, json.dumps({**spec, "work": str(work)})], capture_output=True, text=True, check=False
-            )
+            file.write_text(json.dumps({**spec, "work": str(work)}))
+            answer = subprocess.run(step, capture_output=True, text=True, check=False)
             assert answer.returncode == 1
             first, hint = answer.stderr.splitlines()
             assert re.fullmatch(rf"error: {place}/.*: No space left on device", first)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import shutil
@@ -17,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import ActionError, MissingError
+from gpuforge.plan.requests.request import dump
+from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import module_argv
 from gpuforge.toolkits.provision import provision
@@ -137,9 +138,10 @@ def test_no_way_to_pypi_is_a_missing_thing(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_terminated_step_leaves_nothing(tmp_path: Path) -> None:
     pins = select("13.0", provider=None, libraries=["cufft"], machine=MACHINE).pins
-    argv = [sys.executable, "-m", "gpuforge.steps.fetch_toolkit", "--output", str(tmp_path / "out" / "cuda")]
+    file = tmp_path / "request.json"
+    file.write_text(dump(FetchToolkit(pins=pins, output=tmp_path / "out" / "cuda")))
     env = {**os.environ, "PIP_NO_CACHE_DIR": "1"}
-    step = subprocess.Popen([*argv, "--pins", json.dumps([p.as_data() for p in pins])],
+    step = subprocess.Popen([sys.executable, "-m", "gpuforge.steps.fetch_toolkit", str(file)],
                             env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
     deadline = time.monotonic() + 30
     while not list(tmp_path.glob("out/.*.partial/requirements.txt")) and time.monotonic() < deadline:

@@ -11,6 +11,8 @@ import pytest
 from audit_samples import elf, wheel
 
 from gpuforge.cli.main import run
+from gpuforge.plan.requests.audit import AuditWheel
+from gpuforge.plan.requests.request import dump
 
 OK = {"demo/ext.so": elf()}
 WARNS = {"demo/ext.so": elf(runpath="/build/lib")}
@@ -158,18 +160,10 @@ def test_a_toolkit_that_the_manifest_lacks(tmp_path: Path, capfd: pytest.Capture
 
 def step(folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
     (folder / "gpuforge.toml").write_text(MANIFEST)
-    argv = [
-        "--wheel",
-        path,
-        "--manifest",
-        folder / "gpuforge.toml",
-        "--cuda",
-        "13",
-        "--report",
-        folder / "r.json",
-    ]
+    request = AuditWheel(wheel=path, manifest=folder / "gpuforge.toml", cuda="13", report=folder / "r.json")
+    (folder / "request.json").write_text(dump(request))
     return subprocess.run(
-        [sys.executable, "-m", "gpuforge.steps.audit_wheel", *map(str, argv)],
+        [sys.executable, "-m", "gpuforge.steps.audit_wheel", str(folder / "request.json")],
         capture_output=True,
         text=True,
         check=False,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.diagnostics import Diagnostic
 from gpuforge.execute import failure
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan import advice
@@ -46,7 +47,7 @@ UNKNOWN_OPTION = "nvcc fatal   : Unknown option '-bogus-flag'\n"
 LIBRARY = (
     'write libraries = ["cufft", "cusparse"] below [cuda] (gpuforge.toml:8:13): the toolkit came without it'
 )
-BUILD_FAILED = "error: the project's own build failed\n  hint: its first errors are above\n"
+BUILD_FAILED = Diagnostic("the project's own build failed", hint="its first errors are above")
 
 
 @pytest.fixture
@@ -105,9 +106,9 @@ def test_the_hint_of_a_failed_host_build_is_for_what_its_compiler_said(
     said: str, hint: str, manifest: ManifestFile, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    log.write_text(said + "warning: something else\n" * 200_000 + BUILD_FAILED)
+    log.write_text(said + "warning: something else\n" * 200_000 + f"error: {BUILD_FAILED}\n")
     built = Action("build", "build", "", (), advice=advice.of_host_build(manifest), parallel=True)
-    told = failure.of_status(built, 1, failure.tail(log), causes=failure.errors(log))
+    told = failure.of_status(built, 1, failure.tail(log), causes=failure.errors(log), reported=BUILD_FAILED)
     assert (told.message, told.hint) == ("the project's own build failed", hint)
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import embed, kernel_set
+from gpuforge.plan.requests import request
+from gpuforge.plan.requests.kernels import KernelIndex
 from gpuforge.steps import kernel_index
 
 SAXPY = b"__global__ void saxpy() {}\n"
@@ -34,8 +36,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def run(project: Path, **spec: object) -> Path:
-    whole = {"name": "default-kernels", "toolkit": "13.0", **spec}
-    kernel_index.main(["--spec", json.dumps(whole), "--output", str(project / "out")])
+    whole = {"name": "default-kernels", "toolkit": "13.0", "output": str(project / "out"), **spec}
+    kernel_index.main(request.load(KernelIndex, json.dumps(whole)))
     return project / "out"
 
 
@@ -217,15 +219,13 @@ def test_a_recipe_needs_its_placeholders(project: Path) -> None:
         user_compiled(project, "{compiler}")
 
 
-def test_a_wrong_specification_is_a_usage_error_with_all_that_is_wrong(project: Path) -> None:
+def test_a_wrong_request_is_a_usage_error_with_all_that_is_wrong() -> None:
     with pytest.raises(UsageError) as caught:
-        kernel_index.main(
-            ["--spec", '{"name": "x", "role": "other", "extra": 1}', "--output", str(project / "out")]
-        )
+        request.load(KernelIndex, '{"name": "x", "role": "other", "extra": 1, "output": "out"}')
     assert str(caught.value).splitlines() == [
-        "--spec: role: Input should be 'fallback' or 'user-compiled'",
-        "--spec: toolkit: Field required",
-        "--spec: extra: Extra inputs are not permitted",
+        "request: role: Input should be 'fallback' or 'user-compiled'",
+        "request: toolkit: Field required",
+        "request: extra: Unexpected keyword argument",
     ]
 
 

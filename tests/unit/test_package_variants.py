@@ -17,6 +17,7 @@ from variantlib.variants_json import VariantsJson
 from gpuforge.cli.dist import put_index
 from gpuforge.errors import ActionError
 from gpuforge.package import variants
+from gpuforge.plan.requests.wheel import VariantWheel
 from gpuforge.steps import variant_wheel
 from gpuforge.wheel import writer
 
@@ -90,9 +91,9 @@ def finished(folder: Path) -> Path:
 
 
 def made(folder: Path, cuda: str = "13.0", *gpus: str) -> Path:
-    argv = [word for gpu in gpus or ("80_real", "90a_real", "90_virtual") for word in ("--gpu", gpu)]
     output = folder / f"out-{cuda}"
-    variant_wheel.main(["--wheel", str(finished(folder)), "--cuda", cuda, *argv, "--output", str(output)])
+    wanted = gpus or ("80_real", "90a_real", "90_virtual")
+    variant_wheel.main(VariantWheel(wheel=finished(folder), cuda=cuda, gpus=wanted, output=output))
     (wheel,) = output.iterdir()
     return wheel
 

@@ -24,6 +24,8 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.package import kernels_wheel
 from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import Plan, lower
+from gpuforge.plan.requests import request
+from gpuforge.plan.requests.wheel import PackageKernels
 from gpuforge.plan.site import Machine
 from gpuforge.steps import package_kernels
 from gpuforge.wheel import metadata, writer
@@ -68,7 +70,7 @@ def test_what_is_chosen_changes_nothing_of_the_packages_wheel(recipe: Recipe, ma
 
     def spec(**choice: Any) -> Any:
         (action,) = [a for a in plan_of(file, machine, **choice).actions if a.id == "py3.11/wheel"]
-        return json.loads(action.argv[action.argv.index("--spec") + 1])
+        return json.loads(action.request)
 
     assert spec() == spec(cuda=["13"]) == spec(cuda=["12"], python=["3.11"])
     assert [wheel["extra"] for wheel in spec()["kernels_wheels"]] == ["cuda13", "cuda12"]
@@ -113,11 +115,11 @@ def make(folder: Path, packed: Path, **changes: Any) -> Path:
         "machine": "x86_64",
         "linkage": "pip",
         "work": str(folder / "work"),
+        "output": str(folder / "out"),
+        "declared": str(folder / "declared"),
         **changes,
     }
-    package_kernels.main(
-        ["--spec", json.dumps(spec), "--output", str(folder / "out"), "--declared", str(folder / "declared")]
-    )
+    package_kernels.main(request.load(PackageKernels, json.dumps(spec)))
     (made,) = (folder / "out").glob("*.whl")
     return made
 

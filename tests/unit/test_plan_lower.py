@@ -14,7 +14,7 @@ import pytest
 from packaging.version import Version
 
 from gpuforge.errors import UsageError
-from gpuforge.execute.substitution import Places, fill
+from gpuforge.execute.substitution import Places, write_request
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import programs, variables
 from gpuforge.plan.action import Action, ActionInput, FileInput
@@ -61,7 +61,7 @@ def test_a_host_build_without_cuda_is_done_once_per_python(recipe: Recipe, machi
     build = builds["py3.11/host-build"]
     assert build.cells == ("cp311-cu12.4-x86_64", "cp311-cu13.0-x86_64")
     assert "toolkit" not in build.inputs
-    assert "CUDA" not in "".join([*build.env, *build.env.values(), *build.argv])
+    assert "CUDA" not in "".join([*build.env, *build.env.values(), *build.argv, build.request])
     wheels = [action for action in plan.actions if action.id.endswith("/wheel")]
     assert {action.inputs["wheel"].action for action in wheels} == set(builds)  # type: ignore[union-attr]
     alone = plan_of(recipe(add="\n[build]\ncuda = false\n"), without, cuda=["13"])
@@ -216,7 +216,7 @@ def test_a_command_makes_a_library_in_the_build_environment(recipe: Recipe, mach
     plan = plan_of(recipe(*AS_COMMAND, add=COMMAND), machine, cuda=["13"])
     (made,) = [action for action in plan.actions if action.id == "cu13.0/kernels/default-kernels/library"]
     assert made.cells == ("cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64")
-    spec = json.loads(made.argv[made.argv.index("--spec") + 1])
+    spec = request_of(made)
     assert spec["argv"] == [
         *("maketool", "-i", "${work}/gpuforge_abi.c", "${stage:sources}/mod", "${stage:sources}/mod/a.cpp")
     ]
@@ -255,9 +255,7 @@ def of_modules(recipe: Recipe, machine: Machine, sources: str, toolchains: str) 
     plan = plan_of(file, machine, cuda=["12"])
     (gathered,) = [action for action in plan.actions if action.id.endswith("/kernels/mechanisms")]
     (wheel,) = [action for action in plan.actions if action.id == "cp311-cu12.4-x86_64/wheel"]
-    spec = json.loads(gathered.argv[gathered.argv.index("--spec") + 1])
-    made = json.loads(wheel.argv[wheel.argv.index("--spec") + 1])
-    return {**spec, "extras": made["extras"]}
+    return {**request_of(gathered), "extras": request_of(wheel)["extras"]}
 
 
 def test_each_toolchain_of_a_set_of_modules_compiles_its_own_files(recipe: Recipe, machine: Machine) -> None:
@@ -349,13 +347,15 @@ def test_a_variant_is_made_of_the_proved_wheel(recipe: Recipe, machine: Machine)
     made = next(action for action in plan.actions if action.id == f"{cell}/variant")
     assert made.needs == (f"{cell}/audit", f"{cell}/wheel")
     gpus = ("80_real", "90a_real", "90_real", "120_virtual")
-    assert made.argv[made.argv.index("--cuda") :] == (
-        *("--cuda", "13.0", *(word for gpu in gpus for word in ("--gpu", gpu))),
-        *("--output", "${out:wheel}"),
-    )
+    assert request_of(made) == {
+        "wheel": "${in:wheel}",
+        "cuda": "13.0",
+        "gpus": list(gpus),
+        "output": "${out:wheel}",
+    }
     assert plan.wheels[cell].action == f"{cell}/variant"
     assert plan.wheels["cp311-cu13.0-x86_64-suffix"].action == "cp311-cu13.0-x86_64-suffix/wheel"
-    named = {a.id: spec_of(a)["naming"] for a in plan.actions if a.id.endswith("/wheel")}
+    named = {a.id: request_of(a)["naming"] for a in plan.actions if a.id.endswith("/wheel")}
     assert named == {f"{cell}/wheel": "plain", "cp311-cu13.0-x86_64-suffix/wheel": "suffix"}
 
 
@@ -373,7 +373,7 @@ def test_the_linkage_decides_on_cudart_and_is_in_the_record(recipe: Recipe, mach
         assert host.env["NVCC_PREPEND_FLAGS"].endswith(f"-cudart={kind}")
     host_keys = {name: keys(plan.actions)[hosts[name].id].digest for name, plan in plans.items()}
     assert host_keys["pip"] == host_keys["bundle"] == host_keys["system"] != host_keys["static"]
-    record = spec_of(next(a for a in plans["bundle"].actions if a.id.endswith("/wheel")))["record"]
+    record = request_of(next(a for a in plans["bundle"].actions if a.id.endswith("/wheel")))["record"]
     assert record["linkage"] == "bundle"
     assert record["image"] is None
     assert record["toolchains"] == {
@@ -388,8 +388,8 @@ def test_the_linkage_decides_on_cudart_and_is_in_the_record(recipe: Recipe, mach
     assert str(recipe().folder.parent) not in json.dumps(record)
 
 
-def spec_of(action: Action) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(action.argv[action.argv.index("--spec") + 1])
+def request_of(action: Action) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(action.request)
     return found
 
 
@@ -419,7 +419,8 @@ def test_an_unknown_need_and_a_circle_are_refused(recipe: Recipe, machine: Machi
 
 def test_argv_has_no_path_of_this_machine(recipe: Recipe, machine: Machine) -> None:
     def paths(action: Action) -> list[str]:
-        return [word for word in action.argv if str(recipe().folder) in word or "/usr/bin/g++" in word]
+        words = (*action.argv, action.request)
+        return [word for word in words if str(recipe().folder) in word or "/usr/bin/g++" in word]
 
     assert [paths(action) for action in plan_of(recipe(), machine).actions if paths(action)] == []
 
@@ -563,21 +564,21 @@ def test_the_manifests_constraints_decide_on_the_environment_and_are_handed_to_t
     after = plan_of(file, machine, cuda=["13"], python=["3.11"])
     assert {"py3.11/requirements", "cp311-cu13.0-x86_64/host-build"} <= changed(before, after)
     fetch = next(action for action in after.actions if action.id == "py3.11/requirements")
-    assert fetch.argv[fetch.argv.index("--constraints") + 1] == "${in:constraints}"
+    assert request_of(fetch)["constraints"] == "${in:constraints}"
 
 
 def test_a_config_setting_may_name_the_toolkit_which_requirements_know_nothing_of(
-    recipe: Recipe, machine: Machine
+    recipe: Recipe, machine: Machine, tmp_path: Path
 ) -> None:
     file = recipe(add='\n[build]\nconfig-settings = { "cmake.define.TK" = "{toolkit}" }\n')
     plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
-    places = Places(Path("/w"), Path("/o"), {})
+    found = {}
     for action in plan.actions:
-        argv, _ = fill(action, replace(places, inputs={name: Path("/i", name) for name in action.inputs}))
-        if action.id == "py3.11/requirements":
-            assert '{"cmake.define.TK": "/w/toolkit"}' in argv
-        elif action.id.endswith("host-build"):
-            assert '{"cmake.define.TK": "/i/toolkit"}' in argv
+        places = Places(Path("/w"), Path("/o"), {name: Path("/i", name) for name in action.inputs})
+        if text := write_request(action, places, tmp_path):
+            found[action.id] = json.loads(text).get("config_settings")
+    assert found["py3.11/requirements"] == {"cmake.define.TK": "/w/toolkit"}
+    assert found["cp311-cu13.0-x86_64/host-build"] == {"cmake.define.TK": "/i/toolkit"}
 
 
 def test_pip_constraints_are_in_the_key_and_passwords_are_not(
@@ -627,9 +628,10 @@ def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> 
         "disk.py",
         "steps/entry.py",
     }
+    plumbing |= {"plan/requests/request.py", "plan/requests/__init__.py", "plan/step_result.py"}
     plumbing |= {
         f"{folder}/__init__.py"
-        for folder in ("cuda", "manifest", "steps", "package", "toolchains", "toolkits")
+        for folder in ("cuda", "manifest", "plan", "steps", "package", "toolchains", "toolkits")
     }
     covered = programs.CODE[program]
     missing = {n for n in seen - plumbing if not any(n == c or n.startswith(f"{c}/") for c in covered)}
@@ -673,7 +675,10 @@ def test_a_compiler_that_is_fetched_is_one_action_and_in_the_keys_of_what_it_com
     )
     host, other = actions["cp311-cu12.4-x86_64/host-build"], actions["cp311-cu13.0-x86_64/host-build"]
     assert host.inputs["host"] == ActionInput(fetch.id, "compiler")
-    assert {"g++=${lay:host}/usr/bin/g++-11", "gcc=${lay:host}/usr/bin/gcc-11"} < set(host.argv)
+    assert request_of(host)["compilers"] == {
+        "g++": "${lay:host}/usr/bin/g++-11",
+        "gcc": "${lay:host}/usr/bin/gcc-11",
+    }
     assert "host" not in other.inputs
     kernel = next(a for a in actions.values() if a.kind == "compile" and a.id.startswith("cu12.4/"))
     assert "-ccbin=${in:host}/usr/bin/g++-11" in kernel.argv
@@ -704,11 +709,12 @@ def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compil
     assert debian.title == f"fetch CUDA 12.4 from Debian trixie and PyPI ({toolkits['12'].size / 1e6:.0f} MB)"
     assert redist.title == "fetch CUDA 13.0 from NVIDIA's archives of 12.4.1"
     assert (debian.facts["provider"], redist.facts["provider"]) == ("debian", "redist")
-    assert {"--pins", "--parts"} < set(debian.argv)
-    assert "--archives" in redist.argv
+    assert request_of(debian)["pins"]
+    assert request_of(debian)["parts"]
+    assert request_of(redist)["archives"]["label"] == "12.4.1"
     assert actions["cp311-cu12.4-x86_64/host-build"].inputs["cxx"] == FileInput(gxx_11.path, gxx_11.identity)
     specs = {
-        cuda: json.loads(action.argv[action.argv.index("--spec") + 1])
+        cuda: request_of(action)
         for cuda, action in (
             ("12", actions["cp311-cu12.4-x86_64/wheel"]),
             ("13", actions["cp311-cu13.0-x86_64/wheel"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,12 +29,9 @@ def action(plan: Plan, name: str) -> Action:
     return next(action for action in plan.actions if action.id == name)
 
 
-def options(action: Action) -> dict[str, list[str]]:
-    """The arguments of a step by their names."""
-    found: dict[str, list[str]] = {}
-    for name, value in zip(action.argv[4::2], action.argv[5::2], strict=True):
-        found.setdefault(name, []).append(value)
-    return found
+def options(action: Action) -> dict[str, Any]:
+    """What a step is asked to do, but for what is empty."""
+    return {name: value for name, value in json.loads(action.request).items() if value not in (None, [], "")}
 
 
 def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
@@ -47,16 +45,14 @@ def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
     assert test.title == f"test the wheel of {CELL} on Python 3.11"
     assert test.needs == (f"{CELL}/test-requirements", f"{CELL}/wheel")
     assert options(test) == {
-        "--cell": [CELL],
-        "--wheel": ["${in:wheel}"],
-        "--python": ["${in:python}"],
-        "--wheels": ["${in:needed}"],
-        "--cuda": ["13.0"],
-        "--import": ["demo_pkg"],
-        "--requires": ["[]"],
-        "--command": ["[]"],
-        "--scratch": ["${work}"],
-        "--result": ["${out:result.json}"],
+        "cell": CELL,
+        "wheel": "${in:wheel}",
+        "python": "${in:python}",
+        "wheels": ["${in:needed}"],
+        "cuda": "13.0",
+        "package": "demo_pkg",
+        "scratch": "${work}",
+        "result": "${out:result.json}",
     }
     assert test.env["CUDA_VISIBLE_DEVICES"] == ""
     assert test.env["LD_LIBRARY_PATH"] == ""  # whatever an image sets
@@ -72,12 +68,12 @@ def test_what_the_command_needs_is_fetched_once_per_python(recipe: Recipe, machi
     assert fetch.cells == ("cp311-cu12.4-x86_64", CELL)
     own = action(plan, f"{CELL}/test-requirements")
     assert own.needs == (f"{CELL}/wheel", "py3.11/test-requirements")
-    assert options(own)["--at-hand"] == ["${in:shared}"]
+    assert options(own)["at_hand"] == ["${in:shared}"]
     test = action(plan, f"{CELL}/test")
-    assert options(test)["--wheels"] == ["${in:needed}", "${in:shared}"]
-    assert json.loads(options(test)["--command"][0]) == ["pytest", "{project}/tests"]
-    assert options(test)["--project"] == ["${stage:project}"]
-    assert "--folder" not in options(test)
+    assert options(test)["wheels"] == ["${in:needed}", "${in:shared}"]
+    assert options(test)["command"] == ["pytest", "{project}/tests"]
+    assert options(test)["project"] == "${stage:project}"
+    assert "folder" not in options(test)
 
 
 def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe: Recipe, machine: Machine) -> None:
@@ -87,7 +83,7 @@ def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe: Recipe, m
     test = action(plan, f"{CELL}/test")
     assert test.inputs["tests"].members == ("tests/run.py",)  # type: ignore[union-attr]
     assert "project" not in test.inputs
-    assert options(test)["--folder"] == ["${stage:tests}"]
+    assert options(test)["folder"] == "${stage:tests}"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +113,7 @@ def test_a_wheel_is_installed_with_the_extras_of_a_user(
     file = recipe(("[cuda]\n", f"[cuda]\n{linkage}\n"), add='\n[test]\nextras = ["plots"]\n')
     plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
     for name in ("test", "test-requirements"):
-        assert options(action(plan, f"{CELL}/{name}"))["--extra"] == extras
+        assert options(action(plan, f"{CELL}/{name}"))["extras"] == extras
 
 
 def test_a_wheel_for_the_machines_cuda_finds_the_toolkits(recipe: Recipe, machine: Machine) -> None:
@@ -161,16 +157,16 @@ def test_what_the_wheel_must_live_beside_is_fetched_and_audited_with_it(
 ) -> None:
     add = '\n[audit]\nbeside = ["torch>=2.15", "jax[cuda12]"]\n'
     plan = plan_of(recipe(add=add), machine, python=["3.11"])
-    fetched = {a.id: options(a)["--beside"] for a in plan.actions if "/beside/" in a.id}
+    fetched = {a.id: options(a)["beside"] for a in plan.actions if "/beside/" in a.id}
     assert fetched == {
-        "cp311-cu12.4-x86_64/beside/0": ["torch>=2.15"],
-        "cp311-cu12.4-x86_64/beside/1": ["jax[cuda12]"],
-        f"{CELL}/beside/0": ["torch>=2.15"],
+        "cp311-cu12.4-x86_64/beside/0": "torch>=2.15",
+        "cp311-cu12.4-x86_64/beside/1": "jax[cuda12]",
+        f"{CELL}/beside/0": "torch>=2.15",
     }
     fetch = action(plan, f"{CELL}/beside/0")
     assert (fetch.kind, fetch.network, fetch.needs) == ("fetch", True, (f"{CELL}/wheel",))
     audit = action(plan, f"{CELL}/audit")
-    assert options(audit)["--beside"] == ["${in:beside0}"]
+    assert options(audit)["beside"] == ["${in:beside0}"]
     assert not audit.network
     assert plan.notes == ()
 
@@ -182,9 +178,9 @@ def test_what_requirements_bring_is_looked_at_for_pips_packages_alone(
     look = action(plan, f"{CELL}/provided")
     assert (look.network, look.needs) == (True, (f"{CELL}/links",))
     audit = action(plan, f"{CELL}/audit")
-    assert options(audit)["--provided"] == ["${in:provided}"]
-    assert options(audit)["--installed"] == ["${in:needed}"]
+    assert options(audit)["provided"] == "${in:provided}"
+    assert options(audit)["installed"] == ["${in:needed}"]
     untested = plan_of(recipe(), machine, test=False, cuda=["13"], python=["3.11"])
-    assert "--installed" not in options(action(untested, f"{CELL}/audit"))
+    assert "installed" not in options(action(untested, f"{CELL}/audit"))
     bundled = plan_of(recipe(("[cuda]\n", '[cuda]\nlinkage = "bundle"\n')), machine, cuda=["13"])
     assert not [a.id for a in bundled.actions if a.id.endswith(("/links", "/provided"))]

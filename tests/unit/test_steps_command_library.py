@@ -12,6 +12,8 @@ import pytest
 from library_samples import RUNTIME, program
 
 from gpuforge.errors import ActionError, GpuforgeError
+from gpuforge.plan.requests import request
+from gpuforge.plan.requests.kernels import CommandLibrary
 from gpuforge.runtime import elf
 from gpuforge.steps import command_library, venv
 
@@ -46,7 +48,7 @@ def spec(tmp_path: Path) -> dict[str, object]:
 
 def make(spec: dict[str, object], script: str) -> Path:
     program(Path(str(spec["environment"]), "bin"), TOOL, script)
-    command_library.main(["--spec", json.dumps(spec)])
+    command_library.main(request.load(CommandLibrary, json.dumps(spec)))
     return Path(str(spec["output"]))
 
 
@@ -114,7 +116,7 @@ def test_a_command_that_makes_no_library_is_said(spec: dict[str, object], script
 def test_a_program_that_is_not_there_is_said(spec: dict[str, object]) -> None:
     spec["argv"] = ["no-such-program"]
     with pytest.raises(ActionError) as caught:
-        command_library.main(["--spec", json.dumps(spec)])
+        command_library.main(request.load(CommandLibrary, json.dumps(spec)))
     assert str(caught.value) == (
         "object 'mechanisms': no-such-program cannot be run: No such file or directory\n"
         "  hint: it is looked for in the build environment and in the system's folders: name the package that brings "

@@ -11,6 +11,7 @@ import pytest
 from gpuforge.cli import cache_report
 from gpuforge.steps import cached_compilers, compiler_cache, stable_nvcc
 from gpuforge.toolchains import sccache
+from gpuforge.toolchains.sccache import CacheUse
 
 # Prints its arguments, one a line, and the text that it is told to find in what it preprocesses.
 COMPILER = '#!/bin/sh\nprintf "%s\\n" "$@"\ncase " $* " in *" -E "*) echo "$TEXT" ;; esac\n'
@@ -183,12 +184,15 @@ def test_counts_are_told_in_one_line_and_summed() -> None:
         "cache_timeouts": 1,
         "cache_write_errors": 3,
     }
-    one = compiler_cache.told(counts)
-    assert one == "60 of 74 hits, 2 failed reads, 3 failed writes"
+    one = compiler_cache.counted(counts)
+    assert str(one) == "60 of 74 hits, 2 failed reads, 3 failed writes"
     odd = {**counts, "not_cached": {"-M": 2, "@": 1}, "requests_not_cacheable": 3}
-    assert compiler_cache.told(odd).startswith("60 of 74 hits, 3 not cacheable (-M, @), 2 failed reads")
-    assert cache_report.as_data(one) == {"hits": 60, "steps": 74, "said": one}
-    assert cache_report.total([one, "1 of 6 hits", "not used: why", "not used: why"]) == [
+    assert str(compiler_cache.counted(odd)).startswith(
+        "60 of 74 hits, 3 not cacheable (-M, @), 2 failed reads"
+    )
+    assert cache_report.as_data(one) == {"hits": 60, "steps": 74, "said": str(one)}
+    unused = CacheUse(notes=("not used: why",))
+    assert cache_report.total([one, CacheUse(1, 6), unused, unused]) == [
         "61 of 80 hits",
         "2 failed reads, 3 failed writes",
         "not used: why",

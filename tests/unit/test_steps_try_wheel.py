@@ -46,14 +46,23 @@ class Bench:
         self.wheels = root / "wheels"
         self.wheels.mkdir()
 
-    def test(self, path: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    def test(self, path: Path, **wanted: object) -> subprocess.CompletedProcess[str]:
         """Run the step as the runner does: in its own folder, with the environment of the action alone."""
         work = self.root / "work"
         work.mkdir()
-        command = [sys.executable, "-I", "-m", "gpuforge.steps.try_wheel", "--cell", "cp3-cu13"]
-        command += ["--wheel", str(path), "--python", sys.executable, "--wheels", str(self.wheels)]
-        command += ["--import", path.name.partition("-")[0], "--scratch", str(work)]
-        command += ["--result", str(self.root / "result.json"), *map(str, arguments)]
+        request = {
+            "cell": "cp3-cu13",
+            "wheel": path,
+            "python": sys.executable,
+            "wheels": [self.wheels],
+            "package": path.name.partition("-")[0],
+            "scratch": work,
+            "result": self.root / "result.json",
+            **wanted,
+        }
+        file = self.root / "request.json"
+        file.write_text(json.dumps(request, default=str))
+        command = [sys.executable, "-I", "-m", "gpuforge.steps.try_wheel", str(file)]
         env = {
             "PATH": "/usr/bin:/bin",
             "PIP_CONFIG_FILE": os.devnull,
@@ -94,9 +103,7 @@ def test_a_wheel_is_installed_with_what_it_declares_and_its_command_run(bench: B
     project.mkdir()
     program = "import os, checker, plotting; print(os.getcwd(), os.environ['VIRTUAL_ENV'], os.listdir())"
     command = ["python", "-c", program, "{project}/tests"]
-    done = bench.test(
-        path, "--extra", "plots", "--requires", '["checker"]', "--command", json.dumps(command), "--project", project
-    )  # fmt: skip
+    done = bench.test(path, extras=["plots"], requires=["checker"], command=command, project=project)
     assert done.returncode == 0, done.stderr
     result = bench.result()
     bare, full = result.pop("installs")
@@ -126,7 +133,7 @@ def test_a_wheel_is_installed_with_what_it_declares_and_its_command_run(bench: B
 def test_what_the_wheel_does_not_declare_is_missing_at_import(bench: Bench) -> None:
     wheel(bench.wheels, "checker", "")
     path = wheel(bench.root / "own", "demo", "import checker")
-    done = bench.test(path, "--requires", '["checker"]', "--command", '["python", "-c", ""]')
+    done = bench.test(path, requires=["checker"], command=["python", "-c", ""])
     assert error_of(done) == (
         "cp3-cu13: `import demo` failed with exit status 1: ModuleNotFoundError: No module named 'checker'\n"
         "  hint: the wheel does not declare it: add the package of 'checker' to the project's dependencies"
@@ -150,7 +157,7 @@ def test_a_crash_at_import_names_the_signal(bench: Bench) -> None:
 
 def test_a_command_that_is_not_there(bench: Bench) -> None:
     path = wheel(bench.root / "own", "demo", "")
-    assert error_of(bench.test(path, "--command", '["pytest", "-q"]')) == (
+    assert error_of(bench.test(path, command=["pytest", "-q"])) == (
         "cp3-cu13: [test] command cannot be started: there is no program pytest\n"
         "  hint: add the package that has it to [test] requires"
     )
@@ -319,8 +326,8 @@ LACKS = "ImportError: libcudart.so.13: cannot open shared object file: No such f
 def test_each_way_of_installing_a_wheel_is_tried(bench: Bench) -> None:
     wheel(bench.wheels, "runtime", "")
     path = wheel(bench.root / "own", "demo", "", *EXTRA)
-    command = json.dumps(["python", "-c", "import runtime"])
-    done = bench.test(path, "--extra", "cuda13", "--cuda", "13.0", "--command", command)
+    command = ["python", "-c", "import runtime"]
+    done = bench.test(path, extras=["cuda13"], cuda="13.0", command=command)
     assert done.returncode == 0, done.stderr
     bare, full = bench.result()["installs"]
     assert (bare["extras"], bare["packages"]) == ([], ["demo 1.0"])
@@ -336,7 +343,7 @@ def test_the_bare_wheel_may_lack_what_its_extra_brings_and_nothing_else(bench: B
     path = wheel(
         bench.root / "own", "demo", f"try: import runtime\nexcept ImportError: raise {lacks}", *EXTRA
     )
-    done = bench.test(path, "--extra", "cuda13", "--cuda", "13.0")
+    done = bench.test(path, extras=["cuda13"], cuda="13.0")
     if "ValueError" in lacks:
         assert error_of(done) == (
             "cp3-cu13: installed bare, `import demo` failed with exit status 1: ValueError: x\n"
@@ -350,5 +357,5 @@ def test_the_bare_wheel_may_lack_what_its_extra_brings_and_nothing_else(bench: B
 
 def test_a_wheel_without_an_extra_for_its_cuda_lacks_nothing_bare(bench: Bench) -> None:
     path = wheel(bench.root / "own", "demo", f"raise {LACKS.partition(':')[0]}({LACKS.partition(': ')[2]!r})")
-    said = error_of(bench.test(path, "--cuda", "13.0"))
+    said = error_of(bench.test(path, cuda="13.0"))
     assert said.startswith(f"cp3-cu13: `import demo` failed with exit status 1: {LACKS}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import ActionError, GpuforgeError, MissingError, UsageError
+from gpuforge.plan.requests.request import dump
+from gpuforge.plan.requests.toolkit import FetchToolkit
+from gpuforge.plan.step_result import StepResult
 from gpuforge.steps import entry
 from gpuforge.toolkits import provision as module
 from gpuforge.toolkits.provision import assemble, provision
@@ -120,33 +124,35 @@ def test_a_download_without_room_is_the_disks_affair(tmp_path: Path, monkeypatch
     ],
 )  # fmt: skip
 def test_how_a_step_ends(
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     problem: BaseException,
     status: int,
     says: str,
 ) -> None:
-    def main(arguments: list[str]) -> None:
+    def main(request: FetchToolkit) -> None:
         raise problem
 
     monkeypatch.setattr("signal.signal", lambda *_: None)
+    file, result = tmp_path / "request.json", tmp_path / "result.json"
+    file.write_text(dump(FetchToolkit(output=tmp_path / "cuda")))
+    monkeypatch.setattr("sys.argv", ["step", str(file), str(result)])
     with pytest.raises(SystemExit) as caught:
-        entry.run(main)
+        entry.run(FetchToolkit, main)
     assert (caught.value.code, capsys.readouterr().err) == (status, f"error: {says}")
+    assert f"{StepResult.read(result).error}\n" == says
 
 
 def test_the_step_refuses_bad_pins_without_a_traceback(tmp_path: Path) -> None:
-    argv = [
-        sys.executable,
-        "-m",
-        "gpuforge.steps.fetch_toolkit",
-        "--output",
-        str(tmp_path / "cuda"),
-        "--pins",
-        "[1]",
-    ]
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps({"pins": [1], "output": str(tmp_path / "cuda")}))
+    argv = [sys.executable, "-m", "gpuforge.steps.fetch_toolkit", str(file)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, "error: --pins is not a JSON list of objects\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: request: pins.0: Input should be an object\n",
+    )
 
 
 def test_headers_of_before_cuda_13_agree_with_glibc_2_41(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ import toolkit_samples as samples
 from toolkit_samples import Server, publish, relist, wanted
 
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
+from gpuforge.plan.requests.request import dump
+from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.toolkits import download as downloads
 from gpuforge.toolkits.provision_redist import provision_redist
 
@@ -133,18 +135,13 @@ def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_step_fetches_archives(tmp_path: Path, nvidia: Server) -> None:
-    argv = [
-        sys.executable,
-        "-m",
-        "gpuforge.steps.fetch_toolkit",
-        "--output",
-        str(tmp_path / "cuda"),
-        "--archives",
-    ]
-    done = subprocess.run(
-        [*argv, json.dumps(wanted(nvidia.url).as_data())], capture_output=True, text=True, check=False
-    )
+    request = FetchToolkit(archives=wanted(nvidia.url), output=tmp_path / "cuda")
+    (tmp_path / "request.json").write_text(dump(request))
+    argv = [sys.executable, "-m", "gpuforge.steps.fetch_toolkit", str(tmp_path / "request.json")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(f"CUDA toolkit ready in {tmp_path / 'cuda'}\n")
-    done = subprocess.run([*argv, "{}"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, "error: not the archives of a toolkit: {}\n")
+    (tmp_path / "request.json").write_text('{"archives": {}, "output": "cuda"}')
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "request: archives.label: Field required" in done.stderr

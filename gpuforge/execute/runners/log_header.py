@@ -10,9 +10,15 @@ from gpuforge.plan.action import Action
 
 
 def header(
-    action: Action, argv: list[str], env: Mapping[str, str], work: Path, *, where: Sequence[str] = ()
+    action: Action,
+    argv: list[str],
+    env: Mapping[str, str],
+    work: Path,
+    *,
+    where: Sequence[str] = (),
+    request: str = "",
 ) -> str:
-    """Return the head of a log; of variables that are passed through, only the names are written."""
+    """Return the head of a log, with the request; of variables that are passed through, only the names are written."""
     variables = [
         f"#   {name}={shlex.quote(value) if name not in action.passes else '(from the caller)'}"
         for name, value in sorted(env.items())
@@ -22,6 +28,7 @@ def header(
         *(f"# {line}" for line in where),
         f"# in {work} with",
         *variables,
+        *(f"# {line}" for line in request.splitlines()),
         f"$ {shlex.join(argv)}",
         "",
     ]

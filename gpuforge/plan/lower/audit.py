@@ -1,111 +1,111 @@
-"""The audit of a finished wheel as actions: with what its requirements bring, and what it must live beside."""
+"""The audit of a finished wheel: with what its requirements bring, and what it must live beside."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from gpuforge.plan import variables
-from gpuforge.plan.action import Action, ActionInput, FileInput, Input
+from gpuforge.plan.action import ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower import provided as lower_provided
-from gpuforge.plan.lower import testing as lower_test
-from gpuforge.plan.lower.testing import Lowering
+from gpuforge.plan.lower import compiler, testing
+from gpuforge.plan.lower.context import Context
+from gpuforge.plan.requests.audit import AuditWheel, FetchBeside
 
 _MAJOR = r"cu(?:da)?-?(1\d)(?!\d)"  # in the name of a project or an extra
 
 
 def audit(
-    lowering: Lowering, cell: Cell, wheel: ActionInput, host: ActionInput, *, test: bool
+    context: Context,
+    cell: Cell,
+    wheel: ActionInput,
+    own: ActionInput | None,
+    provided: ActionInput | None,
 ) -> ActionInput:
     """Prove the finished wheel against the manifest; an error finding fails the cell.
 
-    With `test`, what the test installs is followed, too, as far as it is not what was looked at on the index.
+    `own` is its kernels wheel, where kernels have one. What the test installs is followed, too, as far as it is not
+    what was looked at on the index.
     """
-    at = lowering.machine.at(cell)
-    inputs: dict[str, Input] = {}
-    installed: dict[str, Input] = {}
-    own = lowering.apart.get(cell.id)
-    if not own and (provided := lower_provided.provided(lowering, cell, host)):
+    inputs: dict[str, Input] = {"wheel": wheel, **({"kernels": own} if own else {})}
+    installed: Mapping[str, Input] = {}
+    if provided:
         inputs["provided"] = provided
-        installed = lower_test.installed(lowering, cell, wheel) if test else {}
-    beside = _beside(lowering, cell, wheel)
-    action = Action(
+        installed = testing.installed(context, cell, wheel, own) if context.test else {}
+    beside = _beside(context, cell, wheel, own)
+    return context.add_step(
+        AuditWheel(
+            wheel=Path("${in:wheel}"),
+            manifest=Path("${in:manifest}"),
+            cuda=cell.cuda,
+            archs=context.file.narrowed,
+            provided=Path("${in:provided}") if provided else None,
+            installed=tuple(Path(f"${{in:{name}}}") for name in installed),
+            beside=tuple(Path(f"${{in:{name}}}") for name in beside),
+            kernels=Path("${in:kernels}") if own else None,
+            kernels_report=Path("${out:kernels.json}") if own else None,
+            report=Path("${out:report.json}"),
+        ),
+        context.machine.at(cell),
+        "report.json",
         id=f"{cell.id}/audit",
         kind="audit",
         title=f"audit the wheel of {cell.id}",
-        argv=lowering.step(
-            "audit_wheel",
-            wheel="${in:wheel}",
-            manifest="${in:manifest}",
-            cuda=cell.cuda,
-            archs=",".join(lowering.file.narrowed) or None,
-            provided="${in:provided}" if "provided" in inputs else None,
-            kernels="${in:kernels}" if own else None,
-            kernels_report="${out:kernels.json}" if own else None,
-            installed=[f"${{in:{name}}}" for name in installed],
-            beside=[f"${{in:{name}}}" for name in beside],
-            report="${out:report.json}",
-        ),
         inputs={
-            "gpuforge": lowering.itself("audit_wheel", at),
-            "wheel": wheel,
-            "manifest": FileInput(lowering.file.path, lowering.file.digest),
-            **({"kernels": own} if own else {}),
             **inputs,
+            "manifest": FileInput(context.file.path, context.file.digest),
             **installed,
             **beside,
         },
         outputs=("report.json", "kernels.json") if own else ("report.json",),
         by_content=True,
-        env=variables.plain() | {"PATH": at.path},
-        image=at.image_id,
         cells=(cell.id,),
     )
-    return ActionInput(lowering.add(action), "report.json")
 
 
-def _beside(lowering: Lowering, cell: Cell, wheel: ActionInput) -> dict[str, Input]:
+def _beside(
+    context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | None
+) -> dict[str, ActionInput]:
     """Fetch what `[audit] beside` names, each resolved together with the wheel."""
-    manifest, at = lowering.file.manifest, lowering.machine.tested_at(cell)
+    at = context.machine.tested_at(cell)
     major = int(cell.toolkit.partition(".")[0])
-    wanted = [text for text in manifest.audit.beside if is_for(text, major)]
-    own = lower_test.declared_kernels(lowering, cell)
-    found: dict[str, Input] = {}
-    for number, requirement in enumerate(wanted):
-        action = Action(
+    wanted = [text for text in context.file.manifest.audit.beside if is_for(text, major)]
+    kernels = {"kernels": ActionInput(own.action, "declared")} if own else {}
+    return {
+        f"beside{number}": context.add_step(
+            FetchBeside(
+                beside=requirement,
+                wheel=Path("${in:wheel}"),
+                extras=testing.extras(context.file, cell),
+                own=Path("${in:kernels}") if own else None,
+                python=Path("${in:python}"),
+                scratch=Path("${work}"),
+                output=Path("${out:wheels}"),
+            ),
+            at,
+            "wheels",
             id=f"{cell.id}/beside/{number}",
             kind="fetch",
             title=f"fetch what {cell.id} must live beside: {requirement}",
-            argv=lowering.step(
-                "fetch_beside",
-                beside=requirement,
-                wheel="${in:wheel}",
-                extra=lower_test.extras(lowering.file, cell),
-                own="${in:kernels}" if own else None,
-                python="${in:python}",
-                scratch="${work}",
-                output="${out:wheels}",
-            ),
             inputs={
-                "gpuforge": lowering.itself("fetch_beside", at),
                 "wheel": ActionInput(wheel.action, "declared"),
-                "python": lowering.python(cell, at),
-                **({"kernels": own} if own else {}),
+                "python": compiler.interpreter(cell, at),
+                **kernels,
             },
             outputs=("wheels",),
             by_content=True,
-            facts=lowering.pip_facts,
-            env=variables.fetch() | {"PATH": at.path},
+            facts=context.pip_facts,
+            env=variables.fetch(),
             passes=variables.requirement_passes(),
-            network=True,
             caches=variables.PIP_CACHE,
-            image=at.image_id,
+            network=True,
             cells=(cell.id,),
         )
-        found[f"beside{number}"] = ActionInput(lowering.add(action), "wheels")
-    return found
+        for number, requirement in enumerate(wanted)
+    }
 
 
 def is_for(requirement: str, major: int) -> bool:

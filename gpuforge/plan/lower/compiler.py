@@ -1,31 +1,19 @@
-"""A host compiler in actions: what they read of it, and the words that call it."""
+"""Programs that actions call: host compilers, installed or fetched, and interpreters."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
 
-from gpuforge.plan import programs, variables
-from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput, Input
+from gpuforge.plan import variables
+from gpuforge.plan.action import ActionInput, FileInput, ImageInput, Input
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.lower.context import Context
+from gpuforge.plan.requests.compiler import FetchCompiler
 from gpuforge.plan.site import Location
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits.compilers import FetchedCompiler
-
-
-class Lowering(Protocol):
-    """What the lowering of a whole manifest gives to that of its compilers."""
-
-    def add(self, action: Action) -> str:
-        """Add an action unless the same is there already; return its id."""
-
-    def step(self, program: str, **arguments: Any) -> tuple[str, ...]:
-        """Return the argv of one of gpuforge's own steps."""
-
-    def users_of(self, host: Compiler) -> tuple[str, ...]:
-        """Return the ids of the cells that a compiler is used for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +24,7 @@ class Use:
     programs: Mapping[str, str]
 
 
-def use(lowering: Lowering, host: Compiler, at: Location, *, lay: bool) -> Use:
+def use(context: Context, host: Compiler, at: Location, *, lay: bool) -> Use:
     """Return how an action calls a compiler of a place.
 
     One that is fetched is found, with `lay`, at the same path on every machine: what is compiled may name its headers.
@@ -45,30 +33,32 @@ def use(lowering: Lowering, host: Compiler, at: Location, *, lay: bool) -> Use:
     paths = {"cxx": host.path, "cc": host.c_path or host.path}
     if isinstance(host, FetchedCompiler):
         where = "${lay:host}" if lay else "${in:host}"
-        return Use({"host": fetch(lowering, host)}, {name: f"{where}/{paths[name]}" for name in names})
+        return Use({"host": fetch(context, host)}, {name: f"{where}/{paths[name]}" for name in names})
     inputs = {name: program(paths[name], host.identity, at) for name in names}
     return Use(inputs, {name: f"${{in:{name}}}" for name in names})
 
 
-def fetch(lowering: Lowering, host: FetchedCompiler) -> ActionInput:
+def fetch(context: Context, host: FetchedCompiler) -> ActionInput:
     """Fetch a compiler, once for all that use it."""
-    action = Action(
+    return context.add_step(
+        FetchCompiler(parts=host.parts, output=Path("${out:compiler}")),
+        None,
+        "compiler",
         id=f"{host.path.name}/compiler",
         kind="fetch",
         title=f"fetch {host.family} {host.version} from Debian {host.suite} ({host.size / 1e6:.0f} MB)",
-        argv=lowering.step(
-            "fetch_compiler",
-            parts=json.dumps([part.as_data() for part in host.parts], sort_keys=True),
-            output="${out:compiler}",
-        ),
-        inputs={"gpuforge": programs.itself("fetch_compiler")},
         outputs=("compiler",),
         env=variables.fetch(),
         passes=variables.fetch_passes(),
         network=True,
-        cells=lowering.users_of(host),
+        cells=context.users_of(host),
     )
-    return ActionInput(lowering.add(action), "compiler")
+
+
+def interpreter(cell: Cell, at: Location) -> Input:
+    """Return a cell's Python as an input."""
+    found = at.interpreters[cell.python]
+    return program(found.path, found.identity, at)
 
 
 def program(path: Path, identity: str, at: Location) -> Input:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
 
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
@@ -12,37 +11,26 @@ from gpuforge.plan import abi, advice, recipe, sources, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.compiler_call import fill
-from gpuforge.plan.lower import compiler as lower_compiler
-from gpuforge.plan.site import Location, Machine
+from gpuforge.plan.lower import compiler
+from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.toolkit import toolkit
+from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, KernelIndex
 from gpuforge.toolchains import nvcc
 
 _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 
 
-class Lowering(lower_compiler.Lowering, Protocol):
-    """What the lowering of a whole manifest gives to that of its libraries."""
-
-    file: ManifestFile
-    machine: Machine
-
-    def users(self, *, cuda: str | None = None, python: str | None = None) -> tuple[str, ...]:
-        """Return the ids of the cells that share something of one toolkit."""
-
-    def toolkit(self, cell: Cell, at: Location) -> Input:
-        """Return the toolkit of a cell."""
-
-
 def compile_libraries(
-    lowering: Lowering, cell: Cell, item: Object, compiled: Sequence[str]
-) -> dict[str, Input]:
+    context: Context, cell: Cell, item: Object, compiled: Sequence[str]
+) -> dict[str, ActionInput]:
     """Compile one fallback object into shared libraries that carry its ABI id; return them by the names of inputs.
 
     There is one, or one for each level of CPUs that the object lists.
     """
-    if _by_nvcc(lowering, item):
-        return {"library": _compile_by_nvcc(lowering, cell, item, compiled)}
+    if _by_nvcc(context, item):
+        return {"library": _compile_by_nvcc(context, cell, item, compiled)}
     return {
-        name: _compile_by_host(lowering, cell, item, compiled, level)
+        name: _compile_by_host(context, cell, item, compiled, level)
         for name, level in zip(_names(item), item.cpu or ("",), strict=True)
     }
 
@@ -51,15 +39,15 @@ def _names(item: Object) -> list[str]:
     return [f"library{number}" for number in range(len(item.cpu))] or ["library"]
 
 
-def _by_nvcc(lowering: Lowering, item: Object) -> bool:
-    return lowering.file.manifest.toolchains[item.toolchain or ""].compiler == "nvcc"
+def _by_nvcc(context: Context, item: Object) -> bool:
+    return context.file.manifest.toolchains[item.toolchain or ""].compiler == "nvcc"
 
 
-def _compile_by_nvcc(lowering: Lowering, cell: Cell, item: Object, compiled: Sequence[str]) -> ActionInput:
+def _compile_by_nvcc(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> ActionInput:
     """Compile for every architecture of the toolkit; libcudart is linked as the manifest's linkage has it."""
-    file = lowering.file
-    at = lowering.machine.kernels_at(cell.cuda)
-    host = lower_compiler.use(lowering, at.hosts[cell.cuda], at, lay=False)
+    file = context.file
+    at = context.machine.kernels_at(cell.cuda)
+    host = compiler.use(context, at.hosts[cell.cuda], at, lay=False)
     wanted = file.manifest.cuda.versions[cell.cuda]
     paths = _paths(file, item, compiled)
     archs, ptx = variables.real(wanted.archs), variables.virtual(wanted.archs, wanted.ptx)
@@ -75,17 +63,17 @@ def _compile_by_nvcc(lowering: Lowering, cell: Cell, item: Object, compiled: Seq
         flags=(_abi_id(file, item), *file.manifest.toolchains[item.toolchain or ""].flags, *item.flags),
     )
     title = f"with nvcc {cell.toolkit} for {nvcc.images(archs, ptx)}"
-    inputs = {"toolkit": lowering.toolkit(cell, at), **host.inputs}
-    return _action(lowering, cell, item, argv=argv, title=title, inputs=inputs)
+    inputs = {"toolkit": toolkit(context, cell, at), **host.inputs}
+    return _action(context, cell, item, argv=argv, title=title, inputs=inputs)
 
 
 def _compile_by_host(
-    lowering: Lowering, cell: Cell, item: Object, compiled: Sequence[str], level: str
+    context: Context, cell: Cell, item: Object, compiled: Sequence[str], level: str
 ) -> ActionInput:
-    file = lowering.file
-    at = lowering.machine.kernels_at(cell.cuda)
+    file = context.file
+    at = context.machine.kernels_at(cell.cuda)
     host = at.hosts[cell.cuda]
-    used = lower_compiler.use(lowering, host, at, lay=False)
+    used = compiler.use(context, host, at, lay=False)
     made = recipe.call(file.manifest.toolchains[item.toolchain or ""], item, compiled)
     assert made is not None  # noqa: S101  plan.supported has refused others
     argv = (
@@ -95,11 +83,11 @@ def _compile_by_host(
         *((f"-march={level}",) if level else ()),  # after the flags: what the index says must be true
     )
     title = f"with {host.family} {host.version}" + (f" for {level}" if level else "")
-    return _action(lowering, cell, item, argv=argv, title=title, inputs=used.inputs, level=level)
+    return _action(context, cell, item, argv=argv, title=title, inputs=used.inputs, level=level)
 
 
 def _action(
-    lowering: Lowering,
+    context: Context,
     cell: Cell,
     item: Object,
     *,
@@ -108,24 +96,24 @@ def _action(
     inputs: Mapping[str, Input],
     level: str = "",
 ) -> ActionInput:
-    at = lowering.machine.kernels_at(cell.cuda)
+    at = context.machine.kernels_at(cell.cuda)
     action = Action(
         id=f"cu{cell.toolkit}/kernels/{item.name}/library" + (f"-{level}" if level else ""),
         kind="compile",
         title=f"compile {item.name} {title}",
-        advice=advice.of_compile(lowering.file, item),
+        advice=advice.of_compile(context.file, item),
         argv=tuple(argv),
         inputs={
-            "sources": sources.object_sources(lowering.file, item),
+            "sources": sources.object_sources(context.file, item),
             "abi": sources.files(_ABI_C.parent, [_ABI_C]),
             **inputs,
         },
         outputs=("library",),
         env=variables.plain() | {"PATH": at.path},
         image=at.image_id,
-        cells=lowering.users(cuda=cell.cuda),
+        cells=context.users(cuda=cell.cuda),
     )
-    return ActionInput(lowering.add(action), "library")
+    return context.add(action, "library")
 
 
 def _abi_id(file: ManifestFile, item: Object) -> str:
@@ -144,20 +132,25 @@ def _paths(file: ManifestFile, item: Object, compiled: Sequence[str]) -> dict[st
     }
 
 
-def described(lowering: Lowering, cell: Cell, item: Object, libraries: Mapping[str, Input]) -> dict[str, Any]:
-    """Return what the index says of a fallback's libraries, for the step that writes it."""
-    at = lowering.machine.kernels_at(cell.cuda)
+def described(context: Context, cell: Cell, item: Object, libraries: Iterable[str]) -> KernelIndex:
+    """Return the index of a fallback's libraries, which are inputs by these names."""
+    at = context.machine.kernels_at(cell.cuda)
     host = at.hosts[cell.cuda]
-    by_nvcc = _by_nvcc(lowering, item)
+    by_nvcc = _by_nvcc(context, item)
     levels: Sequence[str | None] = [None] if by_nvcc else item.cpu or [""]
-    return {
-        "toolchain": {"family": "nvcc", "version": at.toolkits[cell.cuda].nvcc}
+    return KernelIndex(
+        name=item.name,
+        role="fallback",
+        toolkit=cell.toolkit,
+        toolchain=CompiledBy("nvcc", at.toolkits[cell.cuda].nvcc)
         if by_nvcc
-        else {"family": host.family, "version": str(host.version)},
-        "libraries": [
-            {"path": f"${{in:{name}}}", "cpu": level} for name, level in zip(libraries, levels, strict=True)
-        ],
-        "abi": abi.identity(lowering.file, item),
-        "stands_in_for": item.stands_in_for or "",
-        "fallbacks": abi.fallbacks_of(lowering.file, item),
-    }
+        else CompiledBy(host.family, str(host.version)),
+        libraries=tuple(
+            CompiledLibrary(Path(f"${{in:{name}}}"), level)
+            for name, level in zip(libraries, levels, strict=True)
+        ),
+        abi=abi.identity(context.file, item),
+        stands_in_for=item.stands_in_for or "",
+        fallbacks=tuple(abi.fallbacks_of(context.file, item)),
+        output=Path("${out:kernels}"),
+    )

@@ -19,7 +19,7 @@ from gpuforge.execute.runners.docker import image_venv, mounts
 from gpuforge.execute.runners.docker.contained import Contained
 from gpuforge.execute.runners.log_header import header
 from gpuforge.execute.runners.runner import Exit, Limits, Runner, Task
-from gpuforge.execute.substitution import fill, laid, staged
+from gpuforge.execute.substitution import fill, laid, staged, write_request
 from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.plan.site import ContainerImage
 
@@ -119,7 +119,8 @@ class DockerRunner:
         env |= task.job_variables() | passed | {"HOME": str(seen.places.work)} | mounts.cache_variables(task)
         where = [f"in a container of image {image.name} ({image.id})"]
         where += [f"  {'writes' if m.writable else 'reads'} {m.target}: {m.source}" for m in mounted]
-        head = header(action, argv, env, seen.places.work, where=where)
+        request = write_request(action, seen.places, paths.work)
+        head = header(action, argv, env, seen.places.work, where=where, request=request)
         task.log.write_bytes(head.encode(errors="surrogateescape"))
         return ContainerSpec(
             image=image.id,

@@ -18,7 +18,7 @@ from gpuforge.execute.runners.activity import GRACE, Activity
 from gpuforge.execute.runners.local.watchdog import Watchdog
 from gpuforge.execute.runners.log_header import header
 from gpuforge.execute.runners.runner import Exit, Task
-from gpuforge.execute.substitution import Places, fill, laid, staged
+from gpuforge.execute.substitution import Places, fill, laid, staged, write_request
 from gpuforge.plan.action import Action
 
 
@@ -56,10 +56,11 @@ class LocalRunner:
                 argv, env = fill(task.action, places)
                 for name in (*staged(task.action), *laid(task.action)):
                     workdir.stage(task.inputs[name], places.work / name)
+                request = write_request(task.action, places, places.work)
                 env |= task.job_variables()
                 env |= {n: self._environ[n] for n in task.action.passes if n in self._environ}
                 begin = time.monotonic()
-                status = self._execute(task, argv, env, places.work)
+                status = self._execute(task, argv, env, places.work, request)
         except _CancelledError:
             return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
         return Exit(
@@ -99,9 +100,9 @@ class LocalRunner:
             inputs = {name: _linked(source.path, paths.inputs / name) for name, source in task.inputs.items()}
             yield Places(paths.work, paths.out, inputs)
 
-    def _execute(self, task: Task, argv: list[str], env: dict[str, str], work: Path) -> int:
+    def _execute(self, task: Task, argv: list[str], env: dict[str, str], work: Path, request: str) -> int:
         with task.log.open("wb") as log:
-            log.write(header(task.action, argv, env, work).encode(errors="surrogateescape"))
+            log.write(header(task.action, argv, env, work, request=request).encode(errors="surrogateescape"))
         with task.log.open("ab", buffering=0) as log:
             process = self._start(task.action, argv, env, work, log)
             try:

@@ -1,0 +1,70 @@
+"""The project's own build: once per Python and toolkit, or per Python alone, whatever the wheels' names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuforge.manifest import braces
+from gpuforge.plan import advice, variables
+from gpuforge.plan.action import ActionInput
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.lower import compiler
+from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.requirements import content, python_name, requirements
+from gpuforge.plan.lower.source import source
+from gpuforge.plan.lower.toolkit import toolkit
+from gpuforge.plan.requests.build import HostBuild
+
+
+def host_build(context: Context, cell: Cell) -> ActionInput:
+    """Run the project's own build."""
+    manifest = context.file.manifest
+    build, cuda = manifest.build, manifest.build.cuda
+    at, host = context.machine.host_at(cell)
+    overlays = {f"overlay{n}": content(context.file.folder / name) for n, name in enumerate(build.overlay)}
+    used = compiler.use(context, host, at, lay=True)
+    env = variables.host_build(host, f"${{in:toolkit}}/bin:{at.path}" if cuda else at.path)
+    if cuda:
+        wanted = manifest.cuda.versions[cell.cuda]
+        env |= variables.host_cuda(host, wanted.archs, wanted.ptx, manifest.cuda.linkage)
+    name = cell.id.removesuffix(f"-{cell.naming}") if cuda else python_name(cell, at)
+    return context.add_step(
+        HostBuild(
+            source=Path("${stage:source}"),
+            environment=Path("${lay:env}"),
+            python=Path("${in:python}"),
+            compilers={
+                program: Path(used.programs[what]) for what, program in variables.compilers(host).items()
+            },
+            nvcc=Path("${in:toolkit}/bin/nvcc") if cuda else None,
+            overlays=tuple(Path(f"${{in:{name}}}") for name in overlays),
+            config_settings=variables.settings(build.config_settings, variables.NAMES),
+            before=tuple(
+                tuple(braces.fill(word, variables.NAMES) for word in command) for command in build.before
+            ),
+            scratch=Path("${work}"),
+            output=Path("${out:wheel}"),
+        ),
+        at,
+        "wheel",
+        id=f"{name}/host-build",
+        kind="build",
+        title=f"build {manifest.package.name} for Python {cell.python}"
+        + (f" and CUDA {cell.toolkit}" if cuda else ""),
+        inputs={
+            "source": source(context),
+            "env": requirements(context, cell, at),
+            **({"toolkit": toolkit(context, cell, at)} if cuda else {}),
+            "python": compiler.interpreter(cell, at),
+            **used.inputs,
+            **overlays,
+        },
+        outputs=("wheel",),
+        env=env | variables.with_names(build.env, variables.NAMES),
+        passes=variables.build_passes(contained=at.image is not None),
+        caches=variables.COMPILER_CACHE,
+        place="host-build",
+        cells=context.users(cuda=cell.cuda if cuda else None, python=cell.python),
+        parallel=True,
+        advice=advice.of_host_build(context.file),
+    )

@@ -1,0 +1,108 @@
+"""The finished wheel of a cell, and its variant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuforge.plan import build_record, recipe, variant
+from gpuforge.plan.action import ActionInput
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.lower import requirements
+from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.toolkit import toolkit
+from gpuforge.plan.narrow import having
+from gpuforge.plan.requests.wheel import PackageWheel, VariantWheel
+from gpuforge.toolkits import redist
+
+SEARCH_PATH = ("${in:toolkit}/lib64", "${in:toolkit}/lib")
+
+
+def package(
+    context: Context,
+    cell: Cell,
+    host: ActionInput,
+    kernels: Sequence[ActionInput],
+    provided: ActionInput | None,
+) -> ActionInput:
+    """Make the wheel: kernels and runtime in, repaired, named, with its requirements, in fixed bytes."""
+    file, manifest = context.file, context.file.manifest
+    at = context.machine.at(cell)
+    host_at, host_compiler = context.machine.host_at(cell)
+    of_nvcc = context.machine.kernels_at(cell.cuda).hosts[cell.cuda]
+    found = at.toolkits[cell.cuda]
+    request = PackageWheel(
+        wheel=Path("${in:wheel}"),
+        name=manifest.package.name,
+        kernels=numbered(kernels),
+        package=manifest.package.import_,
+        cuda=cell.toolkit,
+        linkage=manifest.cuda.linkage,
+        requires=manifest.cuda.requires,
+        naming="plain" if cell.naming == "variant" else cell.naming,
+        narrowed=having((file.whole or manifest).cuda.versions[cell.cuda], file.narrowed),
+        python=python_tag(cell),
+        abi=manifest.package.abi,
+        pins={pin.package: pin.version for pin in found.pins},
+        pins_file=Path("${in:toolkit}", redist.VERSIONS) if found.archives else None,
+        size_limit=manifest.wheel.size_limit_bytes,
+        exclude=tuple(manifest.wheel.exclude),
+        search_path=SEARCH_PATH,
+        provided=Path("${in:provided}") if provided else None,
+        record=build_record.of(file, at, cell, host_at, host_compiler, of_nvcc),
+        requirements=Path("${in:requirements}"),
+        extras=recipe.extras(file, cell.toolkit),
+        work=Path("${work}"),
+        output=Path("${out:wheel}"),
+        declared=Path("${out:declared}"),
+    )
+    return context.add_step(
+        request,
+        at,
+        "wheel",
+        id=f"{cell.id}/wheel",
+        kind="package",
+        title=f"repair and name the wheel of {cell.id}",
+        inputs={
+            "wheel": host,
+            "toolkit": toolkit(context, cell, at),
+            "requirements": requirements.lock(context, cell, host_at),
+            **({"provided": provided} if provided else {}),
+            **{f"kernels{number}": value for number, value in enumerate(kernels)},
+        },
+        outputs=("wheel", "declared"),
+        by_content=True,
+        cells=(cell.id,),
+    )
+
+
+def make_variant(context: Context, cell: Cell, wheel: ActionInput, report: ActionInput) -> ActionInput:
+    """Make the variant wheel of the proved one; after the audit, as few tools read the names of variants yet."""
+    wanted = context.file.manifest.cuda.versions[cell.cuda]
+    return context.add_step(
+        VariantWheel(
+            wheel=Path("${in:wheel}"),
+            cuda=cell.toolkit,
+            gpus=variant.gpus(wanted.archs, wanted.ptx),
+            output=Path("${out:wheel}"),
+        ),
+        context.machine.at(cell),
+        "wheel",
+        id=f"{cell.id}/variant",
+        kind="package",
+        title=f"make the variant wheel of {cell.id}",
+        inputs={"wheel": wheel, "report": report},
+        outputs=("wheel",),
+        by_content=True,
+        cells=(cell.id,),
+    )
+
+
+def numbered(kernels: Sequence[ActionInput]) -> tuple[Path, ...]:
+    """Return the placeholders of the inputs kernels0, kernels1 …"""
+    return tuple(Path(f"${{in:kernels{number}}}") for number in range(len(kernels)))
+
+
+def python_tag(cell: Cell) -> str | None:
+    """Return the Python tag that a cell's wheel must have: "cp311"; None where it serves every Python."""
+    return None if cell.python == "3" else "cp" + cell.python.replace(".", "")

@@ -1,0 +1,86 @@
+"""The requests for finished wheels."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from gpuforge.plan.requests.request import Request
+
+Linkage = Literal["pip", "bundle", "system", "static"]
+
+
+@dataclass(frozen=True)
+class KernelsWheel:
+    """One of the kernels wheels that belong to a wheel."""
+
+    distribution: str
+    folder: str
+    extra: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageWheel(Request):
+    """Make the finished wheel in the folder `output`, and one of its metadata alone in `declared`."""
+
+    program: ClassVar[str] = "package_wheel"
+    wheel: Path  # the host wheel, or the folder that holds it and no other
+    name: str | None = None  # the distribution that it should be
+    kernels: tuple[Path, ...] = ()  # folders, as kernel_index makes them
+    package: str  # the import package that the kernels go into
+    cuda: str  # the toolkit's version: "13.0"
+    linkage: Linkage
+    requires: Literal["always", "extra"] = "always"  # how the pip packages are declared
+    naming: str
+    narrowed: tuple[str, ...] = ()  # the architectures of a wheel for a quick try: "90"
+    pins: Mapping[str, str] = field(default_factory=dict)  # pip packages of the toolkit it was linked with
+    pins_file: Path | None = None  # a file of the toolkit with more of them, as JSON
+    python: str | None = None  # the Python and ABI tags that the cell wants: "cp311"
+    abi: str | None = None  # "abi3", "none"
+    size_limit: int | None = None  # bytes
+    exclude: tuple[str, ...] = ()  # libraries that stay out of the wheel: "gomp" of libgomp.so.1
+    search_path: tuple[str, ...] = ()  # where libraries to graft are looked for, besides the system's places
+    provided: Path | None = None  # what fetch_provided found out of the packages of its CUDA libraries
+    record: Mapping[str, Any] = field(default_factory=dict)  # the build record
+    requirements: Path | None = None  # what fetch_requirements locked, which the record names too
+    kernels_wheels: tuple[KernelsWheel, ...] = ()  # that its extras bring; then it is for all CUDA versions
+    sets: tuple[Mapping[str, str], ...] = ()  # the kernel sets in them
+    extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # besides CUDA's packages
+    work: Path | None = None  # where scratch files go; default: beside the output
+    output: Path
+    declared: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageKernels(Request):
+    """Make a kernels wheel in the folder `output`, and one of its metadata alone in `declared`."""
+
+    program: ClassVar[str] = "package_kernels"
+    of: Path  # a wheel of the package's metadata, or its folder
+    distribution: str
+    folder: str
+    extra: str
+    kernels: tuple[Path, ...]  # folders, as kernel_index makes them
+    sets: tuple[Mapping[str, str], ...]
+    cuda: str  # the toolkit's version: "13.0"
+    machine: str
+    linkage: Linkage
+    pins: Mapping[str, str] = field(default_factory=dict)  # the pip packages of the toolkit
+    pins_file: Path | None = None  # a file of the toolkit with more of them, as JSON
+    size_limit: int | None = None  # bytes
+    search_path: tuple[str, ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)
+    work: Path
+    output: Path
+    declared: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantWheel(Request):
+    """Make the variant wheel of a finished one, for the GPUs `gpus` ("90_real", "90_virtual")."""
+
+    program: ClassVar[str] = "variant_wheel"
+    wheel: Path
+    cuda: str
+    gpus: tuple[str, ...] = ()
+    output: Path
