@@ -190,7 +190,7 @@ def _recorded(site: Path, info: str) -> dict[str, Path]:
 
 def _below_environment(site: Path) -> str:
     """Return where packages lie in an environment, whatever its Python; "" for another folder of them."""
-    from gpuforge.audit import layout  # noqa: PLC0415  wheels are not installed
+    from gpuforge.audit.link import layout  # noqa: PLC0415  wheels are not installed
 
     tail = "/".join(Path(os.path.abspath(site)).parts[-3:])  # noqa: PTH100 - links stay as they were given
     return layout.SITE.removeprefix(f"{layout.ENVIRONMENT}/") if re.fullmatch(_SITE, tail) else ""

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuforge.audit import graph as link
 from gpuforge.audit import inputs, proof, wheel
 from gpuforge.audit.causes import by_cause
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Proof, Severity
 from gpuforge.audit.host.collect import collect
 from gpuforge.audit.intent import Intent, expecting
 from gpuforge.audit.intent import of as intent_of
+from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import ElfObject

@@ -7,7 +7,7 @@ import binascii
 import re
 from functools import cache
 
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.tables import load
 

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from uv import find_uv_bin
 
-from gpuforge.audit import declared
+from gpuforge.audit.link import declared
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.requests.audit import FetchBeside
 from gpuforge.steps import entry, wheelhouse

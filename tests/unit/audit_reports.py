@@ -5,8 +5,8 @@ from __future__ import annotations
 import golden
 
 from gpuforge.audit import Report, WheelReport
-from gpuforge.audit import graph as link
 from gpuforge.audit.findings import Finding, Ignored, Proof, Subject
+from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import Container, DeviceCode, ElfObject, Entry
 from gpuforge.cuda.arch import Arch

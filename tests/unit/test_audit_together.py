@@ -10,7 +10,7 @@ from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 
 from gpuforge.audit import Report, audit
 from gpuforge.audit.findings import Finding
-from gpuforge.audit.graph import build
+from gpuforge.audit.link.graph import build
 from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.wheel import read
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.host.closure import closure
 from gpuforge.audit.host.evidence import Evidence, Part
 from gpuforge.audit.host.look import Looker
 from gpuforge.audit.inputs import Input
 from gpuforge.audit.intent import files_of
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.cuda import stack
 from gpuforge.errors import MalformedError

@@ -11,8 +11,8 @@ from typing import Any
 
 from gpuforge import __version__
 from gpuforge.audit.findings import Finding
-from gpuforge.audit.graph import Edge, LinkGraph, LoadSet
 from gpuforge.audit.judge import Report, WheelReport
+from gpuforge.audit.link.graph import Edge, LinkGraph, LoadSet
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import reach
 from gpuforge.audit.report import devices

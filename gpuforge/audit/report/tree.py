@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gpuforge.audit.graph import Edge, Key, LinkGraph
+from gpuforge.audit.link.graph import Edge, Key, LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report.shown import shown
 from gpuforge.binary.facts import ElfObject

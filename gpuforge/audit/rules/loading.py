@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit import declared, layout
-from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link.graph import Edge, LinkGraph
 from gpuforge.audit.model import Preload, WheelFacts
 from gpuforge.binary.facts import ElfObject
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuforge.audit import declared
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link import declared
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from gpuforge.audit.findings import Finding, Severity, Subject, Topic
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Form
 
 EVERY_INPUT: frozenset[Form] = frozenset(get_args(Form))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.binary.facts import ElfObject
 
 _VARIANT = r"(cu(da)?|rocm|xpu)[-_]?\d+"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from gpuforge.audit import declared
 from gpuforge.audit.intent import Intent
+from gpuforge.audit.link import declared
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.runnable import EMPTY_PTX, runnable

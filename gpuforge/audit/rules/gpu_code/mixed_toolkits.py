@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import DeviceCode

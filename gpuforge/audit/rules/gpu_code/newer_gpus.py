@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.findings import Finding, Severity, Subject
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import Reach, reach
 from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code, processor_of

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import nonempty_ptx, own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import runnable

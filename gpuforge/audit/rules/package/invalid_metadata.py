@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from gpuforge.audit import declared, layout
 from gpuforge.audit.findings import Finding, Severity, Subject
-from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.known import sha256
+from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.audit.rules.rule import Rule

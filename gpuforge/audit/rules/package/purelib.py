@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from gpuforge.audit.findings import Finding, Severity, Subject
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.tables import load

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import AS_BUILT, Rule
 
 # PEP 600, "Legacy manylinux tags": two names of one tag

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.cuda import libraries

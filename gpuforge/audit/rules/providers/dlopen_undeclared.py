@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit import declared
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link import declared
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.rule import PACKAGES, Rule

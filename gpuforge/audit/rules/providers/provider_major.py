@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpuforge.audit import declared
-from gpuforge.audit.declared import Declared
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.link import declared
+from gpuforge.audit.link.declared import Declared
+from gpuforge.audit.link.graph import Edge, LinkGraph
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import variant_family
 

@@ -9,9 +9,10 @@ from functools import cache, partial
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit import declared, layout, policy
+from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Severity, Subject
-from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link.graph import Edge, LinkGraph
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.cuda import libraries

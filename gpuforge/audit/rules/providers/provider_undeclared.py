@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpuforge.audit import declared, layout
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link.graph import Edge, LinkGraph
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.binary.facts import ElfObject
 

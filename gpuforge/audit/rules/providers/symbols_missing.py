@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpuforge.audit import declared
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import Edge, LinkGraph, LoadSet
+from gpuforge.audit.link import declared
+from gpuforge.audit.link.graph import Edge, LinkGraph, LoadSet
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework

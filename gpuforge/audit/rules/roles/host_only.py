@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.host.closure import Loaded, closure
 from gpuforge.audit.host.evidence import PLACES, Evidence, Place
 from gpuforge.audit.intent import HostOnly, files_of
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten

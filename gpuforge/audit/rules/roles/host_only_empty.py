@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.intent import HostOnly, files_of
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten

@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from gpuforge.audit import declared
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link import declared
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
 from gpuforge.audit.rules.runtimes.processes import Image, Process, images, one_of_them, processes

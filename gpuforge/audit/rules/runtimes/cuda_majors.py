@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from gpuforge.audit import declared
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link import declared
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool

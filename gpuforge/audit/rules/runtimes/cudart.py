@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.link.graph import Edge, LinkGraph
 from gpuforge.audit.rules.runtimes.processes import Image, images
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
 from gpuforge.audit.known import named
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cudart import cudart_images
 from gpuforge.audit.rules.runtimes.processes import FIRST_WINS, Image, Process, one_of_them, processes

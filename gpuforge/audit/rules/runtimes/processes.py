@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
-from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.link.graph import Edge, LinkGraph
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version

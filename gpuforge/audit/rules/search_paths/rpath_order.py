@@ -6,9 +6,9 @@ import posixpath
 from collections.abc import Iterator
 from itertools import dropwhile, islice
 
-from gpuforge.audit import declared, layout
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.graph import Edge, LinkGraph
+from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link.graph import Edge, LinkGraph
 from gpuforge.audit.rules.rule import Rule
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit import declared, layout, policy
-from gpuforge.audit.declared import Declared
+from gpuforge.audit import policy
 from gpuforge.audit.host.evidence import Evidence
 from gpuforge.audit.intent import Intent
+from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.model import Preload, WheelFacts
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
