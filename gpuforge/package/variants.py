@@ -11,7 +11,6 @@ import json
 import re
 import shutil
 import tempfile
-import zipfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +19,9 @@ from typing import Any
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from gpuforge import disk
-from gpuforge.errors import ActionError
+from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import unpacked, writer
+from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.filename import WheelName
 
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
@@ -120,13 +120,13 @@ def _content(variants: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(wheel: Path) -> dict[str, Any]:
     try:
-        with zipfile.ZipFile(wheel) as bundle:
-            (name,) = [
-                n for n in bundle.namelist() if re.fullmatch(rf"[^/]+\.dist-info/{re.escape(NAME)}", n)
-            ]
-            content: dict[str, Any] = json.loads(bundle.read(name))
+        with Archive(wheel) as archive:
+            (member,) = (
+                m for m in archive.members if re.fullmatch(rf"[^/]+\.dist-info/{re.escape(NAME)}", m.name)
+            )
+            content: dict[str, Any] = json.loads(archive.data(member))
             return content
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, MalformedError) as error:
         raise ActionError.of(
             f"{wheel.name} has no {NAME} that can be read: {error}", hint="remove it"
         ) from error

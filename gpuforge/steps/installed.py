@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -14,6 +12,7 @@ from gpuforge.binary.elf import linked_file
 from gpuforge.cuda.provided import Provided, Release, Shared
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import metadata
+from gpuforge.wheel.archive import Archive, shared_libraries
 
 ROLE = "installed by the test"
 
@@ -33,17 +32,16 @@ def with_tested(provided: Provided, folders: Iterable[Path]) -> Provided:
 
 
 def _release(path: Path, package: str, version: str, seen: Mapping[str, set[str]]) -> Release:
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
+    with Archive(path) as archive:
         wanted = metadata.requirements(metadata.of_archive(archive))
         requires = {canonicalize_name(r.name) for r in wanted if "extra" not in str(r.marker)}
-        libraries = tuple(_loaded(archive, names, seen[package]))
+        libraries = tuple(_loaded(archive, seen[package]))
     return Release(package, version, ROLE, path.name, "", tuple(sorted(requires)), libraries)
 
 
-def _loaded(archive: zipfile.ZipFile, names: list[str], sonames: Iterable[str]) -> Iterator[Shared]:
+def _loaded(archive: Archive, sonames: Iterable[str]) -> Iterator[Shared]:
     """Yield libraries of a wheel, and those of its own that they need."""
-    present = {PurePosixPath(n).name: n for n in names if ".so" in n and "/stubs/" not in n}
+    present = shared_libraries(archive)
     queue, done = [name for name in sonames if name in present], set[str]()
     while queue:
         soname = queue.pop(0)
@@ -51,14 +49,13 @@ def _loaded(archive: zipfile.ZipFile, names: list[str], sonames: Iterable[str]) 
             continue
         done.add(soname)
         with tempfile.NamedTemporaryFile(prefix="library-") as file:
-            with archive.open(present[soname]) as stream:
-                shutil.copyfileobj(stream, file, 1 << 20)
+            file.writelines(archive.chunks(present[soname]))
             file.flush()
             try:
                 found = linked_file.read(Path(file.name))
             except MalformedError as error:
-                message = f"{present[soname]} is a damaged ELF file: {error.diagnostics[0].message}"
+                message = f"{present[soname].name} is a damaged ELF file: {error.diagnostics[0].message}"
                 raise ActionError.of(message) from error
         if found:
-            yield Shared(soname, str(PurePosixPath(present[soname]).parent), found.needed, found.runpath)
+            yield Shared(soname, str(PurePosixPath(present[soname].name).parent), found.needed, found.runpath)
             queue += [needed for needed in found.needed if needed in present]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import struct
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -24,8 +20,9 @@ from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.errors import ActionError, MalformedError, MissingError
 from gpuforge.steps.fetch_source import index_url, public, session
 from gpuforge.wheel import metadata
+from gpuforge.wheel.archive import shared_libraries
+from gpuforge.wheel.remote import RemoteArchive
 
-_BLOCK = 1 << 16  # bytes; the directory of most wheels fits into one
 _CHUNK = 1 << 20
 _TIMEOUT = 60  # seconds without an answer
 
@@ -79,11 +76,8 @@ class Index:
         kept = self._kept(wheel, "contents")
         if kept is None:
             with self._open(wheel) as archive:
-                names = archive.namelist()
                 requires = metadata.fields(metadata.of_archive(archive), "Requires-Dist")
-            libraries = {
-                PurePosixPath(n).name: n for n in names if ".so" in n and "/stubs/" not in n and n[-1] != "/"
-            }
+                libraries = {soname: m.name for soname, m in shared_libraries(archive).items()}
             kept = {"requires": requires, "libraries": libraries}
             self._keep(wheel, "contents", kept)
         return Contents(tuple(kept["requires"]), kept["libraries"])
@@ -96,7 +90,8 @@ class Index:
             print(f"reading {soname} of {wheel.file}", flush=True)
             with tempfile.NamedTemporaryFile(prefix="library-") as file:
                 with self._open(wheel) as archive:
-                    self._unpack(wheel, archive, member, file)
+                    file.writelines(archive.chunks(shared_libraries(archive)[soname]))
+                file.flush()
                 found = _linked(Path(file.name), wheel, soname)
             kept = {
                 "soname": found.soname,
@@ -135,36 +130,20 @@ class Index:
     def _answering(self) -> Iterator[None]:
         try:
             yield
-        except (requests.RequestException, zipfile.BadZipFile, zlib.error) as error:
+        except (requests.RequestException, MalformedError) as error:
             raise MissingError.of(
                 f"cannot read the package index {public(self.url)}: {type(error).__name__}",
                 hint="check the network, the proxy and the CA bundle (REQUESTS_CA_BUNDLE, PIP_INDEX_URL)",
             ) from error
 
     @contextmanager
-    def _open(self, wheel: Wheel) -> Iterator[zipfile.ZipFile]:
-        with (
-            self._answering(),
-            zipfile.ZipFile(io.BufferedReader(_Remote(self._session, wheel.url), _BLOCK)) as opened,
-        ):
-            yield opened
-
-    def _unpack(self, wheel: Wheel, archive: zipfile.ZipFile, member: str, file: Any) -> None:
-        """Inflate one member in a single request for its bytes; its CRC-32 must be that of the directory."""
-        info = archive.getinfo(member)
-        remote = _Remote(self._session, wheel.url)
-        remote.seek(info.header_offset)
-        name, extra = struct.unpack_from("<HH", remote.read(30), 26)
-        start = info.header_offset + 30 + name + extra
-        inflater = zlib.decompressobj(-15) if info.compress_type == zipfile.ZIP_DEFLATED else None
-        crc = 0
-        for chunk in remote.stream(start, info.compress_size):
-            data = inflater.decompress(chunk) if inflater else chunk
-            crc = zlib.crc32(data, crc)
-            file.write(data)
-        file.flush()
-        if crc != info.CRC:
-            raise zipfile.BadZipFile(f"{member} of {wheel.file} arrived broken")
+    def _open(self, wheel: Wheel) -> Iterator[RemoteArchive]:
+        with self._answering():
+            answer = self._session.head(wheel.url, allow_redirects=True, timeout=_TIMEOUT)
+            answer.raise_for_status()
+            size = int(answer.headers["Content-Length"])
+            with RemoteArchive(wheel.file, size, partial(_fetch, self._session, wheel.url)) as archive:
+                yield archive
 
     def _file(self, wheel: Wheel, what: str) -> Path:
         return self._cache / wheel.sha256[:2] / wheel.sha256 / f"{what}.json"
@@ -185,51 +164,23 @@ class Index:
         Path(file.name).replace(target)
 
 
-class _Remote(io.RawIOBase):
-    """A file of a web server, read by ranges; where the server knows none, each read begins with its first byte."""
-
-    def __init__(self, client: requests.Session, url: str) -> None:
-        super().__init__()
-        self._client, self._url = client, url
-        answer = client.head(url, allow_redirects=True, timeout=_TIMEOUT)
+def _fetch(client: requests.Session, url: str, start: int, count: int) -> Iterator[bytes]:
+    """Yield `count` bytes of a file from `start` on; a server without ranges sends the file from its first byte."""
+    if not count:
+        return
+    span = {"Range": f"bytes={start}-{start + count - 1}"}
+    with client.get(url, headers=span, stream=True, timeout=_TIMEOUT) as answer:
         answer.raise_for_status()
-        self._size = int(answer.headers["Content-Length"])
-        self._at = 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._at = (0, self._at, self._size)[whence] + offset
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        count = max(0, min(len(buffer), self._size - self._at))
-        done = 0
-        for chunk in self.stream(self._at, count) if count else ():
-            buffer[done : done + len(chunk)] = chunk
-            done += len(chunk)
-        self._at += done
-        return done
-
-    def stream(self, start: int, count: int) -> Iterator[bytes]:
-        """Yield `count` bytes from `start` on, as they come."""
-        span = {"Range": f"bytes={start}-{start + count - 1}"}
-        with self._client.get(self._url, headers=span, stream=True, timeout=_TIMEOUT) as answer:
-            answer.raise_for_status()
-            skip = 0 if answer.status_code == requests.codes.partial_content else start
-            for chunk in answer.iter_content(_CHUNK):
-                part = chunk[skip : skip + count]
-                skip -= min(skip, len(chunk))
-                count -= len(part)
-                if part:
-                    yield part
-                if not count:
-                    return
-        raise requests.ConnectionError("the file ended early")
+        skip = 0 if answer.status_code == requests.codes.partial_content else start
+        for chunk in answer.iter_content(_CHUNK):
+            part = chunk[skip : skip + count]
+            skip -= min(skip, len(chunk))
+            count -= len(part)
+            if part:
+                yield part
+            if not count:
+                return
+    raise requests.ConnectionError("the file ended early")
 
 
 def _linked(path: Path, wheel: Wheel, soname: str) -> LinkedFile:

@@ -7,9 +7,9 @@ import os
 import struct
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import IO, NamedTuple, Self
 
 from isal import igzip_lib, isal_zlib
 
@@ -43,9 +43,7 @@ class Archive:
         self.path = path
         self._file = open(path, "rb")  # noqa: PTH123, SIM115  a string is a path, too; closed by __exit__
         try:
-            size = os.fstat(self._file.fileno()).st_size
-            with zipfile.ZipFile(self._file) as directory:
-                self.members = tuple(_member(i, size) for i in directory.infolist() if not i.is_dir())
+            self.members = members(self._file, os.fstat(self._file.fileno()).st_size)
         except BROKEN as error:
             self._file.close()
             raise MalformedError.of(_reason(path, error)) from error
@@ -150,8 +148,20 @@ class Archive:
         return os.pread(self._file.fileno(), count, offset)
 
 
+def members(file: IO[bytes], size: int) -> tuple[Member, ...]:
+    """Read the directory of a zip file of `size` bytes; raises one of `BROKEN` for a damaged one."""
+    with zipfile.ZipFile(file) as directory:
+        return tuple(_member(info, size) for info in directory.infolist() if not info.is_dir())
+
+
+def shared_libraries(archive: Archive) -> dict[str, Member]:
+    """Return the shared libraries of a wheel by their file names; stubs, which are for linkers only, are left out."""
+    found = (m for m in archive.members if ".so" in m.name and "/stubs/" not in m.name)
+    return {PurePosixPath(member.name).name: member for member in found}
+
+
 def _member(info: zipfile.ZipInfo, size: int) -> Member:
-    # an offset outside of the archive's `size` is reported when the member is read: system calls reject some of them
+    # an offset outside of the archive is reported when the member is read: system calls reject some of them
     header = info.header_offset if 0 <= info.header_offset <= size else size
     return Member(info.filename, info.file_size, info.compress_size, info.compress_type, info.CRC, header)
 

@@ -6,7 +6,6 @@ https://packaging.python.org/en/latest/specifications/core-metadata/
 from __future__ import annotations
 
 import re
-import zipfile
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from gpuforge.errors import ActionError, MalformedError
+from gpuforge.wheel.archive import Archive
 
 
 def of_file(file: Path) -> bytes:
@@ -26,17 +26,17 @@ def of_file(file: Path) -> bytes:
         ) from error
 
 
-def of_archive(archive: zipfile.ZipFile) -> bytes:
+def of_archive(archive: Archive) -> bytes:
     """Return the METADATA of a wheel that is open; raises MalformedError unless it has exactly one."""
-    names = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1]
-    if len(names) != 1:
-        raise MalformedError.of(f"{archive.filename or 'the wheel'} has {len(names)} METADATA files")
-    return archive.read(names[0])
+    found = [m for m in archive.members if m.name.endswith(".dist-info/METADATA") and m.name.count("/") == 1]
+    if len(found) != 1:
+        raise MalformedError.of(f"{archive.path} has {len(found)} METADATA files, and a wheel has one")
+    return archive.data(found[0])
 
 
 def of_wheel(wheel: Path) -> bytes:
     """Return the METADATA of a wheel; raises as `of_archive` does."""
-    with zipfile.ZipFile(wheel) as archive:
+    with Archive(wheel) as archive:
         return of_archive(archive)
 
 
