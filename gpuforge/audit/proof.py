@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from gpuforge.audit import policy
 from gpuforge.audit.findings import SEVERITIES, Finding, Proof, Topic
 from gpuforge.audit.intent import files_of
-from gpuforge.audit.link.graph import Edge, LinkGraph
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import KernelSet, SourceSet, WheelFacts
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code

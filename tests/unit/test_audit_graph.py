@@ -21,7 +21,7 @@ def edges(*paths: Path) -> dict[tuple[str, str], tuple[str, str, str]]:
         (e.loader.name, e.needed): (
             e.provider.source,
             e.provider.object.file if e.provider.object else e.provider.package,
-            e.route or (f"preload {e.preload.file}" if e.preload else ""),
+            str(e.route or (f"preload {e.preload.file}" if e.preload else "")),
         )
         for e in graph.edges
         if e.provider.source != "system"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
+from gpuforge.audit.link.route import Route, SearchKind
 from gpuforge.binary.facts import ElfObject
 
 ENVIRONMENT = "/env"
@@ -30,10 +31,10 @@ _SCHEME = {"purelib": SITE, "platlib": SITE, "data": "/env", "scripts": "/env/bi
 
 
 class SearchEntry(NamedTuple):
-    """One folder that the linker looks into for an object, and why: "RUNPATH $ORIGIN/../x"."""
+    """One folder that the linker looks into for an object, and the entry that names it."""
 
     folder: str
-    why: str
+    route: Route
 
 
 @cache
@@ -59,21 +60,20 @@ def search(loader: ElfObject, ancestors: Iterable[ElfObject]) -> Iterator[Search
         return
     for index, found in enumerate((loader, *ancestors)):
         if found.rpath and not found.runpath:
-            note = f" of {found.name}" if index else ""
-            yield from _folders(found, found.rpath, "RPATH", note)
+            yield from _folders(found, found.rpath, "RPATH", found.name if index else "")
 
 
-def _folders(found: ElfObject, path: str, kind: str, note: str = "") -> tuple[SearchEntry, ...]:
-    return _resolved(found.file, path, kind, note)
+def _folders(found: ElfObject, path: str, kind: SearchKind, via: str = "") -> tuple[SearchEntry, ...]:
+    return _resolved(found.file, path, kind, via)
 
 
 @cache  # the same object is asked in every load set that it is in
-def _resolved(file: str, path: str, kind: str, note: str) -> tuple[SearchEntry, ...]:
-    return tuple(_entries(posixpath.dirname(install_path(file)), path, kind, note))
+def _resolved(file: str, path: str, kind: SearchKind, via: str) -> tuple[SearchEntry, ...]:
+    return tuple(_entries(posixpath.dirname(install_path(file)), path, kind, via))
 
 
-def _entries(origin: str, path: str, kind: str, note: str) -> Iterator[SearchEntry]:
+def _entries(origin: str, path: str, kind: SearchKind, via: str) -> Iterator[SearchEntry]:
     for entry in entries(path):
         folder = entry.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
         if folder.startswith("/") and "$" not in folder:
-            yield SearchEntry(_SITES.sub(SITE, posixpath.normpath(folder)), f"{kind} {entry}{note}")
+            yield SearchEntry(_SITES.sub(SITE, posixpath.normpath(folder)), Route(kind, entry, via))

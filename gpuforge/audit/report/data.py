@@ -12,7 +12,8 @@ from typing import Any
 from gpuforge import __version__
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.judge import Report, WheelReport
-from gpuforge.audit.link.graph import Edge, LinkGraph, LoadSet
+from gpuforge.audit.link.edges import Edge, LoadSet
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import reach
 from gpuforge.audit.report import devices
@@ -170,7 +171,7 @@ def _object(found: ElfObject, graph: LinkGraph) -> dict[str, Any]:
 
 def _edge(edge: Edge) -> dict[str, Any]:
     provider = edge.provider
-    found: dict[str, Any] = {"name": edge.needed, "provider": provider.source, "route": edge.route}
+    found: dict[str, Any] = {"name": edge.needed, "provider": provider.source, "route": str(edge.route or "")}
     if provider.object is not None:
         found |= {"wheel": provider.object.wheel, "file": provider.object.file}
     if provider.package:

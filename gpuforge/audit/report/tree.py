@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gpuforge.audit.link.graph import Edge, Key, LinkGraph
+from gpuforge.audit.link.edges import Edge, Key
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report.shown import shown
 from gpuforge.binary.facts import ElfObject
@@ -135,7 +136,7 @@ def _route(edge: Edge) -> str:
     if edge.provider.source in _SOURCES:
         return ""
     if edge.route:
-        return "already loaded" if edge.route.startswith("loaded before") else f"by {edge.route}"
+        return "already loaded" if edge.route.kind == "loaded" else f"by {edge.route}"
     if edge.preload:
         return f"loaded before it by {edge.preload.file}"
     return "" if edge.provider.source == "nobody" else "no path leads to it"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.link import declared, layout
-from gpuforge.audit.link.graph import Edge, LinkGraph
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Preload, WheelFacts
 from gpuforge.binary.facts import ElfObject
 

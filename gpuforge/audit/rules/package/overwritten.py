@@ -100,7 +100,7 @@ def _of_cuda(wheel: WheelFacts) -> str:
 
 def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find required packages for two CUDA majors that have the same file: those of cuDNN, NCCL and a few others."""
-    always = {d.package: d for d in graph.always(wheel.name) if declared.files(d.package)}
+    always = {d.package: d for d in graph.required_always(wheel.name) if declared.files(d.package)}
     for one, other in combinations(sorted(always.values(), key=lambda d: d.package), 2):
         first, second = (d.line.partition(" → ") for d in (one, other))
         if first[1] and first[0] == second[0]:

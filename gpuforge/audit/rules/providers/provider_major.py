@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link import declared
 from gpuforge.audit.link.declared import Declared
-from gpuforge.audit.link.graph import Edge, LinkGraph
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import variant_family
 

@@ -12,7 +12,8 @@ from packaging.utils import canonicalize_name
 from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.link import declared, layout
-from gpuforge.audit.link.graph import Edge, LinkGraph
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.cuda import libraries

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link import declared, layout
-from gpuforge.audit.link.graph import Edge, LinkGraph
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.binary.facts import ElfObject
 
@@ -19,7 +20,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     projects = {wheel.name: wheel.project for wheel in graph.wheels if wheel.form in ("wheel", "nested")}
     for edge in graph.edges:
         target = edge.provider.object
-        if edge.provider.source == "sibling" and target and edge.route.startswith(("RPATH", "RUNPATH")):
+        if edge.provider.source == "sibling" and target and edge.route and edge.route.is_path:
             project = projects.get(target.wheel, "")
             given = project and edge.loader.wheel in projects
             if given and not (_required(graph, edge, project) or _is_part(graph, edge, target, projects)):
@@ -53,7 +54,7 @@ def _is_part(graph: LinkGraph, edge: Edge, target: ElfObject, projects: Mapping[
 
 def _led_by(graph: LinkGraph, edge: Edge) -> set[str]:
     """Return the wheel whose search path leads somewhere: of an RPATH of others, those that need the object, too."""
-    own = any(entry.why == edge.route for entry in layout.search(edge.loader, ()))
+    own = any(entry.route == edge.route for entry in layout.search(edge.loader, ()))
     return {edge.loader.wheel, *(user.loader.wheel for user in graph.users(edge.loader) if not own)}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link.graph import Edge, LinkGraph
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.loading import brought_by_module, brought_by_need, brought_by_package, may_be_loaded
 from gpuforge.audit.rules.rule import SEVERAL_FILES, Rule
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link import declared
-from gpuforge.audit.link.graph import Edge, LinkGraph, LoadSet
+from gpuforge.audit.link.edges import Edge, LoadSet
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework

@@ -61,17 +61,14 @@ def _imported(graph: LinkGraph, process: Process, soname: str, own: list[Image])
         return
     packages = {library.package for library in declared.candidates(soname)}
     for held in process.objects:
-        routes = {
-            e.route
-            for e in graph.from_object(held)
-            if e.route.startswith("import ") and not e.provider.object
-        }
-        if not routes or variant_family(held):
+        imported = {e.imported for e in graph.from_object(held)} - {""}
+        if not imported or variant_family(held):
             continue
         for known in graph.declared[held.wheel].values():
-            route = f"import {known.loaded_by}"
-            if known.package in packages and route in routes:
-                yield Image(f"the one of {known.package}", soname, held.wheel, route, soname)
+            if known.package in packages and known.loaded_by in imported:
+                yield Image(
+                    f"the one of {known.package}", soname, held.wheel, f"import {known.loaded_by}", soname
+                )
                 return
 
 

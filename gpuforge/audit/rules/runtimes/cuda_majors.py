@@ -85,7 +85,7 @@ def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
         if (
             len(majors) < 2
             or wheel.name in told
-            or any(d.package in both - {wheel.project} for d in graph.always(wheel.name))
+            or any(d.package in both - {wheel.project} for d in graph.required_always(wheel.name))
         ):
             continue  # one of those that it requires is where both come together
         needed = {declared.major(e.provider.package) for e in graph.of(wheel) if e.provider.declared is None}
@@ -120,7 +120,7 @@ def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[str, list[st
     Packages of the same files are left out: an environment has one of them, and GF709 says so. What the wheel has
     itself, if it is all of one major, is under the line "".
     """
-    held = sorted(graph.always(wheel.name), key=lambda d: d.package)
+    held = sorted(graph.required_always(wheel.name), key=lambda d: d.package)
     known = [d for d in held if declared.major(d.package) and not is_tool(d.package)]
     found: dict[int, dict[str, list[str]]] = {}
     for one in known:

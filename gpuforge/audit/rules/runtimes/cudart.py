@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from gpuforge.audit.link.graph import Edge, LinkGraph
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.runtimes.processes import Image, images
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
@@ -19,7 +20,7 @@ def cudart_images(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Image]
     """List the images of libcudart that these objects bring, `soname` being cut to "libcudart.so.12"."""
     held = list(objects)
     found = images(graph, held, _is_cudart)
-    imported = graph.those(_is_imported)
+    imported = graph.edges_where(_is_imported)
     found += [i for o in held for edge in imported.get((o.wheel, o.file), ()) for i in _carried(graph, edge)]
     unique: dict[str, Image] = {}
     for image in found:
@@ -33,7 +34,7 @@ def _is_cudart(soname: str) -> bool:
 
 
 def _is_imported(edge: Edge) -> bool:
-    return edge.route.startswith("import ") and edge.provider.object is None
+    return bool(edge.imported)
 
 
 def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
@@ -43,16 +44,15 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
     """
     if variant_family(edge.loader):
         return
-    loader = edge.route.removeprefix("import ")
-    importing = graph.declared[edge.loader.wheel].get(loader)
+    importing = graph.declared[edge.loader.wheel].get(edge.imported)
     if importing and any(soname.startswith("libcudart.so") for soname in importing.carries):
         return  # it has its own, which is found as such
     for package, known in graph.declared[edge.loader.wheel].items():
-        if known.loaded_by == loader and re.fullmatch(_RUNTIME, package):
+        if known.loaded_by == edge.imported and re.fullmatch(_RUNTIME, package):
             soname = next((s for s, p in _sonames() if p == package), "libcudart.so")
             given = next((o for w in graph.wheels if w.project == package for o in w.objects), None)
             name = given.file if given else f"the one of {package}"
-            yield Image(name, soname, edge.loader.wheel, edge.route, soname)
+            yield Image(name, soname, edge.loader.wheel, str(edge.route), soname)
 
 
 @cache

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
-from gpuforge.audit.link.graph import Edge, LinkGraph
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
@@ -71,7 +72,7 @@ def images(graph: LinkGraph, objects: Iterable[ElfObject], wanted: Callable[[str
     Those of one plain name in several places may become one image: `one_of_them` says so.
     """
     found: dict[str, Image] = {}
-    edges = graph.those(_needs(wanted))
+    edges = graph.edges_where(_needs(wanted))
     for held in objects if edges else ():
         for edge in edges.get((held.wheel, held.file), ()):
             name = _plain(edge.needed)

@@ -73,7 +73,7 @@ def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
     return [
         edge.needed
         for edge in graph.from_object(found)
-        if not edge.route.startswith(("RPATH", "RUNPATH", "loaded"))
+        if not (edge.route and (edge.route.is_path or edge.route.kind == "loaded"))
         and (
             edge.provider.source in others
             or (edge.provider.source == "wheel" and not may_be_loaded(graph, edge))

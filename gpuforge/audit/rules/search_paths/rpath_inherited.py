@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link import layout
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.route import Route
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Rule
 
@@ -22,10 +23,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             edge
             for edge in graph.from_object(found)
             if edge.provider.source in ("package", "sibling")
-            and any(edge.route == f"RPATH {entry}" for entry in layout.entries(found.rpath or ""))
+            and any(edge.route == Route("RPATH", entry) for entry in layout.entries(found.rpath or ""))
         ]
         if led:
-            entries = dict.fromkeys(edge.route for edge in led)
+            entries = dict.fromkeys(str(edge.route) for edge in led)
             yield RULE.finding(
                 found.wheel,
                 files=(found.file,),

@@ -8,7 +8,8 @@ from itertools import dropwhile, islice
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link import declared, layout
-from gpuforge.audit.link.graph import Edge, LinkGraph
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -16,9 +17,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find entries before the one that leads to a NEEDED library in which another copy of it may lie."""
     places = {w.name: {layout.install_path(o.file) for o in w.objects if o.links} for w in graph.wheels}
     for edge in graph.edges:
-        if edge.provider.source not in ("wheel", "package") or not edge.route.startswith(
-            ("RPATH", "RUNPATH")
-        ):
+        if edge.provider.source not in ("wheel", "package") or not (edge.route and edge.route.is_path):
             continue
         for entry in _before(edge):
             yield _finding(
@@ -58,15 +57,15 @@ def _behind(edge: Edge, places: set[str]) -> Iterator[str]:
     """Yield the entry after the one that leads to a package in which the wheel has a library of its own."""
     if edge.provider.source != "package":
         return
-    after = dropwhile(lambda entry: entry.why != edge.route, layout.search(edge.loader, ()))
-    yield from islice((e.why for e in after if f"{e.folder}/{edge.needed}" in places), 1)
+    after = dropwhile(lambda entry: entry.route != edge.route, layout.search(edge.loader, ()))
+    yield from islice((str(e.route) for e in after if f"{e.folder}/{edge.needed}" in places), 1)
 
 
 def _before(edge: Edge) -> Iterator[str]:
     rivals = {posixpath.join(layout.SITE, library.folder) for library in declared.candidates(edge.needed)}
     for entry in layout.search(edge.loader, ()):
-        if entry.why == edge.route:
+        if entry.route == edge.route:
             return
         outside = not f"{entry.folder}/".startswith(f"{layout.ENVIRONMENT}/")
         if (outside and entry.folder.startswith(layout.SHARED)) or entry.folder in rivals:
-            yield entry.why
+            yield str(entry.route)

@@ -1,0 +1,49 @@
+"""What the link graph is made of: NEEDED entries with their provider and the way to it, and what loads together."""
+
+from typing import Literal, NamedTuple
+
+from gpuforge.audit.link.declared import Declared
+from gpuforge.audit.link.route import Route
+from gpuforge.audit.model import Preload
+from gpuforge.binary.facts import ElfObject
+
+Source = Literal["wheel", "sibling", "package", "system", "driver", "nobody"]
+Key = tuple[str, str]  # wheel, file
+
+
+class Provider(NamedTuple):
+    """Who supplies a NEEDED library."""
+
+    source: Source
+    object: ElfObject | None = None  # for "wheel" and "sibling"
+    package: str = ""  # for "package": the one that is declared, else the one that would have it
+    declared: Declared | None = None
+
+
+class Edge(NamedTuple):
+    """One NEEDED entry, resolved. Without a `route` the linker does not find the library."""
+
+    loader: ElfObject
+    needed: str
+    provider: Provider
+    route: Route | None = None
+    preload: Preload | None = None  # the Python file that loads it beforehand
+
+    @property
+    def imported(self) -> str:
+        """The package outside the wheels given whose import has loaded the library; "" without such."""
+        if self.route is None or self.route.kind != "import" or self.provider.object is not None:
+            return ""
+        return self.route.entry
+
+
+class LoadSet(NamedTuple):
+    """What one import, or one program, pulls into its process from the wheels given."""
+
+    root: ElfObject
+    objects: tuple[ElfObject, ...]
+
+
+def key(found: ElfObject) -> Key:
+    """Return what identifies an object among all wheels."""
+    return found.wheel, found.file

@@ -1,0 +1,70 @@
+"""What the wheels given install, and where; what each requires, imports and loads by itself."""
+
+import posixpath
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link.declared import Declared
+from gpuforge.audit.model import WheelFacts
+from gpuforge.binary.facts import ElfObject
+
+
+class Installed:
+    """All wheels given, as if they were installed into one environment."""
+
+    def __init__(self, wheels: tuple[WheelFacts, ...]) -> None:
+        """Index the objects by their places, their names and, for Python modules, their projects."""
+        given = declared.by_project(wheels)
+        self.declared: Mapping[str, Mapping[str, Declared]] = {
+            wheel.name: declared.packages(wheel, given) for wheel in wheels
+        }
+        self.majors = {w.name: cuda_major(n for o in w.objects for n in o.needed) for w in wheels}
+        self.preloads = {wheel.name: wheel.preloads for wheel in wheels}
+        self.projects = {wheel.name: wheel.project for wheel in wheels}
+        self.musl = {w.name: w.platforms for w in wheels if any(p.startswith("musl") for p in w.platforms)}
+        self.needed = {wheel.name: {name for o in wheel.objects for name in o.needed} for wheel in wheels}
+        self.at: dict[str, dict[str, ElfObject]] = {}  # place -> wheel -> what it puts there
+        self.named: dict[str, list[ElfObject]] = {}
+        self.modules: dict[str, list[ElfObject]] = {}  # project -> its Python modules
+        for found in (o for w in wheels for o in w.objects if o.links):
+            self.at.setdefault(layout.install_path(found.file), {})[found.wheel] = found
+            for name in dict.fromkeys((found.soname or found.name, found.name)):
+                self.named.setdefault(name, []).append(found)
+            if "python-module" in found.markers:
+                self.modules.setdefault(self.projects[found.wheel], []).append(found)
+        for wheel in wheels:
+            for link in wheel.links:
+                self._link(wheel, link)
+        self.file_names = {posixpath.basename(place) for place in self.at}
+
+    def _link(self, wheel: WheelFacts, link: str) -> None:
+        """Install what a symbolic link leads to, also through others, under the link's own name."""
+        target, passed = link, set[str]()
+        while target in wheel.links and target not in passed:
+            passed.add(target)
+            target = wheel.links[target]
+        if found := self.at.get(layout.install_path(target)):
+            self.at.setdefault(layout.install_path(link), found)
+
+    def owned(self, wheel: str, there: dict[str, ElfObject]) -> ElfObject:
+        """Return which of the files that wheels put in one place is a wheel's: its own, or one that it requires."""
+        required = (o for w, o in there.items() if self.projects[w] in self.declared[wheel])
+        return there.get(wheel) or next(required, None) or next(reversed(there.values()))
+
+    def imports(self, wheel: str, project: str) -> bool:
+        """Say whether a wheel links with a package that it requires and that has loaded itself once imported."""
+        known = self.declared[wheel].get(project)
+        return known is not None and not known.extra and known.loaded_by == project
+
+    def linked(self, wheel: str) -> set[str]:
+        """Return the packages that are known to have what objects of a wheel need."""
+        return {library.package for name in self.needed[wheel] for library in declared.candidates(name)}
+
+
+def cuda_major(needed: Iterable[str]) -> int | None:
+    """Return the CUDA major that libraries are for, as far as SONAMEs of one major alone tell."""
+    known = [declared.candidates(name) for name in needed]
+    majors = Counter(found[0].cuda for found in known if len({library.cuda for library in found}) == 1)
+    majors.pop(None, None)
+    return majors.most_common(1)[0][0] if majors else None

@@ -1,0 +1,187 @@
+"""Providers of the libraries to which no search path leads: what imports and preloads bring, what would have them."""
+
+import posixpath
+from collections.abc import Iterable, Mapping
+
+from packaging.utils import canonicalize_name
+
+from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link.declared import Declared
+from gpuforge.audit.link.edges import Edge, Provider
+from gpuforge.audit.link.installed import Installed, cuda_major
+from gpuforge.audit.link.route import Route, imported
+from gpuforge.audit.model import Preload
+from gpuforge.binary.facts import ElfObject
+
+
+class Providers:
+    """Finds who provides a library, by what the wheels given install and declare."""
+
+    def __init__(self, installed: Installed) -> None:
+        """Look in what is installed."""
+        self.installed = installed
+
+    def without_path(
+        self,
+        loader: ElfObject,
+        name: str,
+        packages: tuple[declared.Library, ...],
+        ancestors: tuple[ElfObject, ...],
+    ) -> Edge:
+        """Return the edge of an entry that no search path and no library of the system answers."""
+        preload = None if loader.program else self.preload_of(loader.wheel, name)
+        for found in self.installed.named.get(name, ()):
+            if found.wheel == loader.wheel and found.name == name:
+                return Edge(loader, name, Provider("wheel", found), preload=preload)
+        if carrier := self._carrier(loader, name):
+            provider = Provider("package", package=carrier.package, declared=carrier)
+            if given := self._given(provider, name):
+                provider = provider._replace(source="sibling", object=given)
+            return Edge(loader, name, provider, imported(carrier.loaded_by), preload)
+        if packages:
+            provider = self.of_package(loader, packages, None)
+            route = None if loader.program else imported(self._imported_with(loader.wheel, provider.declared))
+            if given := self._given(provider, name):
+                provider = provider._replace(source="sibling", object=given)
+            return Edge(loader, name, provider, route, preload)
+        namesake = self._namesake(loader.wheel, name)
+        if others := [o for o in self.installed.named.get(name, ()) if self._provides(o, loader.wheel, name)]:
+            others.sort(key=lambda o: o.name != name)  # rather than a copy of it for linkers
+            package, found = self._brought_by(loader.wheel, others, namesake)
+            return Edge(loader, name, self.of_object(loader, found), imported(package), preload)
+        if namesake:
+            provider = Provider("package", package=namesake.package, declared=namesake)
+            route = imported(namesake.package)
+            if loader.program:
+                route = _into(namesake.package, layout.search(loader, ancestors))
+            return Edge(loader, name, provider, route)
+        return Edge(loader, name, Provider("nobody"), preload=preload)
+
+    def _provides(self, found: ElfObject, wheel: str, name: str) -> bool:
+        """Say whether a library of this name is what a wheel means, though no path leads to it.
+
+        A name with a version, as libraries of the system have, is not that of a package which just happens to be there
+        and has one, too: the linker looks in the system for it.
+        """
+        one, other = self.installed.projects[wheel], self.installed.projects[found.wheel]
+        related = other in self.installed.declared[wheel] or one in self.installed.declared[found.wheel]
+        unknown = not (one and other)  # a folder or a binary says nothing of what it requires
+        return one == other or related or unknown or name.endswith(".so")
+
+    def _imported_with(self, wheel: str, known: Declared | None) -> str:
+        """Return the package whose import has a declared package's libraries loaded: "torch"; "" for none.
+
+        Of a package in an extra only if objects of the wheel link with it: others work without, and do not import it.
+        """
+        if known is None or not known.loaded_by:
+            return ""
+        if known.extra and known.loaded_by not in self.installed.linked(wheel):
+            unlisted = (name for name in self.installed.needed[wheel] if not declared.candidates(name))
+            namesakes = (self._namesake(wheel, name) for name in unlisted)
+            if not any(found and found.loaded_by == known.loaded_by for found in namesakes):
+                return ""
+        return known.loaded_by
+
+    def _carrier(self, loader: ElfObject, name: str) -> Declared | None:
+        """Return the required package that has loaded a library of its own by this SONAME once it is imported."""
+        if loader.program:
+            return None
+        known = self.installed.declared[loader.wheel].values()
+        return next((d for d in known if name in d.carries and d.loaded_by and not d.extra), None)
+
+    def _brought_by(
+        self, wheel: str, others: list[ElfObject], namesake: Declared | None
+    ) -> tuple[str, ElfObject]:
+        """Return which of the libraries of one name in other wheels it is, and the package whose import loads it."""
+        for found in others:
+            project = self.installed.projects[found.wheel]
+            called = namesake is not None and namesake.package == project
+            if (called and self._has_code(found.wheel)) or self.installed.imports(wheel, project):
+                return project, found
+        return "", others[0]
+
+    def _has_code(self, wheel: str) -> bool:
+        """Say whether a wheel has what can be imported, and then loads libraries: others are for a path to them."""
+        return bool(
+            self.installed.preloads[wheel] or self.installed.modules.get(self.installed.projects[wheel])
+        )
+
+    def _namesake(self, wheel: str, name: str) -> Declared | None:
+        """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it."""
+        stem = canonicalize_name(name.partition(".so")[0])
+        for package, known in self.installed.declared[wheel].items():
+            plain = declared.plain(package).removeprefix("nvidia-")
+            bare = stem.removeprefix("lib")
+            if plain in (stem, bare) or stem.startswith(f"{plain}-") or plain.endswith(f"-{bare}"):
+                return known
+        return None
+
+    def of_object(self, loader: ElfObject, found: ElfObject) -> Provider:
+        """Return the provider that an object of the wheels given is to another."""
+        return Provider("wheel" if found.wheel == loader.wheel else "sibling", found)
+
+    def of_package(
+        self, loader: ElfObject, packages: tuple[declared.Library, ...], reached: declared.Library | None
+    ) -> Provider:
+        """Return the package that has a library: the one that is declared, else the likely one."""
+        known = self.installed.declared[loader.wheel]
+        order = [p for p in packages if reached is None or p.folder == reached.folder]
+        for library in order:
+            found = known.get(library.package)
+            if found and library.soname not in found.lacks:
+                return Provider("package", package=library.package, declared=found)
+        major = cuda_major(loader.needed) or self.installed.majors[loader.wheel]
+        likely = [p for p in order if p.cuda == major] or order
+        return Provider("package", package=likely[-1].package)
+
+    def _given(self, provider: Provider, name: str) -> ElfObject | None:
+        """Return a declared package's own library when its wheel was given, too."""
+        if provider.declared is None:
+            return None
+        of_package = (
+            o
+            for o in self.installed.named.get(name, ())
+            if self.installed.projects[o.wheel] == provider.package
+        )
+        return next(of_package, None)
+
+    def preload_of(self, wheel: str, name: str) -> Preload | None:
+        """Return the Python file of a wheel that says it loads this library."""
+        stem = name.partition(".so")[0].removeprefix("lib")
+        for preload in self.installed.preloads[wheel]:
+            if not preload.bare and _covers(preload, name, stem, self.installed.declared[wheel]):
+                return preload
+        return None
+
+
+def _into(package: str, searched: Iterable[layout.SearchEntry]) -> Route | None:
+    """Return the search path that leads into a folder of a package: libx-cu12 installs into libx.
+
+    Of NVIDIA's packages the folder is known, and is the same for SONAMEs of releases that no table has.
+    """
+    folders = {posixpath.dirname(file) for file in declared.files(package)}
+    for entry in searched:
+        place = entry.folder.removeprefix(f"{layout.SITE}/")
+        if place in folders or canonicalize_name(place.partition("/")[0]) == declared.plain(package):
+            return entry.route
+    return None
+
+
+def _covers(preload: Preload, name: str, stem: str, known: Mapping[str, Declared]) -> bool:
+    """Say whether a Python file names a library, or what it lies in, among what it loads by itself."""
+    if preload.ops:
+        return False
+    if stem in preload.names or name in preload.names:
+        return True
+    packages = declared.candidates(name)
+    if preload.folders and any(declared.stems(library.package) & preload.names for library in packages):
+        return True
+    if preload.fixed or not (preload.pathfinder or preload.everything):
+        return False
+    words = {
+        word
+        for library in packages
+        if preload.pathfinder or library.package in known
+        for word in (stem, *declared.stems(library.package), *library.folder.split("/")[1:-1])
+    }
+    return bool(words & preload.listed)

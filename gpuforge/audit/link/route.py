@@ -1,0 +1,33 @@
+"""How the dynamic linker finds a library, as a value."""
+
+from typing import Literal, NamedTuple
+
+SearchKind = Literal["RPATH", "RUNPATH"]
+
+
+class Route(NamedTuple):
+    """How the dynamic linker finds a library."""
+
+    kind: SearchKind | Literal["import", "loaded", "system", "driver"]
+    entry: str = ""  # the entry of RPATH or RUNPATH; the package that is imported
+    via: str = (
+        ""  # the object whose RPATH it is, if not the loader's own; the object that has loaded it before
+    )
+
+    @property
+    def is_path(self) -> bool:
+        """Whether a search path of an object leads to the library."""
+        return self.kind in {"RPATH", "RUNPATH"}
+
+    def __str__(self) -> str:
+        """Write it as linkers and tools do: "RUNPATH $ORIGIN/../x", "RPATH $ORIGIN of libx.so", "import torch"."""
+        if self.kind == "loaded":
+            return f"loaded before it by {self.via}"
+        if self.kind in {"system", "driver"}:
+            return f"the {self.kind}"
+        return f"{self.kind} {self.entry}" + (f" of {self.via}" if self.via else "")
+
+
+def imported(package: str) -> Route | None:
+    """Return the way of a library that importing a package has loaded; None for no package."""
+    return Route("import", package) if package else None
