@@ -6,6 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+import test_audit_rules
+import test_audit_rules_device
+import test_audit_rules_platform
+import test_audit_rules_processes
+from audit_cases import findings
 
 from gpuforge.audit import baseline
 from gpuforge.audit.findings import Finding, Ignored, Subject
@@ -127,3 +132,49 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     (said,) = raised.value.diagnostics
     assert said.message == "the baseline cannot be read: No such file or directory"
     assert said.hint == "--write-baseline writes one"
+
+
+OLD = json.loads((Path(__file__).parents[1] / "data/baselines_of_schema_1.json").read_text())
+CASES = {
+    name: case
+    for module in (
+        test_audit_rules,
+        test_audit_rules_device,
+        test_audit_rules_platform,
+        test_audit_rules_processes,
+    )
+    for name, case in module.CASES.items()
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_baseline_of_schema_1_still_accepts_its_findings(name: str, tmp_path: Path) -> None:
+    """The rows are as --write-baseline wrote them for these wheels when a row had a sentence."""
+    keys = ("code", "severity", "project", "subject")
+    rows = [dict(zip(keys, row, strict=True)) for row in OLD[name]]
+    path = tmp_path / "baseline.json"
+    path.write_text(json.dumps({"schema": 1, "findings": rows}))
+    held = baseline.read(path)
+    found = findings(CASES[name], CASES[name].files, tmp_path)
+    assert found
+    assert all(held.covers(finding) for finding in found)
+    assert baseline.unused(held, [Ignored(finding, held.reason) for finding in found]) == []
+
+
+def test_a_baseline_of_schema_1_accepts_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    row = {"code": "GF201", "severity": "warning", "project": "demo-pkg"}
+    subjects = [
+        "libx-*.so.1, NEEDED by demo/b.so",
+        "libx-*.so.1, NEEDED by demo/ext.cpython-*-x86_64-linux-gnu.so",
+    ]
+    path.write_text(json.dumps({"schema": 1, "findings": [{**row, "subject": s} for s in subjects]}))
+    held = baseline.read(path)
+    assert held.covers(FINDING)
+    for subject in (
+        needed("libx-0123abcd.so.1", "demo/c.so"),
+        needed("libx-0123abcd.so.1", "other/demo/b.so"),
+        needed("libx-0123abcd.so.12", "demo/b.so"),
+        needed("liby.so.1", "demo/b.so"),
+    ):
+        assert not held.covers(FINDING._replace(subjects=(subject,)))
