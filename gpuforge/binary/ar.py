@@ -1,4 +1,4 @@
-"""Read the members of `ar` archives: System V, GNU and BSD names, and thin archives.
+"""Archives of `ar`: System V, GNU and BSD names, and thin archives.
 
 Formats: ar(5) of FreeBSD, https://man.freebsd.org/cgi/man.cgi?query=ar&sektion=5; GNU's thin archives:
 https://sourceware.org/binutils/docs/binutils/ar.html.
@@ -20,20 +20,20 @@ _LONGEST_NAME = 1 << 12  # bytes; no path is longer
 class Member(NamedTuple):
     """A file in an archive."""
 
-    name: str  # of a thin archive: its path, from the folder that the archive is in
-    data: bytes | None  # None in a thin archive, whose members lie beside it
+    name: str  # in a thin archive: a path relative to the archive
+    data: bytes | None  # None in a thin archive, whose members are files beside it
 
 
 def is_archive(head: bytes) -> bool:
-    """Say whether a file that begins with these bytes is an archive."""
+    """Return whether a file with these first bytes is an archive."""
     return head.startswith((MAGIC, THIN))
 
 
 def members(data: bytes) -> Iterator[Member]:
-    """Yield the members in order, without the indexes of symbols. Raises MalformedError."""
+    """Yield the members in order, but for indexes of symbols. Raises MalformedError."""
     thin = data.startswith(THIN)
     if not is_archive(data):
-        raise MalformedError.of("it does not begin like an archive")
+        raise MalformedError.of("its first bytes are not those of an archive")
     position, long_names = len(MAGIC), b""
     while data[position:].strip(b"\n") if len(data) - position < _HEADER else True:
         header = data[position : position + _HEADER]

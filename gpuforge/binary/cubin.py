@@ -1,7 +1,7 @@
 """Cubins: ELF files of machine code for one GPU architecture.
 
-What identifies the toolkit is not documented; it was compared with `cuobjdump -elf` for CUDA 11.3 to 13.2: up to 12.9
-an attribute of `.nv.info` (EIATTR_CUDA_API_VERSION: 129 for 12.9), later the text of a note of ptxas.
+The place of the toolkit's version is not documented; it was compared with `cuobjdump -elf` for CUDA 11.3 to 13.2. Up to
+12.9 it is an attribute of `.nv.info` (EIATTR_CUDA_API_VERSION: 129 for 12.9), later the text of a note of ptxas.
 """
 
 import re
@@ -71,12 +71,12 @@ def options(note: tuple[str, ...]) -> tuple[str, str]:
 
 
 def is_empty(image: bytes) -> bool:
-    """Tell whether a cubin has no section `.text.<kernel>`; one that was not unpacked may have some."""
+    """Return whether a cubin has no section `.text.<kernel>`; False for bytes that are not ELF."""
     return image[:4] == MAGIC and b"\0.text." not in image
 
 
 def toolkit(image: bytes) -> str:
-    """Return the toolkit ("12.9") that wrote a cubin, "" where it is not known."""
+    """Return the toolkit ("12.9") that wrote a cubin; "" if it is unknown."""
     window = Window.of(image)
     try:
         rows = read_rows(window, read_header(window))

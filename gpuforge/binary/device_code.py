@@ -1,4 +1,4 @@
-"""The GPU code of one file."""
+"""The fatbin containers of one file, and the ELF sections that they are in."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def containers(path: Path) -> tuple[Container, ...]:
 
 
 def placed(found: Iterable[Container], sections: tuple[Section, ...]) -> Iterator[Container]:
-    """Yield containers with the name of the section that each lies in, mostly that of the one before."""
+    """Yield containers with the name of their section; mostly it is that of the container before."""
     here = Section("", 0, 0)
     for c in found:
         if not here.offset <= c.offset < here.offset + here.size:

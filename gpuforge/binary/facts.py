@@ -1,4 +1,4 @@
-"""What is read from binaries: ELF objects, fatbin containers and their images. Data only; readers make them."""
+"""Values that readers of binaries return: ELF objects, fatbin containers and their images."""
 
 from typing import Literal, NamedTuple
 
@@ -8,13 +8,13 @@ from gpuforge.cuda.arch import Arch
 class Entry(NamedTuple):
     """One image in a fatbin container."""
 
-    kind: str  # "cubin", "ptx", "lto-ir"; "kind-N" for one that is not known
+    kind: str  # "cubin", "ptx", "lto-ir"; "kind-N" for unknown ones
     arch: Arch
     isa: str  # the PTX ISA, "8.7"; "" for other kinds
     size: int  # bytes, unpacked
     stored: int  # bytes in the file
     compression: Literal["none", "lz4", "zstd"] = "none"
-    toolkit: str = ""  # the CUDA version that wrote it, "13.0"; "" where finding out is not cheap
+    toolkit: str = ""  # the CUDA version that wrote it, "13.0"; "" where reading it would take long
 
     @property
     def target(self) -> str:
@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 
 
 class Container(NamedTuple):
-    """One fatbin container, wherever it lies in a file."""
+    """One fatbin container in a file."""
 
     offset: int
     size: int  # bytes, with its header
@@ -34,12 +34,12 @@ class Container(NamedTuple):
 
     @property
     def cubins(self) -> frozenset[str]:
-        """The real architectures it has machine code for."""
+        """The targets of its machine code: "sm_90a"."""
         return frozenset(e.target for e in self.entries if e.kind == "cubin")
 
     @property
     def ptx(self) -> frozenset[str]:
-        """The virtual architectures it has PTX for."""
+        """The targets of its PTX: "compute_90"."""
         return frozenset(e.target for e in self.entries if e.kind == "ptx")
 
 
@@ -55,21 +55,24 @@ class Section(NamedTuple):
 
     name: str
     offset: int
-    size: int  # bytes in the file; 0 for what has none (.bss)
+    size: int  # bytes in the file; 0 for sections without any (.bss)
     type: int = 0
     flags: int = 0
-    link: int = 0  # the number of a section that belongs to it: of a symbol table, its strings
+    link: int = 0  # the number of a related section: of a symbol table, its strings
 
 
 class VersionNeed(NamedTuple):
-    """The symbol versions that an object wants from one library (`.gnu.version_r`)."""
+    """The symbol versions that an object needs from one library (`.gnu.version_r`)."""
 
     library: str
     versions: tuple[str, ...]
 
 
 class SymbolNames(NamedTuple):
-    """The dynamic symbols of one group: those that other files must define, but for weak ones, and its own."""
+    """The dynamic symbols of one group in a file.
+
+    `undefined` has those that another file must define; weak ones are optional and left out.
+    """
 
     group: str
     undefined: frozenset[str] = frozenset()
@@ -77,7 +80,7 @@ class SymbolNames(NamedTuple):
 
 
 class ElfObject(NamedTuple):
-    """What one ELF file says of itself; `file` is its name in `wheel` (the wheel's file name)."""
+    """The facts of one ELF file; `wheel` and `file` are the labels that the caller gave it."""
 
     wheel: str
     file: str
@@ -95,29 +98,33 @@ class ElfObject(NamedTuple):
     version_definitions: tuple[str, ...] = ()
     stack: int | None = None  # p_flags of PT_GNU_STACK; None without one
     relro: bool = False  # it has a PT_GNU_RELRO segment
-    isa: str = ""  # "x86-64-v3": what its GNU property says that it needs; "" for the baseline or without one
+    isa: str = (
+        ""  # "x86-64-v3", the level that its GNU property needs; "" for the baseline or without the property
+    )
     build_id: str = ""
     comment: tuple[str, ...] = ()
-    sections: tuple[Section, ...] = ()  # of a cubin those of all kernels together: one ".text", at no offset
-    markers: frozenset[str] = frozenset()  # what its strings show: "static-cudart", "nvhpc", "python-module"
-    producers: tuple[str, ...] = ()  # versions of compilers by its debug info and dead paths: "22.1"
-    mentions: frozenset[str] = frozenset()  # libraries that its constants name: "libcudnn.so.9"
-    symbols: tuple[SymbolNames, ...] = ()  # of the groups that were looked for and that it has
+    sections: tuple[Section, ...] = ()  # of a cubin one for all kernels: one ".text", at offset 0
+    markers: frozenset[str] = frozenset()  # names of patterns in its strings: "nvhpc", "python-module"
+    producers: tuple[
+        str, ...
+    ] = ()  # versions of compilers, by its debug info and paths in its strings: "22.1"
+    mentions: frozenset[str] = frozenset()  # libraries that are named in its constants: "libcudnn.so.9"
+    symbols: tuple[SymbolNames, ...] = ()  # by group, for the groups that the caller looked for
     containers: tuple[Container, ...] = ()
 
     @property
     def name(self) -> str:
-        """The file's own name, without its folder."""
+        """The file's name without its folder."""
         return self.file.rpartition("/")[2]
 
     @property
     def links(self) -> bool:
-        """True for what the dynamic linker loads: shared objects and dynamic programs."""
+        """Whether the dynamic linker loads it: shared objects and dynamic programs."""
         return bool(self.dynamic) and self.type in (2, 3)
 
     @property
     def program(self) -> bool:
-        """True for what is started rather than loaded."""
+        """Whether it is a program."""
         return self.type == 2 or bool(self.interpreter)
 
     def undefined(self, group: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Find and list NVIDIA fatbin containers in a stream of bytes, wherever they lie.
+"""NVIDIA fatbin containers: find them in a stream of bytes, and list their images.
 
 The format is not published; the fields were read from the output of CUDA 11.3 to 13.2 and agree with
 `cuobjdump --list-elf --list-ptx` there. A container is a header of 16 bytes and entries; an entry is a
@@ -29,7 +29,7 @@ _LZ4, _ZSTD, _ARCH_SPECIFIC, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
 def entry(header: bytes) -> tuple[Entry, int]:
     """Read an entry's header (64 bytes) and return it with the bytes from its start to the next entry.
 
-    Raises MalformedError for what cannot be one.
+    Raises MalformedError.
     """
     if len(header) < _ENTRY.size:
         raise MalformedError.of(f"a fatbin entry of {len(header)} bytes")
@@ -67,8 +67,8 @@ class _Samples:
         self._smallest: tuple[Entry, bytes] | None = None
         self._largest: tuple[Entry, bytes] | None = None
 
-    def wants(self, found: Entry) -> bool:
-        """Say whether an entry is one of the two as yet."""
+    def includes(self, found: Entry) -> bool:
+        """Return whether an entry is the smallest or the largest so far."""
         if found.kind != "cubin":
             return False
         smallest, largest = self._smallest, self._largest
@@ -78,18 +78,18 @@ class _Samples:
 
     @staticmethod
     def bytes_of(found: Entry) -> int:
-        """Return how many of its bytes are worth keeping: one too large to be unpacked has code in any case."""
+        """Return how many bytes of an entry to keep: 0 of one that is too large to be unpacked, which has code."""
         return found.stored if found.stored <= _LONGEST else 0
 
     def add(self, found: Entry, stored: bytes) -> None:
-        """Take an entry that is wanted, and its bytes."""
+        """Add an entry that is included, and its bytes."""
         if self._smallest is None or found.stored < self._smallest[0].stored:
             self._smallest = found, stored
         if self._largest is None or found.stored > self._largest[0].stored:
             self._largest = found, stored
 
     def judge(self, scanner: Scanner) -> tuple[str, bool]:
-        """Return the toolkit that wrote them, and whether none of them has code, as far as the budget goes."""
+        """Return the toolkit that wrote the cubins, and whether none of them has code, within the scanner's budget."""
         if (
             not (self._smallest and self._largest and self._smallest[1])
             or scanner.budget < self._smallest[0].size
@@ -107,9 +107,9 @@ _Request = Generator[tuple[int, int], bytes, None]
 
 
 class Scanner:
-    """Lists the containers of a file of `size` bytes that is fed to it in order, and skips their payloads.
+    """Lists the containers of a file of `size` bytes, which is passed in chunks in order; payloads are skipped.
 
-    The bytes outside of the containers are searched for a mark on the way: `marked` tells whether it is there.
+    The bytes outside of the containers are also searched for `mark`; `marked` is true once it was found.
     """
 
     def __init__(self, size: int, mark: bytes = b"") -> None:
@@ -121,12 +121,12 @@ class Scanner:
         self._overlap = max(len(mark), len(_START))
         self._walk: _Request | None = None
         self._want = (0, 0)
-        self._rest = b""  # bytes of the last chunk that the next search or request begins in
+        self._rest = b""  # bytes of the last chunk that the next search or request begins with
         self._base = 0
-        self._data = b""  # what is in hand, from `_base` on
+        self._data = b""  # the bytes from `_base` on
 
     def feed(self, offset: int, chunk: bytes) -> None:
-        """Take the bytes at `offset`, where the last chunk ended."""
+        """Read the bytes at `offset`, where the last chunk ended."""
         if self._walk is not None and self._want[0] >= offset + len(chunk):
             return  # inside a payload
         rest, self._rest = self._rest, b""
@@ -148,13 +148,13 @@ class Scanner:
             position = self._answer(data[start - self._base : start - self._base + count], start)
 
     def finish(self) -> None:
-        """Say that there is no more; a container that was cut off is listed as damaged."""
+        """End the file; a container that was cut off is listed as damaged."""
         if self._walk is not None:
             self._walk.close()
             self._walk = None
 
     def _search(self, data: bytes, position: int) -> int:
-        """Search on from `position`; return where to go on, or the end of `data`."""
+        """Search from `position` on; return the next position, or the end of `data`."""
         start = position - self._base
         hit = data.find(_START, start)
         if self._mark and not self.marked:
@@ -167,8 +167,8 @@ class Scanner:
         return self._answer(None, self._base + hit)
 
     def _answer(self, data: bytes | None, start: int) -> int:
-        """Send the walk what it asked for, or begin it; return where to go on."""
-        assert self._walk is not None  # noqa: S101 - feed() asks only while walking
+        """Send requested bytes to the walk, or start it; return the next position."""
+        assert self._walk is not None  # noqa: S101 - feed() calls it only during a walk
         try:
             self._want = next(self._walk) if data is None else self._walk.send(data)
         except StopIteration:
@@ -176,19 +176,19 @@ class Scanner:
             return max(self._resume, self._base)
         return max(start, self._want[0])
 
-    def _held(self, offset: int, count: int) -> bytes:
-        """Return these bytes, or nothing when they are not all in hand: asking for them takes longer."""
+    def _at_once(self, offset: int, count: int) -> bytes:
+        """Return these bytes, or nothing if `_data` does not have them all: a request takes longer."""
         start = offset - self._base
         return self._data[start : start + count] if start + count <= len(self._data) else b""
 
     def _container(self, offset: int) -> _Request:
-        """Walk one container: a coroutine that asks for (offset, count) and is sent those bytes.
+        """Walk through one container: a coroutine that yields (offset, count) and receives those bytes.
 
-        One run of `fatbinary` wrote it, so what its smallest cubin says of the toolkit goes for all of them.
+        One run of `fatbinary` wrote it, so that all its cubins are of the toolkit of the smallest one.
         """
-        header = self._held(offset, 16) or (yield offset, 16)
+        header = self._at_once(offset, 16) or (yield offset, 16)
         (payload,) = struct.unpack_from("<Q", header, 8)
-        self._resume = offset + len(_START)  # where to search on if this is not one after all
+        self._resume = offset + len(_START)  # the search goes on there if this is not a container
         end = offset + 16 + payload
         if payload < _ENTRY.size or end > self._size:
             return
@@ -198,14 +198,14 @@ class Scanner:
         damaged = True
         try:
             while position + _ENTRY.size <= end:
-                header = self._held(position, _ENTRY.size) or (yield position, _ENTRY.size)
+                header = self._at_once(position, _ENTRY.size) or (yield position, _ENTRY.size)
                 found, step = entry(header)
                 if position + step > end:
                     break
                 (skip,) = struct.unpack_from("<I", header, 4)
-                if skip + found.stored <= step and samples.wants(found):
+                if skip + found.stored <= step and samples.includes(found):
                     place, count = position + skip, samples.bytes_of(found)
-                    samples.add(found, self._held(place, count) or (yield place, count))
+                    samples.add(found, self._at_once(place, count) or (yield place, count))
                 entries.append(found)
                 position += step
             else:
@@ -231,12 +231,12 @@ def scan(data: bytes) -> Iterator[Container]:
 
 
 def unpacked(entry: Entry, stored: bytes) -> bytes:
-    """Return the image that is stored as these bytes; nothing for one that is too large or cannot be unpacked."""
+    """Return the unpacked image; nothing if it is too large or cannot be unpacked."""
     if entry.compression == "none":
         return stored
     if not 64 <= entry.size <= _LONGEST_UNPACKED:
         return b""
-    # each is loaded by the first image that was packed with it: most wheels need one of them, many none
+    # either library is loaded when it is first needed: most wheels need one, many none
     if entry.compression == "lz4":
         import lz4.block  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Read the head of a PTX text: its ISA and its target (PTX ISA manual, section 11.1, module directives)."""
+"""The first directives of a PTX text: ISA and target (PTX ISA manual, section 11.1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TARGET = rb"(?m)^\s*\.target\s+sm_(\d{2,4}[af]?)\b"
 
 
 def standalone(head: bytes, size: int) -> Container | None:
-    """Describe a `.ptx` file of `size` bytes by its first bytes; None for a text that is not PTX."""
+    """Describe a `.ptx` file of `size` bytes by its first bytes; None if it is not PTX."""
     version, target = re.search(_VERSION, head), re.search(_TARGET, head)
     if not version or not target:
         return None

@@ -1,4 +1,4 @@
-"""Random access to the parts of a stream that were kept while it went by."""
+"""Random access to the parts of a file that were kept while it was read in a stream."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from gpuforge.errors import MalformedError
 
 Piece = bytes | mmap.mmap
-# of a chunk, at most; a larger part is kept with the rest, as fresh memory costs more than that
-_COPIED = 0.25
+_COPIED = 0.25  # of a chunk: larger parts are kept with the whole chunk, as copying them takes longer
 
 
 class MissedError(Exception):
-    """A range inside the file was asked for that was not kept: another pass has to bring it."""
+    """A range of the file was not kept: it has to be read once more."""
 
     def __init__(self, start: int, stop: int) -> None:
         super().__init__(f"bytes {start}..{stop} were not kept")
@@ -32,11 +31,11 @@ class Window:
 
     @classmethod
     def of(cls, data: Piece) -> Window:
-        """Make a window that has all of a file."""
+        """Return a window of a whole file."""
         return cls(len(data), {0: data})
 
     def keep(self, at: int, chunk: bytes, start: int, stop: int) -> None:
-        """Keep what the `chunk` of the file at `at` has of the bytes from `start` to `stop`, or all of it."""
+        """Keep the bytes from `start` to `stop` as far as the `chunk` at offset `at` has them, or the whole chunk."""
         first, last = max(0, start - at), min(len(chunk), stop - at)
         if last <= first:
             return
@@ -49,7 +48,7 @@ class Window:
         self._pieces[at] = chunk
 
     def has(self, start: int, stop: int) -> bool:
-        """Say whether the bytes from `start` to `stop` were kept."""
+        """Return whether the bytes from `start` to `stop` were kept."""
         while start < stop:
             at, piece = self._around(start)
             if at + len(piece) <= start:
@@ -60,7 +59,7 @@ class Window:
     def read(self, offset: int, count: int) -> bytes:
         """Return exactly `count` bytes at `offset`.
 
-        Raises MalformedError when the file ends before them, MissedError when they were not kept.
+        Raises MalformedError if the file ends before them, MissedError if they were not kept.
         """
         if offset < 0 or count < 0 or offset + count > self.size:
             raise MalformedError.of(f"it ends at byte {self.size}, before {offset + count}")
@@ -94,7 +93,7 @@ class Window:
         return self._joined(offset, count, wanted)
 
     def _joined(self, offset: int, count: int, wanted: int) -> bytes:
-        """Return what lies in an earlier piece, or in several."""
+        """Return bytes that are in an earlier piece, or in several."""
         found = []
         position, end = offset, offset + count
         while position < end:
@@ -107,7 +106,7 @@ class Window:
         return b"".join(found)
 
     def _around(self, position: int) -> tuple[int, Piece]:
-        """Return the piece that goes on longest of those that begin before `position`, with where it begins."""
+        """Return the offset and the bytes of the piece that ends last, of those that begin before `position`."""
         behind = self._starts[: bisect_right(self._starts, position)]
         start = max(behind, key=lambda at: at + len(self._pieces[at]), default=0)
         return start, self._pieces.get(start, b"")

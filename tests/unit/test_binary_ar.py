@@ -32,7 +32,7 @@ def test_short_names_stand_in_the_header() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"!<arch>", "it does not begin like an archive"),
+        (b"!<arch>", "its first bytes are not those of an archive"),
         (b"!<arch>\nrubbish", "there is no archive member at byte 8"),
         (archive({"a.o": b"four"})[:-1], "the archive ends in the middle of the member at byte"),
         (archive(MEMBERS) + b"more", "there is no archive member at byte"),

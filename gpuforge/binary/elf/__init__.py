@@ -1,1 +1,1 @@
-"""ELF files: the one reader of the format, for the audit, for packaging and for what is fetched."""
+"""ELF files: the reader of the format, one module for each of its parts."""

@@ -1,6 +1,6 @@
 """Unpack compressed ELF sections: `SHF_COMPRESSED` (gABI, "Section Compression"), and `.zdebug_*` before it.
 
-A section that says that it is larger than there is room for is refused before it is unpacked.
+A section whose header has a larger size than there is room for is refused before it is unpacked.
 """
 
 import struct
@@ -25,21 +25,21 @@ def zdebug(stored: bytes, room: int) -> bytes:
     if not stored:
         return b""
     if stored[:4] != b"ZLIB" or len(stored) < 12:
-        raise MalformedError.of("a compressed section is not what its name says")
+        raise MalformedError.of("a .zdebug section does not begin with ZLIB")
     return _unpack(_ZLIB, stored[12:], int.from_bytes(stored[4:12], "big"), room)
 
 
 def _unpack(kind: int, data: bytes, size: int, room: int) -> bytes:
     if size > room:
-        raise MalformedError.of(f"a compressed section says that it has {size} bytes")
+        raise MalformedError.of(f"a compressed section would have {size} bytes")
     if kind == _ZLIB:
         found = _inflated(data, size)
     elif kind == _ZSTD:
         found = _zstd(data, size)
     else:
-        raise MalformedError.of(f"a section is compressed by method {kind}, which is not known")
+        raise MalformedError.of(f"a section is compressed by the unknown method {kind}")
     if len(found) != size:
-        raise MalformedError.of("a compressed section has another size than it says")
+        raise MalformedError.of("a compressed section has another size than its header")
     return found
 
 

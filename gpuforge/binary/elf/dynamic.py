@@ -1,4 +1,4 @@
-"""The dynamic section: what a file needs, what it is called, where it searches (gABI, "Dynamic Section")."""
+"""The dynamic section: SONAME, NEEDED, RPATH, RUNPATH and the places of tables (gABI, "Dynamic Section")."""
 
 from functools import cached_property
 

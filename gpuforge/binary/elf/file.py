@@ -1,4 +1,4 @@
-"""An ELF file as the readers of its parts see it: bytes, headers, sections and the dynamic section."""
+"""An open ELF file: its bytes, headers, sections and dynamic section."""
 
 import mmap
 from collections.abc import Iterator
@@ -30,23 +30,23 @@ class ElfFile:
 
     @cached_property
     def dynamic(self) -> Dynamic:
-        """The dynamic section; without entries in a file that has none."""
+        """The dynamic section; empty for a static file."""
         return Dynamic(self.window, self.header)
 
     @property
     def is_program(self) -> bool:
-        """Whether it is started rather than loaded: type ET_EXEC, or ET_DYN with an interpreter."""
+        """Whether it is a program: type ET_EXEC, or ET_DYN with an interpreter."""
         return self.header.type == PROGRAM or self.header.segment(PT_INTERP) is not None
 
     @property
     def interpreter(self) -> str:
-        """The dynamic linker that the file names (PT_INTERP); "" without one."""
+        """The path of its dynamic linker (PT_INTERP); "" without one."""
         segment = self.header.segment(PT_INTERP)
         return self.window.text(segment.offset, segment.offset + segment.size) if segment else ""
 
     @property
     def comment(self) -> tuple[str, ...]:
-        """The lines of `.comment`, each once: the compilers and linkers that took part."""
+        """The lines of `.comment`, each once: names of compilers and linkers."""
         section = self.section(".comment")
         if section is None:
             return ()
@@ -59,7 +59,7 @@ class ElfFile:
 
 @contextmanager
 def opened(path: Path) -> Iterator[ElfFile | None]:
-    """Open a file for the time of a `with` block; None for what is not ELF. Raises MalformedError."""
+    """Open a file for a `with` block; None if it is not ELF. Raises MalformedError."""
     with path.open("rb") as stream:
         if stream.read(4) != MAGIC:
             yield None

@@ -45,7 +45,7 @@ class Header(NamedTuple):
         return next((s for s in self.segments if s.type == kind), None)
 
     def file_offset(self, address: int) -> int:
-        """Return where in the file an address of memory is loaded from. Raises MalformedError."""
+        """Return the offset in the file of an address in memory. Raises MalformedError."""
         for s in self.segments:
             if s.type == PT_LOAD and s.address <= address < s.address + s.size:
                 return address - s.address + s.offset
@@ -53,12 +53,12 @@ class Header(NamedTuple):
 
     @property
     def loaded_end(self) -> int:
-        """Where in the file the last loaded segment ends."""
+        """The offset at which the last loaded segment ends."""
         return max((s.offset + s.size for s in self.segments if s.type == PT_LOAD), default=0)
 
 
 def is_cubin(head: bytes) -> bool:
-    """Tell by its first bytes whether a file is machine code for a GPU."""
+    """Return whether a file with these first bytes is a cubin."""
     return head[:6] == MAGIC + b"\2\1" and head[18:20] == EM_CUDA.to_bytes(2, "little")
 
 

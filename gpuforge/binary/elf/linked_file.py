@@ -1,4 +1,4 @@
-"""What the dynamic linker reads of a file for the host, and nothing else; for packaging and for what is fetched."""
+"""Linked files for the host, as the dynamic linker sees them; for packaging and for packages of an index."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -15,17 +15,15 @@ class LinkedFile(NamedTuple):
 
     soname: str = ""
     needed: tuple[str, ...] = ()
-    runpath: tuple[
-        str, ...
-    ] = ()  # the folders of DT_RUNPATH, or of DT_RPATH, which the loader ignores beside it
-    has_rpath: bool = False  # it has DT_RPATH
+    runpath: tuple[str, ...] = ()  # folders; of DT_RPATH only without DT_RUNPATH, as the loader does
+    has_rpath: bool = False  # whether it has DT_RPATH
     version_needs: tuple[VersionNeed, ...] = ()
     defined: frozenset[str] = frozenset()
-    undefined: frozenset[str] = frozenset()  # without weak ones: without these it does not load or work
+    undefined: frozenset[str] = frozenset()  # but for weak ones, which are optional
 
 
 def read(path: Path) -> LinkedFile | None:
-    """Read a file; None for what is not ELF or is machine code for a GPU. Raises MalformedError."""
+    """Read a file; None for other formats and for cubins. Raises MalformedError."""
     with opened(path) as file:
         return None if file is None or file.header.machine == EM_CUDA else _read(file)
 
@@ -33,11 +31,11 @@ def read(path: Path) -> LinkedFile | None:
 def _read(file: ElfFile) -> LinkedFile:
     dynamic = file.dynamic
     symbols = [symbol for symbol in dynamic_symbols(file) if symbol.name and not symbol.local]
-    folders = (dynamic.runpath or dynamic.rpath or "").split(":")
+    folders = (dynamic.rpath if dynamic.runpath is None else dynamic.runpath) or ""
     return LinkedFile(
         dynamic.soname,
         dynamic.needed,
-        tuple(folder for folder in folders if folder),
+        tuple(folder for folder in folders.split(":") if folder),
         dynamic.rpath is not None,
         tuple(versions.needs(file)),
         frozenset(symbol.name for symbol in symbols if symbol.defined),

@@ -13,13 +13,13 @@ from gpuforge.binary.facts import Section
 from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
 
-_UNPACKED = 64  # times a file's size: what its compressed sections may unpack to, each twice
+_UNPACKED = 64  # times the size of a file: bytes that its compressed sections may unpack to, each twice
 _SPARE = 1 << 20  # bytes beyond that, for small files
 _DEBUG = (".debug_info", ".debug_str", ".debug_line_str", ".zdebug_info", ".zdebug_str")
 
 
 class ObjectFile:
-    """An ELF file that is there as a whole; each part is read when it is used, and may raise MalformedError."""
+    """An ELF file in memory; each part is read when it is used, and may raise MalformedError."""
 
     def __init__(self, data: bytes) -> None:
         """Read the headers of the file `data`."""
@@ -72,7 +72,7 @@ class ObjectFile:
 
     @cached_property
     def comments(self) -> tuple[str, ...]:
-        """The lines of `.comment`: each compiler that took part, and each linker."""
+        """The lines of `.comment`, each once: names of compilers and linkers."""
         return file.lines(b"\0".join(self.content(s) for s in self.sections if s.name == ".comment"))
 
     @property
@@ -86,11 +86,11 @@ class ObjectFile:
         return self._elf.dynamic.needed
 
     def debug(self) -> Iterator[bytes]:
-        """Yield the parts of the debug info that name compilers."""
+        """Yield the sections of debug info that have names of compilers."""
         yield from (self.content(s) for s in self.sections if s.name in _DEBUG)
 
     def unpacked(self) -> Iterator[bytes]:
-        """Yield the sections whose content the file's own bytes do not show: the compressed ones."""
+        """Yield the content of the compressed sections."""
         yield from map(self.content, self._compressed)
 
     @cached_property

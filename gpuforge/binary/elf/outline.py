@@ -1,4 +1,4 @@
-"""Which parts of an ELF file its reader uses: what to keep of a file that is unpacked in a stream."""
+"""The ranges of an ELF file that its reader uses: these are kept of a file that is unpacked in a stream."""
 
 import contextlib
 from itertools import pairwise
@@ -9,7 +9,7 @@ from gpuforge.binary.elf.patterns import CONSTANTS
 from gpuforge.binary.elf.strings import LONGEST
 from gpuforge.binary.window import MissedError, Window
 
-_SLACK = 1 << 16  # bytes kept around what is known to be used
+_SLACK = 1 << 16  # bytes kept around a range that is used
 _PAGE = 1 << 16  # bytes; the most that linkers align segments to
 _SMALL = 4 << 20  # bytes of a segment that is kept whole
 
@@ -17,9 +17,9 @@ Range = tuple[int, int]  # start and stop
 
 
 def outline(window: Window, header: Header) -> list[Range]:
-    """Return the ranges that the reader uses, as far as the bytes that were kept tell.
+    """Return the ranges that the reader uses, as far as the bytes in `window` tell. Raises MalformedError.
 
-    Once the dynamic section was kept, the tables that it refers to are in the list, too. Raises MalformedError.
+    The tables of the dynamic section are in the list once that section is in `window`.
     """
     ranges = _by_headers(window.size, header)
     with contextlib.suppress(MissedError):
@@ -32,7 +32,7 @@ def outline(window: Window, header: Header) -> list[Range]:
 def front(header: Header, limit: int) -> list[Range]:
     """Return the ranges of the first `limit` bytes that are not code: names, versions, constants, debug info.
 
-    All of it where the first segment has both code and the rest, as linkers once did.
+    All of them if the first segment has both code and data, as older linkers write it.
     """
     segments = sorted((s.offset, s.size, s.flags) for s in header.segments if s.type == PT_LOAD)
     if segments and segments[0][2] & PF_X:
@@ -49,12 +49,12 @@ def _by_headers(size: int, header: Header) -> list[Range]:
     ranges = [(s.offset, s.offset + s.size) for s in header.segments if s.type in small]
     ranges.append((size - _SLACK, size))  # the sections' names, mostly
     loaded = sorted((s.offset, s.offset + s.size) for s in header.segments if s.type == PT_LOAD)[-4:]
-    ranges += [(end, end + _SLACK) for _, end in loaded]  # .comment, the first of what is not loaded
-    # what lies before a segment that patchelf appended ends with the sections' names
+    ranges += [(end, end + _SLACK) for _, end in loaded]  # .comment, the first section that is not loaded
+    # patchelf appends segments: the bytes before one end with the names of the sections
     ranges += [(start - _SLACK, start) for (_, end), (start, _) in pairwise(loaded) if start - end > _PAGE]
-    # small ones whole: patchelf's, with what it moved
+    # small ones whole: patchelf moves tables to its own
     ranges += [(start, end) for start, end in loaded if end - start <= _SMALL]
-    # the segment that .rodata begins, where code has a segment of its own
+    # .rodata is the first section of such a segment
     constants = (s for s in header.segments if s.type == PT_LOAD and s.flags == PF_R and s.offset)
     ranges += [(s.offset, s.offset + min(s.size, CONSTANTS)) for s in constants]
     if header.section_count:

@@ -1,4 +1,4 @@
-"""Names that compilers and libraries leave in ELF files; which names are looked for, the caller of the reader says."""
+"""Names that compilers and libraries leave in ELF files. The caller of the reader passes the patterns."""
 
 import re
 from collections.abc import Iterator
@@ -11,26 +11,22 @@ _PRODUCER = 256  # bytes of debug info: DW_AT_producer is its first string
 
 
 class SymbolGroup(NamedTuple):
-    """Dynamic symbols that are looked for together."""
+    """Dynamic symbols that one pattern matches."""
 
     name: str
-    prefixes: tuple[bytes, ...]  # each name begins with one of them, which is quicker to look for
+    prefixes: tuple[bytes, ...]  # each name begins with one of them; searching for these first is quicker
     pattern: bytes  # of the whole name
-    marker: str = ""  # only files with this marker are looked into
+    marker: str = ""  # only files with this marker are searched
 
 
 class Patterns(NamedTuple):
-    """What is looked for in ELF files."""
+    """The patterns to look for in ELF files; groups in regular expressions are versions of compilers."""
 
-    markers: tuple[
-        tuple[str, bytes], ...
-    ] = ()  # a name for it, and how a string of the dynamic section begins
+    markers: tuple[tuple[str, bytes], ...] = ()  # name, and the beginning of a dynamic string
     symbols: tuple[SymbolGroup, ...] = ()
-    libraries: bytes = b""  # names of libraries in .rodata, up to the NUL that ends them
-    paths: tuple[
-        tuple[bytes, bytes], ...
-    ] = ()  # a part of a path, and the path; its group 1 is a compiler's version
-    producers: tuple[tuple[str, bytes], ...] = ()  # a marker, and DW_AT_producer; its group 1 is the version
+    libraries: bytes = b""  # a regular expression for names in .rodata, up to the NUL after them
+    paths: tuple[tuple[bytes, bytes], ...] = ()  # a part of a path, and a regular expression for the path
+    producers: tuple[tuple[str, bytes], ...] = ()  # marker, and a regular expression for DW_AT_producer
 
 
 def markers(file: ElfFile, patterns: Patterns) -> frozenset[str]:
@@ -40,9 +36,9 @@ def markers(file: ElfFile, patterns: Patterns) -> frozenset[str]:
 
 
 def compilers(file: ElfFile, patterns: Patterns, found: frozenset[str]) -> tuple[str, ...]:
-    """Return the versions of compilers by a file's debug info, and by paths that patchelf left in its strings.
+    """Return the versions of compilers in the debug info and in paths, which patchelf leaves in the strings.
 
-    `found` are the file's markers.
+    `found` are the markers of the file.
     """
     strings = file.dynamic.strings
     versions: list[bytes] = []
@@ -59,7 +55,7 @@ def compilers(file: ElfFile, patterns: Patterns, found: frozenset[str]) -> tuple
 
 
 def libraries(file: ElfFile, patterns: Patterns) -> frozenset[str]:
-    """Return the libraries that a file's constants name, as far as these were kept: a second pass takes too long."""
+    """Return the libraries that are named in `.rodata`; none if it was not kept, as a second pass takes too long."""
     section = file.section(".rodata")
     if section is None or not patterns.libraries:
         return frozenset()
@@ -72,7 +68,7 @@ def libraries(file: ElfFile, patterns: Patterns) -> frozenset[str]:
 
 
 def _strings_with(data: bytes, word: bytes) -> Iterator[bytes]:
-    """Yield the NUL-terminated strings that a word is in."""
+    """Yield the NUL-terminated strings that contain a word."""
     at = data.find(word)
     while at >= 0:
         end = data.find(b"\0", at)

@@ -10,13 +10,13 @@ from gpuforge.binary.window import Window
 
 
 def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -> ElfObject:
-    """Read the ELF file in `window`, all but the fatbin containers in it.
+    """Read the ELF file in `window`, but for the fatbin containers in it.
 
-    Raises MalformedError when it contradicts itself, MissedError when a range was not kept.
+    Raises MalformedError for bytes that contradict each other, MissedError for a range that was not kept.
     """
     found = ElfFile(window)
     header = found.header
-    if header.machine == EM_CUDA:  # no linker reads what else it has
+    if header.machine == EM_CUDA:  # which the dynamic linker does not read
         return cubin.read(found, wheel=wheel, file=file)
     dynamic = found.dynamic
     markers = patterns.markers(found, sought)

@@ -6,23 +6,23 @@ from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
 
 LONGEST = 32 << 20  # bytes of a table that are kept and searched
-_NAMES = 16  # times a file's size: what the names of one table may add up to, as they may share their ends
+_NAMES = 16  # times the size of a file: characters of names in one table
 _SPARE = 1 << 16  # characters beyond that, for small files
 
 
 class StringTable:
-    """A string table of a file, which is read when it is first used."""
+    """A string table of a file. Its methods raise MalformedError, and MissedError if it was not kept."""
 
     def __init__(
         self, window: Window, offset: int = 0, size: int = 0, *, content: bytes | None = None
     ) -> None:
-        """Take a range of the file, or the `content` of a section that was compressed."""
+        """Use a range of the file, or the `content` of a section that was compressed."""
         self._window, self._offset = window, offset
         self._size = size if content is None else len(content)
         self._all = content
 
     def text(self, index: int) -> str:
-        """Return the string at `index`. Raises MalformedError, and MissedError as each method here does."""
+        """Return the string at `index`."""
         if index >= self._size:
             raise MalformedError.of(f"string {index} of a table of {self._size} bytes")
         if self._too_long:
@@ -34,7 +34,7 @@ class StringTable:
         return table[index:end].decode("utf-8", "backslashreplace")
 
     def texts(self, indexes: Sequence[int]) -> list[str]:
-        """Return many strings at once. Raises MalformedError, also for more characters than a file of its size has."""
+        """Return many strings at once, which may not add up to more than `limit`."""
         if self._too_long:
             return [self.text(index) for index in indexes]
         table = self.all()
@@ -53,15 +53,15 @@ class StringTable:
 
     @property
     def limit(self) -> int:
-        """How many characters the names of a file may add up to."""
+        """The most characters that the names of a file may have together: strings may share their ends."""
         return _NAMES * self._window.size + _SPARE
 
     def has(self, word: bytes) -> bool:
-        """Tell whether the bytes are anywhere in the table."""
+        """Return whether the bytes are anywhere in the table."""
         return word in self.all()
 
     def all(self) -> bytes:
-        """Return the whole table; nothing of one that is too long to be searched."""
+        """Return the whole table, or nothing if it is too long to be searched."""
         if self._all is None:
             self._all = b"" if self._size > LONGEST else self._window.read(self._offset, self._size)
         return self._all

@@ -1,4 +1,4 @@
-"""Symbols: whole tables, and the dynamic symbols of chosen names (gABI, "Symbol Table")."""
+"""Symbol tables (gABI, "Symbol Table"): all symbols, or the dynamic ones that match a pattern."""
 
 import re
 import struct
@@ -27,7 +27,7 @@ class Symbol(NamedTuple):
     defined: bool
     weak: bool = False
     local: bool = False
-    file: bool = False  # the name of the source, or of what the compiler gave to the assembler
+    file: bool = False  # it is the name of a source file
 
 
 def read_table(header: Header, table: bytes, strings: StringTable) -> list[Symbol]:
@@ -50,7 +50,7 @@ def read_table(header: Header, table: bytes, strings: StringTable) -> list[Symbo
 
 
 def dynamic_symbols(file: ElfFile) -> list[Symbol]:
-    """Return the dynamic symbols, by a hash table where the section headers were removed.
+    """Return the dynamic symbols; a hash table has their number if there are no section headers.
 
     Raises MalformedError and MissedError.
     """
@@ -67,9 +67,9 @@ def dynamic_symbols(file: ElfFile) -> list[Symbol]:
 def names_of(
     file: ElfFile, groups: Iterable[SymbolGroup], markers: frozenset[str]
 ) -> tuple[SymbolNames, ...]:
-    """Return the dynamic symbols of each group that a file has. Raises MalformedError and MissedError.
+    """Return the dynamic symbols of each group that has any. Raises MalformedError and MissedError.
 
-    Nothing is returned of a file whose names are too long to be searched.
+    A string table that is too long to be searched has none.
     """
     found = []
     for group in groups:
@@ -86,13 +86,13 @@ def names_of(
 def _matching(file: ElfFile, group: SymbolGroup) -> Iterator[tuple[str, bool, bool]]:
     """Yield the name of each symbol of a group, whether it is defined, and whether it is neither weak nor local.
 
-    A string table is searched for the prefixes first, as a file may have a hundred thousand symbols.
+    The string table is searched for the prefixes first: a file may have a hundred thousand symbols.
     """
     strings = file.dynamic.strings
     if not any(strings.has(b"\0" + prefix) for prefix in group.prefixes):
         return
     section = file.section(".dynsym")
-    if section is None or file.header.bits != 64:  # no 32-bit GPU wheel was ever met
+    if section is None or file.header.bits != 64:  # there are no 32-bit GPU wheels
         return
     names, pattern, order = strings.all(), re.compile(group.pattern), file.header.order
     places = {place for prefix in group.prefixes for place in find_all(names, prefix)}
