@@ -119,9 +119,9 @@ def link(name: str) -> zipfile.ZipInfo:
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
-        (["/etc/passwd"], "'/etc/passwd': its path leads out of the wheel or is none"),
-        (["a/../../b"], "'a/../../b': its path leads out of the wheel or is none"),
-        (["a\\b"], "'a\\\\b': its path leads out of the wheel or is none"),
+        (["/etc/passwd"], "'/etc/passwd': its path leads out of the wheel or is empty"),
+        (["a/../../b"], "'a/../../b': its path leads out of the wheel or is empty"),
+        (["a\\b"], "'a\\\\b': its path leads out of the wheel or is empty"),
         (["a", "./a"], "'./a': it is there twice"),
         (["a/b", "a/b"], "'a/b': it is there twice"),
         (["a/b", "a"], "'a': it is a file and a folder at once"),
@@ -138,7 +138,7 @@ def test_members_that_no_wheel_may_have_are_refused(
         unpacked.unpack(tmp_path / "bad.whl", tmp_path / "out")
     assert str(caught.value) == (
         f"bad.whl holds a member that no wheel may have: {reason}\n"
-        "  hint: the program that wrote this wheel is at fault; nothing of it was used"
+        "  hint: the program that wrote this wheel is at fault; nothing was unpacked"
     )
     assert list((tmp_path / "out").iterdir()) == []
 
