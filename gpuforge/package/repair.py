@@ -11,8 +11,7 @@ from typing import Literal
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
 from gpuforge.cuda.libraries import Library
-from gpuforge.errors import ActionError
-from gpuforge.package import links, runpath
+from gpuforge.package import links, repair_checks, runpath
 from gpuforge.package.graft import Log, graft
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.filename import WheelName
@@ -21,71 +20,81 @@ Linkage = Literal["pip", "bundle", "system", "static"]
 
 
 @dataclass(frozen=True, slots=True)
+class Linking:
+    """How a wheel gets the libraries of CUDA, and which other libraries it carries.
+
+    - `pip`: each file that needs a library of the toolkit gets a RUNPATH to the folder of its distribution;
+    - `bundle`: the libraries are grafted;
+    - `system`: the user's machine has them, and no RUNPATH leads there;
+    - `static`: no file may need one.
+    """
+
+    cuda: str  # the toolkit: "13.0"
+    linkage: Linkage
+    pins: Mapping[
+        str, str
+    ]  # distributions of the toolkit at build time: preferred where several have a library
+    search_path: Sequence[str]  # folders with libraries to graft, besides the system's
+    exclude: Sequence[str] = ()  # further libraries that are not grafted: "gomp" of libgomp.so.1
+
+
+@dataclass(frozen=True, slots=True)
 class Repaired:
-    """A repaired wheel's name, and the pip packages that it needs at run time, sorted."""
+    """A repaired wheel's name, and the distributions whose libraries it loads, sorted."""
 
     name: WheelName
-    packages: tuple[str, ...]
+    distributions: tuple[str, ...]
 
 
-def repair(
-    tree: Path,
-    name: WheelName,
-    scratch: Path,
-    *,
-    cuda: str,
-    linkage: Linkage,
-    pins: Mapping[str, str],
-    search_path: Sequence[str],
-    exclude: Sequence[str] = (),
-    log: Log,
-) -> Repaired:
+def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Log) -> Repaired:
     """Repair the unpacked wheel in `tree`, in place; a wheel without ELF files stays as it is.
 
-    auditwheel grafts what no policy allows to be taken from the system, and chooses the platform tag; never the
-    driver. What becomes of the libraries of the toolkit `cuda` ("13.0") is the linkage's:
-
-    - `pip`: each file that needs one gets a RUNPATH from its own folder to that of the pip package;
-    - `bundle`: they are grafted, too;
-    - `system`: they are left to the user's machine, and no RUNPATH says where;
-    - `static`: there must be none.
-
-    `pins` names the packages the build used, which are preferred where several have a library. `search_path` is
-    where libraries are looked for besides the system's places. `exclude` names further libraries that are not grafted:
-    "gomp" of libgomp.so.1.
-
-    Raises ActionError when no manylinux policy fits, a library is not found, a library is of another CUDA
-    version, the linkage does not hold, or an NVHPC runtime would be grafted.
+    auditwheel grafts the libraries that no manylinux policy allows to be taken from the system, and chooses the
+    platform tag. Raises ActionError when no policy fits, a library is not found or of another CUDA version, a file
+    needs or carries what `repair_checks` forbids.
     """
     before = links.read_tree(tree)
     if not before:
         log("no ELF file for the host in it: platform tag and files stay as they are")
         return Repaired(name, ())
-    _refuse_nvhpc(before)
-    linked = _linked(before, cuda, pins)
-    if linkage == "static":
-        _refuse_linked(linked)
-    if linkage == "bundle":
-        _check_opened_by_name(linked, log)
-    excludes = _drivers() | {f"lib{name}.so*" for name in exclude}
-    if linkage != "bundle":
-        excludes |= {library.soname for found in linked.values() for library in found}
-        excludes |= {library.soname for library in libraries.toolkit_libraries(_major(cuda))}
-    made = graft(tree, name, scratch, sorted(excludes), search_path, log)
+    linked = _linked(before, linking)
+    _check_before(before, linked, linking.linkage, log)
+    made = graft(tree, name, scratch, _excludes(linked, linking), linking.search_path, log)
     shutil.rmtree(tree)
     unpacked.unpack(made, tree)
     made.unlink()
     after = links.read_tree(tree)
-    _check_grafts(after, linkage)
-    linked = _linked(after, cuda, pins)
-    if linkage in {"bundle", "static"}:
-        _refuse_linked(linked)
+    linked = _linked(after, linking)
+    repair_checks.grafts(after, bundled=linking.linkage == "bundle")
+    if linking.linkage in {"bundle", "static"}:
+        repair_checks.self_contained(linked)
         log("no file needs a CUDA library from outside the wheel")
+    by_pip = linking.linkage == "pip"
     for member, elf in sorted(after.items()):
-        folders = [library.folder for library in linked[member]] if linkage == "pip" else []
+        folders = [library.folder for library in linked[member]] if by_pip else []
         _set_runpath(tree, member, elf, folders, before.get(member), log)
-    packages = {library.package for found in linked.values() for library in found if linkage == "pip"}
-    return Repaired(WheelName.parse(made.name), tuple(sorted(packages)))
+    distributions = {library.package for found in linked.values() for library in found if by_pip}
+    return Repaired(WheelName.parse(made.name), tuple(sorted(distributions)))
+
+
+def _check_before(
+    files: repair_checks.Files, linked: repair_checks.Linked, linkage: Linkage, log: Log
+) -> None:
+    repair_checks.without_nvhpc(files)
+    if linkage == "static":
+        repair_checks.self_contained(linked)
+    if linkage == "bundle":
+        repair_checks.graftable(linked, log)
+
+
+def _excludes(linked: repair_checks.Linked, linking: Linking) -> list[str]:
+    """Return the SONAMEs, or patterns of them, that auditwheel must not graft: the driver's always."""
+    found = {f"{soname}*" for soname in libraries.drivers()} | {f"lib{n}.so*" for n in linking.exclude}
+    if linking.linkage != "bundle":
+        major = int(linking.cuda.partition(".")[0])
+        found |= {library.soname for each in linked.values() for library in each}
+        found |= {library.soname for library in libraries.toolkit_libraries(major)}
+    return sorted(found)
 
 
 def _set_runpath(
@@ -106,86 +115,14 @@ def _set_runpath(
     log(f"{member}: RUNPATH {':'.join(entries) or 'removed'}")
 
 
-def _linked(
-    files: Mapping[PurePosixPath, LinkedFile], cuda: str, pins: Mapping[str, str]
-) -> dict[PurePosixPath, list[Library]]:
-    """Return the libraries that each file needs of pip packages; those that the wheel has itself are none."""
+def _linked(files: repair_checks.Files, linking: Linking) -> dict[PurePosixPath, list[Library]]:
+    """Return the libraries of the toolkit that each file needs and the wheel does not have."""
     present = {member.name for member in files}
     return {
         member: [
-            links.provider(member, soname, found, cuda, pins)
+            links.provider(member, soname, found, linking.cuda, linking.pins)
             for soname in elf.needed
             if soname not in present and (found := links.of_toolkit(soname))
         ]
         for member, elf in sorted(files.items())
     }
-
-
-def _major(cuda: str) -> int:
-    return int(cuda.split(".", maxsplit=1)[0])
-
-
-def _drivers() -> set[str]:
-    """The driver's libraries as patterns: what auditwheel must always leave where it is."""
-    return {f"{soname}*" for soname in libraries.drivers()}
-
-
-def _refuse_linked(linked: Mapping[PurePosixPath, list[Library]]) -> None:
-    """Hold what `static` and `bundle` promise: nothing of the toolkit is needed from outside."""
-    for member, found in linked.items():
-        for library in found:
-            stem = library.soname.partition(".so")[0].removeprefix("lib")
-            raise ActionError.of(
-                f"{member} needs {library.soname}, which [cuda] linkage says it must not",
-                hint=f"link it statically (CMake: CUDA::{stem}_static), where the toolkit has a static one; "
-                "what is built without CMake or a plain nvcc call must be told itself",
-            )
-
-
-def _check_opened_by_name(linked: Mapping[PurePosixPath, list[Library]], log: Log) -> None:
-    """Refuse to graft libraries that cannot do without others that they open by name, which grafting changes."""
-    for member, found in linked.items():
-        for library in found:
-            opener = libraries.opener(library.soname)
-            if opener is None:
-                continue
-            parts = ", ".join(opener.opens)
-            if not opener.always:
-                log(
-                    f"{library.soname} opens {parts} by name for some of its features: they are not in the wheel"
-                )
-            else:
-                raise ActionError.of(
-                    f"{member} needs {library.soname}, which cannot be put into a wheel: while it runs it opens "
-                    f"{parts} by name, and a library in a wheel has another name",
-                    hint='use linkage = "pip"',
-                )
-
-
-def _refuse_nvhpc(files: Mapping[PurePosixPath, LinkedFile]) -> None:
-    for member, elf in sorted(files.items()):
-        for soname in elf.needed:
-            if _is_nvhpc(soname):
-                raise ActionError.of(
-                    f"{member} needs {soname}, a runtime of the NVIDIA HPC compilers, which a wheel must not carry: "
-                    "a user's own nvc++ link brings it under its plain name, and two copies meet in one process",
-                    hint="build host code with g++ or clang++, and make GPU code a user-compiled or fallback object",
-                )
-
-
-def _check_grafts(files: Mapping[PurePosixPath, LinkedFile], linkage: Linkage) -> None:
-    """Hold that nothing was grafted that never may be, however it was reached."""
-    for member in sorted(files):
-        plain = libraries.plain_name(member.name)
-        if plain == member.name:
-            continue
-        foreign = linkage != "bundle" and libraries.is_toolkit(plain)
-        if libraries.is_driver(plain) or foreign or _is_nvhpc(plain):
-            raise ActionError.of(
-                f"auditwheel grafted {plain} as {member}, which must come from the user's machine",
-                hint="a library outside the toolkit needs it: link the project without that library",
-            )
-
-
-def _is_nvhpc(soname: str) -> bool:
-    return libraries.compiler_runtime(soname) in {"nvhpc", "pgi"}

@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 
 from gpuforge import disk
-from gpuforge.errors import ActionError
 from gpuforge.package import build_record, kernel_set, kernels_wheel, naming, repair, requirements, sbom
+from gpuforge.package.repair import Linking
 from gpuforge.plan.requests.wheel import PackageKernels
-from gpuforge.steps import entry, package_wheel, wheel_sizes
+from gpuforge.steps import entry, package_wheel
 from gpuforge.steps.wheelhouse import one_wheel
-from gpuforge.wheel import metadata, unpacked, writer
+from gpuforge.wheel import metadata, unpacked
 
 
 def main(spec: PackageKernels) -> None:
@@ -41,37 +41,21 @@ def package(spec: PackageKernels, scratch: Path, output: Path) -> Path:
         machine=spec.machine,
     )
     naming.write_tags(tree, name)
-    repaired = repair.repair(
-        tree,
-        name,
-        scratch,
-        cuda=spec.cuda,
-        linkage=spec.linkage,
-        pins=pins,
-        search_path=spec.search_path,
-        log=print,
-    )
+    linking = Linking(spec.cuda, spec.linkage, pins, spec.search_path)
+    repaired = repair.repair(tree, name, scratch, linking, print)
     kernel_set.measure_again(tree, spec.folder)
     info = unpacked.dist_info(tree)
     text, added = requirements.require(
-        metadata.of_file(info / "METADATA"), {p: pins.get(p) for p in repaired.packages}
+        metadata.of_file(info / "METADATA"), {p: pins.get(p) for p in repaired.distributions}
     )
     (info / "METADATA").write_bytes(text)
     for line in added:
         print(f"requires {line}")
     naming.write_tags(tree, repaired.name)
-    declared = [sbom.Material(p, pins.get(p)) for p in repaired.packages]
-    epoch = package_wheel.epoch()
-    sbom.write(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch)
+    declared = [sbom.Material(p, pins.get(p)) for p in repaired.distributions]
+    sbom.write(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=package_wheel.epoch())
     build_record.write(tree, spec.record)
-    target = output / str(repaired.name)
-    writer.write(tree, target, epoch=epoch)
-    try:
-        wheel_sizes.check(target, spec.size_limit)
-    except ActionError:
-        target.unlink()
-        raise
-    return target
+    return package_wheel.write(tree, output / str(repaired.name), spec.size_limit)
 
 
 if __name__ == "__main__":

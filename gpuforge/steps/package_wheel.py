@@ -26,6 +26,7 @@ from gpuforge.package import (
     requirements,
     sbom,
 )
+from gpuforge.package.repair import Linking
 from gpuforge.plan.requests.wheel import PackageWheel
 from gpuforge.steps import entry, wheel_sizes
 from gpuforge.steps.wheelhouse import one_wheel
@@ -56,48 +57,32 @@ def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
     if spec.pins_file:
         more = json.loads(spec.pins_file.read_text())
         spec = replace(spec, pins={**spec.pins, **more})
-    source = one_wheel(spec.wheel)
-    name = WheelName.parse(source.name)
-    naming.check_name(name, spec.name)
-    naming.check_tags(name, python=spec.python, abi=spec.abi)
     tree = scratch / "tree"
-    unpacked.unpack(source, tree)
-    name = naming.rename(tree, name, spec.naming, spec.cuda, narrowed=spec.narrowed)
-    if spec.kernels or spec.kernels_wheels:
-        for file in embed.kernel_sets(tree, spec.package, spec.kernels, _RUNTIME):
-            print(f"added {file}")
-    if spec.naming == "suffix":
-        refused = guard.embed(tree, spec.package, name.distribution, _RUNTIME / embed.GUARD)
-        if refused:
-            print(f"no guard against a second build installed over this one: {refused}")
-    repaired = repair.repair(
-        tree,
-        name,
-        scratch,
-        cuda=spec.cuda,
-        linkage=spec.linkage,
-        pins=spec.pins,
-        search_path=spec.search_path,
-        exclude=spec.exclude,
-        log=print,
-    )
+    name = _host_wheel(spec, tree)
+    _embed(spec, tree, name)
+    linking = Linking(spec.cuda, spec.linkage, spec.pins, spec.search_path, spec.exclude)
+    repaired = repair.repair(tree, name, scratch, linking, print)
     kernel_set.measure_again(tree, spec.package)
     provided = _provided(spec.provided)
-    packages = (*repaired.packages, *_forgotten(provided, repaired.packages))
+    distributions = (*repaired.distributions, *_forgotten(provided, repaired.distributions))
     if spec.kernels_wheels:
-        kernels_wheel.refuse_libraries(packages)
+        kernels_wheel.refuse_libraries(distributions)
         wheels = [kernels_wheel.KernelsWheel(**vars(wheel)) for wheel in spec.kernels_wheels]
         for line in kernels_wheel.list_wheels(tree, spec.package, wheels, spec.sets):
             print(f"requires {line}")
     else:
-        _require(tree, packages, spec, provided)
+        _require(tree, distributions, spec, provided)
     _bring(tree, spec.extras)
     naming.write_tags(tree, repaired.name)
-    _document(tree, packages, spec, provided)
-    target = output / str(repaired.name)
+    _document(tree, distributions, spec, provided)
+    return write(tree, output / str(repaired.name), spec.size_limit)
+
+
+def write(tree: Path, target: Path, size_limit: int | None) -> Path:
+    """Write the wheel `target` and return it; raises ActionError, and leaves none, when it exceeds the limit."""
     writer.write(tree, target, epoch=epoch())
     try:
-        wheel_sizes.check(target, spec.size_limit)
+        wheel_sizes.check(target, size_limit)
     except ActionError:
         target.unlink()
         raise
@@ -115,22 +100,43 @@ def declare(tree: Path, scratch: Path, output: Path) -> None:
     writer.write(scratch, output / name, epoch=epoch())
 
 
+def _host_wheel(spec: PackageWheel, tree: Path) -> WheelName:
+    """Unpack the host wheel under its new name, and return that."""
+    source = one_wheel(spec.wheel)
+    name = WheelName.parse(source.name)
+    naming.check_name(name, spec.name)
+    naming.check_tags(name, python=spec.python, abi=spec.abi)
+    unpacked.unpack(source, tree)
+    return naming.rename(tree, name, spec.naming, spec.cuda, narrowed=spec.narrowed)
+
+
+def _embed(spec: PackageWheel, tree: Path, name: WheelName) -> None:
+    """Put the kernel sets with the runtime, and the guard, into the import package."""
+    if spec.kernels or spec.kernels_wheels:
+        for file in embed.kernel_sets(tree, spec.package, spec.kernels, _RUNTIME):
+            print(f"added {file}")
+    if spec.naming == "suffix":
+        refused = guard.embed(tree, spec.package, name.distribution, _RUNTIME / embed.GUARD)
+        if refused:
+            print(f"no guard against a second build installed over this one: {refused}")
+
+
 def _provided(file: Path | None) -> Provided:
     return Provided.from_data(json.loads(file.read_text())) if file else Provided()
 
 
-def _forgotten(provided: Provided, packages: tuple[str, ...]) -> list[str]:
-    """Return the packages that others need and do not declare, so that this wheel must."""
+def _forgotten(provided: Provided, distributions: tuple[str, ...]) -> list[str]:
+    """Return the distributions that others need and do not declare, so that this wheel must."""
     found = [floor.package for floor in provided.floors if floor.forgotten_by]
-    return [package for package in found if package not in packages]
+    return [package for package in found if package not in distributions]
 
 
-def _require(tree: Path, packages: tuple[str, ...], spec: PackageWheel, provided: Provided) -> None:
-    """Declare the packages; as extras there are two, `cuda13` with them and `cuda13-local` without."""
+def _require(tree: Path, distributions: tuple[str, ...], spec: PackageWheel, provided: Provided) -> None:
+    """Require the distributions; as extras there are two, `cuda13` with them and `cuda13-local` without."""
     file = unpacked.dist_info(tree) / "METADATA"
     major = int(spec.cuda.partition(".")[0])
     extra = f"cuda{major}" if spec.requires == "extra" else None
-    linked = {package: spec.pins.get(package) for package in packages}
+    linked = {package: spec.pins.get(package) for package in distributions}
     floors = {floor.package: floor for floor in provided.floors}
     proved = {
         package: requirements.Bounds(requirement(floor, major), outside(floor, major))
@@ -142,7 +148,7 @@ def _require(tree: Path, packages: tuple[str, ...], spec: PackageWheel, provided
     file.write_bytes(text)
     for line in added:
         print(f"requires {line}")
-    for package in packages:
+    for package in distributions:
         if package in floors:
             print(says(floors[package]))
             for other in floors[package].forgotten_by:
@@ -159,13 +165,13 @@ def _bring(tree: Path, extras: Mapping[str, Sequence[str]]) -> None:
         print(f"requires {line}")
 
 
-def _document(tree: Path, packages: tuple[str, ...], spec: PackageWheel, provided: Provided) -> None:
+def _document(tree: Path, distributions: tuple[str, ...], spec: PackageWheel, provided: Provided) -> None:
     """Write the bill of materials and the build record."""
-    declared = [sbom.Material(package, spec.pins.get(package)) for package in packages]
+    declared = [sbom.Material(package, spec.pins.get(package)) for package in distributions]
     declared += [sbom.Material(wheel.distribution, None) for wheel in spec.kernels_wheels]
     sbom.write(tree, declared=declared, pins=spec.pins, cuda=spec.cuda, epoch=epoch())
     if spec.record:
-        floors = {f.package: as_record(f) for f in provided.floors if f.package in packages}
+        floors = {f.package: as_record(f) for f in provided.floors if f.package in distributions}
         build_record.write(
             tree, {**spec.record, "requirements": _locked(spec.requirements), "floors": floors}
         )

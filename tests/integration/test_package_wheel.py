@@ -162,7 +162,7 @@ def test_cuda_libraries_come_from_pip_and_others_are_grafted(
     }
     assert core.runpath == ("$ORIGIN/../own", "$ORIGIN/../../demo_cu13.libs", "$ORIGIN/../../nvidia/cu13/lib")
     assert found[helper].runpath == ("$ORIGIN/../nvidia/cu13/lib",)
-    assert not core.legacy
+    assert not core.has_rpath
     assert not found[helper].legacy
     assert text_of(made, "METADATA") == (
         "Metadata-Version: 2.1\nName: demo-cu13\nVersion: 1.0\n"

@@ -1,0 +1,76 @@
+"""What a repaired wheel must not need or carry; each check raises ActionError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+
+from gpuforge.binary.elf.linked_file import LinkedFile
+from gpuforge.cuda import libraries
+from gpuforge.cuda.libraries import Library
+from gpuforge.errors import ActionError
+
+Files = Mapping[PurePosixPath, LinkedFile]  # the ELF files of a wheel, by member
+Linked = Mapping[PurePosixPath, list[Library]]  # the toolkit's libraries that each of them needs from outside
+
+
+def self_contained(linked: Linked) -> None:
+    """Check that nothing of the toolkit is needed from outside the wheel, for `static` and `bundle`."""
+    for member, found in linked.items():
+        for library in found:
+            stem = library.soname.partition(".so")[0].removeprefix("lib")
+            raise ActionError.of(
+                f"{member} needs {library.soname}, which [cuda] linkage says it must not",
+                hint=f"link it statically (CMake: CUDA::{stem}_static), where the toolkit has a static one; "
+                "what is built without CMake or a plain nvcc call must be told itself",
+            )
+
+
+def graftable(linked: Linked, log: Callable[[str], None]) -> None:
+    """Check that no library, which `bundle` would graft, opens others by name: grafting changes their names."""
+    for member, found in linked.items():
+        for library in found:
+            opener = libraries.opener(library.soname)
+            if opener is None:
+                continue
+            parts = ", ".join(opener.opens)
+            if not opener.always:
+                log(
+                    f"{library.soname} opens {parts} by name for some of its features: they are not in the wheel"
+                )
+            else:
+                raise ActionError.of(
+                    f"{member} needs {library.soname}, which cannot be put into a wheel: while it runs it opens "
+                    f"{parts} by name, and a library in a wheel has another name",
+                    hint='use linkage = "pip"',
+                )
+
+
+def without_nvhpc(files: Files) -> None:
+    """Check that no file needs a runtime of the NVIDIA HPC compilers."""
+    for member, elf in sorted(files.items()):
+        for soname in elf.needed:
+            if _is_nvhpc(soname):
+                raise ActionError.of(
+                    f"{member} needs {soname}, a runtime of the NVIDIA HPC compilers, which a wheel must not carry: "
+                    "a user's own nvc++ link brings it under its plain name, and two copies meet in one process",
+                    hint="build host code with g++ or clang++, and make GPU code a user-compiled or fallback object",
+                )
+
+
+def grafts(files: Files, *, bundled: bool) -> None:
+    """Check that auditwheel grafted no driver, no NVHPC runtime and, unless `bundled`, no library of the toolkit."""
+    for member in sorted(files):
+        plain = libraries.plain_name(member.name)
+        if plain == member.name:
+            continue
+        foreign = not bundled and libraries.is_toolkit(plain)
+        if libraries.is_driver(plain) or foreign or _is_nvhpc(plain):
+            raise ActionError.of(
+                f"auditwheel grafted {plain} as {member}, which must come from the user's machine",
+                hint="a library outside the toolkit needs it: link the project without that library",
+            )
+
+
+def _is_nvhpc(soname: str) -> bool:
+    return libraries.compiler_runtime(soname) in {"nvhpc", "pgi"}
