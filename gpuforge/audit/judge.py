@@ -1,7 +1,7 @@
 """The audit as one pure call: paths of wheels in, a report out; nothing is printed, nothing is written."""
 
 import fnmatch
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,20 +9,18 @@ from gpuforge.audit import inputs, proof, wheel
 from gpuforge.audit.causes import by_cause
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Proof, Severity
 from gpuforge.audit.host.collect import collect
-from gpuforge.audit.intent import Intent, expecting
-from gpuforge.audit.intent import of as intent_of
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MalformedError
+from gpuforge.expectation import Expectation
 
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Acceptance
     from gpuforge.cuda.provided import Provided
-    from gpuforge.manifest.load import ManifestFile
 
 
 class Ignore(NamedTuple):
@@ -39,6 +37,11 @@ class Ignore(NamedTuple):
         return self.file == "*" or all(
             fnmatch.fnmatchcase(file, self.file) for file in finding.files or ("",)
         )
+
+
+def accepted_by(expectation: Expectation | None) -> list[Ignore]:
+    """Return the findings that the manifest accepts."""
+    return [Ignore(each.rule, each.reason, each.file) for each in expectation.accepted] if expectation else []
 
 
 class WheelReport(NamedTuple):
@@ -76,9 +79,7 @@ class Report(NamedTuple):
 def audit(
     paths: Sequence[Path],
     *,
-    manifest: "ManifestFile | None" = None,
-    cuda: str | None = None,
-    expect: str | None = None,
+    expectation: Expectation | None = None,
     against: "Against | None" = None,
     ignore: "Iterable[Acceptance]" = (),
     jobs: int = 1,
@@ -86,33 +87,19 @@ def audit(
 ) -> Report:
     """Audit wheels and other inputs (see `inputs`) together: one may provide what another needs.
 
-    What the manifest promises is judged, too: for the toolkit `cuda`, the key of its table, or for its only one.
-    Without a manifest, `expect` lists the architectures that should be there ("80,90a,120+ptx"). `brought` is what a
-    build found in the packages that the wheel requires, `against` what a user's own build brings into the process.
+    The wheels are compared with the `expectation`, if there is one, and what it accepts is accepted. `brought` is what
+    a build found in the packages that the wheel requires, `against` what a user's own build brings into the process.
     `jobs` threads read members at the same time. An input that cannot be read becomes a problem of the report.
-    Raises UsageError for a `cuda` that is not in the manifest, and for an `expect` that cannot be parsed.
     """
-    intent = _intent(manifest, cuda, expect)
-    accepted = [*ignore, *_accepted(manifest)]
+    accepted = [*ignore, *accepted_by(expectation)]
     with inputs.expand(paths) as given:
         facts, problems = _read(given, jobs)
-        graph = link.build(facts, intent, brought, against)
-        if intent and intent.host_only:
+        graph = link.build(facts, expectation, brought, against)
+        if expectation and expectation.host_only:
             graph.evidence = collect(given.found, graph)
     findings = _judge(graph)
     wheels = tuple(_report(graph, each, findings, accepted) for each in facts)
     return Report(wheels, tuple(problems), graph)
-
-
-def _intent(manifest: "ManifestFile | None", cuda: str | None, expect: str | None) -> Intent | None:
-    if manifest:
-        return intent_of(manifest, cuda)
-    return expecting(expect) if expect else None
-
-
-def _accepted(manifest: "ManifestFile | None") -> "Iterator[Acceptance]":
-    for each in manifest.manifest.audit.ignore if manifest else ():
-        yield Ignore(each.rule, each.reason, each.file)
 
 
 def _read(given: inputs.Inputs, jobs: int) -> tuple[list[WheelFacts], list[Diagnostic]]:

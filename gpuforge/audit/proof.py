@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gpuforge.audit import policy
 from gpuforge.audit.findings import SEVERITIES, Finding, Proof, Topic
-from gpuforge.audit.intent import files_of
+from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import KernelSet, SourceSet, WheelFacts
@@ -99,8 +99,8 @@ def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
             files, containers = by_images.get(text, (0, 0))
             by_images[text] = (files, containers + 1)
     if by_images:
-        intent = graph.intent_of(wheel)
-        promised = " as declared" if intent and as_declared(intent, wheel) else ""
+        expectation = graph.expectation_of(wheel)
+        promised = " as declared" if expectation and as_declared(expectation, wheel) else ""
         lines = [f"{count} of {text}" for text, (_, count) in by_images.items()]
         yield f"fatbin containers{promised}: " + "; ".join(lines)
 
@@ -124,8 +124,8 @@ def _platform(_: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
 
 
 def _roles(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
-    intent = graph.intent_of(wheel)
-    for promised in intent.host_only if intent else ():
+    expectation = graph.expectation_of(wheel)
+    for promised in expectation.host_only if expectation else ():
         read = [graph.evidence[wheel.name, file] for file in sorted(files_of(promised, wheel))]
         held = [evidence for evidence in read if evidence.objects]
         members = sum(evidence.objects for evidence in held if evidence.archive)

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuforge.audit import audit
+from gpuforge.audit.expected_archs import expecting
 from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
 
 if TYPE_CHECKING:
     from gpuforge.audit import Ignore, Report
     from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Baseline
+    from gpuforge.expectation import Expectation
     from gpuforge.manifest.load import ManifestFile
 
 Failing = Literal["error", "warning"]
@@ -42,12 +44,9 @@ class Options(NamedTuple):
 def run(options: Options) -> int:
     """Judge the wheels, write the report, and return the exit status."""
     base = _base(options.known) if options.known else None
-    source = _load(options.manifest) if options.manifest else None
     report = audit(
         options.wheels,
-        manifest=source,
-        cuda=options.cuda or (_cuda_of(source, options.wheels) if source else None),
-        expect=options.expect,
+        expectation=_expectation(options),
         against=_against(options.against) if options.against else None,
         ignore=[*options.accepted, *([base] if base else [])],
         jobs=options.jobs or len(os.sched_getaffinity(0)),
@@ -68,6 +67,16 @@ def run(options: Options) -> int:
         _write(options.write, report, base)
         return 0
     return int(report.worst() in _FAILING[options.fail_on])
+
+
+def _expectation(options: Options) -> "Expectation | None":
+    """Return what the wheels should be by --manifest or --expect; raises UsageError."""
+    if not options.manifest:
+        return expecting(options.expect) if options.expect else None
+    from gpuforge.plan.expectation import expectation
+
+    source = _load(options.manifest)
+    return expectation(source, options.cuda or _cuda_of(source, options.wheels))
 
 
 def _pieces(report: "Report", options: Options, unused: Sequence[str]) -> Iterable[str]:

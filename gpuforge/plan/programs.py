@@ -18,7 +18,6 @@ _JUDGING = (
     "audit",
     "binary",
     "cuda",
-    "manifest",
     "wheel",
 )  # what reads GPU code and judges wheels
 _PACKING = (
@@ -93,8 +92,6 @@ CODE = {
         "steps/audit_wheel.py",
         "plan/requests/audit.py",
         "steps/installed.py",
-        "plan/architectures.py",
-        "plan/narrow.py",
         *_JUDGING,
     ),
     "fetch_provided": (

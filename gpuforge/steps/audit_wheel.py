@@ -7,19 +7,16 @@ from pathlib import Path
 
 from gpuforge.audit import audit, beside
 from gpuforge.audit.beside import Neighbour
-from gpuforge.audit.judge import Ignore, Report
+from gpuforge.audit.judge import Report, accepted_by
 from gpuforge.audit.report import data, text
 from gpuforge.cuda.provided import Provided
 from gpuforge.errors import ActionError
-from gpuforge.manifest.load import load
-from gpuforge.plan.architectures import spelled_out
-from gpuforge.plan.narrow import narrow
 from gpuforge.plan.requests.audit import AuditWheel
 from gpuforge.steps import entry, installed
 
 
 def main(request: AuditWheel) -> None:
-    """Audit `wheel` (a wheel, or a folder of wheels) by `manifest`, for its toolkit `cuda`.
+    """Audit `wheel` (a wheel, or a folder of wheels) against the expectation.
 
     Writes `report`; raises ActionError for findings of severity error, and for what cannot be read.
     """
@@ -31,12 +28,10 @@ def main(request: AuditWheel) -> None:
         brought = installed.with_tested(
             Provided.from_data(json.loads(request.provided.read_text())), request.installed
         )
-    manifest = spelled_out(load(request.manifest, alone=True))
-    manifest = narrow(manifest, request.archs)
     own = sorted(request.kernels.glob("*.whl")) if request.kernels else []
-    report = audit([*wheels, *own], manifest=manifest, cuda=request.cuda, brought=brought)
+    report = audit([*wheels, *own], expectation=request.expectation, brought=brought)
     if request.beside and len(wheels) == 1 and len(report.wheels) == 1 + len(own):
-        accepted = [Ignore(i.rule, i.reason, i.file) for i in manifest.manifest.audit.ignore]
+        accepted = accepted_by(request.expectation)
         report = beside.judged(report, [*wheels, *own], map(_neighbour, request.beside), accepted)
     for file, part in ((request.report, _of(report, wheels)), (request.kernels_report, _of(report, own))):
         if file:

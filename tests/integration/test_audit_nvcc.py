@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.audit import audit
+from gpuforge.audit.expected_archs import expecting
 from gpuforge.toolkits.provision import provision
 from gpuforge.toolkits.select import select
 
@@ -44,7 +45,10 @@ def test_what_nvcc_links_of_nothing_is_not_asked_for_ptx(nvcc: Path, tmp_path: P
     (tmp_path / "k.cu").write_text("__global__ void k(float *p) { p[threadIdx.x] *= 2; }\n")
     options = ["-shared", "-Xcompiler", "-fPIC", "-arch=sm_80"]
     subprocess.run([nvcc, *options, "k.cu", "-o", "k.so"], check=True, cwd=tmp_path)
-    found = {text: audit([tmp_path / "k.so"], expect=text).findings for text in ("80+ptx", "80,90+ptx")}
+    found = {
+        text: audit([tmp_path / "k.so"], expectation=expecting(text)).findings
+        for text in ("80+ptx", "80,90+ptx")
+    }
     assert {t: {f.code for f in fs if f.severity == "error"} for t, fs in found.items()} == {
         "80+ptx": set(),
         "80,90+ptx": {"GF401", "GF402"},

@@ -17,6 +17,7 @@ import requests
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.manifest.load import load
+from gpuforge.plan.expectation import expectation
 from gpuforge.toolkits import debian
 from gpuforge.toolkits.provision import provision
 from gpuforge.toolkits.provision_debian import provision_debian
@@ -94,7 +95,7 @@ def judge(tmp_path: Path) -> Judge:
             archive.writestr("demo-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\n")
             for name, file in files.items():
                 archive.write(file, name)
-        (held,) = audit([path], manifest=load(tmp_path)).wheels
+        (held,) = audit([path], expectation=expectation(load(tmp_path))).wheels
         codes = {f.code for f in held.findings if f.code.startswith("GF6")}
         return codes, [p.text for p in held.proofs if p.topic == "host-only"]
 
@@ -308,7 +309,7 @@ def test_each_of_the_members_is_named(judge: Judge, neuron: Path, tmp_path: Path
     (tmp_path / "gpuforge.toml").write_text(MANIFEST)
     assert refused(judge, {f"demo/{n}": neuron / n for n in ("libinterviews.a", "libunidraw.a")}) == {"GF601"}
     (wheel,) = tmp_path.glob("*.whl")
-    report = audit([wheel], manifest=load(tmp_path))
+    report = audit([wheel], expectation=expectation(load(tmp_path)))
     (found,) = (f for f in report.findings if f.code == "GF601")
     assert [" ".join(line.split(" (")[0].split()[:7]) for line in lines(found)] == [
         "demo/libinterviews.a: made by the NVIDIA HPC compilers",

@@ -14,6 +14,7 @@ import pytest
 
 from gpuforge.audit import audit
 from gpuforge.manifest.load import load
+from gpuforge.plan.expectation import expectation
 
 ROOT = Path(__file__).parents[2]
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -151,7 +152,7 @@ def changed(wheel: Path, target: Path, ending: str, change: Callable[[bytes], by
 
 
 def errors(wheel: Path) -> set[str]:
-    found = audit([wheel], manifest=load(ROOT / "recipes" / "openacc")).findings
+    found = audit([wheel], expectation=expectation(load(ROOT / "recipes" / "openacc"))).findings
     return {finding.code for finding in found if finding.severity == "error"}
 
 
@@ -170,5 +171,5 @@ def test_files_changed_after_they_were_listed(openacc_wheel: Path, tmp_path: Pat
 def test_a_host_only_pattern_without_a_binary(openacc_wheel: Path, tmp_path: Path) -> None:
     text = (ROOT / "recipes" / "openacc" / "gpuforge.toml").read_text()
     (tmp_path / "gpuforge.toml").write_text(text.replace("*.so", "*.py"))
-    found = audit([openacc_wheel], manifest=load(tmp_path)).findings
+    found = audit([openacc_wheel], expectation=expectation(load(tmp_path))).findings
     assert [finding.code for finding in found if finding.severity == "error"] == ["GF602"]

@@ -11,6 +11,8 @@ import pytest
 from audit_samples import elf, wheel
 
 from gpuforge.cli.main import run
+from gpuforge.manifest.load import load
+from gpuforge.plan.expectation import expectation
 from gpuforge.plan.requests.audit import AuditWheel
 from gpuforge.plan.requests.request import dump
 
@@ -160,7 +162,7 @@ def test_a_toolkit_that_the_manifest_lacks(tmp_path: Path, capfd: pytest.Capture
 
 def step(folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
     (folder / "gpuforge.toml").write_text(MANIFEST)
-    request = AuditWheel(wheel=path, manifest=folder / "gpuforge.toml", cuda="13", report=folder / "r.json")
+    request = AuditWheel(wheel=path, expectation=expectation(load(folder), "13"), report=folder / "r.json")
     (folder / "request.json").write_text(dump(request))
     return subprocess.run(
         [sys.executable, "-m", "gpuforge.steps.audit_wheel", str(folder / "request.json")],

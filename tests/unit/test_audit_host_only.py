@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from object_samples import archive, relocatable
 
 from gpuforge.audit import audit
+from gpuforge.audit.expected_archs import expecting
 from gpuforge.audit.host import look
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.main import run
 from gpuforge.manifest.load import load
+from gpuforge.plan.expectation import expectation
 
 MANIFEST = """
 schema = 1
@@ -50,7 +52,7 @@ Findings = list[tuple[str, tuple[str, ...]]]
 def judged(folder: Path, files: Mapping[str, bytes], needs: str = "") -> tuple[Findings, list[str]]:
     """Return the findings of roles, and what is proved of them."""
     (folder / "gpuforge.toml").write_text(MANIFEST + needs)
-    report = audit([wheel(folder, files)], manifest=load(folder))
+    report = audit([wheel(folder, files)], expectation=expectation(load(folder)))
     found = [(f.code, lines(f)) for f in report.findings if f.code.startswith("GF6")]
     return found, [p.text for w in report.wheels for p in w.proofs if p.topic == "host-only"]
 
@@ -230,7 +232,7 @@ def test_an_archive_that_proves_nothing(tmp_path: Path, data: bytes, line: str) 
 def test_an_archive_may_be_given_by_itself(tmp_path: Path, style: str) -> None:
     (tmp_path / "gpuforge.toml").write_text(MANIFEST.replace("demo/*", "*.a"))
     (tmp_path / "lib.a").write_bytes(archive({"x.o": NVC}, style=style))
-    report = audit([tmp_path / "lib.a"], manifest=load(tmp_path))
+    report = audit([tmp_path / "lib.a"], expectation=expectation(load(tmp_path)))
     expected = {"thin": "GF604"}.get(style, "GF601")  # the members of a thin one are not in what was given
     assert [f.code for f in report.findings if f.code.startswith("GF6")] == [expected]
     assert report.problems == ()
@@ -380,12 +382,12 @@ def test_without_host_only_objects_nothing_more_is_read(
     monkeypatch.setattr(look, "Looker", never)
     monkeypatch.setattr(look, "part", never)
     audit([wheel(tmp_path, {"demo/x.o": NVC})])
-    audit([wheel(tmp_path, {"demo/x.o": NVC})], expect="80")
+    audit([wheel(tmp_path, {"demo/x.o": NVC})], expectation=expecting("80"))
 
 
 def test_a_missing_wheel_is_no_crash(tmp_path: Path) -> None:
     (tmp_path / "gpuforge.toml").write_text(MANIFEST)
-    report = audit([tmp_path / "none.whl"], manifest=load(tmp_path))
+    report = audit([tmp_path / "none.whl"], expectation=expectation(load(tmp_path)))
     assert len(report.problems) == 1
 
 

@@ -15,10 +15,11 @@ from audit_cases import Case, findings
 from audit_samples import EXEC_STACK, STATIC_CUDART, elf, fatbin, image, wheel
 
 from gpuforge.audit import Ignore, audit
-from gpuforge.audit.intent import matches
+from gpuforge.audit.host_files import matches
 from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.rules import RULES
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.expectation import expectation
 
 DOCS = Path(__file__).parents[2] / "docs" / "findings"
 NVOMP = "demo.libs/libnvomp-fb1a2b9f.so"
@@ -349,7 +350,7 @@ def judged(
     folder: Path, source: ManifestFile, change: Mapping[str, bytes | None]
 ) -> list[tuple[str, str, tuple[str, ...]]]:
     files = {name: data for name, data in {**BASE, **change}.items() if data is not None}
-    report = audit([wheel(folder, files)], manifest=source)
+    report = audit([wheel(folder, files)], expectation=expectation(source))
     return [(f.code, f.severity, lines(f)) for f in report.findings if f.severity != "info"]
 
 
@@ -458,7 +459,7 @@ def test_as_declared_is_said_of_nothing_more_and_nothing_less(
 ) -> None:
     def proved(*containers: bytes) -> list[str]:
         files = {**BASE, "demo/ext.so": elf(sections={NV_FATBIN: b"".join(containers)})}
-        report = audit([wheel(tmp_path, files)], manifest=manifest(""))
+        report = audit([wheel(tmp_path, files)], expectation=expectation(manifest("")))
         return [p.text for w in report.wheels for p in w.proofs if p.topic == "GPU code"]
 
     (text,) = proved(KERNEL)
@@ -504,7 +505,7 @@ def test_a_wheel_that_lost_its_extension_modules(
     text = NO_CODE.partition("[[objects]]")[0].replace('python = ["3.11"]', python)
     (tmp_path / "gpuforge.toml").write_text(text)
     path = wheel(tmp_path, {"demo/__init__.py": b""}, name=f"demo-1.0-{tags}.whl")
-    report = audit([path], manifest=load(tmp_path / "gpuforge.toml"))
+    report = audit([path], expectation=expectation(load(tmp_path / "gpuforge.toml")))
     assert [f.code for f in report.findings if f.severity != "info"] == codes
 
 

@@ -10,7 +10,7 @@ from audit_cases import Case, hold
 from audit_samples import elf, fatbin, image, wheel
 
 from gpuforge.audit import audit
-from gpuforge.audit.intent import expecting
+from gpuforge.audit.expected_archs import expecting
 from gpuforge.audit.reach import reach
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.binary import fatbin as reader
@@ -102,7 +102,9 @@ def test_what_has_no_kernel_is_not_asked_for_declared_code(
 ) -> None:
     kernel = image("sm_80", content=b"\x7fELF\0.text.kernel")
     path = wheel(tmp_path, {"demo/x.so": packed(kernel, image("compute_80:9.0"))})
-    assert [f.code for f in audit([path], expect=text).findings if f.severity == "error"] == codes
+    assert [
+        f.code for f in audit([path], expectation=expecting(text)).findings if f.severity == "error"
+    ] == codes
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.package import large_wheel
 from gpuforge.cuda.provided import Provided
 from gpuforge.manifest.load import load
+from gpuforge.plan.expectation import expectation
 
 MODULES = (
     test_audit_rules,
@@ -73,7 +74,7 @@ def test_what_a_rule_says_of_a_broken_promise(code: str, tmp_path: Path) -> None
         "demo-1.0-py3-none-any.whl" if code == "GF509" else "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
     )
     path = wheel(tmp_path, {name: data for name, data in held.items() if data is not None}, name=name)
-    report = audit([path], manifest=load(tmp_path / "gpuforge.toml"))
+    report = audit([path], expectation=expectation(load(tmp_path / "gpuforge.toml")))
     hold_findings(code, [("a broken promise", found) for found in report.findings if found.code == code])
 
 

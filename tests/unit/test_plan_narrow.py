@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from gpuforge.audit import intent
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.action import Action
 from gpuforge.plan.cell import select
+from gpuforge.plan.expectation import expectation
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.narrow import narrow
@@ -113,7 +113,9 @@ def test_all_that_is_made_is_narrowed_and_has_another_key(recipe: Recipe, machin
     assert isinstance(record, dict)
     assert (record["archs"], record["ptx"]) == (["90"], ["90"])
     assert record["narrowed"] == {"archs": ["80", "90"], "ptx": ["90"]}
-    assert spec(actions[f"{cell.id}/audit"])["archs"] == ["90"]
+    expected = spec(actions[f"{cell.id}/audit"])["expectation"]
+    assert isinstance(expected, dict)
+    assert (expected["cubins"], expected["ptx"]) == (["sm_90"], ["compute_90"])
     before, after = keys(whole.actions), keys(narrowed.actions)
     made = [a.id for a in narrowed.actions if a.kind in {"compile", "build", "package", "audit", "test"}]
     shared = [name for name in made if before[name].digest == after[name].digest]
@@ -126,7 +128,7 @@ def test_all_that_is_made_is_narrowed_and_has_another_key(recipe: Recipe, machin
 
 def test_the_audit_compares_with_what_was_asked_for(recipe: Recipe) -> None:
     file = load(recipe().path, alone=True)
-    promised = intent.of(narrow(file, ["90"]), "12")
+    promised = expectation(narrow(file, ["90"]), "12")
     assert (promised.cubins, promised.ptx) == (("sm_90",), ("compute_90",))
 
 

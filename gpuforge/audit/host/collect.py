@@ -6,8 +6,8 @@ from functools import partial
 from gpuforge.audit.host.closure import closure
 from gpuforge.audit.host.evidence import Evidence, Part
 from gpuforge.audit.host.look import Looker
+from gpuforge.audit.host_files import files_of
 from gpuforge.audit.inputs import Input
-from gpuforge.audit.intent import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.cuda import stack
@@ -22,10 +22,10 @@ def collect(given: Iterable[Input], graph: LinkGraph) -> dict[tuple[str, str], E
     found: dict[tuple[str, str], Evidence] = {}
     inputs = {one.label: one for one in given}
     for wheel in graph.wheels:
-        intent = graph.intent_of(wheel)
+        expectation = graph.expectation_of(wheel)
         files = [
             (file, promised.needs)
-            for promised in (intent.host_only if intent else ())
+            for promised in (expectation.host_only if expectation else ())
             for file in sorted(files_of(promised, wheel))
         ]
         if not files:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpuforge.audit.host.evidence import Evidence
-from gpuforge.audit.intent import Intent
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.link.edges import Edge, Key, LoadSet, key
 from gpuforge.audit.link.resolve import Resolver
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.provided import Provided
+from gpuforge.expectation import Expectation
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
@@ -26,7 +26,7 @@ class LinkGraph:
         edges: tuple[Edge, ...],
         load_sets: tuple[LoadSet, ...],
         declared: Mapping[str, Mapping[str, Declared]],
-        intent: Intent | None = None,
+        expectation: Expectation | None = None,
         brought: Provided | None = None,
         against: "Against | None" = None,
     ) -> None:
@@ -35,10 +35,12 @@ class LinkGraph:
         self.edges = edges
         self.load_sets = load_sets
         self.declared = declared
-        self.intent = intent
+        self.expectation = expectation
         self.brought = brought  # what a build found out of the packages that the wheel requires
         self.against = against
-        self.evidence: Mapping[Key, Evidence] = {}  # of files that were read completely, as the intent asks
+        self.evidence: Mapping[
+            Key, Evidence
+        ] = {}  # of files that were read completely, as the expectation asks
         self._users: dict[Key, list[Edge]] = {}
         self._needs: dict[Key, list[Edge]] = {}
         self._given = {wheel.project: wheel.name for wheel in wheels if wheel.project}
@@ -48,9 +50,11 @@ class LinkGraph:
             if edge.provider.object is not None:
                 self._users.setdefault(key(edge.provider.object), []).append(edge)
 
-    def intent_of(self, wheel: WheelFacts) -> Intent | None:
+    def expectation_of(self, wheel: WheelFacts) -> Expectation | None:
         """Return what a manifest promises of one wheel: a kernels wheel has a part of its own."""
-        return self.intent.kernels_wheels.get(wheel.project, self.intent) if self.intent else None
+        return (
+            self.expectation.kernels_wheels.get(wheel.project, self.expectation) if self.expectation else None
+        )
 
     def of(self, wheel: WheelFacts) -> tuple[Edge, ...]:
         """Return the edges whose loader is in a wheel."""
@@ -109,7 +113,7 @@ class LinkGraph:
 
 def build(
     wheels: Iterable[WheelFacts],
-    intent: Intent | None = None,
+    expectation: Expectation | None = None,
     brought: Provided | None = None,
     against: "Against | None" = None,
 ) -> LinkGraph:
@@ -133,7 +137,7 @@ def build(
         tuple(resolver.edges.values()),
         tuple(sets),
         resolver.installed.declared,
-        intent,
+        expectation,
         brought,
         against,
     )

@@ -9,8 +9,9 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from gpuforge.plan import variables
-from gpuforge.plan.action import ActionInput, FileInput, Input
+from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
+from gpuforge.plan.expectation import expectation
 from gpuforge.plan.lower import compiler, testing
 from gpuforge.plan.lower.context import Context
 from gpuforge.plan.requests.audit import AuditWheel, FetchBeside
@@ -39,9 +40,7 @@ def audit(
     return context.add_step(
         AuditWheel(
             wheel=Path("${in:wheel}"),
-            manifest=Path("${in:manifest}"),
-            cuda=cell.cuda,
-            archs=context.file.narrowed,
+            expectation=expectation(context.file, cell.cuda),
             provided=Path("${in:provided}") if provided else None,
             installed=tuple(Path(f"${{in:{name}}}") for name in installed),
             beside=tuple(Path(f"${{in:{name}}}") for name in beside),
@@ -54,12 +53,7 @@ def audit(
         id=f"{cell.id}/audit",
         kind="audit",
         title=f"audit the wheel of {cell.id}",
-        inputs={
-            **inputs,
-            "manifest": FileInput(context.file.path, context.file.digest),
-            **installed,
-            **beside,
-        },
+        inputs={**inputs, **installed, **beside},
         outputs=("report.json", "kernels.json") if own else ("report.json",),
         by_content=True,
         cells=(cell.id,),

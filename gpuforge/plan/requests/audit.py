@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from gpuforge.expectation import Expectation
 from gpuforge.plan.requests.request import Request
 
 
@@ -23,13 +24,11 @@ class FetchBeside(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditWheel(Request):
-    """Audit a wheel, or the wheels of a folder, by the manifest."""
+    """Audit a wheel, or the wheels of a folder; `report` gets the result as JSON."""
 
     program: ClassVar[str] = "audit_wheel"
     wheel: Path
-    manifest: Path
-    cuda: str  # the key of the toolkit's table in the manifest
-    archs: tuple[str, ...] = ()  # of the toolkit's architectures only these: "80", "90a"
+    expectation: Expectation
     provided: Path | None = None  # what fetch_provided found out
     installed: tuple[Path, ...] = ()  # folders of what the test installs
     beside: tuple[Path, ...] = ()  # what fetch_beside made

@@ -19,15 +19,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     One of PTX alone lacks them all.
     """
     for wheel in graph.wheels:
-        intent = graph.intent_of(wheel)
-        if intent is None or not intent.cubins:
+        expectation = graph.expectation_of(wheel)
+        if expectation is None or not expectation.cubins:
             continue
         own = list(own_code(wheel))
-        if not any(map(has_kernels, own)) and (intent.kernel_sets or not intent.source_sets):
+        if not any(map(has_kernels, own)) and (expectation.kernel_sets or not expectation.source_sets):
             yield _nothing(wheel)  # sources are compiled elsewhere
         for code in own:
             judged, _ = runnable(code.containers)
-            for arch in intent.cubins:
+            for arch in expectation.cubins:
                 lacking = sum(arch not in c.cubins for c in judged)
                 if lacking:
                     yield _lacking(wheel, code, arch, lacking, len(judged))

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from gpuforge.audit.intent import Intent
 from gpuforge.audit.link import declared
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.runnable import EMPTY_PTX, runnable
 from gpuforge.binary.facts import Container, DeviceCode, Entry
 from gpuforge.cuda import libraries
+from gpuforge.expectation import Expectation
 
 
 def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
@@ -39,21 +39,22 @@ def _stems() -> frozenset[str]:
     return frozenset(known) | {"libcudadevrt", "libculibos", "libcupti"}
 
 
-def as_declared(intent: Intent, wheel: WheelFacts) -> bool:
+def as_declared(expectation: Expectation, wheel: WheelFacts) -> bool:
     """Say whether every container has machine code and PTX for what is declared, and for nothing else.
 
     The PTX of relocatable code is that of the inputs of its device link.
     """
-    if not (intent.cubins or intent.ptx):
+    if not (expectation.cubins or expectation.ptx):
         return False
     for code in own_code(wheel):
         judged, inputs = runnable(code.containers)
-        if any(container.cubins != set(intent.cubins) for container in judged):
+        if any(container.cubins != set(expectation.cubins) for container in judged):
             return False
-        if any(container.ptx - set(intent.ptx) for container in code.containers):
+        if any(container.ptx - set(expectation.ptx) for container in code.containers):
             return False
         if any(
-            {e.target for e in nonempty_ptx(container)} != set(intent.ptx) for container in inputs or judged
+            {e.target for e in nonempty_ptx(container)} != set(expectation.ptx)
+            for container in inputs or judged
         ):
             return False
     return True

@@ -14,8 +14,8 @@ from gpuforge.audit.rules.rule import Rule
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Say which generations have to compile PTX, and from which driver on they can."""
     for wheel in graph.wheels:
-        intent = graph.intent_of(wheel)
-        if intent is not None and intent.cubins:
+        expectation = graph.expectation_of(wheel)
+        if expectation is not None and expectation.cubins:
             continue  # then GF401 and GF402 judge: what is declared is meant
         processor = processor_of(wheel)
         for code in own_code(wheel):

@@ -17,8 +17,8 @@ from gpuforge.binary.facts import DeviceCode
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find files whose kernels stop at some generation: a warning for GPUs of today, for information for later ones."""
     for wheel in graph.wheels:
-        intent = graph.intent_of(wheel)
-        if intent is not None and intent.cubins:
+        expectation = graph.expectation_of(wheel)
+        if expectation is not None and expectation.cubins:
             continue  # then GF401 and GF402 judge: what is declared is meant
         processor = processor_of(wheel)
         for code in own_code(wheel):

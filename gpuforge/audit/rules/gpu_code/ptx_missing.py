@@ -21,13 +21,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     "Using Separate Compilation in CUDA"), so there the inputs are judged.
     """
     for wheel in graph.wheels:
-        intent = graph.intent_of(wheel)
-        if intent is None or not intent.ptx:
+        expectation = graph.expectation_of(wheel)
+        if expectation is None or not expectation.ptx:
             continue
         for code in own_code(wheel):
             held = [c for c in code.containers if not has_only_empty_cubins(c)]
             judged = [c for c in held if is_relocatable(c)] or held
-            for arch in intent.ptx:
+            for arch in expectation.ptx:
                 lacking = sum(not _has(c, arch) for c in judged)
                 if lacking:
                     yield RULE.finding(

@@ -14,8 +14,8 @@ from gpuforge.audit.runnable import runnable
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find containers that have nothing but `a` and `f` targets: no later GPU runs them, not even by JIT."""
     for wheel in graph.wheels:
-        intent = graph.intent_of(wheel)
-        if intent is not None and intent.cubins:
+        expectation = graph.expectation_of(wheel)
+        if expectation is not None and expectation.cubins:
             continue  # then GF401 and GF402 judge: what is declared is meant
         said: dict[str, str] = {}
         for code in own_code(wheel):

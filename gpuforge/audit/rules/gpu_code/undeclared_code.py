@@ -19,25 +19,25 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     With static libraries of CUDA (`linkage = "static"`) containers have the architectures that NVIDIA chose, too.
     """
     for wheel in graph.wheels:
-        intent = graph.intent_of(wheel)
-        if intent is None or not (intent.no_code or intent.exact):
+        expectation = graph.expectation_of(wheel)
+        if expectation is None or not (expectation.no_code or expectation.exact):
             continue
-        declared = frozenset() if intent.no_code else frozenset((*intent.cubins, *intent.ptx))
+        declared = frozenset() if expectation.no_code else frozenset((*expectation.cubins, *expectation.ptx))
         for code in own_code(wheel):
             for arch, count, total in _undeclared(code, declared):
                 yield RULE.finding(
                     wheel.name,
-                    severity="error" if intent.no_code else "warning",
+                    severity="error" if expectation.no_code else "warning",
                     files=(code.file,),
                     subjects=(
                         Subject(file=code.file, item=arch, detail=f"in {count} of {total} containers"),
                     ),
                     message="GPU code is in the wheel, and the manifest says that it has none: archs = []"
-                    if intent.no_code
+                    if expectation.no_code
                     else "the wheel has GPU code for more than the manifest declares: it is larger than it need be, "
                     "and runs where nobody meant it to",
                     remedy="list the architectures in [cuda.*] archs, or keep the code out of the wheel"
-                    if intent.no_code
+                    if expectation.no_code
                     else "list it in [cuda.*] archs or ptx, or see that the build uses no architectures of its own "
                     "(CMAKE_CUDA_ARCHITECTURES)",
                 )

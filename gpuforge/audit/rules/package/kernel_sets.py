@@ -21,8 +21,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             for problem in _stand_ins(wheel, sources.recipe):
                 yield _finding(wheel, f"{sources.folder}/recipe.json", problem)
         names = {held.folder.rpartition("/")[2] for held in wheel.kernels}
-        intent = graph.intent_of(wheel)
-        for name in (*intent.kernel_sets, *intent.library_sets) if intent else ():
+        expectation = graph.expectation_of(wheel)
+        for name in (*expectation.kernel_sets, *expectation.library_sets) if expectation else ():
             if name not in names:
                 yield _finding(wheel, "", f"the fallback object {name!r} of the manifest is not in the wheel")
 

@@ -17,8 +17,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             for problem in _problems(held):
                 yield _finding(wheel, f"{held.folder}/recipe.json", problem)
         names = {held.folder.rpartition("/")[2] for held in wheel.sources}
-        intent = graph.intent_of(wheel)
-        for name in intent.source_sets if intent else ():
+        expectation = graph.expectation_of(wheel)
+        for name in expectation.source_sets if expectation else ():
             if name not in names:
                 yield _finding(
                     wheel, "", f"the user-compiled object {name!r} of the manifest is not in the wheel"

@@ -12,15 +12,16 @@ from gpuforge.audit.rules.rule import Rule
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare the tags with `[package] python` and `abi`: a pure wheel has lost what made one per Python necessary."""
     for wheel in graph.wheels:
-        intent = graph.intent_of(wheel)
-        if intent is None or not intent.python:
+        expectation = graph.expectation_of(wheel)
+        if expectation is None or not expectation.python:
             continue
         if wheel.file_tags and all(tag.endswith("-none-any") for tag in wheel.file_tags):
             yield RULE.finding(
                 wheel.name,
                 subjects=(
                     Subject(
-                        detail=f"{', '.join(wheel.file_tags)}, and [package] python lists {', '.join(intent.python)}"
+                        detail=f"{', '.join(wheel.file_tags)}, "
+                        f"and [package] python lists {', '.join(expectation.python)}"
                     ),
                 ),
                 message="the wheel has no extension module, and the manifest builds a wheel for each Python: some "

@@ -32,7 +32,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     By a manifest whose linkage is `system`, CUDA's own libraries are the machine's to have.
     """
     folders = cache(partial(_folders, graph))
-    machines = graph.intent is not None and graph.intent.linkage == "system"
+    machines = graph.expectation is not None and graph.expectation.linkage == "system"
     lost = [e for e in graph.edges if not (e.route or e.preload)]
     searched: dict[tuple[str, str], set[str]] = {}  # one object of a wheel may search for all
     for edge in (e for e in lost if e.provider.source == "nobody"):

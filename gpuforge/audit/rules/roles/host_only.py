@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.host.closure import Loaded, closure
 from gpuforge.audit.host.evidence import PLACES, Evidence, Place
-from gpuforge.audit.intent import HostOnly, files_of
+from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, stack
+from gpuforge.expectation import HostOnly
 
 _LONGEST = 48  # characters of a symbol that are shown
 
@@ -21,8 +22,8 @@ _LONGEST = 48  # characters of a symbol that are shown
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Judge every file that the manifest calls host-only, and what it loads from the wheel."""
     for wheel in graph.wheels:
-        intent = graph.intent_of(wheel)
-        for promised in intent.host_only if intent else ():
+        expectation = graph.expectation_of(wheel)
+        for promised in expectation.host_only if expectation else ():
             for file in sorted(files_of(promised, wheel)):
                 if traces := list(dict.fromkeys(_File(graph, wheel, promised, file).traces())):
                     yield RULE.finding(

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.intent import HostOnly, files_of
+from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
+from gpuforge.expectation import HostOnly
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find patterns that prove nothing because no file has such a name, or none of them is a binary."""
     for wheel in graph.wheels:
-        intent = graph.intent_of(wheel)
-        for promised in intent.host_only if intent else ():
+        expectation = graph.expectation_of(wheel)
+        for promised in expectation.host_only if expectation else ():
             for pattern in promised.patterns:
                 files = sorted(files_of(HostOnly(promised.name, (pattern,)), wheel))
                 if not any(_is_binary(graph, wheel, file) for file in files):

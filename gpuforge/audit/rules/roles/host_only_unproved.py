@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.host.closure import closure
 from gpuforge.audit.host.evidence import Evidence
-from gpuforge.audit.intent import HostOnly, files_of
+from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
+from gpuforge.expectation import HostOnly
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find files that could not be read completely, or that do not show what compiled them."""
     for wheel in graph.wheels:
-        intent = graph.intent_of(wheel)
-        for promised in intent.host_only if intent else ():
+        expectation = graph.expectation_of(wheel)
+        for promised in expectation.host_only if expectation else ():
             for file in sorted(files_of(promised, wheel)):
                 if reasons := list(_reasons(graph, wheel, promised, file)):
                     yield RULE.finding(

@@ -1,0 +1,35 @@
+"""Which files of a wheel the manifest's host-only objects name."""
+
+import re
+
+from gpuforge.audit.model import WheelFacts
+from gpuforge.expectation import HostOnly
+
+
+def matches(pattern: str, file: str) -> bool:
+    """Match a file of a wheel against a pattern, in which `**` crosses folders, and `*` and `?` do not."""
+    regex = ""
+    for part in re.findall(r"\*\*/|\*\*|\*|\?|\[[^\]]+\]|.", pattern):
+        match part:
+            case "**/":
+                regex += "(?:.*/)?"
+            case "**":
+                regex += ".*"
+            case "*":
+                regex += "[^/]*"
+            case "?":
+                regex += "[^/]"
+            case _ if part.startswith("[") and len(part) > 1:
+                regex += "[" + part[1:-1].replace("!", "^", 1) + "]" if part[1] == "!" else part
+            case _:
+                regex += re.escape(part)
+    return re.fullmatch(regex, file) is not None
+
+
+def files_of(promised: HostOnly, wheel: WheelFacts) -> set[str]:
+    """Return the files of a wheel that a host-only object's patterns name, but for kernel sets."""
+    return {
+        member
+        for member in wheel.members
+        if "/_gpuforge/" not in f"/{member}" and any(matches(p, member) for p in promised.patterns)
+    }

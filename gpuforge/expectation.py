@@ -1,0 +1,44 @@
+"""What a wheel should be: made from a manifest or from `--expect`, compared with the wheel by the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class HostOnly:
+    """A host-only object: its name and the patterns of its files in the wheel."""
+
+    name: str
+    patterns: tuple[str, ...]
+    needs: tuple[str, ...] = ()  # libraries of a GPU stack that it may NEED: "cufft"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Findings that the manifest accepts: a rule's code, the reason, and a pattern of files (`*` crosses folders)."""
+
+    rule: str
+    reason: str
+    file: str = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a wheel should be. `cubins` are empty when it is unknown which toolkit built it, or with `no_code`."""
+
+    cubins: tuple[str, ...] = ()  # "sm_80"
+    ptx: tuple[str, ...] = ()  # "compute_120"
+    host_only: tuple[HostOnly, ...] = ()
+    kernel_sets: tuple[str, ...] = ()  # the fallback objects of kind "module", by name
+    source_sets: tuple[str, ...] = ()  # the user-compiled objects, by name
+    library_sets: tuple[str, ...] = ()  # the fallback objects of kind "library", by name
+    linkage: str = "pip"
+    no_code: bool = False  # the package has no GPU code of its own
+    exact: bool = False  # GPU code beyond `cubins` and `ptx` is a finding: a manifest lists all of it
+    python: tuple[str, ...] = ()  # the Pythons that each get a wheel; empty where one wheel serves many
+    accepted: tuple[Accepted, ...] = ()
+    kernels_wheels: Mapping[str, Expectation] = field(
+        default_factory=dict
+    )  # by project; the rest is the host's

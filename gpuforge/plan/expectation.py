@@ -1,0 +1,67 @@
+"""What the wheels of a manifest should be, for the audit, which reads no manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpuforge.cuda.arch import targets
+from gpuforge.errors import UsageError
+from gpuforge.expectation import Accepted, Expectation, HostOnly
+from gpuforge.manifest import kernels_wheels
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model.manifest import Manifest
+from gpuforge.manifest.model.object import Object
+
+
+def expectation(file: ManifestFile, cuda: str | None = None) -> Expectation:
+    """Return what a wheel should be that was built with the toolkit `cuda` (the key of its table).
+
+    Without a key it is the manifest's only toolkit; where there are several, no architecture is expected.
+    Raises UsageError for a key that the manifest does not have.
+    """
+    manifest = file.manifest
+    versions = manifest.cuda.versions
+    if cuda is not None and cuda not in versions:
+        raise UsageError.of(
+            f"the manifest has no CUDA version {cuda}",
+            hint=f"it has {', '.join(versions) or 'none'}",
+            place=file.place("cuda"),
+        )
+    if kernels_wheels.is_split(manifest):
+        return _split(manifest)
+    key = cuda or (next(iter(versions)) if len(versions) == 1 else None)
+    return _expectation(manifest, key, manifest.objects)
+
+
+def _split(manifest: Manifest) -> Expectation:
+    """Return what the package's own wheel should be, which is for no CUDA version, and what each kernels wheel."""
+
+    def part(key: str | None) -> Expectation:
+        own = key is not None
+        objects = [o for o in manifest.objects if kernels_wheels.in_kernels_wheel(manifest, o) is own]
+        return _expectation(manifest, key, objects)
+
+    found = {
+        kernels_wheels.distribution(manifest, version.toolkit): replace(part(key), python=())
+        for key, version in manifest.cuda.versions.items()
+    }
+    return replace(part(None), kernels_wheels=found)
+
+
+def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object]) -> Expectation:
+    table = manifest.cuda.versions[key] if key is not None else None
+    wanted = targets(table.archs, table.ptx) if table else ()
+    return Expectation(
+        cubins=tuple(target.arch.sm for target in wanted if target.real),
+        ptx=tuple(dict.fromkeys(target.arch.compute for target in wanted if target.ptx)),
+        host_only=tuple(HostOnly(o.name, o.files, o.needs) for o in objects if o.role == "host-only"),
+        kernel_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "module"),
+        source_sets=tuple(o.name for o in objects if o.role == "user-compiled"),
+        library_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "library"),
+        linkage=manifest.cuda.linkage,
+        no_code=table is not None and not table.archs,
+        exact=table is not None and manifest.cuda.linkage != "static",
+        python=() if manifest.package.abi else manifest.package.python,
+        accepted=tuple(Accepted(i.rule, i.reason, i.file) for i in manifest.audit.ignore),
+    )
