@@ -15,6 +15,7 @@ from gpuforge.toolchains.cpython import Interpreter
 
 _ROOT = Path(__file__).resolve().parent.parent
 _JUDGING = (
+    "expectation.py",
     "audit",
     "binary",
     "cuda",
