@@ -1,4 +1,4 @@
-"""Archives of objects: names by three conventions, thin ones, and bytes that are no archive."""
+"""Archives of objects: names by three conventions, thin archives, and damaged ones."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def test_members_have_their_names_and_bytes(style: str) -> None:
     assert {m.name: m.data for m in ar.members(archive(MEMBERS, style=style))} == MEMBERS
 
 
-def test_members_of_a_thin_archive_lie_beside_it() -> None:
+def test_members_of_a_thin_archive_have_no_bytes() -> None:
     assert [tuple(m) for m in ar.members(archive(MEMBERS, style="thin"))] == [(n, None) for n in MEMBERS]
 
 
-def test_short_names_stand_in_the_header() -> None:
+def test_short_names_are_in_the_header() -> None:
     data = b"!<arch>\n" + b"x.o/".ljust(48) + b"2".ljust(10) + b"`\nhi"
     assert list(ar.members(data)) == [ar.Member("x.o", b"hi")]
 
@@ -42,13 +42,13 @@ def test_short_names_stand_in_the_header() -> None:
         (archive({"a.o": b"x"}, style="thin").replace(b"/0   ", b"/0:64"), "names members of other archives"),
     ],
 )
-def test_what_is_broken_is_said(data: bytes, message: str) -> None:
+def test_the_error_names_the_damage(data: bytes, message: str) -> None:
     with pytest.raises(MalformedError, match=message):
         list(ar.members(data))
 
 
 @given(st.binary(max_size=400))
-def test_rubbish_is_refused_or_read(tail: bytes) -> None:
+def test_random_bytes_raise_only_malformed_error(tail: bytes) -> None:
     for magic in (ar.MAGIC, ar.THIN):
         try:
             found = list(ar.members(magic + tail))
@@ -58,7 +58,7 @@ def test_rubbish_is_refused_or_read(tail: bytes) -> None:
 
 
 @given(st.data())
-def test_no_changed_byte_raises_anything_else(data: st.DataObject) -> None:
+def test_changed_bytes_raise_only_malformed_error(data: st.DataObject) -> None:
     style = data.draw(st.sampled_from(["gnu", "bsd", "thin"]))
     content = bytearray(archive(MEMBERS, style=style))
     for _ in range(data.draw(st.integers(1, 4))):

@@ -1,10 +1,11 @@
-"""The ELF reader: what it reads, and that nothing but its own error comes of broken bytes."""
+"""The ELF reader: every field, and MalformedError for damaged bytes."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
@@ -72,12 +73,12 @@ def test_an_object_without_dynamic_section_links_nothing() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 3, 15, 63, 100, 200, len(RICH) - 1])
-def test_a_cut_off_file_is_malformed(length: int) -> None:
+def test_a_truncated_file_is_malformed(length: int) -> None:
     with pytest.raises(MalformedError):
         read(RICH[:length])
 
 
-def test_what_was_not_kept_is_asked_for_until_all_is_there() -> None:
+def test_missing_ranges_are_reported_until_all_are_kept() -> None:
     window = Window(len(RICH), {0: RICH[:64]})
     for _ in range(20):
         try:
@@ -88,7 +89,7 @@ def test_what_was_not_kept_is_asked_for_until_all_is_there() -> None:
     assert found == read(RICH)
 
 
-def test_the_outline_names_what_the_header_points_to() -> None:
+def test_the_outline_has_what_the_header_points_to() -> None:
     window = Window(len(RICH), {0: RICH[:512]})
     ranges = outline(window, read_header(window))
     assert all(0 <= start < stop <= len(RICH) for start, stop in ranges)
@@ -97,7 +98,7 @@ def test_the_outline_names_what_the_header_points_to() -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(RICH) - 1), st.integers(0, 255)), min_size=1, max_size=12))
-def test_mutated_bytes_raise_nothing_but_the_readers_error(changes: list[tuple[int, int]]) -> None:
+def test_changed_bytes_raise_only_malformed_error(changes: list[tuple[int, int]]) -> None:
     data = bytearray(RICH)
     for position, value in changes:
         data[position] = value
@@ -107,7 +108,7 @@ def test_mutated_bytes_raise_nothing_but_the_readers_error(changes: list[tuple[i
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=400))
-def test_any_bytes_after_the_magic_raise_nothing_else(rest: bytes) -> None:
+def test_random_bytes_raise_only_malformed_error(rest: bytes) -> None:
     with contextlib.suppress(MalformedError):
         read(MAGIC + b"\x02\x01\x01" + rest)
 
@@ -145,22 +146,34 @@ def _header(*segments: Segment) -> Header:
     return Header(64, "<", 3, 62, 0, 64, 0, 0, segments)
 
 
-def test_the_front_leaves_out_the_code_of_a_segment_of_its_own() -> None:
+def test_the_front_has_no_segments_of_code() -> None:
     constants, code = Segment(PT_LOAD, 4, 0, 0, 1000), Segment(PT_LOAD, 5, 4096, 4096, 8000)
     assert front(_header(constants, code), 20_000) == [(0, 4096), (12_096, 20_000)]
     assert front(_header(constants, code), 5000) == [(0, 4096)]
 
 
 @pytest.mark.parametrize("segments", [(), (Segment(PT_LOAD, 5, 0, 0, 8000),)])
-def test_the_front_is_whole_where_nothing_tells_code_from_the_rest(segments: tuple[Segment, ...]) -> None:
+def test_the_front_is_whole_if_code_has_no_segment_of_its_own(segments: tuple[Segment, ...]) -> None:
     assert front(_header(*segments), 20_000) == [(0, 20_000)]
     assert front(_header(*segments), 0) == []
 
 
-def test_the_outline_has_what_lies_before_an_appended_segment() -> None:
+def test_the_outline_has_the_bytes_before_an_appended_segment() -> None:
     first, moved = (
         Segment(PT_LOAD, 4, 0, 0, 1000),
         Segment(PT_LOAD, 6, 900_000, 900_000, 5000),
     )
     header = _header(first, moved)
     assert any(start < 899_900 and stop == 900_000 for start, stop in outline(Window(1_000_000), header))
+
+
+def test_section_names_that_add_up_to_too_much_are_malformed() -> None:
+    """Thousands of sections may share one long name."""
+    name = b"x" * 200_000 + b"\0"
+    count = 5000
+    headers = b"".join(struct.pack("<II16xQQ24x", 0, 3, 64, len(name)) for _ in range(count))
+    ident = b"\x7fELF\2\1\1".ljust(16, b"\0")
+    start = 64 + len(name)
+    head = ident + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0, start, 0, 64, 56, 0, 64, count, 0)
+    with pytest.raises(MalformedError, match="add up"):
+        read(head + name + headers)

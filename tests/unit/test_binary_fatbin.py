@@ -1,4 +1,4 @@
-"""The fatbin reader: containers wherever they lie, fed in any pieces, broken in any way."""
+"""The fatbin reader: containers anywhere in a file, in chunks of any size, and damaged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def archs(containers: list[Container]) -> list[list[str]]:
     return [[e.target for e in c.entries] for c in containers]
 
 
-def test_containers_are_found_wherever_they_lie() -> None:
+def test_containers_are_found_anywhere_in_a_file() -> None:
     found = list(scan(FILE))
     assert archs(found) == [["sm_80", "sm_90a", "sm_100f", "compute_120"], ["sm_75"]]
     assert [FILE[c.offset : c.offset + c.size] for c in found] == [ONE, fatbin("sm_75")]
@@ -44,7 +44,7 @@ def test_a_compressed_entry_has_both_sizes() -> None:
 
 
 @pytest.mark.parametrize("flag", [0x2000, 0x8000])
-def test_the_compression_is_told_by_the_flags(flag: int) -> None:
+def test_flags_have_the_compression(flag: int) -> None:
     data = bytearray(image("sm_80"))
     struct.pack_into("<Q", data, 40, flag)
     assert entry(bytes(data))[0].compression == {0x2000: "lz4", 0x8000: "zstd"}[flag]
@@ -60,13 +60,13 @@ def fed(data: bytes, size: int) -> Scanner:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(1, len(FILE) + 10))
-def test_the_pieces_it_is_fed_make_no_difference(size: int) -> None:
+def test_the_size_of_chunks_makes_no_difference(size: int) -> None:
     scanner = fed(FILE, size)
     assert scanner.containers == list(scan(FILE))
     assert scanner.marked
 
 
-def test_an_error_of_cudart_is_no_mark_of_it() -> None:
+def test_error_messages_of_cudart_are_not_its_mark() -> None:
     words = b"\0cudaErrorCudartUnloading\0driver shutting down\0"  # what bindings name, and torch waits for
     assert not fed(words, 64).marked
 
@@ -77,7 +77,7 @@ def test_a_mark_inside_a_payload_is_not_a_mark() -> None:
     assert not fed(bytes(data), 64).marked
 
 
-def test_a_cut_off_container_is_damaged() -> None:
+def test_a_truncated_container_is_damaged() -> None:
     scanner = Scanner(len(ONE))  # the file says that it is longer than what comes
     scanner.feed(0, ONE[:500])
     scanner.finish()
@@ -85,13 +85,13 @@ def test_a_cut_off_container_is_damaged() -> None:
     assert scanner.containers[0].damaged
 
 
-def test_magic_without_a_container_behind_it_is_passed_over() -> None:
+def test_magic_without_a_container_is_skipped() -> None:
     magic = ONE[:8]
     data = magic + b"\xff" * 8 + magic + struct.pack("<Q", 64) + bytes(64) + ONE
     assert archs(list(scan(data))) == archs(list(scan(ONE)))
 
 
-def test_entries_that_do_not_add_up_are_damage() -> None:
+def test_a_container_whose_entries_do_not_add_up_is_damaged() -> None:
     data = bytearray(ONE)
     struct.pack_into("<I", data, 16 + 64 + 256 + 4, 7)  # the second entry's header size
     assert [c.damaged for c in scan(bytes(data))] == [True]
@@ -111,7 +111,7 @@ def test_mutated_containers_raise_nothing(changes: list[tuple[int, int]], size: 
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200))
-def test_any_header_raises_nothing_but_the_readers_error(header: bytes) -> None:
+def test_random_headers_raise_only_malformed_error(header: bytes) -> None:
     with contextlib.suppress(MalformedError):
         entry(header)
 
@@ -125,7 +125,7 @@ def test_any_header_raises_nothing_but_the_readers_error(header: bytes) -> None:
         (8, 0x06007802, "sm_120"),
     ],
 )
-def test_a_cubin_file_tells_its_architecture(abi: int, flags: int, arch: str) -> None:
+def test_the_flags_of_a_cubin_have_its_architecture(abi: int, flags: int, arch: str) -> None:
     head = b"\x7fELF\x02\x01\x01\x33" + bytes([abi]) + bytes(39) + struct.pack("<I", flags) + bytes(12)
     assert cubin.container(read_header(Window.of(head)), 5000).cubins == {arch}
 
@@ -139,7 +139,7 @@ def test_a_cubin_file_tells_its_architecture(abi: int, flags: int, arch: str) ->
         ("-m 64", "sm_100"),
     ],
 )
-def test_a_cubin_files_note_tells_its_suffix_and_its_toolkit(options: str, arch: str) -> None:
+def test_the_note_of_a_cubin_has_its_variant_and_its_toolkit(options: str, arch: str) -> None:
     """As ptxas 12.9 and 13.0 write it: the header of all four says sm_100."""
     said = ("NVIDIA Corp", "ptxas", "Cuda compilation tools, release 13.0, V13.0.88", options)
     note = struct.pack("<III", 12, 200, 2000) + b"".join(text.encode() + b"\0" for text in said)
@@ -152,7 +152,7 @@ def test_a_cubin_files_note_tells_its_suffix_and_its_toolkit(options: str, arch:
     assert (found.target, found.toolkit) == (arch, "13.0")
 
 
-def test_a_ptx_text_tells_its_isa_and_target() -> None:
+def test_a_ptx_text_has_its_isa_and_target() -> None:
     found = standalone(b"//\n.version 8.4\n.target sm_90a\n.address_size 64\n", 900)
     assert found is not None
     assert found.entries == (Entry("ptx", Arch.parse("compute_90a"), "8.4", 900, 900),)

@@ -1,4 +1,4 @@
-"""What packaging reads of linked files: compared with pyelftools, without section headers, and from broken bytes."""
+"""Linked files, compared with pyelftools, without section headers, and damaged."""
 
 from __future__ import annotations
 
@@ -120,9 +120,7 @@ def test_a_library_is_read_as_pyelftools_reads_it(tmp_path: Path) -> None:
 
 @needs_gcc
 @pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
-def test_symbols_are_counted_by_a_hash_table_where_section_headers_are_gone(
-    style: str, tmp_path: Path
-) -> None:
+def test_symbols_are_read_without_section_headers(style: str, tmp_path: Path) -> None:
     path = library(tmp_path, f"-Wl,--hash-style={style}")
     whole = linked_file.read(path)
     data = bytearray(path.read_bytes())
@@ -132,7 +130,7 @@ def test_symbols_are_counted_by_a_hash_table_where_section_headers_are_gone(
 
 
 @needs_gcc
-def test_a_program_is_told_from_a_library(tmp_path: Path) -> None:
+def test_programs_and_libraries_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
     for flags in (["-pie"], ["-no-pie"], ["-static"]):
         subprocess.run(["gcc", *flags, "-o", "main", "main.c"], check=True, cwd=tmp_path)
@@ -162,7 +160,7 @@ def test_containers_of_a_file_have_their_section(tmp_path: Path) -> None:
     ),
     st.booleans(),
 )
-def test_changed_bytes_raise_only_the_readers_error(
+def test_changed_bytes_raise_only_malformed_error(
     tmp_path: Path, changes: list[tuple[int, int]], stripped: bool
 ) -> None:
     data = bytearray(SAMPLE)

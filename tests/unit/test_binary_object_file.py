@@ -1,4 +1,4 @@
-"""ELF objects of every kind: sections, symbols, comments, debug info; and bytes made to mislead or to take long."""
+"""ELF objects of every kind: sections, symbols, comments and debug info; damaged and hostile ones."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def bomb(size: int, said: int) -> bytes:
 
 
 @pytest.mark.parametrize(("size", "said"), [(1 << 26, 1 << 26), (1 << 22, 100), (100, 1 << 60), (100, 200)])
-def test_what_unpacks_to_too_much_is_refused(size: int, said: int) -> None:
+def test_sections_that_unpack_to_too_much_are_malformed(size: int, said: int) -> None:
     data = bomb(size, said)
     start = time.perf_counter()
     with pytest.raises(MalformedError):
@@ -102,7 +102,7 @@ def test_what_unpacks_to_too_much_is_refused(size: int, said: int) -> None:
     assert time.perf_counter() - start < 1
 
 
-def test_names_that_add_up_to_too_much_are_refused() -> None:
+def test_names_that_add_up_to_too_much_are_malformed() -> None:
     long = "x" * 60_000
     data = bytearray(relocatable(gives=[long, *"abc" * 300]))
     table = data.index(long.encode())
@@ -117,13 +117,13 @@ def test_names_that_add_up_to_too_much_are_refused() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 40, 60, 70, 200, 400, len(SAMPLE) - 1])
-def test_what_is_cut_off_is_refused(cut: int) -> None:
+def test_a_truncated_object_is_malformed(cut: int) -> None:
     with pytest.raises(MalformedError):
         everything(SAMPLE[:cut])
 
 
 @given(st.data())
-def test_no_changed_byte_raises_anything_else(data: st.DataObject) -> None:
+def test_changed_bytes_raise_only_malformed_error(data: st.DataObject) -> None:
     content = bytearray(
         data.draw(st.sampled_from([SAMPLE, elf(undefined=["cuInit"], sections={".a": b"b"})]))
     )
@@ -136,7 +136,7 @@ def test_no_changed_byte_raises_anything_else(data: st.DataObject) -> None:
 
 
 @given(st.binary(max_size=600))
-def test_rubbish_is_refused_or_read(tail: bytes) -> None:
+def test_random_bytes_raise_only_malformed_error(tail: bytes) -> None:
     for kind in (b"\1\1", b"\2\1", b"\1\2", b"\2\2"):
         with suppress(MalformedError):
             everything(b"\x7fELF" + kind + tail)
