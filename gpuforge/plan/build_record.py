@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuforge import __version__
+from gpuforge import __version__, digest
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.cuda import CudaVersion
 from gpuforge.plan import variables
@@ -43,7 +43,7 @@ def of(
         "ptx": list(variables.virtual(wanted.archs, wanted.ptx)),
         "narrowed": _of_manifest(file.whole.cuda.versions[cell.cuda]) if file.whole else None,
         "image": {"name": host_at.image.name, "id": host_at.image.id} if host_at.image else None,
-        "manifest": {"sha256": file.digest},
+        "manifest": {"sha256": _manifest_digest(file)},
     }
 
 
@@ -54,7 +54,7 @@ def of_host(file: ManifestFile, cell: Cell, host_at: Location, host: Compiler) -
         "machine": cell.machine,
         "toolchains": {"host": _compiler(host)},
         "image": {"name": host_at.image.name, "id": host_at.image.id} if host_at.image else None,
-        "manifest": {"sha256": file.digest},
+        "manifest": {"sha256": _manifest_digest(file)},
     }
 
 
@@ -65,6 +65,14 @@ def of_kernels(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
     return {key: value for key, value in whole.items() if key not in {"cell", "naming"}} | {
         "toolchains": device
     }
+
+
+def _manifest_digest(file: ManifestFile) -> str:
+    """Return a digest of what the manifest says of the wheel: comments, [test] and [audit] change nothing in it."""
+    whole = file.whole or file.manifest
+    return digest.of_data(
+        whole.model_dump(mode="json", by_alias=True, exclude={"test", "audit"}, exclude_defaults=True)
+    )
 
 
 def _of_manifest(version: CudaVersion) -> dict[str, Any]:

@@ -24,6 +24,7 @@ _JUDGING = (
 _PACKING = (
     *(f"steps/{name}.py" for name in ("package_wheel", "wheel_sizes", "wheelhouse")),
     "plan/requests/wheel.py",
+    "manifest/sizes.py",
     "package",
     *_JUDGING,
 )

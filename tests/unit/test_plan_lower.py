@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from gpuforge.errors import UsageError
 from gpuforge.execute.substitution import Places, write_request
-from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan import programs, variables
 from gpuforge.plan.action import Action, ActionInput, FileInput
 from gpuforge.plan.cell import select
@@ -116,6 +116,36 @@ def test_a_host_source_leaves_kernels_alone(recipe: Recipe, machine: Machine) ->
     }
 
 
+def rewritten(file: ManifestFile, old: str, new: str) -> ManifestFile:
+    """The manifest with some of its text changed."""
+    assert old in file.text
+    file.path.write_text(file.text.replace(old, new))
+    return load(file.folder)
+
+
+def test_a_comment_in_the_manifest_changes_no_key(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(add='\n[test]\ncommand = ["python", "-V"]\n')
+    before = plan_of(file, machine)
+    commented = rewritten(file, "[test]", "# how the wheel is tested\n\n[test]")
+    assert changed(before, plan_of(commented, machine)) == set()
+
+
+def test_the_test_command_changes_the_test_alone(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(add='\n[test]\ncommand = ["python", "-V"]\n')
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    other = rewritten(file, '"-V"', '"-VV"')
+    after = plan_of(other, machine, cuda=["13"], python=["3.11"])
+    assert changed(before, after) == {"cp311-cu13.0-x86_64/test"}
+
+
+def test_what_the_audit_accepts_changes_the_audit_alone(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(add='\n[audit]\nignore = [{ rule = "GF101", reason = "one" }]\n')
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    other = rewritten(file, '"one"', '"two"')
+    after = plan_of(other, machine, cuda=["13"], python=["3.11"])
+    assert changed(before, after) == {"cp311-cu13.0-x86_64/audit"}
+
+
 def test_build_products_are_no_source(recipe: Recipe, machine: Machine) -> None:
     file = recipe()
     before = plan_of(file, machine)
@@ -132,8 +162,6 @@ def test_another_folder_has_the_same_keys(
     first = plan_of(file, machine)
     elsewhere = file.folder.with_name("elsewhere")
     file.folder.rename(elsewhere)
-    from gpuforge.manifest.load import load
-
     assert changed(first, plan_of(load(elsewhere), machine)) == set()
 
 
