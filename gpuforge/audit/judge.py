@@ -5,12 +5,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuforge.audit import inputs, proof, wheel
+from gpuforge.audit import proof
 from gpuforge.audit.causes import by_cause
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Proof, Severity
 from gpuforge.audit.host.collect import collect
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.read import inputs, wheel
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.diagnostics import Diagnostic, Place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from gpuforge.audit import wheel as wheels
+from gpuforge.audit.read import wheel as wheels
 from gpuforge.errors import ActionError
 from gpuforge.manifest.sizes import size_in_words
 from gpuforge.wheel.archive import Archive

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.audit.wheel import read
+from gpuforge.audit.read.wheel import read
 from gpuforge.binary.facts import Container, ElfObject
 
 PLATFORMS = (

@@ -17,8 +17,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
 from gpuforge.audit import Report, audit
+from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report.sentences import lines
-from gpuforge.audit.wheel import read
 
 pytestmark = pytest.mark.network
 

@@ -9,7 +9,7 @@ from audit_samples import elf, wheel
 
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.link import layout
-from gpuforge.audit.wheel import read
+from gpuforge.audit.read.wheel import read
 
 CUDA12 = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from audit_samples import elf, fatbin, wheel
 
-from gpuforge.audit import Report, audit, inputs
+from gpuforge.audit import Report, audit
+from gpuforge.audit.read import inputs
 
 CORE = elf(soname="libcore.so")
 EXT = elf(needed=["libcore.so", "libc.so.6"], runpath="$ORIGIN/../demo.libs")

@@ -12,11 +12,11 @@ import pytest
 from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import audit
-from gpuforge.audit import wheel as reader
-from gpuforge.audit.inputs import Input
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.scan import Scanned
-from gpuforge.audit.wheel import read_all
+from gpuforge.audit.read import wheel as reader
+from gpuforge.audit.read.inputs import Input
+from gpuforge.audit.read.scan import Scanned
+from gpuforge.audit.read.wheel import read_all
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
 

@@ -13,8 +13,8 @@ from audit_cases import Case, hold
 from audit_samples import elf, wheel
 
 from gpuforge.audit import audit, policy
+from gpuforge.audit.read.wheel import read
 from gpuforge.audit.rules.package.large_wheel import sizes
-from gpuforge.audit.wheel import read
 
 ABI3 = "demo-1.0-cp310-abi3-manylinux_2_17_x86_64.whl"
 ANY_PYTHON = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"

@@ -15,11 +15,11 @@ from audit_samples import STATIC_CUDART, elf, fatbin, image, wheel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuforge.audit import scan as scanner
-from gpuforge.audit.inputs import Input
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.scan import binaries, scan
-from gpuforge.audit.wheel import read, read_all
+from gpuforge.audit.read import scan as scanner
+from gpuforge.audit.read.inputs import Input
+from gpuforge.audit.read.scan import binaries, scan
+from gpuforge.audit.read.wheel import read, read_all
 from gpuforge.binary import cubin
 from gpuforge.binary import fatbin as reader
 from gpuforge.binary.cubin import toolkit
@@ -78,7 +78,7 @@ class Counting(Archive):
 def test_one_pass_suffices_wherever_the_linker_puts_names(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuforge.audit.scan._HEAD", 8192)
+    monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
     symbols = bytes(3_000_000)  # LLD puts them before the sections' names, and their names behind
     data = elf(
         soname="libx.so.1",
@@ -102,7 +102,7 @@ def test_one_pass_suffices_wherever_the_linker_puts_names(
 def test_names_of_what_is_needed_are_kept_wherever_they_lie(
     monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
-    monkeypatch.setattr("gpuforge.audit.scan._HEAD", 8192)
+    monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
     between = bytearray(9_000_000)  # of Go's read-only data, for example, whose names lie behind it
     between[place : place + 26] = b"\0libm.so.6\0libc.so.6\0main"
     data = elf(sections={".gopclntab": bytes(between)}).replace(b"\0libc.so.6", b"\0libd.so.6", 1)
@@ -113,7 +113,7 @@ def test_names_of_what_is_needed_are_kept_wherever_they_lie(
 
 
 def test_a_second_pass_ends_with_what_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuforge.audit.scan._HEAD", 8192)
+    monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
     data = elf(soname="libx.so.1", sections={".symtab": bytes(9_000_000), ".comment": b"LLD 19\0"})
     archive, member = Counting(data, 50_000), Member("libx.so", len(data), len(data), 0, 0, 0)
     window, _ = scanner._first_pass(archive, member)
@@ -127,7 +127,7 @@ def test_a_second_pass_ends_with_what_was_missed(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("chunk", [50_000, 1 << 20])
 def test_program_headers_may_lie_behind(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuforge.audit.scan._HEAD", 8192)
+    monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
     data = bytearray(elf(soname="libx.so.1", needed=["libc.so.6"], sections={".text": bytes(3_000_000)}))
     headers = data[64 : 64 + 4 * 56]  # BOLT copies them behind the code that it has moved
     data[64 : 64 + 4 * 56] = bytes(4 * 56)
@@ -140,7 +140,7 @@ def test_program_headers_may_lie_behind(chunk: int, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("limit", [0, 1 << 20])
 def test_a_file_read_whole_is_read_as_in_chunks(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuforge.audit.scan._WHOLE", limit)
+    monkeypatch.setattr("gpuforge.audit.read.scan._WHOLE", limit)
     data = elf(
         soname="libx.so.1",
         sections={

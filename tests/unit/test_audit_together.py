@@ -11,8 +11,8 @@ from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 from gpuforge.audit import Report, audit
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.link.graph import build
+from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report.sentences import lines
-from gpuforge.audit.wheel import read
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64"
 RUNTIME = "$ORIGIN/../../nvidia/cuda_runtime/lib"

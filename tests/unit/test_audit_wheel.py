@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from audit_samples import elf, fatbin, wheel
 
-from gpuforge.audit import audit, scan
+from gpuforge.audit import audit
 from gpuforge.audit.model import Preload, WheelFacts
+from gpuforge.audit.read import scan
+from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report import text as page
 from gpuforge.audit.report.sentences import lines
-from gpuforge.audit.wheel import read
 from gpuforge.errors import MalformedError
 
 FILES = {

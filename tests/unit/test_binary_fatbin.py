@@ -10,7 +10,7 @@ from audit_samples import STATIC_CUDART, elf, fatbin, image
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuforge.audit.elf_patterns import patterns
+from gpuforge.audit.read.elf_patterns import patterns
 from gpuforge.binary import cubin
 from gpuforge.binary.elf.header import read_header
 from gpuforge.binary.elf.reader import read

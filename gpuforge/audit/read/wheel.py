@@ -5,11 +5,11 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
 
-from gpuforge.audit import kernels, pins, preload
-from gpuforge.audit.inputs import Input
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.parallel import results_of
-from gpuforge.audit.scan import Scanned, binaries, scan
+from gpuforge.audit.read import kernels, pins, preload
+from gpuforge.audit.read.inputs import Input
+from gpuforge.audit.read.parallel import results_of
+from gpuforge.audit.read.scan import Scanned, binaries, scan
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import filename

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuforge.audit.elf_patterns import patterns, static_cudart
+from gpuforge.audit.read.elf_patterns import patterns, static_cudart
 from gpuforge.binary import fatbin, ptx
 from gpuforge.binary.device_code import placed
 from gpuforge.binary.elf.header import MAGIC, Header, is_cubin, read_header

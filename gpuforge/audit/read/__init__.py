@@ -1,0 +1,1 @@
+"""Read: from the bytes of a wheel to its facts."""
