@@ -163,7 +163,7 @@ def test_cuda_libraries_come_from_pip_and_others_are_grafted(
     assert core.runpath == ("$ORIGIN/../own", "$ORIGIN/../../demo_cu13.libs", "$ORIGIN/../../nvidia/cu13/lib")
     assert found[helper].runpath == ("$ORIGIN/../nvidia/cu13/lib",)
     assert not core.has_rpath
-    assert not found[helper].legacy
+    assert not found[helper].has_rpath
     assert text_of(made, "METADATA") == (
         "Metadata-Version: 2.1\nName: demo-cu13\nVersion: 1.0\n"
         "Requires-Dist: nvidia-cuda-runtime>=13.0,<14\nRequires-Dist: nvidia-cufft>=12.0,<13\n\nA solver.\n"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from audit_samples import elf, wheel
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
@@ -99,3 +103,35 @@ def test_the_finding_counts_what_it_does_not_list(tmp_path: Path, monkeypatch: p
         "demo/0.py: in RECORD and not in the wheel",
         "demo/1.py: in RECORD and not in the wheel",
     )
+
+
+@given(st.lists(st.binary(max_size=80), max_size=4))
+def test_any_bytes_are_a_list_or_a_csv_error(chunks: list[bytes]) -> None:
+    try:
+        found = read(chunks)
+    except csv.Error:
+        return
+    assert set(found.unlisted) <= SIZES.keys()
+    assert all(name not in found.unlisted for name in (*found.odd, *found.digests))
+
+
+@given(st.lists(st.binary(max_size=9), max_size=5))
+def test_a_record_that_is_written_matches_the_files(files: list[bytes]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        names = {f"f{number}": data for number, data in enumerate(files)}
+        for name, data in names.items():
+            (Path(folder) / name).write_bytes(data)
+        text = record.text(Path(folder), names, "demo-1.0.dist-info/RECORD")
+    rows = list(record.rows([text.encode()]))
+    assert [(row.name, row.size) for row in rows[:-1]] == [(name, len(data)) for name, data in names.items()]
+    members = [Member(name, len(data), len(data), 0, 0, 0) for name, data in names.items()]
+    found = record.compare([text.encode()], members)
+    assert (found.unlisted, list(found.odd)) == ((), ["demo-1.0.dist-info/RECORD"])
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1, max_size=20))
+def test_every_name_is_read_as_it_was_written(name: str) -> None:
+    """But one with a carriage return, which csv writes without quotes and does not read."""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerow([name, "sha256=x", "1"])
+    assert [row.name for row in record.rows([written.getvalue().encode()])] == [name]

@@ -1,0 +1,91 @@
+"""METADATA and WHEEL are read as installers read them, and edited without a change to anything else."""
+
+from __future__ import annotations
+
+import zipfile
+from email.parser import BytesParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuforge.errors import ActionError, MalformedError
+from gpuforge.wheel import metadata, metadata_edit, wheel_file
+from gpuforge.wheel.archive import Archive
+
+NAMES = st.sampled_from(["Name", "name", "Version", "Requires-Dist", "Provides-Extra", "Summary"])
+VALUES = st.from_regex(r"\A[A-Za-z0-9 ;=\"'<>.\[\]-]{0,20}\Z")
+FIELDS = st.lists(st.tuples(NAMES, VALUES), max_size=8)
+NEWLINES = st.sampled_from(["\n", "\r\n"])
+
+
+def text_of(fields: list[tuple[str, str]], newline: str = "\n", body: str = "") -> bytes:
+    lines = [f"{name}: {value}" for name, value in fields]
+    return newline.join([*lines, "", body]).encode()
+
+
+@given(st.one_of(st.binary(max_size=200), FIELDS.map(text_of)), NAMES)
+def test_any_bytes_can_be_read(text: bytes, name: str) -> None:
+    assert all(isinstance(value, str) for value in metadata.fields(text, name))
+    wheel_file.tags(text)
+    wheel_file.is_purelib(text)
+
+
+@given(FIELDS, NEWLINES, st.text("abc:\n ", max_size=20))
+def test_fields_are_those_that_the_standard_library_reads(
+    fields: list[tuple[str, str]], newline: str, body: str
+) -> None:
+    text = text_of(fields, newline, body)
+    expected = BytesParser().parsebytes(text)
+    for name in ("Name", "Requires-Dist"):
+        found = metadata.fields(text, name)
+        assert found == [value.strip() for value in expected.get_all(name, [])]
+        if "\n" not in body:
+            assert found == [value.strip() for own, value in fields if own.lower() == name.lower()]
+
+
+@given(FIELDS, NEWLINES, st.lists(st.sampled_from(["cuda12", "cuda13", "dev"]), max_size=3, unique=True))
+def test_only_the_new_lines_are_added(fields: list[tuple[str, str]], newline: str, extras: list[str]) -> None:
+    text = text_of([("Name", "demo"), *fields], newline, "the description\nName: other\n")
+    edited = metadata_edit.provide_extras(text, extras)
+    added = [line for line in edited.splitlines() if line not in text.splitlines()]
+    assert edited.endswith(b"the description\nName: other\n")
+    assert set(extras) <= set(metadata.fields(edited, "Provides-Extra"))
+    assert [line for line in edited.splitlines() if line not in added] == text.splitlines()
+    assert metadata_edit.provide_extras(edited, extras) == edited
+
+
+@given(st.binary(max_size=200), st.lists(st.sampled_from(["py3-none-any", "cp311-abi3-any"]), unique=True))
+def test_new_tags_take_the_place_of_the_old(text: bytes, tags: list[str]) -> None:
+    edited = wheel_file.with_tags(b"Wheel-Version: 1.0\nTag: cp39-cp39-any\n", tags)
+    assert wheel_file.tags(edited) == tuple(sorted(tags))
+    assert wheel_file.with_tags(wheel_file.with_tags(text, ["a-b-c"]), tags) == wheel_file.with_tags(
+        text, tags
+    )
+
+
+def test_a_new_wheel_file_is_read_back() -> None:
+    text = wheel_file.new(purelib=True, tags=["py3-none-any"])
+    assert (wheel_file.is_purelib(text), wheel_file.tags(text)) == (True, ("py3-none-any",))
+
+
+def test_numbers_that_python_refuses_are_shortened() -> None:
+    assert metadata.field(b"Version: 1." + b"9" * 5000 + b"\n", "Version") == "1.…"
+
+
+def test_a_name_is_required() -> None:
+    with pytest.raises(ActionError, match="METADATA has no Name"):
+        metadata.required(b"Version: 1\n", "Name")
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_wheel_has_one_metadata_file(tmp_path: Path, count: int) -> None:
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as bundle:
+        for number in range(count):
+            bundle.writestr(f"a{number}-1.dist-info/METADATA", "Name: a\n")
+    with (
+        Archive(tmp_path / "a.whl") as archive,
+        pytest.raises(MalformedError, match=f"has {count} METADATA files"),
+    ):
+        metadata.of_archive(archive)
