@@ -14,7 +14,7 @@ import json
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -46,6 +46,7 @@ class Known:
     library: str = ""
     item: str = ""
     sentence: str = ""  # of a file of schema 1, instead of these three
+    provider: str = field(default="", compare=False)  # what such a sentence may name instead of the library
 
     def __str__(self) -> str:
         """Write it as a line of a message."""
@@ -57,8 +58,10 @@ class Known:
         if SEVERITIES.index(other.severity) < SEVERITIES.index(self.severity):
             return False
         if not self.sentence:
-            return all(getattr(self, field) == getattr(other, field) for field in _FIELDS)
-        return all(_names(self.sentence, getattr(other, field)) for field in _FIELDS)
+            return all(getattr(self, name) == getattr(other, name) for name in _FIELDS)
+        if other.provider and f"the one of {other.provider}," in self.sentence:
+            return True
+        return all(_names(self.sentence, getattr(other, name)) for name in _FIELDS)
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ def _row(row: dict[str, Any], schema: int) -> Known:
     if schema == 1:
         texts["sentence"] = row["subject"]
     else:
-        texts |= {field: row.get(field, "") for field in _FIELDS}
+        texts |= {name: row.get(name, "") for name in _FIELDS}
     if not all(isinstance(text, str) for text in texts.values()) or row["severity"] not in SEVERITIES:
         raise ValueError(f"a finding of it cannot be understood: {row}")
     return Known(**texts)
@@ -132,7 +135,7 @@ def dumps(findings: Iterable[Finding]) -> str:
     known = sorted({one for finding in findings for one in of_finding(finding)})
     rows = [
         {"code": k.code, "severity": k.severity, "project": k.project}
-        | {field: value for field in _FIELDS if (value := getattr(k, field))}
+        | {name: value for name in _FIELDS if (value := getattr(k, name))}
         for k in known
     ]
     return json.dumps({"schema": SCHEMA, "findings": rows}, indent=1, ensure_ascii=False) + "\n"
@@ -155,9 +158,11 @@ def of_finding(finding: Finding) -> Iterator[Known]:
     """Yield a finding's subjects as a baseline has them."""
     project = project_of(finding.wheel)
     for subject in finding.subjects or (Subject(),):
-        for file in subject.needed_by or (subject.file,):
-            fields = map(_unchanging, (file, subject.library, subject.item))
-            yield Known(finding.code, finding.severity, project, *fields)
+        for place in subject.needed_by or (subject.file,):
+            file, library, item = map(_unchanging, (place, subject.library, subject.item))
+            yield Known(
+                finding.code, finding.severity, project, file, library, item, provider=subject.provider
+            )
 
 
 def _unchanging(text: str) -> str:

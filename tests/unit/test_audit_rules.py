@@ -92,7 +92,7 @@ CASES = {
         "GF102", "error",
         (
             "demo.libs/libcudart-4554289f.so.13.0.96, loaded by demo/ext.so",
-            "the one of nvidia-cuda-runtime, loaded by import torch",
+            "libcudart.so.13 (nvidia-cuda-runtime), loaded by import torch",
         ),
         {CUDART: grafted(CUDART), "demo/ext.so": elf(needed=[Path(CUDART).name, "libtorch.so"], runpath=LIBS)},
         {"demo/ext.so": user_of(CUDART)},

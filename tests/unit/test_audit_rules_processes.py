@@ -25,7 +25,7 @@ def lib(file: str, **keys: object) -> bytes:
 CASES = {
     "static beside shared in one import": Case(
         "GF103", "warning",
-        ("demo/libs/liba.so: static", "the one of nvidia-cuda-runtime, loaded by demo/ext.so"),
+        ("demo/libs/liba.so: static", "libcudart.so.13 (nvidia-cuda-runtime), loaded by demo/ext.so"),
         {
             "demo/ext.so": elf(needed=["liba.so", "libcudart.so.13"], runpath=f"$ORIGIN/libs:{CU13}"),
             "demo/libs/liba.so": lib("liba.so", sections=STATIC),
@@ -34,7 +34,10 @@ CASES = {
     ),
     "a kernel library's static one beside the shared one of its package": Case(
         "GF103", "warning",
-        ("demo/_gpuforge/kernels/ops/libops.so: static", "the one of nvidia-cuda-runtime, loaded by demo/ext.so"),
+        (
+            "demo/_gpuforge/kernels/ops/libops.so: static",
+            "libcudart.so.13 (nvidia-cuda-runtime), loaded by demo/ext.so",
+        ),
         {
             "demo/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13),
             "demo/_gpuforge/kernels/ops/libops.so": lib("libops.so", sections=STATIC),
@@ -43,7 +46,10 @@ CASES = {
     ),
     "a kernel library's shared one beside the static one of its package": Case(
         "GF103", "warning",
-        ("demo/ext.so: static", "the one of nvidia-cuda-runtime, loaded by demo/_gpuforge/kernels/ops/libops.so"),
+        (
+            "demo/ext.so: static",
+            "libcudart.so.13 (nvidia-cuda-runtime), loaded by demo/_gpuforge/kernels/ops/libops.so",
+        ),
         {
             "demo/ext.so": elf(sections=STATIC),
             "demo/_gpuforge/kernels/ops/libops.so": lib(
@@ -83,7 +89,10 @@ CASES = {
     ),
     "several OpenMP runtimes": Case(
         "GF105", "warning",
-        ("demo.libs/libgomp-0a1b2c3d.so.1, loaded by demo/ext.so", "libomp.so of the system, loaded by demo/ext.so"),
+        (
+            "demo.libs/libgomp-0a1b2c3d.so.1, loaded by demo/ext.so",
+            "libomp.so (the system), loaded by demo/ext.so",
+        ),
         {
             "demo/ext.so": elf(needed=["libgomp-0a1b2c3d.so.1", "libomp.so"], runpath="$ORIGIN/../demo.libs"),
             "demo.libs/libgomp-0a1b2c3d.so.1": lib("libgomp-0a1b2c3d.so.1"),
@@ -127,7 +136,10 @@ CASES = {
     ),
     "two C++ libraries": Case(
         "GF107", "warning",
-        ("demo/libstdc++-0a1b2c3d.so.6, loaded by demo/ext.so", "libstdc++.so.6 of the system, loaded by demo/ext.so"),
+        (
+            "demo/libstdc++-0a1b2c3d.so.6, loaded by demo/ext.so",
+            "libstdc++.so.6 (the system), loaded by demo/ext.so",
+        ),
         {
             "demo/ext.so": elf(needed=["libstdc++-0a1b2c3d.so.6", "libstdc++.so.6"], runpath="$ORIGIN"),
             "demo/libstdc++-0a1b2c3d.so.6": lib("libstdc++-0a1b2c3d.so.6"),
@@ -351,7 +363,7 @@ CASES = {
         "GF109", "warning",
         (
             "libnccl.so.2: demo.libs/libnccl-0a1b2c3d.so.2, loaded by demo/ext.so",
-            "libnccl.so.2: the one of nvidia-nccl-cu13, loaded by demo/ext.so",
+            "libnccl.so.2 (nvidia-nccl-cu13), loaded by demo/ext.so",
         ),
         {
             "demo/ext.so": elf(
@@ -367,7 +379,7 @@ CASES = {
         "GF109", "warning",
         (
             "libcublas.so.13: demo.libs/libcublas-0a1b2c3d.so.13, loaded by demo/ext.so",
-            "libcublas.so.13: the one of nvidia-cublas, loaded by import torch",
+            "libcublas.so.13 (nvidia-cublas), loaded by import torch",
         ),
         {
             "demo/ext.so": elf(needed=["libcublas-0a1b2c3d.so.13", "libtorch.so"], runpath="$ORIGIN/../demo.libs"),
@@ -397,7 +409,7 @@ CASES = {
         "GF109", "info",
         (
             "libcufft.so.12: demo.libs/libcufft-0a1b2c3d.so.12, loaded by demo/a.so",
-            "libcufft.so.12: the one of nvidia-cufft, loaded by demo/b.so",
+            "libcufft.so.12 (nvidia-cufft), loaded by demo/b.so",
         ),
         {
             "demo/a.so": elf(needed=["libcufft-0a1b2c3d.so.12"], runpath="$ORIGIN/../demo.libs"),
@@ -415,7 +427,7 @@ CASES = {
         "GF102", "warning",
         (
             "demo/libs/libcudart.so.13, loaded by demo/a.so",
-            "the one of nvidia-cuda-runtime, loaded by demo/b.so",
+            "libcudart.so.13 (nvidia-cuda-runtime), loaded by demo/b.so",
         ),
         {
             "demo/a.so": elf(needed=["libcudart.so.13"], runpath="$ORIGIN/libs"),
@@ -428,7 +440,7 @@ CASES = {
         "GF102", "error",
         (
             "demo/libs/libcudart.so.13, loaded by demo/a.so",
-            "the one of nvidia-cuda-runtime, loaded by demo/b.so",
+            "libcudart.so.13 (nvidia-cuda-runtime), loaded by demo/b.so",
         ),
         {
             "demo/a.so": elf(needed=["libcudart.so.13"], runpath="$ORIGIN/libs"),
@@ -451,7 +463,10 @@ CASES = {
     ),
     "one libstdc++'s name in two places": Case(
         "GF107", "info",
-        ("demo/libs/libstdc++.so.6, loaded by demo/a.so", "libstdc++.so.6 of the system, loaded by demo/b.so"),
+        (
+            "demo/libs/libstdc++.so.6, loaded by demo/a.so",
+            "libstdc++.so.6 (the system), loaded by demo/b.so",
+        ),
         {
             "demo/a.so": elf(needed=["libstdc++.so.6"], runpath="$ORIGIN/libs"),
             "demo/b.so": elf(needed=["libstdc++.so.6"]),

@@ -106,7 +106,7 @@ def test_torch_is_imported_before_what_is_linked_with_it(tmp_path: Path) -> None
         assert {f.code for f in mine if f.severity != "info"} == {"GF102", "GF210"}
         (found,) = said(report, "GF102")
         assert lines(found)[0].startswith("demo.libs/libcudart.0a1b2c3d.so.12, loaded by demo/ext.so")
-        assert lines(found)[1].startswith("the one of nvidia-cuda-runtime-cu12, loaded by ")
+        assert lines(found)[1].startswith("libcudart.so.12 (nvidia-cuda-runtime-cu12), loaded by ")
     assert "loaded by torch/lib/libc10.so" in lines(found)[1]
 
 
@@ -229,7 +229,7 @@ def test_the_systems_openmp_runtime_meets_a_grafted_one_whoever_else_has_one(tmp
     (found,) = said(
         audit([boost, having("learn", "libgomp-e985bcbb.so.1"), having("torch", "libgomp.so.1")]), "GF105"
     )
-    assert [s for s in lines(found) if "boost" in s] == ["libgomp.so.1 of the system, loaded by boost/lib.so"]
+    assert [s for s in lines(found) if "boost" in s] == ["libgomp.so.1 (the system), loaded by boost/lib.so"]
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_file_of_the_system_is_one_by_all_its_names(tmp_path: Path) -> None:
     assert runtimes("libgomp.so.1", "libgomp.so.1.0.0") == []
     (found,) = runtimes("libgomp.so.1.0.0", "libgomp.so.1", "libiomp5.so")
     assert found == (
-        "libgomp.so.1 of the system, loaded by demo/1.so",
+        "libgomp.so.1 (the system), loaded by demo/1.so",
         "libiomp5.so of the system, loaded by demo/2.so",
     )
 

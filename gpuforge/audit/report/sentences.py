@@ -20,7 +20,8 @@ def sentence(subject: Subject) -> str:
     last = subject.detail
     if subject.library:
         last = _with(subject.library, subject.provider, subject.detail)
-    text = ": ".join(filter(None, (subject.file, subject.item, last)))
+    item = subject.item if subject.item != subject.library else ""
+    text = ": ".join(filter(None, (subject.file, item, last)))
     for verb, files in (("NEEDED", subject.needed_by), ("loaded", subject.loaded_by)):
         if files:
             text += f", {verb} by {', '.join(files)}"

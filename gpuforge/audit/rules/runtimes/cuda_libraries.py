@@ -5,12 +5,14 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding
 from gpuforge.audit.link import declared
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.route import Route
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
-from gpuforge.audit.rules.runtimes.processes import Image, Process, images, one_of_them, processes
+from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin, loaded_libraries, one_of_them
+from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.audit.rules.variants import variant_family
 
 
@@ -19,23 +21,24 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     Those of libcudart are GF102's, and a wheel's own library with a grafted copy of it GF108's.
     """
-    said: list[set[str]] = []
+    said: list[set[Origin]] = []
     members = {wheel.name: wheel.members for wheel in graph.wheels}
     for process in processes(graph):
-        by_name: dict[str, list[Image]] = {}
-        for image in images(graph, process.objects, _counts):
-            by_name.setdefault(image.soname, []).append(image)
+        by_name: dict[str, list[LoadedLibrary]] = {}
+        for library in loaded_libraries(graph, process.objects, _counts):
+            by_name.setdefault(library.soname, []).append(library)
         for soname, own in by_name.items():
             found = [*own, *_imported(graph, process, soname, own)]
-            names = {i.name for i in found}
+            origins = {i.origin for i in found}
             # of one name, in wheels of which some open it by a path: who knows which path that is
-            unsure = process.scope == "environment" and len({i.asked for i in found}) == 1
-            inside = names <= members.get(process.wheel, {}).keys() and any(
-                posixpath.basename(n) == soname for n in names
+            unsure = process.scope == "environment" and len({i.requested for i in found}) == 1
+            files = {i.file for i in found}
+            inside = files <= members.get(process.wheel, {}).keys() and any(
+                posixpath.basename(file) == soname for file in files
             )
-            known = unsure or inside or one_of_them(found) or any(names <= known for known in said)
-            if len(names) > 1 and not known:
-                said.append(names)
+            known = unsure or inside or one_of_them(found) or any(origins <= known for known in said)
+            if len(origins) > 1 and not known:
+                said.append(origins)
                 yield _finding(process, soname, found)
 
 
@@ -55,9 +58,11 @@ def _counts(soname: str) -> bool:
     )
 
 
-def _imported(graph: LinkGraph, process: Process, soname: str, own: list[Image]) -> Iterator[Image]:
+def _imported(
+    graph: LinkGraph, process: Process, soname: str, own: list[LoadedLibrary]
+) -> Iterator[LoadedLibrary]:
     """Yield the library that importing a package (torch) has loaded, if the objects ask for none by its plain name."""
-    if any(i.asked == soname for i in own):
+    if any(i.requested == soname for i in own):
         return
     packages = {library.package for library in declared.candidates(soname)}
     for held in process.objects:
@@ -66,18 +71,17 @@ def _imported(graph: LinkGraph, process: Process, soname: str, own: list[Image])
             continue
         for known in graph.declared[held.wheel].values():
             if known.package in packages and known.loaded_by in imported:
-                yield Image(
-                    f"the one of {known.package}", soname, held.wheel, f"import {known.loaded_by}", soname
-                )
+                origin = Origin("package", known.package)
+                yield LoadedLibrary(origin, soname, held.wheel, Route("import", known.loaded_by), soname)
                 return
 
 
-def _finding(process: Process, soname: str, found: list[Image]) -> Finding:
+def _finding(process: Process, soname: str, found: list[LoadedLibrary]) -> Finding:
     return RULE.finding(
         process.blamed([i.wheel for i in found]),
         severity="warning" if process.scope == "import" else "info",
         files=(process.root,) if process.root else (),
-        subjects=tuple(Subject(item=soname, library=i.name, loaded_by=(i.loader,)) for i in found),
+        subjects=tuple(i.subject(item=soname) for i in found),
         message=("one import loads" if process.scope == "import" else "what is imported together loads")
         + " several images of one CUDA library: each takes its own memory on the GPU, and handles and communicators of "
         "one are unknown to the other",

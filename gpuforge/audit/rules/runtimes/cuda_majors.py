@@ -12,14 +12,15 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
-from gpuforge.audit.rules.runtimes.cudart import cudart_images
-from gpuforge.audit.rules.runtimes.processes import Image, Process, images, processes
+from gpuforge.audit.rules.runtimes.cudart import loaded_cudarts
+from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, loaded_libraries
+from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.cuda import libraries
 
 _OF_CUDA = r"(?i)(nvidia|cuda|cutensor)[-_.]"
 
-_Held = dict[int, dict[str, Image]]  # major -> library -> its image
+_Held = dict[int, dict[str, LoadedLibrary]]  # major -> SONAME
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -61,12 +62,12 @@ def _has_major(soname: str) -> bool:
 
 def _majors(graph: LinkGraph, process: Process) -> _Held:
     found: _Held = {}
-    every = images(graph, process.objects, _has_major)
-    for image in (*every, *cudart_images(graph, process.objects)):
+    every = loaded_libraries(graph, process.objects, _has_major)
+    for image in (*every, *loaded_cudarts(graph, process.objects)):
         major = major_of(image.soname)
         held = found.setdefault(major, {}) if major is not None else {}
         # libcudarts come twice, once by their major alone
-        if all((image.name, image.asked) != (other.name, other.asked) for other in held.values()):
+        if all((image.origin, image.requested) != (other.origin, other.requested) for other in held.values()):
             held.setdefault(image.soname, image)
     return found
 
@@ -152,7 +153,7 @@ def _finding(process: Process, found: _Held) -> Finding:
         severity="warning" if wide else "error",
         files=(process.root,) if process.root else (),
         subjects=tuple(
-            Subject(item=f"CUDA {major}", library=image.asked, loaded_by=(image.loader,))
+            Subject(item=f"CUDA {major}", library=image.requested, loaded_by=(str(image.loader),))
             for major, names in sorted(found.items())
             for image in names.values()
         ),

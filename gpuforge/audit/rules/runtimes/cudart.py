@@ -8,7 +8,7 @@ from functools import cache
 
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules.runtimes.processes import Image, images
+from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin, loaded_libraries
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
@@ -16,16 +16,16 @@ from gpuforge.cuda import libraries
 _RUNTIME = r"nvidia-cuda-runtime(-cu\d+)?"
 
 
-def cudart_images(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Image]:
+def loaded_cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[LoadedLibrary]:
     """List the images of libcudart that these objects bring, `soname` being cut to "libcudart.so.12"."""
     held = list(objects)
-    found = images(graph, held, _is_cudart)
+    found = loaded_libraries(graph, held, _is_cudart)
     imported = graph.edges_where(_is_imported)
     found += [i for o in held for edge in imported.get((o.wheel, o.file), ()) for i in _carried(graph, edge)]
-    unique: dict[str, Image] = {}
+    unique: dict[Origin, LoadedLibrary] = {}
     for image in found:
         major = ".".join(image.soname.split(".")[:3])
-        unique.setdefault(image.name, image._replace(soname=major))
+        unique.setdefault(image.origin, image._replace(soname=major))
     return list(unique.values())
 
 
@@ -37,12 +37,12 @@ def _is_imported(edge: Edge) -> bool:
     return bool(edge.imported)
 
 
-def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
+def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
     """Yield the libcudart that importing a package (torch) has loaded, if it is not given or brings its own.
 
     One of several variants for different CUDA versions is chosen by the version that has been loaded.
     """
-    if variant_family(edge.loader):
+    if edge.route is None or variant_family(edge.loader):
         return
     importing = graph.declared[edge.loader.wheel].get(edge.imported)
     if importing and any(soname.startswith("libcudart.so") for soname in importing.carries):
@@ -51,8 +51,8 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[Image]:
         if known.loaded_by == edge.imported and re.fullmatch(_RUNTIME, package):
             soname = next((s for s, p in _sonames() if p == package), "libcudart.so")
             given = next((o for w in graph.wheels if w.project == package for o in w.objects), None)
-            name = given.file if given else f"the one of {package}"
-            yield Image(name, soname, edge.loader.wheel, str(edge.route), soname)
+            origin = Origin("wheel", given.file) if given else Origin("package", package)
+            yield LoadedLibrary(origin, soname, edge.loader.wheel, edge.route, soname)
 
 
 @cache

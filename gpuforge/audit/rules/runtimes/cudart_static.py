@@ -8,8 +8,9 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.runtimes.cudart import cudart_images
-from gpuforge.audit.rules.runtimes.processes import Image, Process, processes
+from gpuforge.audit.rules.runtimes.cudart import loaded_cudarts
+from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary
+from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.binary.facts import ElfObject
 
 _KERNELS = "/_gpuforge/kernels/"
@@ -26,13 +27,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         static = [
             o for o in process.objects if "static-cudart" in o.markers and not is_nvidia_library(graph, o)
         ]
-        images = cudart_images(graph, process.objects)
-        shared = [f"{i.name}, loaded by {i.loader}" for i in images]
-        names = {o.file for o in static} | {i.name for i in images}
+        images = loaded_cudarts(graph, process.objects)
+        names = {o.file for o in static} | {i.origin.name for i in images}
         if not static or len(names) < 2 or any(names <= known for known in said):
             continue
         said.append(names)
-        yield _finding(process, static, shared, mixed=_with_kernels(process, static, images))
+        yield _finding(process, static, images, mixed=_with_kernels(process, static, images))
 
 
 RULE = Rule(
@@ -43,13 +43,15 @@ RULE = Rule(
 )
 
 
-def _with_kernels(process: Process, static: list[ElfObject], images: list[Image]) -> bool:
+def _with_kernels(process: Process, static: list[ElfObject], images: list[LoadedLibrary]) -> bool:
     """Say whether a kernel set's library has another CUDA runtime than its wheel's other objects."""
     files = [*(o.file for o in static), *(image.loader for image in images)]
     return process.scope == "wheel" and any(_KERNELS in f"/{file}" for file in files)
 
 
-def _finding(process: Process, static: list[ElfObject], shared: list[str], *, mixed: bool) -> Finding:
+def _finding(
+    process: Process, static: list[ElfObject], shared: list[LoadedLibrary], *, mixed: bool
+) -> Finding:
     # one that needs the shared one, too, was not meant to have its own: a static library of NVIDIA brought it
     chosen = [o for o in static if not any(n.startswith("libcudart.so") for n in o.needed)]
     serious = (process.scope == "import" or mixed) and bool(shared) and bool(chosen)
@@ -61,7 +63,7 @@ def _finding(process: Process, static: list[ElfObject], shared: list[str], *, mi
         files=tuple(o.file for o in own),
         subjects=(
             *(Subject(file=o.file, detail="static") for o in static),
-            *(Subject(detail=text) for text in shared),
+            *(library.subject() for library in shared),
         ),
         message="a kernel library and the rest of the wheel have different CUDA runtimes, one of them static: each has "
         "its own current device, last error and registered kernels"

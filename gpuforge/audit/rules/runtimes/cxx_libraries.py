@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.runtimes.processes import FIRST_WINS, OF_SYSTEM, images, one_of_them, processes
+from gpuforge.audit.rules.runtimes.loaded import FIRST_WINS, Origin, loaded_libraries, one_of_them
+from gpuforge.audit.rules.runtimes.processes import processes
 from gpuforge.cuda import libraries
 
 # the parts of glibc, and musl, that are in every process
@@ -43,13 +44,13 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
     if not any(map(_is_c, names)):
         return  # as in nearly all wheels
     for process in processes(graph):
-        found = images(graph, process.objects, _is_c)
-        for image in (i for i in found if not i.name.endswith(OF_SYSTEM)):
+        found = loaded_libraries(graph, process.objects, _is_c)
+        for image in (i for i in found if i.origin.source != "system"):
             if process.scope == "import" and image.wheel == process.wheel:
                 yield RULE.finding(
                     process.wheel,
-                    files=(image.name,),
-                    subjects=(Subject(library=image.name, loaded_by=(image.loader,)),),
+                    files=(image.origin.name,),
+                    subjects=(image.subject(),),
                     message="a part of the C library is in the wheel, and comes into a process that has it already: it "
                     "was made for another kernel and other parts of it, and knows nothing of what is loaded",
                     remedy="take the C library from the system, and do not graft it (auditwheel repair leaves it out)",
@@ -58,19 +59,19 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
 
 def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
     """Count the images of libstdc++ that one import loads; libc++ beside it shares no symbol with it."""
-    said: list[set[str]] = []
+    said: list[set[Origin]] = []
     for process in processes(graph):
-        found = images(graph, process.objects, _is_cxx)
-        names = {i.name for i in found}
-        if process.scope == "environment" or len(names) < 2 or any(names <= known for known in said):
+        found = loaded_libraries(graph, process.objects, _is_cxx)
+        origins = {i.origin for i in found}
+        if process.scope == "environment" or len(origins) < 2 or any(origins <= known for known in said):
             continue
-        said.append(names)
+        said.append(origins)
         one = one_of_them(found)
         yield RULE.finding(
             process.wheel,
             severity="info" if one else "warning",
-            files=tuple(dict.fromkeys(i.loader for i in found if i.wheel == process.wheel)),
-            subjects=tuple(Subject(library=i.name, loaded_by=(i.loader,)) for i in found),
+            files=tuple(dict.fromkeys(str(i.loader) for i in found if i.wheel == process.wheel)),
+            subjects=tuple(i.subject() for i in found),
             message=FIRST_WINS
             if one
             else "several images of libstdc++ come into one process: exceptions, locales and streams that cross "

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.runtimes.processes import FIRST_WINS, Image, Process, images, one_of_them, processes
+from gpuforge.audit.rules.runtimes.loaded import (
+    FIRST_WINS,
+    LoadedLibrary,
+    Origin,
+    loaded_libraries,
+    one_of_them,
+)
+from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.cuda import libraries
 
 _RUNTIMES = ("libgomp.so", "libomp.so", "libiomp5.so", "libnvomp.so")
@@ -15,10 +22,10 @@ _RUNTIMES = ("libgomp.so", "libomp.so", "libiomp5.so", "libnvomp.so")
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Count the images of OpenMP runtimes in every process."""
-    said: list[set[str]] = []
+    said: list[set[Origin]] = []
     for process in processes(graph):
-        found = images(graph, process.objects, is_openmp)
-        names = {i.name for i in found}
+        found = loaded_libraries(graph, process.objects, is_openmp)
+        names = {i.origin for i in found}
         if len(names) > 1 and not any(names <= known for known in said):
             said.append(names)
             yield _finding(process, found)
@@ -37,7 +44,7 @@ def is_openmp(soname: str) -> bool:
     return soname.startswith(_RUNTIMES)
 
 
-def _finding(process: Process, found: list[Image]) -> Finding:
+def _finding(process: Process, found: list[LoadedLibrary]) -> Finding:
     families = {libraries.compiler_runtime(i.soname) for i in found}
     mixed = len(families) > 1
     one = one_of_them(found)
@@ -45,7 +52,7 @@ def _finding(process: Process, found: list[Image]) -> Finding:
         process.blamed([i.wheel for i in found]),
         severity="info" if one or (process.scope == "environment" and not mixed) else "warning",
         files=(process.root,) if process.root else (),
-        subjects=tuple(Subject(library=i.name, loaded_by=(i.loader,)) for i in found),
+        subjects=tuple(i.subject() for i in found),
         message=FIRST_WINS
         if one
         else ("one import loads" if process.scope == "import" else "what is imported together loads")

@@ -1,0 +1,123 @@
+"""The libraries that a process loads: two of one library, from different places, are two images in memory."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Literal, NamedTuple
+
+from gpuforge.audit.findings import Subject
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.route import Route
+from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import libraries
+
+
+class Origin(NamedTuple):
+    """Where a loaded library comes from."""
+
+    source: Literal["wheel", "package", "system"]
+    name: str  # the file in its wheel, the package, or the SONAME
+
+
+class LoadedLibrary(NamedTuple):
+    """A library as it would be mapped into a process."""
+
+    origin: Origin
+    soname: str  # the plain one, not mangled
+    wheel: str  # of the object that needs it
+    loader: str | Route  # the file that needs it, or the import that has loaded it
+    requested: str = ""  # the name in NEEDED
+    opened: bool = False  # Python code of that wheel names it among what it opens
+
+    @property
+    def file(self) -> str:
+        """The file in its wheel; "" for a library of a package or of the system."""
+        return self.origin.name if self.origin.source == "wheel" else ""
+
+    def subject(self, item: str = "", detail: str = "") -> Subject:
+        """Return what a finding says about it."""
+        provider = {"wheel": "", "package": self.origin.name, "system": "the system"}[self.origin.source]
+        library = self.file or self.soname
+        return Subject("", library, item, provider, detail, loaded_by=(str(self.loader),))
+
+
+def loaded_libraries(
+    graph: LinkGraph, objects: Iterable[ElfObject], wanted: Callable[[str], bool]
+) -> list[LoadedLibrary]:
+    """List the libraries whose plain SONAME is `wanted`, a function of a module, that these objects load.
+
+    Those of one plain name in several places may be one image in the end: `one_of_them` says so.
+    """
+    found: dict[str | Origin, LoadedLibrary] = {}
+    edges = graph.edges_where(_needs(wanted))
+    for held in objects if edges else ():
+        for edge in edges.get((held.wheel, held.file), ()):
+            name = _plain(edge.needed)
+            if library := _loaded(graph, edge, name):
+                key = library.origin if name == edge.needed else edge.needed
+                first = found.setdefault(key, library)
+                found[key] = first._replace(opened=first.opened or library.opened)
+    return list(_files(found.values()))
+
+
+@cache
+def _needs(wanted: Callable[[str], bool]) -> Callable[[Edge], bool]:
+    return lambda edge: wanted(_plain(edge.needed))
+
+
+def _files(found: Iterable[LoadedLibrary]) -> Iterator[LoadedLibrary]:
+    """Yield libraries without those that are a file of the system by another of its names: libx.so.1.0 is libx.so.1.
+
+    By the one name it is a link to the other, and the linker knows a file by its inode (glibc, elf/dl-load.c).
+    """
+    held = list(found)
+    system = [library.requested for library in held if library.origin.source == "system"]
+    for library in held:
+        of_system = library.origin.source == "system"
+        if not (of_system and any(library.requested.startswith(f"{name}.") for name in system)):
+            yield library
+
+
+_plain = cache(libraries.plain_name)
+
+
+def _loaded(graph: LinkGraph, edge: Edge, soname: str) -> LoadedLibrary | None:
+    origin = _origin(edge, soname)
+    if origin is None:
+        return None
+    opened = edge.preload is not None or _opens(graph, edge)
+    return LoadedLibrary(origin, soname, edge.loader.wheel, edge.loader.file, edge.needed, opened)
+
+
+def _origin(edge: Edge, soname: str) -> Origin | None:
+    """Return where the library comes from; None where nothing loads it."""
+    target = edge.provider.object
+    if target is not None:
+        return Origin("wheel", target.file) if edge.route or edge.preload else None
+    if edge.provider.source == "package":
+        known = edge.provider.declared is not None or edge.preload is not None
+        return Origin("package", edge.provider.package) if known else None
+    return Origin("system", soname)
+
+
+def _opens(graph: LinkGraph, edge: Edge) -> bool:
+    """Say whether Python code of a wheel names a library among those that it opens, as by their paths."""
+    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    stem = edge.needed.partition(".so")[0].removeprefix("lib")
+    return any({stem, edge.needed} & p.names for p in wheel.preloads if not p.bare)
+
+
+def one_of_them(found: Iterable[LoadedLibrary]) -> bool:
+    """Say whether a process gets one of these libraries, whichever is asked for first.
+
+    The linker takes a name that is NEEDED again for what it has loaded by it, from whatever place (glibc,
+    elf/dl-load.c, _dl_map_object). What is opened by a path is another image all the same.
+    """
+    held = list(found)
+    return len({i.requested for i in held}) == 1 and not any(i.opened for i in held)
+
+
+FIRST_WINS = (
+    "several places have a library of one name: the linker gives to all what is asked for first, so what is imported "
+    "first decides which one it is; only who opens another by its path has two images"
+)
