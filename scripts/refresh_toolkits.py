@@ -27,8 +27,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from gpuforge.cuda.suffix import without_suffix
+
 GPUFORGE = Path(__file__).parents[1] / "gpuforge"
 DATA = GPUFORGE / "toolkits" / "data"
+PROVIDERS = GPUFORGE / "toolkits" / "providers" / "data"
 METAPACKAGE = "cuda-toolkit"  # its extras say which versions NVIDIA put into one toolkit
 MACHINES = ("x86_64", "aarch64")
 SAME_RELEASE = timedelta(days=3)  # the wheels of one toolkit are uploaded together
@@ -219,7 +222,7 @@ def write_pypi(found: Sequence[Release], day: str) -> None:
         if Version(release.toolkit).major >= 13:
             lines += ["[[release]]", f'toolkit = "{release.toolkit}"', f'source = "{release.source}"']
             lines += [*wheel_rows(release), *extra_rows(release), ""]
-    (DATA / "pypi.toml").write_text("\n".join(lines))
+    (PROVIDERS / "pypi.toml").write_text("\n".join(lines))
 
 
 def wheel_rows(release: Release) -> Iterator[str]:
@@ -263,7 +266,7 @@ def write_debian(found: Sequence[Release], day: str) -> None:
         for machine in MACHINES:
             lines += debian_packages.rows(release.toolkit, machine, RemoteFile)
         lines += ["]", *wheel_rows(release), *extra_rows(release), ""]
-    (DATA / "debian.toml").write_text("\n".join(lines))
+    (PROVIDERS / "debian.toml").write_text("\n".join(lines))
 
 
 def write_compilers(day: str) -> None:
@@ -289,7 +292,7 @@ def wheels_with_libraries(found: Sequence[Release]) -> Iterator[tuple[int, Wheel
     """Yield (CUDA major, x86-64 wheel) of every package version to look at, oldest first."""
     for release in found:
         for package, version in sorted(release.versions.items()):
-            if re.sub(r"-cu\d+$", "", package) in NOT_LINKED:
+            if without_suffix(package) in NOT_LINKED:
                 continue
             for wheel in wheels_of(package)[version]:
                 if wheel.serves(MACHINES[0]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -15,9 +14,9 @@ from gpuforge.containers.build_log import Log
 from gpuforge.containers.debootstrap import mirror
 from gpuforge.containers.stages import Stage
 from gpuforge.errors import ActionError, MissingError
-from gpuforge.toolkits import debian, provision
+from gpuforge.toolkits import debian_parts, pip
 from gpuforge.toolkits.download import download
-from gpuforge.toolkits.provision_debian import provision_debian
+from gpuforge.toolkits.providers import debian
 
 _REQUIREMENTS = "requirements.txt"
 # Suites that are taken from for what a release no longer has: never before the release's own (priority 500).
@@ -36,17 +35,16 @@ def fill(stage: Stage, folder: Path, log: Log) -> None:
         (folder / "sources").mkdir()
     for source in stage.sources:
         log.step(f"fetch CPython {source.minor}: {source.path.rpartition('/')[2]}")
-        url = f"{os.environ.get('GPUFORGE_DEBIAN_MIRROR') or debian.MIRROR}/{source.path}"
+        url = f"{debian_parts.mirror()}/{source.path}"
         download(url, folder / "sources" / f"cpython-{source.minor}.tar", sha256=source.sha256)
     if stage.dockerfile == "debian/build.Dockerfile":
         _apt(stage, folder / "apt")
     if stage.toolkit:
         log.step(f"fetch CUDA {stage.toolkit}")
-        pins, parts = (
-            debian.pins(stage.toolkit, (), stage.machine),
-            debian.parts(stage.toolkit, stage.machine),
+        files = debian.source(stage.toolkit, (), stage.machine)
+        debian.provision_debian(
+            files.parts, files.pins, folder / "toolkit", say=log.write, machine=stage.machine
         )
-        provision_debian(parts, pins, folder / "toolkit", say=log.write, machine=stage.machine)
 
 
 def pack(folder: Path, file: Path) -> BinaryIO:
@@ -92,7 +90,7 @@ def _wheels(stage: Stage, folder: Path, log: Log) -> None:
         log.write(line)
     if done.returncode == 0:
         return
-    if any(sign in done.stdout for sign in provision.NO_NETWORK):
+    if any(sign in done.stdout for sign in pip.NO_NETWORK):
         raise MissingError.of(
             f"cannot fetch what the image's Pythons need: {log.last()}",
             hint="check the network; behind a proxy set HTTPS_PROXY, with a company's own certificate set PIP_CERT",

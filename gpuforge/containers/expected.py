@@ -15,7 +15,7 @@ from gpuforge.plan.site import ContainerImage
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolchains.inventory import Inventory
-from gpuforge.toolkits import debian
+from gpuforge.toolkits.providers import debian
 
 ANY_PYTHON = tuple(
     f"3.{minor}" for minor in range(8, 100)
@@ -72,7 +72,7 @@ def _inventory(
     toolkits = {Path(f"/usr/local/cuda-{minor}"): minor for minor in (of_catalog if known else assumed)}
     nvccs = {
         root / "bin" / "nvcc": _NVCC.format(
-            minor=minor, version=debian.nvcc(minor) if minor in debian.toolkits() else f"{minor}.0"
+            minor=minor, version=debian.nvcc(minor) if minor in debian.minors() else f"{minor}.0"
         )
         for root, minor in toolkits.items()
     }

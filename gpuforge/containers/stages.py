@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuforge import digest
 from gpuforge.containers import reference as references
-from gpuforge.toolkits import debian
+from gpuforge.toolkits.providers import debian
 
 SCHEMA = 1
 _CPYTHON = ("debian/compile-cpython.sh", "debian/lean.cfg")
@@ -98,8 +98,7 @@ class Stage:
 
 def toolkit_identity(minor: str, machine: str) -> str:
     """Return the digest of all that a toolkit of Debian's compiler is made of."""
-    pins, parts = debian.pins(minor, (), machine), debian.parts(minor, machine)
-    return digest.of_data(sorted([*(pin.sha256 for pin in pins), *(part.sha256 for part in parts)]))
+    return debian.source(minor, (), machine).identity
 
 
 @cache

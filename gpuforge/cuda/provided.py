@@ -1,12 +1,12 @@
 """What the packages that a wheel requires have and need: the oldest that fit, and what they forget to declare."""
 
-import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpuforge.cuda import libraries
 from gpuforge.cuda.releases import parsed
+from gpuforge.cuda.suffix import suffix_of, with_suffix
 
 METAPACKAGE = "cuda-toolkit"
 
@@ -104,10 +104,10 @@ def tells_major(package: str, cuda: int) -> bool:
 
     cufft is 11.x in CUDA 12 and 12.x in 13; cusparse is 12.x in both.
     """
-    if re.search(r"-cu\d+$", package):
+    if suffix_of(package):
         return True
     own = _own_majors(package, cuda)
-    return not any(own & _own_majors(f"{package}-cu{other}", other) for other in (cuda - 1, cuda - 2))
+    return not any(own & _own_majors(with_suffix(package, other), other) for other in (cuda - 1, cuda - 2))
 
 
 def _own_majors(package: str, cuda: int) -> set[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from packaging.utils import canonicalize_name
 
+from gpuforge.cuda.suffix import with_suffix
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.object import Object
 
@@ -29,7 +30,7 @@ def major(toolkit: str) -> str:
 
 def distribution(manifest: Manifest, toolkit: str) -> str:
     """Return the name of the kernels wheel for a toolkit's CUDA major: "saxpy-kernels-cu13"."""
-    return f"{canonicalize_name(manifest.package.name)}-kernels-cu{major(toolkit)}"
+    return with_suffix(f"{canonicalize_name(manifest.package.name)}-kernels", major(toolkit))
 
 
 def folder(manifest: Manifest, toolkit: str) -> str:

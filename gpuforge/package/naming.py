@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from packaging.tags import compatible_tags, cpython_tags
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from gpuforge.cuda.suffix import suffix_of
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file
 from gpuforge.wheel.filename import WheelName
@@ -97,13 +97,13 @@ def _supported(python: str) -> set[tuple[str, str]]:
 
 
 def _suffixed(name: str, label: str) -> str:
-    present = re.search(r"[-_.](cu\d+x?)$", name, re.IGNORECASE)
-    if present is None:
+    present = suffix_of(name)
+    if not present:
         return f"{name}-{label}"
-    if present[1].lower().removesuffix("x") == label:
+    if present.lower().removesuffix("x") == label:
         return name
     raise UsageError.of(
-        f"{name} is named for {present[1]} already, and this wheel is for {label}",
+        f"{name} is named for {present} already, and this wheel is for {label}",
         hint='give the project a name without a CUDA suffix, or set [wheel] naming = ["plain"]',
     )
 

@@ -37,7 +37,7 @@ def of(
         "toolkit": {
             "version": toolkit.version,
             "provider": toolkit.provider,
-            "packages": {pin.package: pin.version for pin in toolkit.pins},
+            "packages": dict(toolkit.packages),
         },
         "archs": list(variables.real(wanted.archs)),
         "ptx": list(variables.virtual(wanted.archs, wanted.ptx)),

@@ -22,8 +22,8 @@ from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits import unsupported
 from gpuforge.toolkits.compilers import Offer
-from gpuforge.toolkits.select import Toolkit
 from gpuforge.toolkits.select import select as select_toolkit
+from gpuforge.toolkits.toolkit import Toolkit
 
 T = TypeVar("T")
 HOST_FAMILIES = ("g++", "clang++", "nvc++")

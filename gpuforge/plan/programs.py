@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from gpuforge import digest
 from gpuforge.plan.action import FileInput, ImageInput
 from gpuforge.toolchains.cpython import Interpreter
+from gpuforge.toolkits.providers import fetchers
 
 _ROOT = Path(__file__).resolve().parent.parent
 _JUDGING = (
@@ -28,35 +29,25 @@ _PACKING = (
     "package",
     *_JUDGING,
 )
-_TOOLKIT = tuple(f"toolkits/{name}.py" for name in ("tree", "provision", "pypi"))
+_TOOLKIT = (
+    "cuda/suffix.py",
+    *(f"toolkits/{name}.py" for name in ("debian_parts", "download", "pins", "pip", "plain")),
+    *(f"toolkits/{name}.py" for name in ("redist_archives", "toolkit", "tree", "unpack")),
+)
 # Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
 # holds that the files cover all that a step imports.
 CODE = {
     "fetch_source": ("steps/fetch_source.py", "plan/requests/source.py"),
-    "fetch_toolkit pypi": ("steps/fetch_toolkit.py", "plan/requests/toolkit.py", *_TOOLKIT),
-    "fetch_toolkit debian": (
-        "steps/fetch_toolkit.py",
-        "plan/requests/toolkit.py",
-        *_TOOLKIT,
-        *(f"toolkits/{name}.py" for name in ("provision_debian", "debian", "download", "unpack")),
-    ),
-    "fetch_toolkit redist": (
-        "steps/fetch_toolkit.py",
-        "plan/requests/toolkit.py",
-        *_TOOLKIT,
-        *(
-            f"toolkits/{name}"
-            for name in ("provision_redist.py", "redist.py", "download.py", "data/redist.toml")
-        ),
-    ),
+    **{
+        f"fetch_toolkit {name}": (
+            *("steps/fetch_toolkit.py", "plan/requests/toolkit.py", f"toolkits/providers/{name}.py"),
+            *_TOOLKIT,
+        )
+        for name in fetchers()
+    },
     "fetch_compiler": (
-        "steps/fetch_compiler.py",
-        "plan/requests/compiler.py",
+        *("steps/fetch_compiler.py", "plan/requests/compiler.py", "toolkits/compiler_tree.py"),
         *_TOOLKIT,
-        *(
-            f"toolkits/{name}.py"
-            for name in ("provision_compiler", "provision_debian", "debian", "download", "unpack")
-        ),
     ),
     "fetch_requirements": (
         "manifest/constraints.py",

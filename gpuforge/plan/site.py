@@ -15,7 +15,7 @@ from gpuforge.toolchains.family import Compiler
 from gpuforge.toolchains.inventory import Inventory
 from gpuforge.toolkits import compilers
 from gpuforge.toolkits.compilers import Offer
-from gpuforge.toolkits.select import Toolkit
+from gpuforge.toolkits.toolkit import Toolkit
 
 
 class Site(Protocol):

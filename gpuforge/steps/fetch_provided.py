@@ -19,6 +19,7 @@ from packaging.version import Version
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
 from gpuforge.cuda.provided import METAPACKAGE, Floor, Provided, Release, Shared, says, shortest
+from gpuforge.cuda.suffix import suffix_of, without_suffix
 from gpuforge.cuda.symbols import definers
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.links import FetchProvided
@@ -112,7 +113,7 @@ class Search:
         pinned = [
             version for major in (self._cuda, self._cuda + 1) for version in self._pins(package, major)[:1]
         ]
-        if not re.search(r"-cu\d+$", package):
+        if not suffix_of(package):
             if pinned and self._pins(package, self._cuda):
                 wheels = [w for w in wheels if Version(w.version) >= pinned[0]]
             if len(pinned) > 1:
@@ -267,7 +268,7 @@ def _pinned(requires: Iterable[str]) -> Iterator[tuple[str, tuple[str, str]]]:
         pins = [s.version.removesuffix(".*") for s in requirement.specifier if s.operator == "=="]
         package = canonicalize_name(requirement.name)
         if extra and extra[1] != "all" and pins and ("linux" in line or "sys_platform" not in line):
-            plain = re.sub(r"-cu\d+$", "", package).replace("-", "")
+            plain = without_suffix(package).replace("-", "")
             if package not in found or plain.endswith(extra[1]):
                 found[package] = (extra[1], pins[0])
     yield from found.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuforge.cuda.suffix import of_nvidia
 from gpuforge.toolchains.family import LibraryCall
 
 COMPILES = (".cu",)
@@ -12,7 +13,7 @@ COMPILES = (".cu",)
 def package(toolkit: str) -> str:
     """Return the name of NVIDIA's package for a CUDA toolkit ("12.4"): from CUDA 13 on it has no suffix."""
     major = toolkit.partition(".")[0]
-    return "nvidia-cuda-nvrtc" + (f"-cu{major}" if int(major) < 13 else "")
+    return of_nvidia("nvidia-cuda-nvrtc", int(major))
 
 
 def requirement(toolkit: str) -> str:

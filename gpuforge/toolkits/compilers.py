@@ -19,7 +19,8 @@ from packaging.version import Version
 from gpuforge.datafile import load
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.family import Compiler
-from gpuforge.toolkits.debian import Part
+from gpuforge.toolkits.debian_parts import Part
+from gpuforge.toolkits.plain import read
 
 # What each program of GCC needs beside libc, and what it compiles and links with; MULTIARCH is "x86_64-linux-gnu"
 # (https://wiki.debian.org/Multiarch/Tuples). A Debian or Ubuntu with any g++ has them all.
@@ -107,5 +108,5 @@ def _compiler(row: dict[str, Any], machine: str) -> FetchedCompiler:
         path.with_name(path.name.replace(*names)) if names else None,
         row["suite"],
         row["glibc"],
-        tuple(Part.from_data(part) for part in row["packages"] if part["machine"] == machine),
+        tuple(read(Part, part) for part in row["packages"] if part["machine"] == machine),
     )

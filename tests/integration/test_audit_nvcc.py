@@ -12,7 +12,7 @@ import pytest
 
 from gpuforge.audit import audit
 from gpuforge.audit.expected_archs import expecting
-from gpuforge.toolkits.provision import provision
+from gpuforge.toolkits.providers.pypi import provision
 from gpuforge.toolkits.select import select
 
 pytestmark = [
@@ -27,7 +27,7 @@ pytestmark = [
 def nvcc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """NVIDIA's compiler of CUDA 13.0 from PyPI."""
     root = tmp_path_factory.mktemp("toolkit") / "cuda"
-    provision(select("13.0", provider=None, libraries=[], machine=platform.machine()).pins, root)
+    provision(select("13.0", provider=None, libraries=[], machine=platform.machine()).source.pins, root)
     return root / "bin" / "nvcc"
 
 

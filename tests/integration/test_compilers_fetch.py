@@ -19,7 +19,7 @@ from elftools.elf.elffile import ELFFile
 from gpuforge.errors import MissingError
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolkits import compilers
-from gpuforge.toolkits.provision_compiler import provision_compiler
+from gpuforge.toolkits.compiler_tree import provision_compiler
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"

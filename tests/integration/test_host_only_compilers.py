@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import subprocess
@@ -18,9 +17,9 @@ from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
-from gpuforge.toolkits import debian
-from gpuforge.toolkits.provision import provision
-from gpuforge.toolkits.provision_debian import provision_debian
+from gpuforge.toolkits import debian_parts
+from gpuforge.toolkits.providers.debian import provision_debian
+from gpuforge.toolkits.providers.pypi import provision
 from gpuforge.toolkits.select import select
 
 pytestmark = [
@@ -207,7 +206,7 @@ def test_what_gccs_offloading_makes_is_refused(
 def nvcc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """NVIDIA's compiler of CUDA 13.0 from PyPI."""
     root = tmp_path_factory.mktemp("toolkit") / "cuda"
-    provision(select("13.0", provider=None, libraries=[], machine=platform.machine()).pins, root)
+    provision(select("13.0", provider=None, libraries=[], machine=platform.machine()).source.pins, root)
     return root / "bin" / "nvcc"
 
 
@@ -241,14 +240,14 @@ def clang() -> str:
 @pytest.fixture(scope="module")
 def cuda_12(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """CUDA 12.4 of Debian's compiler: newer ones' fatbinary is not called as clang 14 calls it."""
-    mirror = os.environ.get("GPUFORGE_DEBIAN_MIRROR") or debian.MIRROR
+    mirror = debian_parts.mirror()
     try:
         requests.head(mirror, timeout=20).close()
     except requests.RequestException as error:
         pytest.skip(f"{mirror} cannot be reached: {error}")
     root = tmp_path_factory.mktemp("toolkit") / "cuda"
     chosen = select("12.4", provider="debian", libraries=[], machine=platform.machine())
-    provision_debian(chosen.parts, chosen.pins, root)
+    provision_debian(chosen.source.parts, chosen.source.pins, root)
     return root
 
 

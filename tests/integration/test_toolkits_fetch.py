@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -20,10 +20,10 @@ from gpuforge.plan.requests.request import dump
 from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import module_argv
-from gpuforge.toolkits.provision import provision
-from gpuforge.toolkits.pypi import Pin
+from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.providers.pypi import provision
+from gpuforge.toolkits.providers.system import installed
 from gpuforge.toolkits.select import select
-from gpuforge.toolkits.system import installed
 
 pytestmark = [
     pytest.mark.network,
@@ -58,7 +58,7 @@ extern "C" int probe(float* x) { twice<<<1, 32>>>(x); int v; return cufftGetVers
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chosen = select("13.0", provider=None, libraries=["cufft"], machine=MACHINE)
     root = tmp_path_factory.mktemp("toolkit") / "cuda"
-    provision(chosen.pins, root)
+    provision(chosen.source.pins, root)
     return root
 
 
@@ -112,7 +112,7 @@ def test_cmake_accepts_the_tree_and_the_library_names_the_sonames(toolkit: Path,
 
 def small_pin() -> list[Pin]:
     chosen = select("13.0", provider="pypi", libraries=[], machine=MACHINE)
-    return [pin for pin in chosen.pins if pin.package == "nvidia-cuda-crt"]
+    return [pin for pin in chosen.source.pins if pin.package == "nvidia-cuda-crt"]
 
 
 def test_a_wheel_with_another_hash_is_refused(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_no_way_to_pypi_is_a_missing_thing(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_terminated_step_leaves_nothing(tmp_path: Path) -> None:
-    pins = select("13.0", provider=None, libraries=["cufft"], machine=MACHINE).pins
+    source = asdict(select("13.0", provider=None, libraries=["cufft"], machine=MACHINE).source)
     file = tmp_path / "request.json"
-    file.write_text(dump(FetchToolkit(pins=pins, output=tmp_path / "out" / "cuda")))
+    file.write_text(dump(FetchToolkit(provider="pypi", source=source, output=tmp_path / "out" / "cuda")))
     env = {**os.environ, "PIP_NO_CACHE_DIR": "1"}
     step = subprocess.Popen([sys.executable, "-m", "gpuforge.steps.fetch_toolkit", str(file)],
                             env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip

@@ -24,11 +24,11 @@ import pytest
 from gpuforge.errors import MissingError
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import module_argv
-from gpuforge.toolkits import debian
-from gpuforge.toolkits.provision_debian import provision_debian
-from gpuforge.toolkits.provision_redist import provision_redist
+from gpuforge.toolkits import debian_parts
+from gpuforge.toolkits.providers.debian import provision_debian
+from gpuforge.toolkits.providers.redist import provision_redist
+from gpuforge.toolkits.providers.system import installed
 from gpuforge.toolkits.select import select
-from gpuforge.toolkits.system import installed
 
 pytestmark = [pytest.mark.network, pytest.mark.toolkit, pytest.mark.xdist_group("providers")]
 MACHINE = platform.machine()
@@ -101,7 +101,7 @@ def _mirror() -> None:
     """Skip where no mirror of Debian can be reached."""
     import requests
 
-    mirror = os.environ.get("GPUFORGE_DEBIAN_MIRROR") or debian.MIRROR
+    mirror = debian_parts.mirror()
     try:
         requests.head(mirror, timeout=20).close()
     except requests.RequestException as error:
@@ -110,7 +110,7 @@ def _mirror() -> None:
 
 def fetched(version: str, libraries: list[str], root: Path) -> Path:
     chosen = select(version, provider="debian", libraries=libraries, machine=MACHINE)
-    provision_debian(chosen.parts, chosen.pins, root)
+    provision_debian(chosen.source.parts, chosen.source.pins, root)
     return root
 
 
@@ -200,8 +200,8 @@ def test_nvidia_s_archives_make_the_same_compiler(
 ) -> None:
     monkeypatch.setenv("GPUFORGE_REDIST_URL", nvidia)
     chosen = select("12.4", provider="redist", libraries=["cufft"], machine=MACHINE)
-    assert chosen.archives is not None
-    provision_redist(chosen.archives, tmp_path / "cuda")
+    assert chosen.source is not None
+    provision_redist(chosen.source, tmp_path / "cuda")
     one, other = (
         compiled(tree, tmp_path / "work", host=gxx(13), archs=["80"]) for tree in (tmp_path / "cuda", cuda_12)
     )

@@ -16,7 +16,7 @@ FOUNDATION = {"expectation", "datafile", "errors", "diagnostics", "digest", "dis
 MAY_IMPORT = {
     "binary": {"cuda"},
     "wheel": {"binary"},
-    "manifest": set(),
+    "manifest": {"cuda"},
     "cuda": set(),
     "toolchains": {"cuda"},
     "toolkits": {"cuda", "toolchains"},

@@ -12,7 +12,8 @@ from gpuforge.execute import failure
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan import advice
 from gpuforge.plan.action import Action
-from gpuforge.toolkits import headers, pypi
+from gpuforge.toolkits import headers
+from gpuforge.toolkits.providers import pypi
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "failure"
 MANIFEST = """\
@@ -123,7 +124,7 @@ def test_the_manual_lists_the_names_of_libraries() -> None:
 
     text = Cuda.model_fields["libraries"].description or ""
     listed = {name for name in text.split("`") if name.isalpha()}
-    newest = set(pypi.libraries(pypi.toolkits()[-1]))
+    newest = set(pypi.libraries(pypi.minors()[-1]))
     tools = {"cuxxfilt", "opencl", "sanitizer"}
     assert set(headers.by_library()) - tools - listed == set()
     assert listed <= newest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from gpuforge.containers import stages
 from gpuforge.datafile import load
 from gpuforge.manifest.model.package import PypiSource
 from gpuforge.steps import venv
+from gpuforge.toolkits import providers
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "fetched.md").read_text(encoding="utf-8")
@@ -78,9 +80,11 @@ def digests(data: Any) -> list[str | None]:
     return own + [found for each in data.values() for found in digests(each)]
 
 
-@pytest.mark.parametrize("name", ["pypi.toml", "debian.toml", "compilers.toml"])
-def test_what_is_called_pinned_has_a_digest(name: str) -> None:
-    found = digests(load(toolkits.__file__, name))
+@pytest.mark.parametrize(
+    ("folder", "name"), [(providers, "pypi.toml"), (providers, "debian.toml"), (toolkits, "compilers.toml")]
+)
+def test_what_is_called_pinned_has_a_digest(folder: ModuleType, name: str) -> None:
+    found = digests(load(folder.__file__, name))
     assert len(found) > 5
     assert all(digest and re.fullmatch(r"[0-9a-f]{64}", digest) for digest in found)
 
@@ -97,7 +101,7 @@ def test_what_images_are_made_of_is_pinned() -> None:
         for reference in row.get("machines", {}).values():
             assert not isinstance(reference, str) or re.search(r"@sha256:[0-9a-f]{64}$", reference)
     assert "--require-hashes" in (ROOT / "gpuforge/containers/build_context.py").read_text()
-    assert "--require-hashes" in (ROOT / "gpuforge/toolkits/provision.py").read_text()
+    assert "--require-hashes" in (ROOT / "gpuforge/toolkits/pip.py").read_text()
 
 
 def test_an_sdist_without_its_digest_is_refused() -> None:
@@ -106,7 +110,7 @@ def test_an_sdist_without_its_digest_is_refused() -> None:
 
 def test_the_weak_rows_are_as_weak_as_they_say() -> None:
     """When one of these gets a digest, the page says so."""
-    assert not any("sha256" in row for row in load(toolkits.__file__, "redist.toml")["release"])
+    assert not any("sha256" in row for row in load(providers.__file__, "redist.toml")["release"])
     assert "--hash" not in (ROOT / "gpuforge/execute/runners/docker/image_venv.py").read_text()
 
 

@@ -61,7 +61,7 @@ def _a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, gxx)
     monkeypatch.setattr(site.cpython, "find", find)
     offers(monkeypatch, lacking=("/usr/lib/x86_64-linux-gnu/crt1.o",))
-    monkeypatch.setattr("gpuforge.toolkits.system.installed", lambda search=None: [])
+    monkeypatch.setattr("gpuforge.toolkits.providers.system.installed", lambda search=None: [])
     monkeypatch.setenv("PATH", "/nowhere")
 
 

@@ -9,8 +9,8 @@ from toolkit_samples import ELF, Server, deb, sha256
 
 from gpuforge.errors import MissingError
 from gpuforge.toolkits import compilers
-from gpuforge.toolkits.debian import Part
-from gpuforge.toolkits.provision_compiler import provision_compiler
+from gpuforge.toolkits.compiler_tree import provision_compiler
+from gpuforge.toolkits.debian_parts import Part
 
 GCC = "usr/lib/gcc/x86_64-linux-gnu/11"
 FILES: dict[str, bytes | str] = {

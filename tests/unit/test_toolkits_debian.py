@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 
 import pytest
 from toolkit_samples import ELF, Server, deb, sha256, tar_xz, xz_block
 
 from gpuforge.errors import ActionError, MissingError, UsageError
-from gpuforge.toolkits import provision, unpack
-from gpuforge.toolkits.debian import Member, Part
-from gpuforge.toolkits.provision_debian import place, provision_debian
-from gpuforge.toolkits.pypi import Pin
+from gpuforge.toolkits import pip, unpack
+from gpuforge.toolkits.debian_parts import Member, Part
+from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.plain import read
+from gpuforge.toolkits.providers.debian import place, provision_debian
 
 OWN = "./usr/lib/nvidia-cuda-toolkit"
 FILES: dict[str, bytes | str] = {
@@ -49,7 +51,7 @@ def _wheels(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
             file.write_bytes(b"wheel's")
         (partial / "site" / "nvidia_cuda_runtime_cu12-12.4.127.dist-info").mkdir()
 
-    monkeypatch.setattr(provision, "fetch_wheels", fetch)
+    monkeypatch.setattr(pip, "fetch_wheels", fetch)
     monkeypatch.setenv("GPUFORGE_DEBIAN_MIRROR", server.url + "/")
 
 
@@ -138,6 +140,6 @@ def test_only_what_is_asked_for_is_unpacked(tmp_path: Path) -> None:
 
 def test_parts_survive_json() -> None:
     whole = part(b"x", Member("a", 1, 2))
-    assert Part.from_data(whole.as_data()) == whole
-    with pytest.raises(UsageError, match="not a part of a package"):
-        Part.from_data({"package": "x"})
+    assert read(Part, asdict(whole)) == whole
+    with pytest.raises(UsageError, match="Part: version: Field required"):
+        read(Part, {"package": "x"})

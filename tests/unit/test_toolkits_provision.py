@@ -16,9 +16,9 @@ from gpuforge.plan.requests.request import dump
 from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.plan.step_result import StepResult
 from gpuforge.steps import entry
-from gpuforge.toolkits import provision as module
-from gpuforge.toolkits.provision import assemble, provision
-from gpuforge.toolkits.pypi import Pin
+from gpuforge.toolkits import pip as module
+from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.providers.pypi import assemble, provision
 
 PIN = Pin("nvidia-cuda-crt", "13.0.88", "nvidia_cuda_crt-13.0.88-py3-none-any.whl", "0" * 64, 1)
 
@@ -136,7 +136,7 @@ def test_how_a_step_ends(
 
     monkeypatch.setattr("signal.signal", lambda *_: None)
     file, result = tmp_path / "request.json", tmp_path / "result.json"
-    file.write_text(dump(FetchToolkit(output=tmp_path / "cuda")))
+    file.write_text(dump(FetchToolkit(provider="pypi", source={}, output=tmp_path / "cuda")))
     monkeypatch.setattr("sys.argv", ["step", str(file), str(result)])
     with pytest.raises(SystemExit) as caught:
         entry.run(FetchToolkit, main)
@@ -146,12 +146,14 @@ def test_how_a_step_ends(
 
 def test_the_step_refuses_bad_pins_without_a_traceback(tmp_path: Path) -> None:
     file = tmp_path / "request.json"
-    file.write_text(json.dumps({"pins": [1], "output": str(tmp_path / "cuda")}))
+    file.write_text(
+        json.dumps({"provider": "pypi", "source": {"pins": [1]}, "output": str(tmp_path / "cuda")})
+    )
     argv = [sys.executable, "-m", "gpuforge.steps.fetch_toolkit", str(file)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         2,
-        "error: request: pins.0: Input should be an object\n",
+        "error: Wheels: pins.0: Input should be a dictionary or an instance of Pin\n",
     )
 
 

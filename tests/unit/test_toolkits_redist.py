@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.plan.requests.request import dump
 from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.toolkits import download as downloads
-from gpuforge.toolkits.provision_redist import provision_redist
+from gpuforge.toolkits.providers.redist import provision_redist
 
 Change = Callable[[dict[str, dict[str, object]]], None]
 
@@ -135,13 +136,13 @@ def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_step_fetches_archives(tmp_path: Path, nvidia: Server) -> None:
-    request = FetchToolkit(archives=wanted(nvidia.url), output=tmp_path / "cuda")
+    request = FetchToolkit(provider="redist", source=asdict(wanted(nvidia.url)), output=tmp_path / "cuda")
     (tmp_path / "request.json").write_text(dump(request))
     argv = [sys.executable, "-m", "gpuforge.steps.fetch_toolkit", str(tmp_path / "request.json")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(f"CUDA toolkit ready in {tmp_path / 'cuda'}\n")
-    (tmp_path / "request.json").write_text('{"archives": {}, "output": "cuda"}')
+    (tmp_path / "request.json").write_text('{"provider": "redist", "source": {}, "output": "cuda"}')
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "request: archives.label: Field required" in done.stderr
+    assert "Archives: label: Field required" in done.stderr

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.toolkits import debian, pypi, redist
-from gpuforge.toolkits.debian import Part
-from gpuforge.toolkits.pypi import Pin
-from gpuforge.toolkits.redist import Archives
-from gpuforge.toolkits.select import Toolkit, select
+from gpuforge.toolkits.debian_parts import Part
+from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.plain import read
+from gpuforge.toolkits.providers import debian, pypi, redist
+from gpuforge.toolkits.redist_archives import Archives
+from gpuforge.toolkits.select import select
+from gpuforge.toolkits.toolkit import Toolkit
 
 
 def install(root: Path, release: str, build: str, *, stated: str = "") -> Path:
@@ -36,19 +39,21 @@ def test_cuda_13_comes_from_pypi_with_hashes() -> None:
 
     assert chosen.provider == "pypi"
     assert chosen.nvcc.startswith("13.0.")
-    assert {p.package for p in chosen.pins} == {*pypi.COMPILER, "nvidia-cufft", "nvidia-nvjitlink"}
-    assert all(re.fullmatch(r"[0-9a-f]{64}", p.sha256) and p.filename.endswith(".whl") for p in chosen.pins)
-    assert all("x86_64" in p.filename or "none-any" in p.filename for p in chosen.pins)
-    assert chosen.size == sum(p.size for p in chosen.pins)
+    assert {p.package for p in chosen.source.pins} == {*pypi.COMPILER, "nvidia-cufft", "nvidia-nvjitlink"}
+    assert all(
+        re.fullmatch(r"[0-9a-f]{64}", p.sha256) and p.filename.endswith(".whl") for p in chosen.source.pins
+    )
+    assert all("x86_64" in p.filename or "none-any" in p.filename for p in chosen.source.pins)
+    assert chosen.size == sum(p.size for p in chosen.source.pins)
 
 
-@pytest.mark.parametrize("toolkit", pypi.toolkits())
+@pytest.mark.parametrize("toolkit", pypi.minors())
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_every_toolkit_on_pypi_is_whole_and_of_one_minor(toolkit: str, machine: str) -> None:
     chosen = choose(toolkit, machine=machine, libraries=["cufft", "cublas", "cusolver", "cusparse", "curand"])
-    versions = {pin.package: pin.version for pin in chosen.pins}
+    versions = {pin.package: pin.version for pin in chosen.source.pins}
 
-    assert len(versions) == len(chosen.pins)
+    assert len(versions) == len(chosen.source.pins)
     assert {*pypi.COMPILER, "nvidia-cublas", "nvidia-cufft"} <= versions.keys()
     assert all(versions[p].startswith(f"{toolkit}.") for p in pypi.COMPILER if p != "nvidia-cuda-cccl")
 
@@ -61,10 +66,10 @@ def test_the_identity_follows_the_wheels() -> None:
 
 
 def test_pins_survive_json() -> None:
-    pin = choose("13.0").pins[0]
-    assert Pin.from_data(pin.as_data()) == pin
-    with pytest.raises(UsageError, match="not a pinned wheel"):
-        Pin.from_data({"package": "x"})
+    pin = choose("13.0").source.pins[0]
+    assert read(Pin, asdict(pin)) == pin
+    with pytest.raises(UsageError, match="Pin: version: Field required"):
+        read(Pin, {"package": "x"})
 
 
 def test_an_installation_of_exactly_that_minor(tmp_path: Path) -> None:
@@ -73,7 +78,7 @@ def test_an_installation_of_exactly_that_minor(tmp_path: Path) -> None:
 
     chosen = choose("12.4", search=[other, wanted, tmp_path / "absent"], libraries=["cufft"])
 
-    assert (chosen.provider, chosen.root, chosen.nvcc, chosen.pins) == ("system", wanted, "12.4.131", ())
+    assert (chosen.provider, chosen.root, chosen.nvcc, chosen.source) == ("system", wanted, "12.4.131", None)
     assert choose("12.6", search=[other]).identity != chosen.identity
 
 
@@ -89,7 +94,7 @@ def test_other_minors_are_refused(tmp_path: Path) -> None:
         choose("12.4", search=[root], provider="system")
     assert str(caught.value) == (
         f"no CUDA 12.4 on this machine; found: 12.6.3 in {root}\n"
-        "  hint: install it in /usr/local/cuda-12.4, or set CUDA_PATH to where it is; "
+        "  hint: install it in /usr/local/cuda-12.4, or set CUDA_PATH to its folder; "
         "or gpuforge fetches CUDA 12.4 by debian or redist"
     )
     with pytest.raises(
@@ -119,43 +124,43 @@ def test_a_toolkit_of_debian_is_its_compiler_and_the_wheels_of_pypi() -> None:
     chosen = choose("12.4", libraries=["cufft", "cublas"])
 
     assert (chosen.nvcc, chosen.origin) == ("12.4.131", "Debian trixie and PyPI")
-    pins = {pin.package: pin.version for pin in chosen.pins}
+    pins = {pin.package: pin.version for pin in chosen.source.pins}
     assert {"nvidia-cuda-runtime-cu12", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-cccl-cu12"} <= pins.keys()
     assert pins["nvidia-cufft-cu12"] == "11.2.1.3"
-    assert [part.package for part in chosen.parts] == ["nvidia-cuda-toolkit", *["nvidia-cuda-dev"] * 2]
-    assert chosen.size == sum(item.size for item in (*chosen.pins, *chosen.parts))
+    assert [part.package for part in chosen.source.parts] == ["nvidia-cuda-toolkit", *["nvidia-cuda-dev"] * 2]
+    assert chosen.size == sum(item.size for item in (*chosen.source.pins, *chosen.source.parts))
     assert chosen.identity != choose("12.4").identity
 
 
-@pytest.mark.parametrize("toolkit", debian.toolkits())
+@pytest.mark.parametrize("toolkit", debian.minors())
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_every_toolkit_of_debian_is_whole_and_pinned(toolkit: str, machine: str) -> None:
     chosen = choose(toolkit, machine=machine, provider="debian", libraries=["cufft", "cublas", "cusolver"])
     assert chosen.nvcc.startswith(f"{toolkit}.")
-    assert len({pin.package for pin in chosen.pins}) == len(chosen.pins)
-    assert all(re.fullmatch(r"[0-9a-f]{64}", part.sha256) for part in chosen.parts)
-    members = {member.name for part in chosen.parts for member in part.members}
+    assert len({pin.package for pin in chosen.source.pins}) == len(chosen.source.pins)
+    assert all(re.fullmatch(r"[0-9a-f]{64}", part.sha256) for part in chosen.source.parts)
+    members = {member.name for part in chosen.source.parts for member in part.members}
     assert members == {"libcudadevrt.a", "libcudart_static.a", "stubs/libcuda.so", "stubs/libnvidia-ml.so"}
-    assert [Part.from_data(part.as_data()) for part in chosen.parts] == list(chosen.parts)
+    assert [read(Part, asdict(part)) for part in chosen.source.parts] == list(chosen.source.parts)
 
 
-@pytest.mark.parametrize("toolkit", redist.toolkits())
+@pytest.mark.parametrize("toolkit", redist.minors())
 def test_every_release_of_nvidia_s_archives_is_one_of_its_minor(toolkit: str) -> None:
     chosen = choose(toolkit, provider="redist", libraries=["cufft"])
-    assert chosen.archives is not None
-    assert chosen.archives.label.rpartition(".")[0] == chosen.nvcc.rpartition(".")[0] == toolkit
-    assert {"cuda_nvcc", "cuda_cudart", "libcufft"} <= set(chosen.archives.needed)
-    assert Archives.from_data(chosen.archives.as_data()) == chosen.archives
+    assert chosen.source is not None
+    assert chosen.source.label.rpartition(".")[0] == chosen.nvcc.rpartition(".")[0] == toolkit
+    assert {"cuda_nvcc", "cuda_cudart", "libcufft"} <= set(chosen.source.needed)
+    assert read(Archives, asdict(chosen.source)) == chosen.source
 
 
 def test_the_place_of_nvidia_s_archives_is_part_of_the_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = choose("12.6")
     monkeypatch.setenv("GPUFORGE_REDIST_URL", "http://mirror.example/redist/")
     other = choose("12.6")
-    assert usual.archives is not None
-    assert other.archives is not None
-    assert usual.archives.url.startswith("https://developer.download.nvidia.com/")
-    assert other.archives.url == "http://mirror.example/redist"
+    assert usual.source is not None
+    assert other.source is not None
+    assert usual.source.url.startswith("https://developer.download.nvidia.com/")
+    assert other.source.url == "http://mirror.example/redist"
     assert usual.identity != other.identity
 
 

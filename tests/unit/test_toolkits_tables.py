@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from gpuforge.cuda.releases import release, releases
 from gpuforge.errors import UsageError
-from gpuforge.toolkits import pypi
+from gpuforge.toolkits.providers import pypi
 from gpuforge.toolkits.unsupported import problems
 
 
@@ -28,7 +28,7 @@ def test_the_table_covers_11_2_to_all_of_pypi_in_order() -> None:
     versions = [r.version for r in releases()]
     assert versions == sorted(versions, key=Version)
     assert versions[0] == "11.2"
-    assert set(pypi.toolkits()) <= set(versions)
+    assert set(pypi.minors()) <= set(versions)
 
 
 @pytest.mark.parametrize("entry", releases(), ids=lambda r: r.version)

@@ -14,7 +14,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from gpuforge.toolkits.redist import Archives
+from gpuforge.toolkits.redist_archives import Archives
 
 ELF = b"\x7fELF"
 
@@ -148,6 +148,9 @@ def relist(folder: Path, entries: object) -> None:
     (folder / "redistrib_12.4.1.json").write_text(json.dumps(entries))
 
 
+PROJECTS = {"cuda_cudart": "nvidia-cuda-runtime-cu12", "libcufft": "nvidia-cufft-cu12"}
+
+
 def wanted(url: str) -> Archives:
     needed = ("cuda_cccl", "cuda_cudart", "cuda_cuobjdump", "cuda_nvcc", "libcufft")
-    return Archives("12.4.1", "12.4.131", "linux-x86_64", needed, ("libnvjitlink",), url)
+    return Archives("12.4.1", "12.4.131", "linux-x86_64", needed, ("libnvjitlink",), url, PROJECTS)

@@ -14,6 +14,7 @@ from gpuforge.audit import policy, releases
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.tables import load
 from gpuforge.cuda import libraries
+from gpuforge.cuda.suffix import without_suffix
 
 _EXTRA = r"extra\s*==\s*[\"']([^\"']+)[\"']"
 _USUAL = "x86_64"
@@ -140,7 +141,7 @@ def nvidias() -> frozenset[str]:
 @cache
 def plain(package: str) -> str:
     """Return a package's name without the CUDA major that it is for: "libcudf" for libcudf-cu12."""
-    return re.sub(r"-cu\d+$", "", package)
+    return without_suffix(package)
 
 
 @cache

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from gpuforge.cuda.suffix import suffix_of
 from gpuforge.manifest.kernels_wheels import OF_CUDA
 from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, table, text_of
 from gpuforge.manifest.quoting import quote
@@ -43,7 +43,7 @@ def kernels_wheels(data: Raw) -> Iterator[Problem]:
             at_key=True,
         )
     name = table(data, "package").get("name")
-    if isinstance(name, str) and re.search(r"[-_.]cu\d+x?$", name, re.IGNORECASE):
+    if isinstance(name, str) and suffix_of(name):
         yield Problem(
             ("package", "name"),
             f"[package] name: {quote(name)} is named for one CUDA version, and with [wheel] kernels = "

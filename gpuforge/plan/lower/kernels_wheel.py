@@ -16,7 +16,6 @@ from gpuforge.plan.lower.context import Context
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lower.wheel import SEARCH_PATH, numbered, python_tag
 from gpuforge.plan.requests.wheel import KernelsWheel, PackageKernels, PackageWheel
-from gpuforge.toolkits import redist
 
 
 def first_of(context: Context, cell: Cell) -> Cell:
@@ -94,8 +93,8 @@ def kernels_wheel(context: Context, cell: Cell, kernels: Sequence[ActionInput]) 
         cuda=cell.toolkit,
         machine=cell.machine,
         linkage=manifest.cuda.linkage,
-        pins={pin.package: pin.version for pin in found.pins},
-        pins_file=Path("${in:toolkit}", redist.VERSIONS) if found.archives else None,
+        pins=found.packages,
+        pins_file=Path("${in:toolkit}", found.packages_file) if found.packages_file else None,
         size_limit=manifest.wheel.size_limit_bytes,
         search_path=SEARCH_PATH,
         record=build_record.of_kernels(file, at, cell),

@@ -12,7 +12,6 @@ from gpuforge.plan.lower.context import Context
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lower.wheel import numbered
 from gpuforge.plan.requests.links import FetchProvided, WheelLinks
-from gpuforge.toolkits import redist
 
 
 def provided(
@@ -54,14 +53,14 @@ def _links(
 ) -> ActionInput:
     at = context.machine.at(cell)
     found = at.toolkits[cell.cuda]
-    archives = {"toolkit": toolkit(context, cell, at)} if found.archives else {}
+    archives = {"toolkit": toolkit(context, cell, at)} if found.packages_file else {}
     return context.add_step(
         WheelLinks(
             wheel=Path("${in:wheel}"),
             kernels=numbered(libraries),
             cuda=cell.toolkit,
-            pins={pin.package: pin.version for pin in found.pins},
-            pins_file=Path("${in:toolkit}", redist.VERSIONS) if archives else None,
+            pins=found.packages,
+            pins_file=Path("${in:toolkit}", found.packages_file) if archives else None,
             scratch=Path("${work}"),
             output=Path("${out:links.json}"),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 
 from gpuforge.plan import variables
@@ -19,11 +20,10 @@ def toolkit(context: Context, cell: Cell, at: Location) -> Input:
         return ImageInput(PurePosixPath(str(found.root)), found.identity)
     if found.root is not None:
         return FileInput(found.root, found.identity)
+    assert found.source is not None  # noqa: S101  a toolkit without a folder is fetched
     size = f" ({found.size / 1e6:.0f} MB)" if found.size else ""
     return context.add_step(
-        FetchToolkit(
-            pins=found.pins, parts=found.parts, archives=found.archives, output=Path("${out:toolkit}")
-        ),
+        FetchToolkit(provider=found.provider, source=asdict(found.source), output=Path("${out:toolkit}")),
         None,
         "toolkit",
         code=f"{FetchToolkit.program} {found.provider}",

@@ -13,7 +13,6 @@ from gpuforge.plan.lower.context import Context
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.narrow import having
 from gpuforge.plan.requests.wheel import PackageWheel, VariantWheel
-from gpuforge.toolkits import redist
 
 SEARCH_PATH = ("${in:toolkit}/lib64", "${in:toolkit}/lib")
 
@@ -43,8 +42,8 @@ def package(
         narrowed=having((file.whole or manifest).cuda.versions[cell.cuda], file.narrowed),
         python=python_tag(cell),
         abi=manifest.package.abi,
-        pins={pin.package: pin.version for pin in found.pins},
-        pins_file=Path("${in:toolkit}", redist.VERSIONS) if found.archives else None,
+        pins=found.packages,
+        pins_file=Path("${in:toolkit}", found.packages_file) if found.packages_file else None,
         size_limit=manifest.wheel.size_limit_bytes,
         exclude=tuple(manifest.wheel.exclude),
         search_path=SEARCH_PATH,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from gpuforge.plan.requests.request import Request
-from gpuforge.toolkits.debian import Part
+from gpuforge.toolkits.debian_parts import Part
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,8 @@
-"""Download the wheels of a CUDA toolkit and assemble them into a tree that nvcc and CMake's FindCUDAToolkit accept."""
+"""Download pinned wheels with pip, whose configuration is the host's, and unpack them."""
 
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits import tree as trees
-from gpuforge.toolkits.pypi import Pin
+from gpuforge.toolkits.pins import Pin
 
 PIP = (
     "-m", "pip", "install", "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-compile", "--no-input",
@@ -29,39 +28,6 @@ Say = Callable[[str], object]
 
 def quiet(_: str) -> None:
     """Say nothing."""
-
-
-def provision(
-    pins: Sequence[Pin], destination: Path, *, say: Say = quiet, machine: str | None = None
-) -> None:
-    """Download `pins` with pip and make the toolkit tree at `destination`, which must not exist or be an empty folder.
-
-    Pip's own configuration (indexes, CA bundle, proxies, cache) is the host's. `say` gets a line for each stage.
-    Nothing is left at or beside `destination` when it fails or is interrupted. Raises MissingError when the
-    wheels cannot be reached, ActionError when one arrives broken or the disk is full, UsageError for a
-    `destination` in use.
-    """
-    with trees.staged(destination) as partial:
-        fetch_wheels(pins, partial, say)
-        say("assembling the toolkit")
-        assemble(partial / "site", partial / "tree", machine or platform.machine())
-    say(f"CUDA toolkit ready in {destination}")
-
-
-def assemble(site: Path, tree: Path, machine: str) -> Path:
-    """Move what pip put into `site` to a toolkit tree: bin include lib nvvm lib64 targets/…; returns `tree`.
-
-    The wheels' dist-info folders (licences, RECORD) go to `tree/dist-info`.
-    """
-    layouts = sorted((site / "nvidia").glob("cu[0-9]*"))
-    if len(layouts) != 1:
-        raise ActionError.of(
-            f"the packages hold {len(layouts)} toolkits where one was expected: {[p.name for p in layouts]}"
-        )
-    layouts[0].rename(tree)
-    keep_dist_info(site, tree)
-    trees.complete(tree, machine)
-    return tree
 
 
 def keep_dist_info(site: Path, tree: Path) -> None:

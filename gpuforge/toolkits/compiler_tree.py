@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from gpuforge.toolkits import tree, unpack
-from gpuforge.toolkits.debian import Part
-from gpuforge.toolkits.provision import Say, quiet
-from gpuforge.toolkits.provision_debian import fetch_part, mirror
+from gpuforge.toolkits.debian_parts import Part, fetch_part, mirror
+from gpuforge.toolkits.pip import Say, quiet
 
 _KEPT_STATIC = "libstdc++.a"  # for -static-libstdc++; the machine's shared one is always there
 _LEFT_OUT = ("lto-dump", "gcov")  # programs that no build calls, of 25 MB

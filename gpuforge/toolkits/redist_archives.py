@@ -1,21 +1,46 @@
-"""Make a CUDA toolkit of NVIDIA's redistributable archives, as the release's redistrib_*.json lists them."""
+"""NVIDIA's redistributable archives: the list of a release, and the unpacking of one archive."""
 
 from __future__ import annotations
 
 import json
 import tarfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gpuforge.errors import ActionError, MissingError
-from gpuforge.toolkits import redist, tree
 from gpuforge.toolkits.download import GoneError, download
-from gpuforge.toolkits.provision import Say, quiet
-from gpuforge.toolkits.redist import Archives
 
-_MACHINES = {platform: machine for machine, platform in redist.PLATFORMS.items()}
+VERSIONS = "packages.json"  # in the tree: the wheels of PyPI that its libraries are of, with versions
+
+
+@dataclass(frozen=True, slots=True)
+class Archives:
+    """The archives of one release that make a toolkit."""
+
+    label: str  # of the release: "12.4.1"
+    nvcc: str  # what its compiler must be: "12.4.131"
+    platform: str  # "linux-x86_64"
+    needed: tuple[str, ...]  # the archives' names: "cuda_nvcc"
+    optional: tuple[str, ...]  # taken where the release has them
+    url: str  # the folder of redistrib_<label>.json
+    projects: Mapping[str, str] = field(default_factory=dict)  # archive -> project on PyPI with its libraries
+
+    @property
+    def size(self) -> int:
+        """Bytes to download: the release's list has them, so they are unknown here, as 0."""
+        return 0
+
+    @property
+    def packages(self) -> Mapping[str, str]:
+        """The archives' versions are in the release's list: none are known here."""
+        return {}
+
+    @property
+    def packages_file(self) -> str:
+        """The file with the projects on PyPI that have the same libraries, and their versions."""
+        return VERSIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,31 +52,6 @@ class Archive:
     path: str  # relative to the list
     sha256: str
     size: int  # bytes
-
-
-def provision_redist(wanted: Archives, destination: Path, *, say: Say = quiet) -> None:
-    """Download the archives that `wanted` names, check and unpack them; make the toolkit tree at `destination`.
-
-    `destination` must not exist or be an empty folder; nothing is left there when it fails. Raises MissingError
-    when the server cannot be reached or has no such release, ActionError when something is not as it should be.
-    """
-    with tree.staged(destination) as partial:
-        made = partial / "tree"
-        made.mkdir()
-        found = list(archives(wanted, release_list(wanted, partial / "list.json")))
-        versions = {}
-        for archive in found:
-            say(f"fetching {archive.name} {archive.version} ({archive.size / 1e6:.0f} MB)")
-            file = partial / "archive"
-            download(f"{wanted.url}/{archive.path}", file, sha256=archive.sha256)
-            unpack(archive, file, made)
-            file.unlink()
-            package = redist.package(archive.name, int(wanted.label.partition(".")[0]))
-            if package:
-                versions[package] = archive.version
-        (made / redist.VERSIONS).write_text(json.dumps(versions, indent=1, sort_keys=True) + "\n")
-        tree.complete(made, _MACHINES[wanted.platform])
-    say(f"CUDA toolkit ready in {destination}")
 
 
 def release_list(wanted: Archives, file: Path) -> Mapping[str, Any]:

@@ -14,6 +14,9 @@ from pathlib import Path
 from gpuforge import digest
 from gpuforge.errors import MissingError
 from gpuforge.toolchains.detect import detect
+from gpuforge.toolkits.pins import check_libraries
+from gpuforge.toolkits.providers import pypi
+from gpuforge.toolkits.toolkit import Toolkit, Wanted
 
 ANSWER_S = 20  # seconds that nvcc may take to say where its toolkit is
 
@@ -31,6 +34,32 @@ class Installed:
     def minor(self) -> str:
         """The toolkit minor: "13.0"."""
         return ".".join(self.version.split(".")[:2])
+
+
+def offer(wanted: Wanted) -> Toolkit | None:
+    """Return the installation of exactly that minor, None if there is none; raises UsageError for unknown libraries."""
+    for found in installed(wanted.search):
+        if found.minor == wanted.minor:
+            _check_libraries(wanted)
+            return Toolkit(
+                wanted.minor, "system", found.identity, found.nvcc, str(found.root), root=found.root
+            )
+    return None
+
+
+def absent(wanted: Wanted, elsewhere: str) -> MissingError:
+    """Return the error for a toolkit that is not installed; `elsewhere` names the providers that have it."""
+    _check_libraries(wanted)
+    found = ", ".join(f"{each.version} in {each.root}" for each in installed(wanted.search)) or "none"
+    return MissingError.of(
+        f"no CUDA {wanted.minor} on this machine; found: {found}",
+        hint=f"install it in /usr/local/cuda-{wanted.minor}, or set CUDA_PATH to its folder; or {elsewhere}",
+    )
+
+
+def _check_libraries(wanted: Wanted) -> None:
+    """Raise UsageError for a library that no toolkit has: an installation's own are not known beforehand."""
+    check_libraries(wanted.libraries, pypi.libraries(pypi.minors()[-1]), wanted.minor)
 
 
 def installed(search: Sequence[Path] | None = None) -> Iterator[Installed]:
@@ -60,10 +89,10 @@ def _root_of_nvcc_on_path() -> Path | None:
     try:
         nvcc = detect("nvcc", search=[Path(p) for p in os.get_exec_path() if p])
         argv = [str(nvcc.path), "--dryrun", "-E", "-x", "cu", os.devnull]
-        said = subprocess.run(argv, capture_output=True, text=True, timeout=ANSWER_S, check=False).stderr
+        output = subprocess.run(argv, capture_output=True, text=True, timeout=ANSWER_S, check=False).stderr
     except (MissingError, OSError, subprocess.TimeoutExpired):
         return None
-    top = re.search(r"^#\$ TOP=(.+)$", said, re.MULTILINE)
+    top = re.search(r"^#\$ TOP=(.+)$", output, re.MULTILINE)
     return Path(os.path.normpath(top[1].strip())) if top else None
 
 

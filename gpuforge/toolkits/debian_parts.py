@@ -1,0 +1,52 @@
+"""Debian packages, or blocks of them, pinned by their sha256, and their download from a mirror."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge.errors import MissingError
+from gpuforge.toolkits.download import GoneError, download
+
+MIRROR = "https://deb.debian.org/debian"  # the default; any other by GPUFORGE_DEBIAN_MIRROR
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file in a block: its place in the tree's `lib`, and its bytes in what the block unpacks to."""
+
+    name: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A Debian package, or one block of it (`members` not empty): the bytes to download and their sha256."""
+
+    package: str
+    version: str
+    path: str  # on the mirror
+    start: int  # byte of the file
+    size: int  # bytes
+    sha256: str  # of these bytes
+    members: tuple[Member, ...] = ()
+
+
+def mirror() -> str:
+    """Return the address of the Debian mirror to download from."""
+    return os.environ.get("GPUFORGE_DEBIAN_MIRROR") or MIRROR
+
+
+def fetch_part(part: Part, file: Path) -> None:
+    """Download a part of Debian's packages, checked; raises what `download` does, and MissingError when it is gone."""
+    try:
+        download(f"{mirror().rstrip('/')}/{part.path}", file, sha256=part.sha256, start=part.start,
+                 size=part.size if part.members else None)  # fmt: skip
+    except GoneError:
+        raise MissingError.of(
+            f"{mirror()} has no {part.package} {part.version} (any more)",
+            hint="set GPUFORGE_DEBIAN_MIRROR to one that has it: a day of https://snapshot.debian.org/archive/debian/ "
+            "on which it was there; or upgrade gpuforge",
+        ) from None

@@ -1,0 +1,52 @@
+"""Where CUDA toolkits come from: one module each, with `offer` and `absent`, and `minors` and `fetch` if it downloads.
+
+The names are those of `[cuda.<version>] provider` in the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from gpuforge.errors import MissingError, UsageError
+from gpuforge.toolkits.pip import Say
+from gpuforge.toolkits.providers import debian, image, pypi, redist, system
+from gpuforge.toolkits.toolkit import Toolkit, Wanted
+
+
+class Provider(Protocol):
+    """A source of toolkits."""
+
+    def offer(self, wanted: Wanted) -> Toolkit | None:
+        """Return the toolkit, None if this provider does not have it."""
+
+    def absent(self, wanted: Wanted, elsewhere: str) -> UsageError | MissingError:
+        """Return the error for a toolkit that it does not have; `elsewhere` names the providers that have it."""
+
+
+@runtime_checkable
+class Fetcher(Provider, Protocol):
+    """A provider that downloads."""
+
+    def minors(self) -> tuple[str, ...]:
+        """Return the toolkits that it has, oldest first."""
+
+    def fetch(
+        self, source: Mapping[str, Any], destination: Path, *, say: Say, machine: str | None = None
+    ) -> None:
+        """Download the files of a `Toolkit.source` and make the toolkit tree at `destination`."""
+
+
+PROVIDERS: Mapping[str, Provider] = {  # in the order in which they are tried
+    "image": image,
+    "pypi": pypi,
+    "system": system,
+    "debian": debian,
+    "redist": redist,
+}
+
+
+def fetchers() -> Mapping[str, Fetcher]:
+    """Return the providers that download."""
+    return {name: each for name, each in PROVIDERS.items() if isinstance(each, Fetcher)}

@@ -1,0 +1,187 @@
+"""CUDA toolkits of Debian's compiler, from its non-free, and PyPI's headers and libraries; data/debian.toml.
+
+Nothing of Debian is needed for it: neither root nor apt.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from functools import partial as bound
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from gpuforge import digest
+from gpuforge.cuda.suffix import with_suffix
+from gpuforge.datafile import load
+from gpuforge.errors import ActionError, UsageError
+from gpuforge.toolkits import pins as wheels
+from gpuforge.toolkits import pip, tree, unpack
+from gpuforge.toolkits.debian_parts import Part, fetch_part, mirror
+from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.pip import Say, quiet
+from gpuforge.toolkits.plain import read
+from gpuforge.toolkits.toolkit import Toolkit, Wanted
+
+_COMPILER = ("nvidia-cuda-runtime", "nvidia-cuda-nvcc", "nvidia-cuda-cccl")  # wheels with its headers
+_PROGRAMS = frozenset(
+    {"__nvcc_device_query", "bin2c", "cu++filt", "cudafe++", "cuobjdump", "fatbinary", "nvdisasm", "nvlink"}
+    | {"nvprune", "ptxas"}
+)
+_OWN = PurePosixPath("usr/lib/nvidia-cuda-toolkit")  # where Debian puts nvcc itself
+# Debian's profile names Debian's folders; this is NVIDIA's, whose folders are found from where nvcc lies
+# (https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#nvcc-profile).
+_PROFILE = """\
+TOP = $(_HERE_)/..
+NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
+LD_LIBRARY_PATH += $(TOP)/lib:
+PATH += $(TOP)/nvvm/bin:$(_HERE_):
+INCLUDES += "-I$(TOP)/include" $(_SPACE_)
+LIBRARIES =+ $(_SPACE_) "-L$(TOP)/lib/stubs" "-L$(TOP)/lib"
+CUDAFE_FLAGS +=
+PTXAS_FLAGS +=
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PartsAndWheels:
+    """The parts of Debian's packages with the compiler, and the wheels with the rest."""
+
+    parts: tuple[Part, ...]
+    pins: tuple[Pin, ...]
+    packages_file: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes to download."""
+        return sum(pin.size for pin in self.pins) + sum(part.size for part in self.parts)
+
+    @property
+    def packages(self) -> Mapping[str, str]:
+        """The wheels' projects with their versions."""
+        return {pin.package: pin.version for pin in self.pins}
+
+    @property
+    def identity(self) -> str:
+        """The digest of all files."""
+        return digest.of_data(
+            sorted([*(pin.sha256 for pin in self.pins), *(part.sha256 for part in self.parts)])
+        )
+
+
+def minors() -> tuple[str, ...]:
+    """Return the toolkits that Debian has and gpuforge knows, oldest first."""
+    return tuple(_releases())
+
+
+def nvcc(toolkit: str) -> str:
+    """Return the compiler's version: "12.4.131"."""
+    return str(_releases()[toolkit]["nvcc"])
+
+
+def source(toolkit: str, libraries: Sequence[str], machine: str) -> PartsAndWheels:
+    """Return the files of a toolkit with these libraries.
+
+    Raises UsageError for a library that this toolkit does not have, with the nearest names.
+    """
+    row, major = _releases()[toolkit], int(toolkit.partition(".")[0])
+    compiler = [with_suffix(name, major) for name in _COMPILER]
+    parts = tuple(read(Part, part) for part in row["packages"] if part["machine"] == machine)
+    return PartsAndWheels(parts, wheels.choose(row, compiler, libraries, machine))
+
+
+def offer(wanted: Wanted) -> Toolkit | None:
+    """Return the toolkit, None if Debian does not have it; raises UsageError for a library that it does not have."""
+    if wanted.minor not in _releases():
+        return None
+    files = source(wanted.minor, wanted.libraries, wanted.machine)
+    origin = f"Debian {_releases()[wanted.minor]['suite']} and PyPI"
+    return Toolkit(wanted.minor, "debian", files.identity, nvcc(wanted.minor), origin, source=files)
+
+
+def absent(wanted: Wanted, elsewhere: str) -> UsageError:
+    """Return the error for a toolkit that Debian does not have; `elsewhere` names the providers that have it."""
+    return UsageError.of(
+        f'provider = "debian" has no CUDA {wanted.minor}; it has {", ".join(minors())}',
+        hint=f"leave the provider out: {elsewhere}",
+    )
+
+
+def fetch(
+    source: Mapping[str, Any], destination: Path, *, say: Say = quiet, machine: str | None = None
+) -> None:
+    """Download the parts and wheels of `source` and make the toolkit tree at `destination`: see `provision_debian`."""
+    files = read(PartsAndWheels, source)
+    provision_debian(files.parts, files.pins, destination, say=say, machine=machine)
+
+
+def provision_debian(
+    parts: Sequence[Part],
+    pins: Sequence[Pin],
+    destination: Path,
+    *,
+    say: Say = quiet,
+    machine: str | None = None,
+) -> None:
+    """Download `parts` from a Debian mirror and `pins` with pip; make the toolkit tree at `destination`.
+
+    The mirror is GPUFORGE_DEBIAN_MIRROR's, else deb.debian.org. Everything else as in `pypi.provision`.
+    """
+    with tree.staged(destination) as partial:
+        made = partial / "tree"
+        made.mkdir()
+        pip.fetch_wheels(pins, partial, say)
+        lay_out_wheels(partial / "site", made)
+        for part in parts:
+            say(f"fetching {part.package} {part.version} ({part.size / 1e6:.0f} MB) from {mirror()}")
+            file = partial / "part"
+            fetch_part(part, file)
+            unpack_part(part, file, made)
+            file.unlink()
+        (made / "bin" / "nvcc.profile").write_text(_PROFILE)
+        tree.complete(made, machine or platform.machine())
+    say(f"CUDA toolkit ready in {destination}")
+
+
+def lay_out_wheels(site: Path, made: Path) -> None:
+    """Merge `site/nvidia/<part>/{include,lib,…}`, the layout of the wheels for CUDA 11 and 12, into one tree."""
+    for folder in sorted(path for path in (site / "nvidia").iterdir() if path.is_dir()):
+        tree.merge(folder, made)
+    for left in made.rglob("__init__.py"):
+        left.unlink()
+    pip.keep_dist_info(site, made)
+
+
+def unpack_part(part: Part, file: Path, made: Path) -> None:
+    """Put a downloaded part's files into the tree; raises ActionError when they are not there."""
+    if not part.members:
+        if unpack.unpack_deb(file, made, bound(place, package=part.package)) == 0:
+            raise ActionError.of(f"{part.package} {part.version} holds nothing of a CUDA toolkit")
+        return
+    content = unpack.unpack_block(file.read_bytes())
+    for member in part.members:
+        target = made / "lib" / member.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content[member.offset : member.offset + member.size])
+
+
+def place(path: PurePosixPath, *, package: str) -> PurePosixPath | None:
+    """Return where a file of Debian's compiler package goes in the tree, or None if it is not needed."""
+    if path == _OWN / "bin" / "cicc":
+        return PurePosixPath("nvvm/bin/cicc")
+    if path == _OWN / "bin" / "nvcc" or path.parent == _OWN / "bin" / "crt":
+        return path.relative_to(_OWN)
+    if path.parent == _OWN / "libdevice":
+        return "nvvm" / path.relative_to(_OWN)
+    if path.parent == PurePosixPath("usr/bin") and path.name in _PROGRAMS:
+        return path.relative_to("usr")
+    if path == PurePosixPath("usr/share/doc") / package / "copyright":
+        return PurePosixPath("dist-info") / package / "copyright"
+    return None
+
+
+@cache
+def _releases() -> Mapping[str, Any]:
+    return {row["toolkit"]: row for row in load(__file__, "debian.toml")["release"]}

@@ -1,0 +1,34 @@
+"""CUDA toolkits that the container image of the build has."""
+
+from __future__ import annotations
+
+from gpuforge import digest
+from gpuforge.errors import MissingError
+from gpuforge.toolkits.pins import check_libraries
+from gpuforge.toolkits.providers import pypi
+from gpuforge.toolkits.toolkit import Toolkit, Wanted
+
+
+def offer(wanted: Wanted) -> Toolkit | None:
+    """Return the toolkit of exactly that minor, None if the image has none; raises UsageError for unknown libraries."""
+    for root, version in wanted.inventory.toolkits.items() if wanted.inventory else ():
+        if wanted.inventory and ".".join(version.split(".")[:2]) == wanted.minor:
+            check_libraries(wanted.libraries, pypi.libraries(pypi.minors()[-1]), wanted.minor)
+            nvcc = wanted.inventory.detect("nvcc", path=str(root / "bin" / "nvcc"))
+            identity = digest.of_data([nvcc.identity, version])
+            return Toolkit(wanted.minor, "image", identity, str(nvcc.version), str(root), root=root)
+    return None
+
+
+def absent(wanted: Wanted, elsewhere: str) -> MissingError:
+    """Return the error for a toolkit that the image does not have; `elsewhere` names the providers that have it."""
+    if wanted.inventory is None:
+        return MissingError.of(
+            "provider = 'image' takes the CUDA toolkit from a container image, and this build runs in none",
+            hint=f"build with --runner docker, or leave the provider out: {elsewhere}",
+        )
+    present = ", ".join(f"{version} in {root}" for root, version in wanted.inventory.toolkits.items())
+    return MissingError.of(
+        f"no CUDA {wanted.minor} in image {wanted.inventory.name}; it has {present or 'none'}",
+        hint=f"choose another image, or leave the provider out: {elsewhere}",
+    )

@@ -1,0 +1,111 @@
+"""CUDA toolkits that PyPI has as a whole, from CUDA 13 on: NVIDIA's wheels, pinned in data/pypi.toml."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpuforge import digest
+from gpuforge.datafile import load
+from gpuforge.errors import ActionError, UsageError
+from gpuforge.toolkits import pins, pip, tree
+from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.pip import Say, quiet
+from gpuforge.toolkits.plain import read
+from gpuforge.toolkits.toolkit import Toolkit, Wanted
+
+COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
+
+
+@dataclass(frozen=True, slots=True)
+class Wheels:
+    """The wheels of one toolkit."""
+
+    pins: tuple[Pin, ...]
+    packages_file: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes to download."""
+        return sum(pin.size for pin in self.pins)
+
+    @property
+    def packages(self) -> Mapping[str, str]:
+        """The projects with their versions."""
+        return {pin.package: pin.version for pin in self.pins}
+
+
+def minors() -> tuple[str, ...]:
+    """Return the toolkits that PyPI has, oldest first."""
+    return tuple(_releases())
+
+
+def libraries(toolkit: str) -> tuple[str, ...]:
+    """Return the libraries that can be added to this toolkit's compiler: cufft, cublas, nvjpeg …"""
+    return tuple(_releases()[toolkit]["extras"])
+
+
+def offer(wanted: Wanted) -> Toolkit | None:
+    """Return the toolkit, None if PyPI does not have it; raises UsageError for a library that it does not have."""
+    if wanted.minor not in _releases():
+        return None
+    source = Wheels(pins.choose(_releases()[wanted.minor], COMPILER, wanted.libraries, wanted.machine))
+    identity = digest.of_data(sorted(pin.sha256 for pin in source.pins))
+    return Toolkit(wanted.minor, "pypi", identity, source.packages["nvidia-cuda-nvcc"], "PyPI", source=source)
+
+
+def absent(wanted: Wanted, elsewhere: str) -> UsageError:
+    """Return the error for a toolkit that PyPI does not have; `elsewhere` names the providers that have it."""
+    return UsageError.of(
+        f"PyPI has no compiler of CUDA {wanted.minor}: nvcc is there from CUDA 13 on",
+        hint=f"leave the provider out: {elsewhere}",
+    )
+
+
+def fetch(
+    source: Mapping[str, Any], destination: Path, *, say: Say = quiet, machine: str | None = None
+) -> None:
+    """Download the wheels of `source` and make the toolkit tree at `destination`: see `provision`."""
+    provision(read(Wheels, source).pins, destination, say=say, machine=machine)
+
+
+def provision(
+    wheels: tuple[Pin, ...] | list[Pin], destination: Path, *, say: Say = quiet, machine: str | None = None
+) -> None:
+    """Download wheels with pip and make the toolkit tree at `destination`, which must not exist or be an empty folder.
+
+    Pip's own configuration (indexes, CA bundle, proxies, cache) is the host's. `say` gets a line for each stage.
+    Nothing is left at or beside `destination` when it fails or is interrupted. Raises MissingError when the
+    wheels cannot be reached, ActionError when one arrives broken or the disk is full, UsageError for a
+    `destination` in use.
+    """
+    with tree.staged(destination) as partial:
+        pip.fetch_wheels(wheels, partial, say)
+        say("assembling the toolkit")
+        assemble(partial / "site", partial / "tree", machine or platform.machine())
+    say(f"CUDA toolkit ready in {destination}")
+
+
+def assemble(site: Path, made: Path, machine: str) -> Path:
+    """Move pip's output in `site` to a toolkit tree: bin include lib nvvm lib64 targets/…; returns `made`.
+
+    The wheels' dist-info folders (licences, RECORD) go to `made/dist-info`.
+    """
+    layouts = sorted((site / "nvidia").glob("cu[0-9]*"))
+    if len(layouts) != 1:
+        raise ActionError.of(
+            f"the packages hold {len(layouts)} toolkits where one was expected: {[p.name for p in layouts]}"
+        )
+    layouts[0].rename(made)
+    pip.keep_dist_info(site, made)
+    tree.complete(made, machine)
+    return made
+
+
+@cache
+def _releases() -> Mapping[str, Any]:
+    return {row["toolkit"]: row for row in load(__file__, "pypi.toml")["release"]}

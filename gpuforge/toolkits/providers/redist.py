@@ -1,0 +1,115 @@
+"""CUDA toolkits of NVIDIA's redistributable archives, from CUDA 11.4 on; data/redist.toml."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpuforge import digest
+from gpuforge.cuda.suffix import of_nvidia
+from gpuforge.datafile import load
+from gpuforge.errors import UsageError
+from gpuforge.toolkits import redist_archives, tree
+from gpuforge.toolkits.download import download
+from gpuforge.toolkits.pins import check_libraries
+from gpuforge.toolkits.pip import Say, quiet
+from gpuforge.toolkits.plain import read
+from gpuforge.toolkits.redist_archives import VERSIONS, Archives
+from gpuforge.toolkits.toolkit import Toolkit, Wanted
+
+PLATFORMS = {"x86_64": "linux-x86_64", "aarch64": "linux-sbsa"}  # NVIDIA's names
+_MACHINES = {platform: machine for machine, platform in PLATFORMS.items()}
+
+
+def minors() -> tuple[str, ...]:
+    """Return the toolkits that NVIDIA has as archives and gpuforge knows, oldest first."""
+    return tuple(_releases())
+
+
+def offer(wanted: Wanted) -> Toolkit | None:
+    """Return the toolkit, None if there are no archives of it; raises UsageError for a library that is not known."""
+    if wanted.minor not in _releases():
+        return None
+    files = source(wanted.minor, wanted.libraries, wanted.machine)
+    identity = digest.of_data(asdict(files))
+    origin = f"NVIDIA's archives of {files.label}"
+    return Toolkit(wanted.minor, "redist", identity, files.nvcc, origin, source=files)
+
+
+def absent(wanted: Wanted, elsewhere: str) -> UsageError:
+    """Return the error for a toolkit without archives; `elsewhere` names the providers that have it."""
+    return UsageError.of(
+        f'provider = "redist" has no CUDA {wanted.minor}; it has {", ".join(minors())}',
+        hint=f"leave the provider out: {elsewhere}",
+    )
+
+
+def source(toolkit: str, libraries: Sequence[str], machine: str) -> Archives:
+    """Return what makes a toolkit with the `libraries`, from GPUFORGE_REDIST_URL, else from NVIDIA.
+
+    Raises UsageError for a library that is not known, with the nearest names.
+    """
+    data = load(__file__, "redist.toml")
+    check_libraries(libraries, data["libraries"], toolkit)
+    groups = [*data["compiler"].values(), *(data["libraries"][name] for name in libraries)]
+    needed, archives = {group[0] for group in groups}, {name for group in groups for name in group}
+    major = int(toolkit.partition(".")[0])
+    row = _releases()[toolkit]
+    return Archives(
+        label=row["label"],
+        nvcc=row["nvcc"],
+        platform=PLATFORMS[machine],
+        needed=tuple(sorted(needed)),
+        optional=tuple(sorted(archives - needed)),
+        projects={
+            name: of_nvidia(data["packages"][name], major)
+            for name in sorted(archives & data["packages"].keys())
+        },
+        url=(os.environ.get("GPUFORGE_REDIST_URL") or data["source"]).rstrip("/"),
+    )
+
+
+def fetch(
+    source: Mapping[str, Any], destination: Path, *, say: Say = quiet, machine: str | None = None
+) -> None:
+    """Download the archives of `source` and make the toolkit tree at `destination`: see `provision_redist`.
+
+    The source names the machine.
+    """
+    provision_redist(read(Archives, source), destination, say=say)
+
+
+def provision_redist(wanted: Archives, destination: Path, *, say: Say = quiet) -> None:
+    """Download the archives that `wanted` names, check and unpack them; make the toolkit tree at `destination`.
+
+    `destination` must not exist or be an empty folder; nothing is left there when it fails. Raises MissingError
+    when the server cannot be reached or has no such release, ActionError when something is not as it should be.
+    """
+    with tree.staged(destination) as partial:
+        made = partial / "tree"
+        made.mkdir()
+        found = list(
+            redist_archives.archives(wanted, redist_archives.release_list(wanted, partial / "list.json"))
+        )
+        versions = {}
+        for archive in found:
+            say(f"fetching {archive.name} {archive.version} ({archive.size / 1e6:.0f} MB)")
+            file = partial / "archive"
+            download(f"{wanted.url}/{archive.path}", file, sha256=archive.sha256)
+            redist_archives.unpack(archive, file, made)
+            file.unlink()
+            if archive.name in wanted.projects:
+                versions[wanted.projects[archive.name]] = archive.version
+        (made / VERSIONS).write_text(json.dumps(versions, indent=1, sort_keys=True) + "\n")
+        tree.complete(made, _MACHINES[wanted.platform])
+    say(f"CUDA toolkit ready in {destination}")
+
+
+@cache
+def _releases() -> Mapping[str, Any]:
+    return {row["toolkit"]: row for row in load(__file__, "redist.toml")["release"]}
