@@ -39,10 +39,10 @@ def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -
         subjects=(
             Subject(detail=f"{HASHED}, which comes in through libhost.so; nvhpc 24.9 brings libnvomp.so"),
         ),
-        message="what a user builds with nvhpc 24.9 brings libraries that this wheel loads as other files: both copies "
-        "run in one process, each with its own state",
-        remedy="compile what users link with by g++ alone, and leave these libraries out of the wheel "
-        "(auditwheel repair --exclude), so that the user's copy is the only one",
+        message="Code that users build with nvhpc 24.9 brings other files of libraries that this wheel loads. Both "
+        "copies run in one process, each with its own state.",
+        remedy="Compile the code that users link with g++ alone, and leave these libraries out of the wheel: "
+        "auditwheel repair --exclude NAME",
     )
 
 

@@ -77,7 +77,7 @@ def test_builds_of_one_release_are_alternatives(tmp_path: Path) -> None:
     one, other = (f"demo_cu{cuda}-1.0-{TAGS}" for cuda in (12, 13))
     (finding,) = found(tmp_path, (one, {"demo/ext.so": ONE}), (other, {"demo/ext.so": OTHER}))
     assert finding.severity == "warning"
-    assert finding.message.endswith("builds of one release, of which an environment has one")
+    assert "They are builds of one release, and an environment has one of them." in finding.message
 
 
 def test_a_guard_in_each_of_them_is_enough(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_guard_in_each_of_them_is_enough(tmp_path: Path) -> None:
         tmp_path, (one, {"demo/ext.so": ONE, **guard}), (other, {"demo/ext.so": OTHER, **guard})
     )
     assert finding.severity == "info"
-    assert finding.message.endswith("each refuses at import where another was installed over it")
+    assert finding.message.endswith("Each refuses to be imported when another was installed over it.")
     (tmp_path / "half").mkdir()
     (half,) = found(tmp_path / "half", (one, {"demo/ext.so": ONE, **guard}), (other, {"demo/ext.so": OTHER}))
     assert half.severity == "warning"

@@ -718,7 +718,7 @@ def test_required_packages_may_use_the_environments_own_lib_folder(
     ("needed", "said_so"),
     [
         ("libnvonnxparser.so.11", "tensorrt-cu12-libs or tensorrt-cu13-libs would"),
-        ("libgomp.so.1", "by themselves"),
+        ("libgomp.so.1", "no known package brings them"),
     ],
 )
 def test_a_library_that_a_package_has_loaded_is_no_unknown_one(
@@ -1168,8 +1168,8 @@ def test_a_library_with_the_checksum_of_another_is_no_copy_of_it(tmp_path: Path)
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        (b"", "several places"),
-        (b"CDLL(join(dirname(__file__), 'libgomp.so.1'))", "what is imported together"),
+        (b"", "A library of this name is found in several places."),
+        (b"CDLL(join(dirname(__file__), 'libgomp.so.1'))", "Modules that are imported together"),
     ],
 )
 def test_who_opens_a_library_by_its_path_may_come_last(code: bytes, told: str, tmp_path: Path) -> None:

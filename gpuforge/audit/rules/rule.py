@@ -38,11 +38,15 @@ class Rule:
         *,
         files: Iterable[str] = (),
         subjects: Iterable[Subject],
-        message: str,
-        remedy: str,
+        what: str,
+        why: str,
+        fix: str,
         severity: Severity | None = None,
     ) -> Finding:
-        """Return a finding of this rule, of its own severity if no other is given."""
+        """Return a finding of this rule, of the rule's severity if no other is given.
+
+        `what` is the fact and `why` what breaks for users, each in one sentence. `fix` is a command or a line to add.
+        """
         return Finding(
-            self.code, severity or self.severity, wheel, tuple(files), tuple(subjects), message, remedy
+            self.code, severity or self.severity, wheel, tuple(files), tuple(subjects), f"{what} {why}", fix
         )

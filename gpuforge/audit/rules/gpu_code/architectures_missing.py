@@ -47,10 +47,10 @@ def _lacking(wheel: WheelFacts, code: DeviceCode, arch: str, lacking: int, total
         wheel.name,
         files=(code.file,),
         subjects=(Subject(file=code.file, item=arch, detail=f"in {count}"),),
-        message="architectures that are declared are not embedded: such a GPU runs these kernels by JIT from "
-        "PTX, or not at all",
-        remedy="see that the build passes the declared architectures on (CMAKE_CUDA_ARCHITECTURES), or declare those "
-        "that it has",
+        what="Declared GPU architectures are missing in the wheel.",
+        why="Such a GPU runs these kernels by JIT compilation of PTX, or not at all.",
+        fix="Pass the declared architectures to the build (CMAKE_CUDA_ARCHITECTURES), or declare those "
+        "that it uses.",
     )
 
 
@@ -58,8 +58,9 @@ def _nothing(wheel: WheelFacts) -> Finding:
     return RULE.finding(
         wheel.name,
         subjects=(Subject(detail="the whole wheel"),),
-        message="GPU architectures are declared and the wheel has no GPU code of its own: some builds leave it "
-        "out without an error when they find no compiler",
-        remedy="see in the log of the host build that it compiles its kernels; for a package that has none, write "
-        "archs = [] in its [cuda.*] tables",
+        what="The manifest declares GPU architectures, and the wheel contains no GPU code of its own.",
+        why="Users get a package without kernels: some builds skip them without an error when they find "
+        "no compiler.",
+        fix="Check in the log of the host build that it compiles its kernels. For a package without "
+        "kernels, write archs = [] in its [cuda.*] tables.",
     )

@@ -27,9 +27,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wheel.name,
                     files=(code.file,),
                     subjects=(Subject(file=code.file, detail=_text(jit)),),
-                    message="some GPUs run kernels by JIT compilation of PTX: the first start is slow, and PTX needs a "
-                    "driver as new as the toolkit that wrote it",
-                    remedy="add machine code for these architectures if the wait or the driver matters",
+                    what="Some GPUs run these kernels only by JIT compilation of PTX.",
+                    why="The first start is slow there, and the driver must be as new as the toolkit that wrote the "
+                    "PTX.",
+                    fix="None needed if that is acceptable. Otherwise add machine code for these architectures.",
                 )
 
 

@@ -24,10 +24,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wheel.name,
                     files=(code.file,),
                     subjects=(Subject(file=code.file, detail=", ".join(texts)),),
-                    message="files have device code of several CUDA toolkits: static libraries bring their own, and "
-                    "the newest one decides which driver is needed",
-                    remedy="nothing, if static libraries of NVIDIA are linked in; else see that all sources are "
-                    "compiled by one toolkit",
+                    what="Files contain GPU code of several CUDA toolkits.",
+                    why="The newest of these toolkits decides which driver users need.",
+                    fix="None needed if static libraries of NVIDIA are linked in. Otherwise compile all sources with "
+                    "one toolkit.",
                 )
 
 

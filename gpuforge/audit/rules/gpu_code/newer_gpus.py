@@ -13,6 +13,8 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import portable_ptx, runnable
 from gpuforge.binary.facts import DeviceCode
 
+_NO_IMAGE = "`no kernel image is available for execution on the device`"
+
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find files whose kernels stop at some generation: a warning for GPUs of today, for information for later ones."""
@@ -50,7 +52,8 @@ def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Find
             code,
             "warning",
             f"{code.file}: {_archs(code)}; nothing for {_list(lost)}",
-            "kernels do not run on GPUs that are newer than their machine code: no PTX is there to compile for them",
+            "Kernels have neither machine code nor PTX for GPUs that are newer than their machine code.",
+            f"A launch fails there with {_NO_IMAGE}.",
         )
     elif any(r.way == "partly" for r in table[first:]):
         partly = [r for r in table[first:] if r.way == "partly"]
@@ -61,7 +64,8 @@ def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Find
             "info",
             f"{code.file}: not on each of {_list(partly)}; at worst {worst.none} of "
             f"{worst.none + worst.native + worst.jit} containers do not run ({worst.generation.capability})",
-            "some kernels do not run on every GPU that others in the same file run on",
+            "Some kernels do not run on every GPU that other kernels in the same file run on.",
+            f"A launch of such a kernel fails there with {_NO_IMAGE}.",
         )
     else:
         yield _finding(
@@ -69,7 +73,8 @@ def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Find
             code,
             "info",
             f"{code.file}: {_archs(code)}",
-            "kernels run on all GPUs of today from their oldest one on, and on no later ones: not all have PTX",
+            "Kernels run on all GPUs of today from their oldest one on, and not all of them have PTX.",
+            "Later GPUs will not run them.",
         )
 
 
@@ -83,13 +88,16 @@ def _list(table: Sequence[Reach]) -> str:
     return ", ".join(f"{r.generation.capability} ({r.generation.name})" for r in table)
 
 
-def _finding(wheel: WheelFacts, code: DeviceCode, severity: Severity, subject: str, message: str) -> Finding:
+def _finding(
+    wheel: WheelFacts, code: DeviceCode, severity: Severity, subject: str, what: str, why: str
+) -> Finding:
     return RULE.finding(
         wheel.name,
         severity=severity,
         files=(code.file,),
         subjects=(Subject(detail=subject),),
-        message=message,
-        remedy="add PTX of the newest architecture (-gencode arch=compute_X,code=compute_X), or machine code for the "
-        "GPUs that are missing",
+        what=what,
+        why=why,
+        fix="Add PTX of the newest architecture (-gencode arch=compute_X,code=compute_X), or machine "
+        "code for the missing GPUs.",
     )

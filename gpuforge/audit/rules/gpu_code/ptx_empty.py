@@ -27,9 +27,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                             file=code.file, detail=f"{len(found)} of {len(judged) + len(inputs)} containers"
                         ),
                     ),
-                    message="containers have PTX that is empty beside machine code that is not: a newer GPU finds PTX "
-                    "to compile, and no kernel in it",
-                    remedy="see what removed the code (an #if on __CUDA_ARCH__ that leaves the PTX target out)",
+                    what="Containers have empty PTX beside machine code that is not empty.",
+                    why="A newer GPU compiles the PTX and finds no kernel in it.",
+                    fix="Find what removed the code, such as an #if on __CUDA_ARCH__ that excludes the PTX target.",
                 )
 
 

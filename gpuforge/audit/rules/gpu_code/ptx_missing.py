@@ -36,10 +36,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         subjects=(
                             Subject(file=code.file, item=arch, detail=f"PTX in {_count(judged, lacking)}"),
                         ),
-                        message="PTX that is declared is not embedded: GPUs newer than the architectures in "
-                        "the wheel cannot run these kernels",
-                        remedy="compile with -gencode arch=compute_X,code=compute_X too (CMAKE_CUDA_ARCHITECTURES with "
-                        "X-virtual)",
+                        what="Declared PTX is missing in the wheel.",
+                        why="GPUs newer than the architectures in the wheel cannot run these kernels.",
+                        fix="Compile with -gencode arch=compute_X,code=compute_X, too (CMAKE_CUDA_ARCHITECTURES: "
+                        "X-virtual).",
                     )
 
 

@@ -27,10 +27,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 files=(code.file,),
                 subjects=(Subject(file=code.file, detail=f"{left >> 20} of {whole >> 20} MiB"),),
-                message="the inputs of the device link (__nv_relfatbin) are still in the file beside its result: its "
-                "machine code is there twice; of the inputs only PTX can ever be used",
-                remedy="compile without relocatable device code (CUDA_SEPARABLE_COMPILATION OFF) where kernels do not "
-                "call across files, or give the inputs PTX alone and no cubins but for the link",
+                what="The inputs of the device link (__nv_relfatbin) are still in the file, beside its result.",
+                why="Users download the machine code twice, and only the PTX of the inputs can ever be used.",
+                fix="Compile without relocatable device code (CUDA_SEPARABLE_COMPILATION OFF) if kernels do not "
+                "call across files. Otherwise compile the inputs for the link, and keep only their PTX.",
             )
 
 

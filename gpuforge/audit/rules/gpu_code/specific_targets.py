@@ -30,10 +30,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 files=tuple(said),
                 subjects=tuple(Subject(file=file, detail=text) for file, text in said.items()),
-                message="kernels are compiled for single architectures (a) or families (f) alone: they run on "
-                "these GPUs and on no others, also when PTX is among them",
-                remedy="nothing, if the kernels use what only these GPUs have and another one is chosen "
-                "elsewhere; else compile for the plain architecture, too",
+                what="Kernels are compiled only for single architectures (a) or families (f).",
+                why="They run on these GPUs and on no others, even where the wheel has their PTX.",
+                fix="None needed if the kernels use features of these GPUs and other GPUs have kernels of their "
+                "own. Otherwise compile for the plain architecture, too.",
             )
 
 

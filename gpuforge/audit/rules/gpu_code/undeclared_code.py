@@ -32,14 +32,16 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     subjects=(
                         Subject(file=code.file, item=arch, detail=f"in {count} of {total} containers"),
                     ),
-                    message="GPU code is in the wheel, and the manifest says that it has none: archs = []"
+                    what="The wheel contains GPU code, and the manifest declares none (archs = [])."
                     if expectation.no_code
-                    else "the wheel has GPU code for more than the manifest declares: it is larger than it need be, "
-                    "and runs where nobody meant it to",
-                    remedy="list the architectures in [cuda.*] archs, or keep the code out of the wheel"
+                    else "The wheel has GPU code for architectures that the manifest does not declare.",
+                    why="Users download GPU code that nobody meant to ship."
                     if expectation.no_code
-                    else "list it in [cuda.*] archs or ptx, or see that the build uses no architectures of its own "
-                    "(CMAKE_CUDA_ARCHITECTURES)",
+                    else "The wheel is larger than necessary, and runs on GPUs for which it was not meant.",
+                    fix="List the architectures in [cuda.*] archs, or keep the code out of the wheel."
+                    if expectation.no_code
+                    else "List them in [cuda.*] archs or ptx, or stop the build from adding architectures of its own "
+                    "(CMAKE_CUDA_ARCHITECTURES).",
                 )
 
 

@@ -28,12 +28,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 severity="error" if corrupt else "warning",
                 files=(file,),
                 subjects=(Subject(file=file, detail=f"{problem.removeprefix(f'{file}: ')}"),),
-                message="files of the wheel cannot be unpacked: pip refuses to install it"
+                what="Files of the wheel cannot be unpacked."
                 if corrupt
-                else "files of the wheel cannot be read: nothing else is said of them",
-                remedy="download or build the wheel again; `python -m zipfile -t FILE` tests all of its files"
+                else "Files of the wheel cannot be read.",
+                why="pip refuses to install it."
                 if corrupt
-                else "look at what wrote or changed them last (strip, patchelf, an interrupted copy)",
+                else "They may not load, and the audit cannot check them.",
+                fix="Download or build the wheel again. `python -m zipfile -t FILE` tests all of its files."
+                if corrupt
+                else "Check what wrote or changed them last: strip, patchelf, an interrupted copy.",
             )
 
 

@@ -25,8 +25,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 subjects=tuple(Subject(detail=problem) for problem in problems),
-                message="installers cannot use the wheel's metadata",
-                remedy="see the PyPA specifications of the wheel format and of core metadata",
+                what="Installers cannot use the metadata of the wheel.",
+                why="pip refuses the wheel, or installs it under a wrong name or version.",
+                fix="Correct the lines above by the PyPA specifications of the wheel format and of core metadata.",
             )
 
 

@@ -140,6 +140,7 @@ def _finding(wheel: WheelFacts, file: str, problem: str) -> Finding:
         wheel.name,
         files=(file,) if file else (),
         subjects=(Subject(file=file, detail=problem),),
-        message="kernel sets are not what their index says: the runtime will refuse them, or find no kernel",
-        remedy="build the wheel again; nothing may change these files after they were indexed",
+        what="Kernel sets do not match their index.",
+        why="The runtime refuses them, or finds no kernel.",
+        fix="Build the wheel again, and change no file after it was indexed.",
     )

@@ -23,9 +23,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 subjects=tuple(dict.fromkeys(Subject(detail=reason) for each in reasons for reason in each)),
-                message="the kernels wheel does not belong to the package's wheel: the runtime refuses its kernels, "
-                "and the package computes on the CPU",
-                remedy="publish and install the wheels of one build",
+                what="The kernels wheel does not belong to the wheel of the package.",
+                why="The runtime refuses its kernels, and the package computes on the CPU.",
+                fix="Publish and install the wheels of one build.",
             )
 
 

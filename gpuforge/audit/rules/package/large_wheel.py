@@ -28,10 +28,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     for topic, table in sizes(wheel).items()
                     if (large := [(name, size) for name, size in table if size >= _WORTH])
                 ),
-                message=f"the wheel has {wheel.size / 1e6:,.0f} MB: more than the 100 MB that PyPI accepts of a file "
-                "without being asked",
-                remedy="leave architectures to PTX, compress device code (nvcc --compress-mode=size), require CUDA's "
-                "libraries instead of shipping them, or ask PyPI for a higher limit",
+                what=f"The wheel has {wheel.size / 1e6:,.0f} MB; PyPI accepts files up to 100 MB by default.",
+                why="PyPI refuses the upload until it raises the limit for the project.",
+                fix="Replace machine code of some architectures with PTX, compress it (nvcc "
+                "--compress-mode=size), require CUDA's libraries instead of shipping them, or ask PyPI for a "
+                "higher limit.",
             )
 
 

@@ -79,12 +79,12 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
         severity="error" if objects and not builds else least,
         files=tuple(names),
         subjects=(Subject(item=other.name, detail=shorten(list(dict.fromkeys(shown)))),),
-        message="another of these wheels installs different files in the same place: the one that pip installs "
-        "last wins, and uninstalling either takes the other's files away"
-        + ("; they are builds of one release, of which an environment has one" if builds else "")
-        + (", and each refuses at import where another was installed over it" if guarded else ""),
-        remedy="require one of the two only, and say in the documentation that they exclude each other; else give each "
-        "an import package of its own",
+        what="Another of these wheels installs different files in the same place."
+        + (" They are builds of one release, and an environment has one of them." if builds else ""),
+        why="The wheel that pip installs last wins, and uninstalling either removes files of the other."
+        + (" Each refuses to be imported when another was installed over it." if guarded else ""),
+        fix="Require only one of the two and document that they exclude each other, or give each an "
+        "import package of its own.",
     )
 
 
@@ -115,8 +115,8 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
                         f"{other.package}, by {other.line!r}"
                     ),
                 ),
-                message="packages that are required install libraries for different CUDA versions under the same "
-                "names: the one that pip installs last wins",
-                remedy="bound the versions of what brings the other CUDA version (torch), or require the packages of "
-                "that one",
+                what="Required packages install libraries for different CUDA versions under the same names.",
+                why="The package that pip installs last wins, and the other one breaks.",
+                fix="Bound the version of the package that brings the other CUDA version (torch), or require "
+                "packages for that version.",
             )

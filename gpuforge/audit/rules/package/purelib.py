@@ -26,10 +26,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 files=tuple(bound),
                 subjects=(Subject(detail=f"{len(bound)} shared objects, such as {bound[0]}"),),
-                message="WHEEL says Root-Is-Purelib: true: where lib and lib64 differ, installers put these objects "
-                "apart from the platform's own packages, and search paths from one to the other break",
-                remedy="say Root-Is-Purelib: false (setuptools: distclass with has_ext_modules, scikit-build-core: "
-                "wheel.platlib)",
+                what="WHEEL says Root-Is-Purelib: true, and the wheel contains shared objects.",
+                why="Where lib and lib64 differ, search paths between these objects and other packages break.",
+                fix="Write Root-Is-Purelib: false (setuptools: a distclass with has_ext_modules; "
+                "scikit-build-core: wheel.platlib).",
             )
 
 

@@ -22,9 +22,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 files=tuple(file for file, _ in problems if file),
                 subjects=tuple(Subject(file=file, detail=problem) for file, problem in problems),
-                message="RECORD is not the list of the wheel's files: an installer may refuse it, and cannot uninstall "
-                "all of it",
-                remedy="write RECORD anew after the last change (`wheel pack` does)",
+                what="RECORD does not match the files of the wheel.",
+                why="Installers may refuse the wheel, and cannot uninstall all of it.",
+                fix="Write RECORD again after the last change, as `wheel pack` does.",
             )
 
 

@@ -51,7 +51,8 @@ def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
     return RULE.finding(
         wheel.name,
         subjects=(Subject(detail=f"{line!r}, where {others[0].project} {given} is given"),),
-        message="wheels that are given together cannot be installed together: what one of them requires is another "
-        "version, and the objects that were compiled for that one need not work with this one",
-        remedy="give the wheels that pip would install together, or widen the requirement",
+        what="These wheels cannot be installed together: one requires another version of the other.",
+        why="pip refuses them, and objects that were compiled for the required version may not work with "
+        "this one.",
+        fix="Audit the wheels that pip would install together, or widen the requirement.",
     )

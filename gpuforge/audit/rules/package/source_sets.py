@@ -59,6 +59,7 @@ def _finding(wheel: WheelFacts, file: str, problem: str) -> Finding:
         wheel.name,
         files=(file,) if file else (),
         subjects=(Subject(file=file, detail=problem),),
-        message="user-compiled sources are not what their recipe says: a user cannot compile them",
-        remedy="build the wheel again; nothing may change these files after the recipe was written",
+        what="User-compiled sources do not match their recipe.",
+        why="Users cannot compile them.",
+        fix="Build the wheel again, and change no file after the recipe was written.",
     )

@@ -26,9 +26,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wheel.name,
                     files=tuple(members),
                     subjects=(Subject(detail=f"{' = '.join(members)}, {size >> 10:,} KiB each"),),
-                    message="the same binary is in the wheel under several names, mostly what were symbolic links: "
-                    "each is downloaded and installed, and if two are loaded they are two images",
-                    remedy="keep the one that is NEEDED, the name in its SONAME, and leave the others out",
+                    what="The same binary is in the wheel under several names, often former symbolic links.",
+                    why="Users download and install each copy, and two copies that are loaded do not share their "
+                    "data.",
+                    fix="Keep the name in its SONAME, which is the one that is NEEDED, and remove the others.",
                 )
 
 

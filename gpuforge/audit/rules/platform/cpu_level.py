@@ -25,10 +25,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wheel.name,
                     files=(found.file,),
                     subjects=(subject,),
-                    message="objects need a newer processor than the tag promises (any x86-64 one): on others they "
-                    "stop with an illegal instruction, or are not loaded",
-                    remedy="compile for the baseline (-march=x86-64, for nvc++ -tp=px) and choose faster code at run "
-                    "time, or say in the documentation which processor is needed",
+                    what="Objects need a newer processor than the tag promises, which is any x86-64 processor.",
+                    why="On older processors they stop with an illegal instruction, or do not load.",
+                    fix="Compile for the baseline (-march=x86-64; nvc++: -tp=px) and choose faster code at run time, "
+                    "or document the processor that users need.",
                 )
 
 

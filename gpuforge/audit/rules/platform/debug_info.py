@@ -33,8 +33,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             wheel.name,
             files=tuple(largest),
             subjects=(*(Subject(file=file, detail=f"{sizes[file] >> 10:,} KiB") for file in named), *rest),
-            message=f"{total >> 20} MiB of debug information are in the wheel, with the paths of the build machine",
-            remedy="strip it (strip --strip-debug, auditwheel repair --strip), or keep it in files of its own",
+            what=f"The wheel contains {total >> 20} MiB of debug information.",
+            why="Users download it, and it contains the paths of the build machine.",
+            fix="Strip it (strip --strip-debug FILE, or auditwheel repair --strip), or keep it in separate "
+            "files.",
         )
 
 

@@ -17,9 +17,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 found.wheel,
                 files=(found.file,),
                 subjects=(Subject(file=found.file),),
-                message="objects ask for an executable stack: from glibc 2.41 on such a library cannot be loaded into "
-                "a running process, and hardened kernels refuse such a program",
-                remedy="link with -z noexecstack, or clear the flag with patchelf --clear-execstack",
+                what="Objects ask for an executable stack.",
+                why="glibc 2.41 and newer refuse to load such a library into a running process, and hardened "
+                "kernels refuse such a program.",
+                fix="Link with -z noexecstack, or clear the flag: patchelf --clear-execstack FILE",
             )
 
 

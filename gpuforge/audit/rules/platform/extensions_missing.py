@@ -24,10 +24,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         f"and [package] python lists {', '.join(expectation.python)}"
                     ),
                 ),
-                message="the wheel has no extension module, and the manifest builds a wheel for each Python: some "
-                "builds leave their extensions out without an error when they find no compiler",
-                remedy="see in the log of the host build what became of the extension modules; where one wheel serves "
-                'every Python, write abi = "none" in [package]',
+                what="The wheel has no extension module, and the manifest builds a wheel for each Python.",
+                why="Users may get a package without its compiled code: some builds skip extensions without an "
+                "error when they find no compiler.",
+                fix="Check the log of the host build for the extension modules. If one wheel serves every "
+                'Python, write abi = "none" in [package].',
             )
 
 

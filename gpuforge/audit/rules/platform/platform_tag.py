@@ -56,8 +56,10 @@ RULE = Rule(
 def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -> Iterator[Finding]:
     objects = [o for o in wheel.objects if o.links and _MACHINES.get(o.machine, machine) == machine]
     fitting = policy.fitting(objects, machine)
-    really = (
-        f"the tag that is true is {fitting.name}_{machine}" if fitting else "no manylinux policy has them all"
+    fix = (
+        f"Tag the wheel {fitting.name}_{machine}, as auditwheel repair does, or build in an image of the promised tag."
+        if fitting
+        else "Build in an image of the promised tag: no manylinux policy has these symbol versions."
     )
     for found in objects:
         missing = promised.missing(found, machine)
@@ -70,9 +72,10 @@ def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -
                         file=found.file, detail=f"wants {', '.join(sorted(set(missing), key=_by_number))}"
                     ),
                 ),
-                message=f"the file name says {tag}, and objects want symbol versions that such a machine need not "
-                f"have; {really}",
-                remedy="build in the image of that policy, or let auditwheel repair choose the tag",
+                what=f"The file name says {tag}, and objects require symbol versions that this platform does not "
+                "promise.",
+                why="pip installs the wheel on systems where the import fails.",
+                fix=fix,
             )
 
 
@@ -85,10 +88,10 @@ def _private(wheel: WheelFacts) -> Iterator[Finding]:
                 severity="warning",
                 files=(found.file,),
                 subjects=(Subject(file=found.file),),
-                message="objects want symbols that glibc keeps for itself (GLIBC_PRIVATE): no tag promises them, and "
-                "unless they are weak, a glibc that has changed them cannot load the objects",
-                remedy="see what wants them (readelf --dyn-syms), mostly a sanitizer or a part of glibc that was "
-                "linked in",
+                what="Objects use symbols that glibc keeps for itself (GLIBC_PRIVATE).",
+                why="No tag promises them: with another glibc the import fails, unless the symbols are weak.",
+                fix="Find what uses them with readelf --dyn-syms FILE: often a sanitizer, or a part of glibc "
+                "that was linked in.",
             )
 
 
@@ -103,9 +106,10 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 Subject(file=o.file, detail=f"is for {_MACHINES.get(o.machine, 'one machine')}")
                 for o in bound
             ),
-            message="the file name says that the wheel runs anywhere, and it has shared objects; "
-            + (meant or "pip installs it on every system and every processor, where they cannot be loaded"),
-            remedy="tag it for its platform (auditwheel repair, or `wheel tags --platform-tag`)",
+            what="The file name says that the wheel runs anywhere, and it contains shared objects.",
+            why=meant or "pip installs it on every system and processor, and they do not load there.",
+            fix="Tag the wheel for its platform: auditwheel repair FILE, or wheel tags --platform-tag TAG "
+            "FILE",
         )
     held = [(o, _MACHINES.get(o.machine, "")) for o in wheel.objects if o.links]
     foreign = held and not any(actual in machines for _, actual in held)
@@ -117,12 +121,15 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 severity="error" if none else "warning",
                 files=(found.file,),
                 subjects=(Subject(file=found.file, detail=f"is for {actual}"),),
-                message=f"the file name says {', '.join(sorted(machines))}, and "
-                + ("all objects" if none else "objects")
-                + " are for another machine",
-                remedy="tag the wheel for the machine that it was built for (`wheel tags --platform-tag`)"
+                what=f"The file name says {', '.join(sorted(machines))}, and "
+                + ("all objects" if none else "some objects")
+                + " are for another machine.",
+                why="pip installs the wheel on machines where nothing of it loads."
                 if none
-                else "leave out what cannot run there",
+                else "These objects do not load on that machine.",
+                fix="Tag the wheel for the machine that it was built for: wheel tags --platform-tag TAG FILE"
+                if none
+                else "Remove the objects that cannot run there.",
             )
 
 
@@ -148,10 +155,14 @@ def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Itera
                 severity="warning" if chosen else "error",
                 files=(found.file,),
                 subjects=(Subject(file=found.file, detail=f"is linked with {other}"),),
-                message=f"the file name says {', '.join(t for t in wheel.platforms if _LIBCS.get(t[:5]) == name)}, for "
-                f"systems with {name}, and objects are linked with {other}: there they cannot be loaded"
-                + ("; the wheel has the same for these systems, too, and code may choose" if chosen else ""),
-                remedy="build in an image of that system (quay.io/pypa/musllinux_… or manylinux_…), one wheel for each",
+                what=f"The file name says {', '.join(t for t in wheel.platforms if _LIBCS.get(t[:5]) == name)}, "
+                f"for systems with {name}, and objects are linked with {other}.",
+                why="These objects do not load there. The wheel has others for these systems, and code may "
+                "choose between them."
+                if chosen
+                else "These objects do not load there, and the import fails.",
+                fix="Build one wheel for each C library, in an image of that system (quay.io/pypa/musllinux_… or "
+                "manylinux_…).",
             )
 
 
@@ -174,13 +185,13 @@ def _meant(wheel: WheelFacts, bound: list[ElfObject]) -> str:
     """Say why shared objects in a wheel for any platform may be in order; "" where nothing in it says so."""
     foreign = re.compile(_FOREIGN)
     if any(foreign.search(name) for name in wheel.members):
-        return "it has some for other systems, too"
+        return "It has some for other systems, too, so this may be intended."
     if len({o.machine for o in bound}) > 1:
-        return "they are for several processors"
+        return "They are for several processors, so this may be intended."
     if all(re.search(_DATA, o.file) for o in bound):
-        return "they lie where tests and examples have their data"
+        return "They are in folders of tests or examples, so this may be intended."
     if all(o.machine not in _MACHINES for o in bound):
-        return "they are for no processor that pip runs on"
+        return "They are for no processor that pip runs on, so this may be intended."
     return ""
 
 

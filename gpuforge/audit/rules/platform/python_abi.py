@@ -68,7 +68,8 @@ def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> I
             module,
             "error" if bad or not promises_many else "warning",
             text + (f", and wants {', '.join(bad)}" if bad else ""),
-            "the tags promise more Pythons than modules can be imported by: their file names say one version",
+            "The tags promise more Python versions than the file names of modules.",
+            "On the other versions the import fails with ModuleNotFoundError.",
         )
 
 
@@ -91,12 +92,10 @@ def _by_symbols(
             found,
             "warning" if helped else "error",
             f"{found.file} wants {', '.join(unknown)}",
-            "modules of the stable ABI want symbols of Python that are not in it: "
-            + (
-                "a library that they need, and that is for the stable ABI itself, has to define them"
-                if helped
-                else "another version may not have them"
-            ),
+            "Modules for the stable ABI use Python symbols that are not in it.",
+            "The import works only if a library that they need, and that is for the stable ABI itself, defines them."
+            if helped
+            else "The import fails on Python versions that do not have these symbols.",
         )
     if later and floor:
         version = max(_stable()[s] for s in later)
@@ -106,9 +105,11 @@ def _by_symbols(
             found,
             "warning" if kept else "error",
             f"{found.file} wants {', '.join(later)}",
-            f"the tags promise CPython {floor[0]}.{floor[1]}, and modules want symbols of the stable ABI of "
-            f"{version[0]}.{version[1]}"
-            + (f"; Requires-Python: {wheel.python} keeps older ones away" if kept else ""),
+            f"The tags promise CPython {floor[0]}.{floor[1]}, and modules use symbols that the stable ABI has since "
+            f"{version[0]}.{version[1]}.",
+            f"Nothing breaks: Requires-Python: {wheel.python} excludes older versions."
+            if kept
+            else f"The import fails on CPython older than {version[0]}.{version[1]}.",
         )
 
 
@@ -127,15 +128,18 @@ def _oldest(wheel: WheelFacts, floor: _Version) -> _Version:
     return 3, next(fitting, floor[1])
 
 
-def _finding(wheel: WheelFacts, found: ElfObject, severity: Severity, subject: str, message: str) -> Finding:
+def _finding(
+    wheel: WheelFacts, found: ElfObject, severity: Severity, subject: str, what: str, why: str
+) -> Finding:
     return RULE.finding(
         wheel.name,
         severity=severity,
         files=(found.file,),
         subjects=(Subject(detail=subject),),
-        message=message,
-        remedy="build every module with Py_LIMITED_API of the version in the tag (abi3audit checks it), or tag the "
-        "wheel for the one version",
+        what=what,
+        why=why,
+        fix="Build every module with Py_LIMITED_API of the version in the tag (abi3audit checks it), or "
+        "tag the wheel for the one version.",
     )
 
 

@@ -17,8 +17,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 files=(found.file,),
                 subjects=(Subject(file=found.file),),
-                message="objects have no RELRO segment: their tables of addresses stay writable while they run",
-                remedy="link with -Wl,-z,relro (and -z,now), and do not strip program headers",
+                what="Objects have no RELRO segment.",
+                why="Their address tables stay writable at run time, which makes attacks easier.",
+                fix="Link with -Wl,-z,relro,-z,now, and do not strip program headers.",
             )
 
 

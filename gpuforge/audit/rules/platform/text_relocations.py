@@ -21,9 +21,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wheel.name,
                     files=(found.file,),
                     subjects=(Subject(file=found.file),),
-                    message="objects have relocations in their code (TEXTREL): it is made writable while they are "
-                    "loaded, which SELinux and hardened systems refuse, and no process shares it",
-                    remedy="compile all that is linked in with -fPIC; -Wl,-z,text makes the linker refuse the rest",
+                    what="Objects have relocations in their code (TEXTREL).",
+                    why="SELinux and hardened systems refuse to load them, and processes cannot share their code.",
+                    fix="Compile everything that is linked in with -fPIC. -Wl,-z,text makes the linker refuse other "
+                    "code.",
                 )
 
 

@@ -32,9 +32,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 *(Subject(item=tag, detail="in the file name only") for tag in only_name),
                 *(Subject(item=tag, detail="in WHEEL only") for tag in only_inside),
             ),
-            message="the tags in WHEEL are not those of the file name: tools that read one disagree with those that "
-            "read the other",
-            remedy="rename with `wheel tags`, which changes both",
+            what="The tags in WHEEL are not those of the file name.",
+            why="Tools that read one disagree with tools that read the other.",
+            fix="Rename the wheel with `wheel tags`, which changes both.",
         )
 
 

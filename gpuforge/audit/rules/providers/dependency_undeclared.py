@@ -54,8 +54,8 @@ def _finding(
                 detail=f"for {library.soname} of {release.package} {release.version}, {release.role}",
             ),
         ),
-        message="packages that the wheel requires have libraries which need others, and declare nothing that brings "
-        "them: the import fails with some of the releases that pip may install",
-        remedy=f"declare one of these in Requires-Dist: {', '.join(packages)} "
-        '(gpuforge build with linkage = "pip" does), or require only releases that do not need it',
+        what="A required package has a library whose dependency no declared package brings.",
+        why="The import fails with some of the releases that pip may install.",
+        fix=f"Add one of these packages to Requires-Dist: {', '.join(packages)}. gpuforge build with "
+        'linkage = "pip" does so. Or require only releases that do not need it.',
     )

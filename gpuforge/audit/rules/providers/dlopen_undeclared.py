@@ -30,9 +30,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     subjects=(
                         Subject(file=found.file, library=name, provider=" or ".join(sorted(packages))),
                     ),
-                    message="objects name libraries of CUDA packages without being linked with them, as for dlopen, "
-                    "and neither a requirement nor an extra brings these packages",
-                    remedy="declare the packages in an extra, and say in the error what to install",
+                    what="Objects name libraries of CUDA packages, as for dlopen, and no requirement or extra brings "
+                    "these packages.",
+                    why="Without these packages, the call that opens the library fails.",
+                    fix="Declare the packages in an extra, and name that extra in the error message.",
                 )
 
 

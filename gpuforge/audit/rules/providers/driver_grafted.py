@@ -22,9 +22,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 files=(found.file,),
                 subjects=(Subject(file=found.file),),
-                message="libraries of the NVIDIA driver are in the wheel: they must be those of the kernel module of "
-                "the machine, and a stub fails in every call",
-                remedy="leave them out (auditwheel repair --exclude libcuda.so.1 --exclude libnvidia-ml.so.1)",
+                what="Libraries of the NVIDIA driver, or stubs of them, are in the wheel.",
+                why="They must match the kernel module of the user's machine, and every call to a stub fails.",
+                fix="Leave them out: auditwheel repair --exclude libcuda.so.1 --exclude libnvidia-ml.so.1",
             )
 
 

@@ -26,10 +26,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         Subject(library=name, detail=_breaks(found, roots), needed_by=(found.file,))
                         for name in drivers
                     ),
-                    message="libraries of the NVIDIA driver are NEEDED: on a machine without one these objects cannot "
-                    "be loaded at all, so tests, documentation builds and CPU fallbacks fail there",
-                    remedy="open libcuda.so.1 with dlopen when the first GPU call is made, or use the CUDA runtime "
-                    "(cudaGetDriverEntryPoint)",
+                    what="These objects NEED libraries of the NVIDIA driver.",
+                    why="They do not load on a machine without the driver, so tests, documentation builds and CPU "
+                    "fallbacks fail there.",
+                    fix="Open libcuda.so.1 with dlopen at the first GPU call, or use the CUDA runtime "
+                    "(cudaGetDriverEntryPoint).",
                 )
 
 

@@ -81,9 +81,10 @@ def _finding(found: ElfObject, wheel: WheelFacts, parts: list[str], packages: li
         wheel.name,
         files=(found.file,),
         subjects=(Subject(file=found.file, detail=f"opens {', '.join(parts)}"),),
-        message="libraries of NVIDIA's open their own parts by name while they work, and the wheel has none of these: "
-        "the first call that wants one fails, and cuDNN's ends the process, unless the machine has them in the very "
-        "same version",
-        remedy=f"do not graft the library: require the package that has all of it ({' or '.join(packages)}) and give "
-        "the objects a RUNPATH to it; or graft the parts, too, under their own names",
+        what="NVIDIA libraries in the wheel open further libraries by name, and the wheel contains none "
+        "of these.",
+        why="The first call that needs one fails, and cuDNN ends the process, unless the machine has the "
+        "same version installed.",
+        fix=f"Leave the library out of the wheel, require its package ({' or '.join(packages)}) and add a "
+        "RUNPATH to it; or graft the further libraries under their own names.",
     )

@@ -35,10 +35,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         needed_by=(edge.loader.file,),
                     ),
                 ),
-                message="the libraries that the requirements bring are of another CUDA major than those that "
-                "are NEEDED",
-                remedy="require the packages of the CUDA major that the wheel was built with, and bound the versions "
-                "of what brings them",
+                what="The requirements bring libraries of another CUDA major than the one that is NEEDED.",
+                why="The linker does not find the NEEDED libraries, and the import fails.",
+                fix="Require the packages of the CUDA major that the wheel was built with, and bound the "
+                "versions of packages that bring another major.",
             )
             break
 

@@ -1,11 +1,10 @@
 """GF201: NEEDED libraries that nobody provides."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator
 from functools import cache, partial
+from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -75,13 +74,14 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
         subjects=(
             Subject(library=edge.needed, provider=edge.provider.package, needed_by=(edge.loader.file,)),
         ),
-        message="libraries have no provider that is declared or reachable: they are not in the wheel, no Requires-Dist "
-        "line brings them, and no RPATH or RUNPATH leads to where pip would put them"
-        + (f"; {', '.join(others)} may bring them, which is not known here" if others else "")
-        + (f"; {lacking.line!r} has none of them for this machine" if lacking else "")
-        + ("; these objects are for those who have that framework, as their names say" if optional else ""),
-        remedy="declare the packages in Requires-Dist, and give the objects a RUNPATH to their folders "
-        '(gpuforge build with linkage = "pip" does both)',
+        what="Nothing provides these libraries: they are not in the wheel, and no Requires-Dist line "
+        "brings them."
+        + (f" {', '.join(others)} may bring them: gpuforge does not know what it requires." if others else "")
+        + (f" {lacking.line!r} does not have them for this machine." if lacking else "")
+        + (" By their names, these objects are only for users who have that framework." if optional else ""),
+        why="The import fails unless the user has installed the libraries some other way.",
+        fix="Add the packages to Requires-Dist, and give the objects a RUNPATH to their folders. "
+        'gpuforge build with linkage = "pip" does both.',
     )
 
 
@@ -97,66 +97,81 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
     ]
 
 
+class _Text(NamedTuple):
+    """What is reported of a library that nothing is known to provide."""
+
+    severity: Severity
+    what: str
+    why: str
+    fix: str
+
+
+_NOT_IN_WHEEL = "These libraries are not in the wheel"
+_FAILS = "The import fails unless the user has installed the libraries some other way."
+
+
 def _unknown(graph: LinkGraph, edge: Edge, there: list[str]) -> Finding:
-    runtime = libraries.compiler_runtime(edge.needed)
-    where = _may_be(graph, edge, there)
-    known = graph.declared[edge.loader.wheel]
-    others = [] if runtime else [p for p in declared.carrying(edge.needed) if p not in known]
-    severity: Severity = "info" if where else "warning"
-    remedy = (
-        "graft them with auditwheel repair, link them statically, or say in the documentation what to install"
-    )
-    if where:
-        message = f"libraries are not in the wheel; {where}"
-        remedy = "audit both wheels together"
-    elif others:
-        message = (
-            f"libraries are not in the wheel, and no requirement brings them; {' or '.join(others)} would"
-        )
-        remedy = "declare one of these packages in Requires-Dist, always or in an extra"
-    elif declared.of_toolkit(edge.needed):
-        message = "libraries of CUDA are neither in the wheel nor, of this version, in any package of NVIDIA's: they "
-        message += "are found only where the machine has such a toolkit, in a folder that the linker searches"
-        remedy = "build with a toolkit whose libraries are on PyPI (11, 12 or 13), or graft or link them statically"
-        if not (is_for_other_framework(graph, edge.loader) or _unknown_carriers(graph, edge)):
-            severity = "error"
-    else:
-        wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
-        family = "musllinux" if policy.on_musl(edge.loader, wheel.platforms) else "manylinux"
-        message = "libraries must be there on the user's machine by themselves: they are neither in the wheel nor in "
-        message += f"the {family} policies, and no known package brings them"
+    note = "a compiler's runtime" if libraries.compiler_runtime(edge.needed) else ""
+    text = _text(graph, edge, there)
     return RULE.finding(
         edge.loader.wheel,
-        severity=severity,
+        severity=text.severity,
         files=(edge.loader.file,),
-        subjects=(
-            Subject(
-                library=edge.needed,
-                detail="a compiler's runtime" if runtime else "",
-                needed_by=(edge.loader.file,),
-            ),
-        ),
-        message=message,
-        remedy=remedy,
+        subjects=(Subject(library=edge.needed, detail=note, needed_by=(edge.loader.file,)),),
+        what=text.what,
+        why=text.why,
+        fix=text.fix,
     )
+
+
+def _text(graph: LinkGraph, edge: Edge, there: list[str]) -> _Text:
+    if where := _may_be(graph, edge, there):
+        fix = "Audit the wheel together with that package: gpuforge audit FILE.whl OTHER.whl"
+        return _Text("info", f"{_NOT_IN_WHEEL}, and gpuforge does not know who has them.", where, fix)
+    if others := _loading(graph, edge):
+        what = f"{_NOT_IN_WHEEL}, and no requirement brings them; {' or '.join(others)} would."
+        return _Text(
+            "warning", what, _FAILS, "Add one of these packages to Requires-Dist, always or in an extra."
+        )
+    if declared.of_toolkit(edge.needed):
+        unsure = is_for_other_framework(graph, edge.loader) or _unknown_carriers(graph, edge)
+        return _Text(
+            "warning" if unsure else "error",
+            "Neither the wheel nor any package of NVIDIA on PyPI has these versions of CUDA libraries.",
+            "The import works only where that CUDA toolkit is installed in a folder that the linker searches.",
+            "Build with a toolkit whose libraries are on PyPI (CUDA 11, 12 or 13), or link them statically.",
+        )
+    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    family = "musllinux" if policy.on_musl(edge.loader, wheel.platforms) else "manylinux"
+    return _Text(
+        "warning",
+        f"{_NOT_IN_WHEEL}, the {family} policies do not promise them, and no known package brings them.",
+        _FAILS,
+        "Graft them (auditwheel repair), link them statically, or document what users have to install.",
+    )
+
+
+def _loading(graph: LinkGraph, edge: Edge) -> list[str]:
+    """Return the packages, not required, that load this library when they are imported."""
+    if libraries.compiler_runtime(edge.needed):
+        return []
+    known = graph.declared[edge.loader.wheel]
+    return [package for package in declared.carrying(edge.needed) if package not in known]
 
 
 def _may_be(graph: LinkGraph, edge: Edge, there: list[str]) -> str:
-    """Say in which required package an unknown library may be, and why; "" if nothing speaks for one."""
+    """Say which required package may have an unknown library; "" if nothing indicates one."""
     if there and all(there):
-        return (
-            f"search paths lead to folders of {', '.join(there)}, which the wheel requires, and whose files are not "
-            "known here"
-        )
+        return f"Search paths lead to folders of {', '.join(there)}, which the wheel requires."
     if parts := _released_with(graph, edge):
-        return f"{', '.join(parts)}, required in the very same version, may have them"
+        return f"{', '.join(parts)}, required in the same version, may have them."
     carrying = declared.carrying(edge.needed)
     # tensorrt brings tensorrt-cu12-libs, or that of another CUDA
     for parent in graph.declared[edge.loader.wheel]:
         if named := [package for package in carrying if package.startswith(f"{parent}-")]:
-            return f"{parent}, which the wheel requires, may bring {' or '.join(named)}, which have them"
+            return f"{parent}, which the wheel requires, may bring {' or '.join(named)}, which has them."
     if there:
-        return "search paths lead to the environment's own lib folder, where a required package may put them"
+        return "Search paths lead to the environment's lib folder, where a required package may put them."
     return ""
 
 

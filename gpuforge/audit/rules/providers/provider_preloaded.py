@@ -32,11 +32,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             subjects=(
                 Subject(library=edge.needed, provider=provider, detail=where, needed_by=(edge.loader.file,)),
             ),
-            message=f"no search path leads to these libraries; {edge.preload.file} loads them before they are "
-            "needed" + (", from wherever it finds them: no requirement brings them" if lacking else ""),
-            remedy="declare the packages in Requires-Dist, always or in an extra"
+            what=f"No search path leads to these libraries; {edge.preload.file} loads them first.",
+            why="No requirement brings them, so that code finds them only where the user has installed them."
             if lacking
-            else "nothing, as long as that code runs before each of these objects is imported",
+            else "The import works only after that code has run.",
+            fix="Add the packages to Requires-Dist, always or in an extra."
+            if lacking
+            else "None needed if that code runs before these objects are imported.",
         )
 
 

@@ -65,6 +65,7 @@ def _finding(edge: Edge, package: str) -> Finding:
         subjects=(
             Subject(file=edge.loader.file, library=edge.needed, provider=package, detail=f"by {edge.route}"),
         ),
-        message="search paths lead to packages that are not declared: pip does not install them with this wheel",
-        remedy="declare the packages in Requires-Dist, always or in an extra",
+        what="Search paths lead to packages that the wheel does not declare.",
+        why="pip does not install these packages with the wheel, and without them the import fails.",
+        fix="Add the packages to Requires-Dist, always or in an extra.",
     )

@@ -35,27 +35,28 @@ RULE = Rule(
 
 
 def _declared(graph: LinkGraph, edge: Edge) -> Finding:
-    only_if = "are found only if"
+    only_if = "The import works only if"
+    found_late = True
     if brought_by_module(graph, edge):
-        how = f"{only_if} a Python module of the wheel, which has a path to them, was imported before"
+        why = f"{only_if} a Python module of the wheel that has a path to them was imported before."
     elif brought_by_need(graph, edge):
-        how = f"{only_if} another library of the wheel, which has a path to them, was loaded before"
+        why = f"{only_if} another library of the wheel that has a path to them was loaded before."
     elif brought_by_package(graph, edge):
-        how = f"{only_if} a library of another package, which needs them and has a path to them, was loaded before"
+        why = f"{only_if} a library of another package that needs them was loaded before."
     else:
-        how = (
-            "cannot be found: no RPATH or RUNPATH leads to the folder where pip puts them, and nothing loads them "
-            "before"
-        )
+        found_late = False
+        why = "The import fails: the linker does not search the folder where pip installs them."
     return RULE.finding(
         edge.loader.wheel,
-        severity="warning" if how.startswith(only_if) else "error",
+        severity="warning" if found_late else "error",
         files=(edge.loader.file,),
         subjects=(
             Subject(library=edge.needed, provider=edge.provider.package, needed_by=(edge.loader.file,)),
         ),
-        message=f"libraries of declared packages {how}",
-        remedy="give the objects a RUNPATH relative to $ORIGIN that ends in the package's folder",
+        what="No search path leads to these libraries of declared packages.",
+        why=why,
+        fix="Give the objects a RUNPATH to the package's folder: patchelf --set-rpath "
+        "'$ORIGIN/../FOLDER' FILE",
     )
 
 
@@ -73,16 +74,17 @@ def _given(graph: LinkGraph, edge: Edge) -> Finding:
                 library=edge.needed, provider=target.file if target else "", needed_by=(edge.loader.file,)
             ),
         ),
-        message=f"libraries of {whose} are found only if {_otherwise(edge, form)}"
+        what=f"No search path leads to these libraries of {whose}.",
+        why=_otherwise(edge, form)
         if loaded
-        else f"libraries of {whose} cannot be found by what needs them",
-        remedy="give the objects a RUNPATH relative to $ORIGIN that ends in the library's folder",
+        else "The linker does not find the libraries, and the objects do not load.",
+        fix="Give the objects a RUNPATH to the library's folder: patchelf --set-rpath '$ORIGIN/FOLDER' FILE",
     )
 
 
 def _otherwise(edge: Edge, form: str) -> str:
     if form == "folder":
-        return "something else has loaded them before, or LD_LIBRARY_PATH leads there"
+        return "They load only if something else has loaded the libraries before, or LD_LIBRARY_PATH leads to them."
     if edge.loader.program:
-        return "what starts the program sets LD_LIBRARY_PATH, as the code that does so may"
-    return "something else has loaded them before"
+        return "The program starts only if LD_LIBRARY_PATH leads to the libraries."
+    return "The import works only if something else has loaded the libraries before."

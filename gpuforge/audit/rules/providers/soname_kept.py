@@ -29,9 +29,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         detail=f"SONAME {found.soname}, loaded by {users or 'nothing in the wheel'}",
                     ),
                 ),
-                message="grafted libraries have a hashed file name and still the SONAME of the original: once loaded, "
-                "the linker gives them to everybody else in the process who needs that name",
-                remedy="set the SONAME to the file name, as auditwheel repair does (patchelf --set-soname)",
+                what="Grafted libraries have a hashed file name and the SONAME of the original.",
+                why="Once one is loaded, every other library in the process that needs the original gets this "
+                "copy.",
+                fix="Set the SONAME to the file name, as auditwheel repair does: patchelf --set-soname NAME FILE",
             )
 
 

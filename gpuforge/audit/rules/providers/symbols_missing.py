@@ -98,8 +98,8 @@ def _finding(found: ElfObject, library: str, called: list[str], sets: Iterable[L
         severity="error" if first else "warning",
         files=(found.file,),
         subjects=(Subject(file=found.file, detail=f"calls {shorten(called)}, and does not NEED {library}"),),
-        message="functions of CUDA's libraries are called, and nothing that is loaded defines them: the import fails "
-        "with `undefined symbol`, or the first call does",
-        remedy="link with the library (-lcudart, CUDA::cudart; a linker's -Wl,-z,defs names what is missing), "
-        "or open it at run time with dlopen",
+        what="Objects call CUDA functions that no library loaded with them defines.",
+        why="The import, or the first call, fails with `undefined symbol`.",
+        fix="Link with the library (-lcudart, CUDA::cudart), or open it with dlopen. -Wl,-z,defs lists "
+        "the missing symbols.",
     )

@@ -66,7 +66,8 @@ def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Fin
                 + (f"which {givers} would give" if givers else "which nothing in the wheel defines"),
             ),
         ),
-        message="libraries want symbols of the HPC SDK's runtimes and NEED none that defines them: they load only into "
-        "a process that already has the right ones",
-        remedy="link with the runtimes (nvc++ as the linker, -Wl,-z,defs shows what is missing), or compile by g++",
+        what="Libraries use symbols of the HPC SDK's runtimes, and NEED no library that defines them.",
+        why="They load only into a process that has loaded the right runtimes before.",
+        fix="Link with nvc++, which adds the runtimes, or compile with g++. -Wl,-z,defs lists the "
+        "missing symbols.",
     )

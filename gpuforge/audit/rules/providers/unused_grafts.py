@@ -27,9 +27,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 files=(found.file,),
                 subjects=(Subject(file=found.file, detail=f"{found.size >> 10:,} KiB"),),
-                message="grafted libraries are NEEDED by nothing in the wheel: dead weight, unless code opens them by "
-                "this very name",
-                remedy="leave them out; repair the wheel after the last change to what its objects need",
+                what="Nothing in the wheel NEEDs these grafted libraries.",
+                why="They only make the download larger, unless code opens them by exactly this name.",
+                fix="Remove them, and run `auditwheel repair` after the last change to the objects.",
             )
 
 

@@ -27,14 +27,6 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     continue
                 loaded = _always_loaded(graph, found, need.library)
                 opened = not loaded and not found.program and _opened(wheel, need.library)
-                if loaded:
-                    what = ", which others have loaded"
-                elif opened:
-                    what = ": Python code of the wheel opens them, and must have done so before"
-                else:
-                    what = (
-                        ": unless something else has loaded them, the dynamic linker stops the whole process"
-                    )
                 yield RULE.finding(
                     wheel.name,
                     severity="info" if loaded else "warning" if opened else "error",
@@ -44,9 +36,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                             file=found.file, detail=f"wants {', '.join(need.versions)} of {need.library}"
                         ),
                     ),
-                    message=f"symbol versions are wanted from libraries that are not NEEDED{what}",
-                    remedy="rename or remove a NEEDED entry together with its versions: patchelf 0.18 or newer, or "
-                    "link anew",
+                    what="Objects require symbol versions of libraries that they do not NEED.",
+                    why="Nothing breaks: other objects load these libraries."
+                    if loaded
+                    else "Python code of the wheel has to open these libraries first, or the dynamic linker aborts "
+                    "the process."
+                    if opened
+                    else "The dynamic linker aborts the process unless something else has loaded these libraries.",
+                    fix="Link again, or remove the symbol versions together with the NEEDED entry, as patchelf 0.18 "
+                    "and newer do.",
                 )
 
 

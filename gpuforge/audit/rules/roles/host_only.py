@@ -30,9 +30,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         wheel.name,
                         files=(file,),
                         subjects=tuple(Subject(file=file, detail=trace) for trace in traces),
-                        message=f"the object {promised.name!r} is declared host-only, and its files are not",
-                        remedy="compile and link these files with the host compiler alone; move GPU code into a "
-                        "fallback or user-compiled object; name in `needs` the libraries that they may NEED",
+                        what=f"The object {promised.name!r} is declared host-only, and these files are not.",
+                        why="They may not load, or not link, on a machine without a GPU stack.",
+                        fix="Compile and link these files with the host compiler alone. Move GPU code into a "
+                        "fallback or "
+                        "user-compiled object, and list the libraries that they may NEED in `needs`.",
                     )
 
 

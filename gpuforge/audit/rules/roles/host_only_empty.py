@@ -26,9 +26,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         subjects=(
                             Subject(detail=f"{pattern!r} of the object {promised.name!r}: {_matched(files)}"),
                         ),
-                        message="patterns of host-only objects match no binary of the wheel: they prove nothing",
-                        remedy="write the pattern as the programs, libraries, objects or archives are called in the "
-                        "wheel; ** crosses folders, * does not",
+                        what="Patterns of host-only objects match no binary in the wheel.",
+                        why="Nothing is checked for these patterns.",
+                        fix="Write the pattern as the files are called in the wheel: ** crosses folders, * does not.",
                     )
 
 

@@ -26,9 +26,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         wheel.name,
                         files=(file,),
                         subjects=tuple(Subject(detail=reason) for reason in reasons),
-                        message=f"files of the host-only object {promised.name!r} cannot be proved to be so",
-                        remedy="build them again as machine code of a CPU, without -flto or with -ffat-lto-objects, "
-                        "and keep what names the compiler (.comment); [audit] ignore accepts a file that is known",
+                        what=f"Files of the host-only object {promised.name!r} cannot be proved to be host-only.",
+                        why="They may contain GPU code that the audit does not see.",
+                        fix="Build them as machine code for a CPU: without -flto or with -ffat-lto-objects, and "
+                        "with the "
+                        "name of the compiler in .comment. [audit] ignore accepts a file that you know.",
                     )
 
 

@@ -22,9 +22,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wheel.name,
                     files=(file,),
                     subjects=(Subject(file=file, item=path),),
-                    message="user-compiled sources name folders of the machine that built the wheel: elsewhere they "
-                    "do not compile, or compile with something else",
-                    remedy="write paths relative to the source, and ship what they lead to",
+                    what="User-compiled sources name folders of the build machine.",
+                    why="On other machines they do not compile, or compile with other files.",
+                    fix="Use paths relative to the source, and ship the files that they lead to.",
                 )
 
 

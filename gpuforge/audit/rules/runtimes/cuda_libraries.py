@@ -82,9 +82,11 @@ def _finding(process: Process, soname: str, found: list[LoadedLibrary]) -> Findi
         severity="warning" if process.scope == "import" else "info",
         files=(process.root,) if process.root else (),
         subjects=tuple(i.subject(item=soname) for i in found),
-        message=("one import loads" if process.scope == "import" else "what is imported together loads")
-        + " several images of one CUDA library: each takes its own memory on the GPU, and handles and communicators of "
-        "one are unknown to the other",
-        remedy="leave CUDA's libraries out of the graft (auditwheel repair --exclude), and require the packages that "
-        'bring them (gpuforge build with linkage = "pip" does both)',
+        what="One import loads several copies of a CUDA library."
+        if process.scope == "import"
+        else "Modules that are imported together load several copies of a CUDA library.",
+        why="Each copy takes its own GPU memory, and handles and communicators of one are invalid in the "
+        "other.",
+        fix="Leave CUDA libraries out of the wheel (auditwheel repair --exclude NAME), and require the "
+        'packages that bring them. gpuforge build with linkage = "pip" does both.',
     )

@@ -103,15 +103,12 @@ def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
                     for cuda, lines in sorted(majors.items())
                     for line, names in lines.items()
                 ),
-                message=(
-                    "the requirements bring libraries of two CUDA majors"
-                    if all(line for lines in majors.values() for line in lines)
-                    else "the requirements bring libraries of another CUDA major than those in the wheel"
-                )
-                + ": what is imported of the one and of the other comes into one process, each with its own runtime, "
-                "and needs a driver for the newer one",
-                remedy="build for the CUDA major of what is required (torch), or bound its version to one of this "
-                "major",
+                what="The requirements bring libraries of two CUDA majors."
+                if all(line for lines in majors.values() for line in lines)
+                else "The requirements bring libraries of another CUDA major than the libraries in the wheel.",
+                why="A process that imports both has two CUDA runtimes, and needs a driver for the newer one.",
+                fix="Build for the CUDA major of the required package (torch), or bound its version to releases "
+                "for this major.",
             )
 
 
@@ -157,10 +154,10 @@ def _finding(process: Process, found: _Held) -> Finding:
             for major, names in sorted(found.items())
             for image in names.values()
         ),
-        message="libraries of two CUDA majors can come into one process, if all of this is imported there: each has "
-        "its own runtime, and memory pools, handles and kernels of one are unknown to the other"
+        what="Libraries of two CUDA majors come into one process if all these modules are imported."
         if wide
-        else "one import loads libraries of two CUDA majors: each has its own runtime, and handles and kernels of one "
-        "are unknown to the other",
-        remedy="build all that is used together with one CUDA major, and bound the requirements to it",
+        else "One import loads libraries of two CUDA majors.",
+        why="Each major has its own runtime, so memory pools, handles and kernels of one are invalid in "
+        "the other.",
+        fix="Build everything that is used together for one CUDA major, and bound the requirements to it.",
     )

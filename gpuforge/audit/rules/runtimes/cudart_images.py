@@ -9,7 +9,13 @@ from gpuforge.audit.known import named
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cudart import loaded_cudarts
-from gpuforge.audit.rules.runtimes.loaded import FIRST_WINS, LoadedLibrary, Origin, one_of_them
+from gpuforge.audit.rules.runtimes.loaded import (
+    FIRST_WINS,
+    SEVERAL_PLACES,
+    LoadedLibrary,
+    Origin,
+    one_of_them,
+)
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 
 
@@ -45,11 +51,14 @@ def _finding(graph: LinkGraph, process: Process, found: list[LoadedLibrary]) -> 
         severity="warning" if wide or one else "error",
         files=(process.root,) if process.root else files,
         subjects=tuple(i.subject(detail=named(graph, i.file)) for i in found),
-        message=FIRST_WINS
+        what=SEVERAL_PLACES
         if one
-        else "several images of libcudart come into one process: the device that one has chosen, its streams' "
-        "defaults, its errors and its registered kernels are unknown to the other"
-        + (", if these wheels are used together" if wide else ""),
-        remedy="exclude libcudart from the graft (auditwheel repair --exclude 'libcudart.so.*') and link every object "
-        "with the same one",
+        else "Several copies of libcudart come into one process"
+        + (" if these wheels are used together." if wide else "."),
+        why=FIRST_WINS
+        if one
+        else "Each copy has its own current device, last error and registered kernels, so streams and "
+        "kernels of one are invalid in the other.",
+        fix="Leave libcudart out of the wheel (auditwheel repair --exclude 'libcudart.so.*'), and link "
+        "every object with the same libcudart.",
     )

@@ -65,17 +65,16 @@ def _finding(
             *(Subject(file=o.file, detail="static") for o in static),
             *(library.subject() for library in shared),
         ),
-        message="a kernel library and the rest of the wheel have different CUDA runtimes, one of them static: each has "
-        "its own current device, last error and registered kernels"
+        what="A kernel library and the rest of the wheel have different CUDA runtimes, one of them linked "
+        "statically."
         if serious and mixed
-        else "one import brings a static CUDA runtime and another image: each has its own current device, last "
-        "error and registered kernels"
+        else "One import loads a statically linked CUDA runtime and another copy of it."
         if serious
-        else "several CUDA runtimes, static ones among them, can be in one process: each has its own current device, "
-        "last error and registered kernels",
-        remedy="let gpuforge link libcudart into all of them as [cuda] linkage says: take -cudart out of the flags in "
-        "gpuforge.toml, and CUDA_RUNTIME_LIBRARY out of the host build"
+        else "Several CUDA runtimes can be in one process, and some of them are linked statically.",
+        why="Each has its own current device, last error and registered kernels.",
+        fix="Let gpuforge choose the runtime: remove -cudart from the flags in gpuforge.toml, and "
+        "CUDA_RUNTIME_LIBRARY from the host build."
         if serious and mixed
-        else "link all objects that pass device state to each other with the shared libcudart "
-        "(nvcc --cudart=shared), or make sure that they share nothing but pointers, streams and events",
+        else "Link the objects that share device state with the shared libcudart (nvcc --cudart=shared). "
+        "None needed if they share only pointers, streams and events.",
     )

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.runtimes.loaded import FIRST_WINS, Origin, loaded_libraries, one_of_them
+from gpuforge.audit.rules.runtimes.loaded import (
+    FIRST_WINS,
+    SEVERAL_PLACES,
+    Origin,
+    loaded_libraries,
+    one_of_them,
+)
 from gpuforge.audit.rules.runtimes.processes import processes
 from gpuforge.cuda import libraries
 
@@ -51,9 +57,10 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
                     process.wheel,
                     files=(image.origin.name,),
                     subjects=(image.subject(),),
-                    message="a part of the C library is in the wheel, and comes into a process that has it already: it "
-                    "was made for another kernel and other parts of it, and knows nothing of what is loaded",
-                    remedy="take the C library from the system, and do not graft it (auditwheel repair leaves it out)",
+                    what="The wheel contains a part of the C library, which every process has already.",
+                    why="The copy belongs to another C library than the one that is loaded, and can crash the "
+                    "process.",
+                    fix="Leave the C library out of the wheel: `auditwheel repair` does so.",
                 )
 
 
@@ -72,10 +79,10 @@ def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
             severity="info" if one else "warning",
             files=tuple(dict.fromkeys(str(i.loader) for i in found if i.wheel == process.wheel)),
             subjects=tuple(i.subject() for i in found),
-            message=FIRST_WINS
+            what=SEVERAL_PLACES if one else "Several copies of libstdc++ come into one process.",
+            why=FIRST_WINS
             if one
-            else "several images of libstdc++ come into one process: exceptions, locales and streams that cross "
-            "from one to the other fail",
-            remedy="take libstdc++ from the system, as the manylinux policies promise it, for all objects "
-            "(auditwheel repair --exclude libstdc++.so.6)",
+            else "Exceptions, locales and streams that cross from one copy to the other fail.",
+            fix="Use the system's libstdc++, which the manylinux policies promise, for all objects: "
+            "auditwheel repair --exclude libstdc++.so.6",
         )

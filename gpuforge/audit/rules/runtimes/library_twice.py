@@ -62,10 +62,10 @@ def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:
         copy.wheel,
         files=(original.file, copy.file),
         subjects=(loaded(original), loaded(copy)),
-        message="a library is in the wheel twice, under its own name and as a grafted copy: what is loaded with the "
-        "one works on other data than what is loaded with the other",
-        remedy="link all objects of the wheel with the one library (a RUNPATH relative to $ORIGIN before "
-        "auditwheel repair, and --exclude for it)",
+        what="A library is in the wheel twice: under its own name and as a grafted copy.",
+        why="Objects that load one copy do not see the data of the other.",
+        fix="Link all objects with one library: set a RUNPATH relative to $ORIGIN before `auditwheel "
+        "repair`, and pass --exclude for the library.",
     )
 
 
@@ -106,6 +106,7 @@ def _copied(
         severity="warning" if runtime else "info",
         files=(copy.file,),
         subjects=(Subject(file=copy.file, detail=f"{original.file} of {owner.name}"),),
-        message="libraries are byte for byte those of another package: both images come into a process that uses both",
-        remedy="exclude them from the graft, and require the package",
+        what="These libraries are byte for byte those of another package.",
+        why="A process that uses both packages loads both copies.",
+        fix="Leave them out of the wheel (auditwheel repair --exclude NAME), and require the package.",
     )

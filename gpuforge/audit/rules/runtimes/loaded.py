@@ -117,7 +117,8 @@ def one_of_them(found: Iterable[LoadedLibrary]) -> bool:
     return len({i.requested for i in held}) == 1 and not any(i.opened for i in held)
 
 
+SEVERAL_PLACES = "A library of this name is found in several places."
 FIRST_WINS = (
-    "several places have a library of one name: the linker gives to all what is asked for first, so what is imported "
-    "first decides which one it is; only who opens another by its path has two images"
+    "The linker loads one of them, chosen by what is imported first, and code that opens another by its path loads "
+    "that one, too."
 )

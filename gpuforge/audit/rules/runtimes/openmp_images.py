@@ -9,6 +9,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.loaded import (
     FIRST_WINS,
+    SEVERAL_PLACES,
     LoadedLibrary,
     Origin,
     loaded_libraries,
@@ -53,10 +54,14 @@ def _finding(process: Process, found: list[LoadedLibrary]) -> Finding:
         severity="info" if one or (process.scope == "environment" and not mixed) else "warning",
         files=(process.root,) if process.root else (),
         subjects=tuple(i.subject() for i in found),
-        message=FIRST_WINS
+        what=SEVERAL_PLACES
         if one
-        else ("one import loads" if process.scope == "import" else "what is imported together loads")
-        + " several OpenMP runtimes: each starts its own threads, so the processors are overcommitted"
-        + (", and runtimes of different compilers can hang or abort one another" if mixed else ""),
-        remedy="graft one runtime for all objects, or leave it to a package that all of them require",
+        else "One import loads several OpenMP runtimes."
+        if process.scope == "import"
+        else "Modules that are imported together load several OpenMP runtimes.",
+        why=FIRST_WINS
+        if one
+        else "Each starts its own threads and oversubscribes the CPU"
+        + (", and runtimes of different compilers can hang or abort each other." if mixed else "."),
+        fix="Graft one OpenMP runtime for all objects, or require a package that brings it.",
     )

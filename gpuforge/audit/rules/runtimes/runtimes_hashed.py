@@ -58,10 +58,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                             if any(family in _SDKS for _, family in chosen)
                         ),
                     ),
-                    message="runtimes of a toolchain are in the wheel under hashed names, and the wheel is there to be "
-                    f"linked with ({artefacts}): a user's link brings the plain ones, and both meet in one process",
-                    remedy="compile what users link with by g++ alone, or leave these runtimes out of the wheel "
-                    "(auditwheel repair --exclude) and say which toolchain a user must have",
+                    what="Toolchain runtimes are in the wheel under hashed names, and users link with this wheel "
+                    f"({artefacts}).",
+                    why="A user's link brings the same runtimes under their plain names, so two copies run in one "
+                    "process.",
+                    fix="Compile the code that users link with g++ alone, or leave these runtimes out of the wheel "
+                    "(auditwheel repair --exclude NAME) and document which toolchain users need.",
                 )
 
 
@@ -90,10 +92,11 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
                 )
                 for o, family, brought in met
             ),
-            message="runtimes of a toolchain are in the wheel under hashed names, and the libraries that users compile "
-            "from its sources bring the plain ones: both would meet in one process, so `compile` refuses them",
-            remedy="build the host code without these runtimes (no -fopenmp), or take the toolchains that bring them "
-            "out of the object",
+            what="Toolchain runtimes are in the wheel under hashed names, and the libraries that users "
+            "compile from its sources bring the plain ones.",
+            why="Both copies would run in one process, so `compile` refuses these toolchains.",
+            fix="Build the host code without these runtimes (no -fopenmp), or remove the toolchains that "
+            "bring them from the object.",
         )
 
 

@@ -28,9 +28,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             wheel,
             files=tuple(o.file for o, _ in held if o.wheel == wheel),
             subjects=tuple(Subject(file=o.file, detail=f"NVIDIA HPC SDK {v}") for o, v in held),
-            message="objects of two NVIDIA HPC SDKs come into one process: nvc++ promises no link compatibility "
-            "between its versions",
-            remedy="compile all of them by one SDK, or by g++ alone",
+            what="Objects of two NVIDIA HPC SDK versions come into one process.",
+            why="nvc++ promises no link compatibility between its versions, so calls between these objects "
+            "can crash.",
+            fix="Compile all of them with one HPC SDK, or with g++.",
         )
 
 

@@ -31,10 +31,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 files=tuple(dict.fromkeys([*copies, *needed])),
                 subjects=tuple(Subject(detail=text) for text in (*copies.values(), *needed.values())),
-                message=f"what a user builds with {graph.against.label} brings libraries that this wheel loads as "
-                "other files: both copies run in one process, each with its own state",
-                remedy="compile what users link with by g++ alone, and leave these libraries out of the wheel "
-                "(auditwheel repair --exclude), so that the user's copy is the only one",
+                what=f"Code that users build with {graph.against.label} brings other files of libraries that this "
+                "wheel loads.",
+                why="Both copies run in one process, each with its own state.",
+                fix="Compile the code that users link with g++ alone, and leave these libraries out of the "
+                "wheel: auditwheel repair --exclude NAME",
             )
 
 

@@ -28,7 +28,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     continue
                 lost = _lost(graph, found)
                 if f"{entry}/".startswith(_ANYBODYS):
-                    yield _finding(found, f"{kind} {entry}", "error", _OPEN)
+                    yield _finding(found, f"{kind} {entry}", "error", _WRITABLE)
                 elif entry.startswith(layout.SHARED):
                     wanted = any(e.provider.source in ("package", "nobody") for e in graph.from_object(found))
                     yield _finding(found, f"{kind} {entry}", "warning" if wanted else "info", _SYSTEM)
@@ -36,7 +36,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     subject = f"{kind} {entry}; it needs {', '.join(lost)}"
                     yield _finding(found, subject, "error", _ONLY_THERE)
                 else:
-                    yield _finding(found, f"{kind} {entry}", "warning", _DEAD)
+                    yield _finding(found, f"{kind} {entry}", "warning", _UNUSED)
 
 
 RULE = Rule(
@@ -48,18 +48,22 @@ RULE = Rule(
 )
 
 
-_SYSTEM = "search paths name folders of the system: what lies there is taken before what pip installed"
-_DEAD = (
-    "search paths name folders of the machine that built the wheel: elsewhere they are not there, or hold what "
-    "somebody else has put there"
+_Text = tuple[str, str]  # what, why
+_SYSTEM: _Text = (
+    "Search paths name folders of the system.",
+    "Libraries there are loaded instead of those that pip installed.",
 )
-_OPEN = (
-    "search paths lead to folders that every user of a machine can make: whoever does so chooses the libraries of all "
-    "others there"
+_UNUSED: _Text = (
+    "Search paths name folders of the machine that built the wheel.",
+    "On other machines they are missing, or contain files of somebody else.",
 )
-_ONLY_THERE = (
-    "search paths name folders of the machine that built the wheel, and no other path leads to all that the "
-    "objects need"
+_WRITABLE: _Text = (
+    "Search paths name folders that every user of a machine can create.",
+    "Whoever creates one chooses the libraries that other users load.",
+)
+_ONLY_THERE: _Text = (
+    "Search paths name folders of the machine that built the wheel, and no other path leads to the NEEDED libraries.",
+    "On other machines the import fails.",
 )
 
 
@@ -81,12 +85,15 @@ def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
     ]
 
 
-def _finding(found: ElfObject, subject: str, severity: Severity, message: str) -> Finding:
+def _finding(found: ElfObject, subject: str, severity: Severity, text: _Text) -> Finding:
+    what, why = text
     return RULE.finding(
         found.wheel,
         severity=severity,
         files=(found.file,),
         subjects=(Subject(file=found.file, detail=subject),),
-        message=message,
-        remedy="replace them by paths relative to $ORIGIN, or remove them (patchelf --set-rpath)",
+        what=what,
+        why=why,
+        fix="Replace them with paths relative to $ORIGIN, or remove them: patchelf --set-rpath "
+        "'$ORIGIN/…' FILE",
     )

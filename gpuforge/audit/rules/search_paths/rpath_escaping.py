@@ -26,10 +26,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         found.wheel,
                         files=(found.file,),
                         subjects=(Subject(file=found.file, item=f"{kind} {entry}"),),
-                        message="search paths lead out of the environment that the wheel is installed in: what lies "
-                        "there belongs to somebody else",
-                        remedy="keep what begins with $ORIGIN within site-packages, and remove the rest "
-                        "(patchelf --set-rpath)",
+                        what="Search paths lead out of the environment that the wheel is installed in.",
+                        why="Libraries there belong to other software, and are loaded if they have the right name.",
+                        fix="Keep the entries that stay within site-packages, and remove the rest: patchelf "
+                        "--set-rpath "
+                        "'$ORIGIN/…' FILE",
                     )
 
 

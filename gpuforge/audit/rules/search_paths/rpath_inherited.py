@@ -31,9 +31,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 found.wheel,
                 files=(found.file,),
                 subjects=(Subject(file=found.file, detail=", ".join(entries)),),
-                message="objects find the libraries of other packages by RPATH: users cannot replace these libraries "
-                "by LD_LIBRARY_PATH, and every library that is loaded through them searches there, too",
-                remedy="link with -Wl,--enable-new-dtags, or use patchelf --set-rpath without --force-rpath",
+                what="Objects find the libraries of other packages by RPATH, not RUNPATH.",
+                why="Users cannot replace these libraries with LD_LIBRARY_PATH, and libraries loaded through "
+                "these objects search the same folders.",
+                fix="Link with -Wl,--enable-new-dtags, or run patchelf --set-rpath without --force-rpath.",
             )
 
 

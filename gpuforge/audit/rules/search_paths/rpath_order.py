@@ -23,15 +23,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield _finding(
                 edge,
                 f"{entry} before {edge.route}",
-                "search paths name folders of others before the folder that has the library: a copy there, of whatever "
-                "version, is taken instead",
+                "Search paths name folders of others before the folder that has the library.",
+                "A copy there, of any version, is loaded instead.",
             )
         for entry in _behind(edge, places[edge.loader.wheel]):
             yield _finding(
                 edge,
                 f"{edge.route}, to {edge.provider.package}, before {entry}",
-                "search paths lead to the library of another package before the wheel's own of that name, which is not "
-                "taken where that package is",
+                "Search paths lead to another package before the wheel's own library of that name.",
+                "Where that package is installed, its library is loaded instead.",
             )
 
 
@@ -43,13 +43,15 @@ RULE = Rule(
 )
 
 
-def _finding(edge: Edge, subject: str, message: str) -> Finding:
+def _finding(edge: Edge, subject: str, what: str, why: str) -> Finding:
     return RULE.finding(
         edge.loader.wheel,
         files=(edge.loader.file,),
         subjects=(Subject(file=edge.loader.file, library=edge.needed, detail=subject),),
-        message=message,
-        remedy="put the entry that leads to the right library first, and remove those that lead elsewhere",
+        what=what,
+        why=why,
+        fix="Put the entry that leads to the right library first, and remove the others: patchelf "
+        "--set-rpath '$ORIGIN/…' FILE",
     )
 
 

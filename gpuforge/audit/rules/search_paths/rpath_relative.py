@@ -24,10 +24,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         found.wheel,
                         files=(found.file,),
                         subjects=(Subject(file=found.file),),
-                        message=f"{kind} has the entry {entry!r}"
-                        + ("" if entry else ", which means the working directory")
-                        + ": libraries are taken from whatever folder the program is started in",
-                        remedy="write the entry relative to $ORIGIN, or remove it (patchelf --set-rpath)",
+                        what=f"{kind} has the entry {entry!r}, which "
+                        + (
+                            "is relative to the working directory."
+                            if entry
+                            else "means the working directory."
+                        ),
+                        why="Libraries are loaded from whatever folder the program is started in.",
+                        fix="Make the entry relative to $ORIGIN, or remove it: patchelf --set-rpath '$ORIGIN/…' FILE",
                     )
 
 
