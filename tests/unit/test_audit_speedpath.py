@@ -2,63 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import struct
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import lz4.block
 import pytest
-import zstandard
-from audit_samples import STATIC_CUDART, elf, fatbin, image, wheel
-from hypothesis import given
-from hypothesis import strategies as st
+from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import scan as scanner
 from gpuforge.audit.read.inputs import Input
 from gpuforge.audit.read.scan import binaries, scan
 from gpuforge.audit.read.wheel import read, read_all
-from gpuforge.binary import cubin
-from gpuforge.binary import fatbin as reader
-from gpuforge.binary.cubin import toolkit
-from gpuforge.binary.elf.file import ElfFile
-from gpuforge.binary.facts import Entry
-from gpuforge.binary.fatbin import Scanner, unpacked
-from gpuforge.binary.window import MissedError, Window
-from gpuforge.cuda.arch import Arch
+from gpuforge.binary.fatbin import Scanner
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
-
-
-def test_a_window_reads_across_its_pieces() -> None:
-    window = Window(100)
-    window.keep(10, b"abc", 10, 20)
-    window.keep(13, b"defgh", 10, 20)
-    window.keep(18, b"ij", 10, 20)
-    assert window.read(11, 8) == b"bcdefghi"
-    assert window.has(10, 20)
-    assert not window.has(9, 12)
-    assert not window.has(19, 21)
-    with pytest.raises(MissedError):
-        window.read(15, 10)
-
-
-@given(st.binary(min_size=1, max_size=60), st.lists(st.tuples(*[st.integers(0, 60)] * 4), max_size=8))
-def test_a_window_has_what_it_was_given_to_keep(data: bytes, kept: list[tuple[int, int, int, int]]) -> None:
-    window, wanted = Window(len(data)), set[int]()
-    for at, length, start, stop in kept:
-        chunk = data[at : at + length]
-        window.keep(at, chunk, start, stop)
-        wanted |= set(range(max(at, start), min(at + len(chunk), stop)))
-    for place in wanted:
-        assert window.has(place, place + 1)
-        assert window.read(place, 1) == data[place : place + 1]
-    for start in range(len(data)):
-        for stop in range(start + 1, len(data) + 1):
-            if window.has(start, stop):
-                assert window.read(start, stop - start) == data[start:stop]
 
 
 class Counting(Archive):
@@ -242,57 +201,6 @@ def test_threads_read_what_one_job_reads_in_the_order_given(tmp_path: Path) -> N
     assert isinstance(several[4], FileNotFoundError)
 
 
-def _cubin(kind: int, content: bytes) -> bytes:
-    header = bytearray(64)
-    header[:9] = b"\x7fELF\x02\x01\x01\x33\x07"
-    struct.pack_into("<Q", header, 40, 64 + len(content))
-    struct.pack_into("<HH", header, 58, 64, 1)
-    return bytes(header) + content + struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, 64, len(content), 0, 0, 4, 0)
-
-
-API = _cubin(0x70000000, b"\x04\x2f\x08\0" + bytes(8) + b"\x04\x37\x04\0" + struct.pack("<I", 129))
-NOTE = _cubin(7, b"NVIDIA Corp\0ptxas\0Cuda compilation tools, release 13.0, V13.0.88\0")
-
-
-@pytest.mark.parametrize(
-    ("image", "expected"), [(API, "12.9"), (NOTE, "13.0"), (_cubin(1, bytes(64)), ""), (b"no ELF", "")]
-)
-def test_a_cubin_says_which_toolkit_wrote_it(image: bytes, expected: str) -> None:
-    plain = Entry("cubin", Arch.parse("sm_90"), "", len(image), len(image))
-    assert toolkit(unpacked(plain, image)) == expected
-    for compression, packed in (
-        ("lz4", lz4.block.compress(image, store_size=False)),
-        ("zstd", zstandard.ZstdCompressor().compress(image)),
-    ):
-        entry = Entry("cubin", Arch.parse("sm_90"), "", len(image), len(packed), compression)  # type: ignore[arg-type]
-        assert toolkit(unpacked(entry, packed)) == (expected if len(image) >= 64 else "")
-        assert toolkit(unpacked(entry, packed[:5])) == ""
-
-
-@pytest.mark.parametrize("image", [API, NOTE])
-@pytest.mark.parametrize("field", [24, 32])  # sh_offset, sh_size
-@pytest.mark.parametrize("value", [1 << 31, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
-def test_a_cubin_whose_section_is_not_in_it_says_nothing(image: bytes, field: int, value: int) -> None:
-    changed = bytearray(image)
-    struct.pack_into("<Q", changed, len(image) - 64 + field, value)
-    assert toolkit(bytes(changed)) == ""
-
-
-CODE, DATA = _cubin(1, b"\0.text._Z1kPf\0"), _cubin(1, b"\0.nv.constant3\0")
-
-
-@pytest.mark.parametrize(
-    ("contents", "empty"),
-    [((CODE,), False), ((DATA,), True), ((DATA, DATA), True), ((DATA, CODE), False), ((b"no ELF",), False)],
-)
-def test_cubins_without_code_make_an_empty_container(contents: tuple[bytes, ...], empty: bool) -> None:
-    cubins = (image("sm_80", size=9000 + 100 * n, content=content) for n, content in enumerate(contents))
-    entries = b"".join(cubins) + image("compute_80:8.4", size=60)
-    data = b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(entries)) + entries
-    (found,) = reader.scan(data)
-    assert found.empty is empty
-
-
 @pytest.mark.parametrize("place", [1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
 def test_a_file_that_is_said_to_lie_behind_the_end_is_missing(place: int, tmp_path: Path) -> None:
     path = wheel(tmp_path, {"demo/a.so": elf()})
@@ -308,48 +216,3 @@ def test_a_file_that_is_said_to_lie_behind_the_end_is_missing(place: int, tmp_pa
     facts = read(path)
     assert facts.corrupt == {"demo/a.so"}
     assert "no file where its directory says" in facts.damaged["demo/a.so"]
-
-
-NAMES = [
-    b".text.k",
-    b".nv.info.k",
-    b".rela.text.k",
-    b".nv.info",
-    b".text.a.b",
-    b".nv.info.b",
-    b".note.nv.tkinfo",
-]
-NAMES += [b".text", b".text.", b".k", b"k", b"", b"\xff.k", b".nv.constant0.kernel2", b".text.kernel2"]
-
-
-@given(
-    names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=12),
-    ended=st.sampled_from([b"\0", b"", b"\0\0"]),
-    sections=st.lists(
-        st.tuples(
-            st.integers(0, 12),  # the name's place among the names
-            st.sampled_from([0, 0, 0, 0, 1, 5, 1 << 20]),  # bytes behind its beginning
-            st.sampled_from([1, 7, 8, 0x70000000]),
-            st.sampled_from([0, 5, 70_000, 1 << 40, (1 << 64) - 1]),
-        ),
-        max_size=70,
-    ),
-)
-def test_a_cubins_sections_are_added_up(
-    names: list[bytes], ended: bytes, sections: list[tuple[int, int, int, int]]
-) -> None:
-    table = b"\0".join(names) + ended
-    starts = [sum(len(name) + 1 for name in names[:index]) for index in range(len(names))]
-    layout = struct.Struct("<II16xQQ24x")
-    headers = layout.pack(0, 3, 64, len(table))
-    for index, behind, kind, size in sections:
-        headers += layout.pack(starts[index % len(names)] + behind, kind, 99, size)
-    count = len(sections) + 1
-    header = struct.pack(
-        "<16sHHIQQQIHHHHHH", b"\x7fELF\2\1", 2, 190, 1, 0, 0, 64 + len(table), 0, 64, 0, 0, 64, count, 0
-    )
-    window = Window.of(header + table + headers)
-    with contextlib.suppress(MalformedError):
-        found = cubin.read(ElfFile(window)).sections
-        whole = sum(size for _, _, kind, size in sections if kind != 8)
-        assert sum(section.size for section in found) == whole + len(table)
