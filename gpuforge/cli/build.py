@@ -4,43 +4,62 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import click
 
-from gpuforge import digest
 from gpuforge.cli import places
 from gpuforge.cli.arguments import FOLDER, errors_as_json
-from gpuforge.cli.build_report import Result, Wheel, result_data, show_plan, show_result
-from gpuforge.cli.dist import keep_current, kept_back, proved
+from gpuforge.cli.build_json import result_data
+from gpuforge.cli.build_result import Result
+from gpuforge.cli.build_text import show_plan, show_result
+from gpuforge.cli.collect import collect
+from gpuforge.cli.dist import keep_current, kept_back
 from gpuforge.cli.main import INTERRUPTED
 from gpuforge.cli.options import SIZE, cache_dir, listed, selection
-from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, planned
+from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.execute.engine import run
+from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Outcome, Step
-from gpuforge.execute.runners.local.local_runner import LocalRunner
-from gpuforge.execute.runners.runner import Limits, Runner
-from gpuforge.execute.store import FolderStore, Store
+from gpuforge.execute.runners.choice import RUNNERS, Environment, Wanted, chosen
+from gpuforge.execute.runners.runner import Limits
+from gpuforge.execute.store import FolderStore
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.plan.machine import machine_type
 from gpuforge.plan.site import ContainerImage
 from gpuforge.toolchains import sccache
 
+_PLANNED = ("dask",)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `gpuforge build`, but for those that choose cells; `timeout` in hours."""
+
+    runner: str
+    images: tuple[str, ...]
+    memory: int | None
+    timeout: float
+    jobs: int | None
+    gpu: bool
+    no_test: bool
+    dry_run: bool
+    explain: bool
+    as_json: bool
+    dist: Path
+
 
 @click.command("build")
 @selection
-@click.option("--runner", type=click.Choice(["local", "docker", "dask"]), default="local", show_default=True)
+@click.option("--runner", type=click.Choice([*RUNNERS, *_PLANNED]), default="local", show_default=True)
 @click.option(
     "--image",
     "images",
@@ -81,127 +100,114 @@ from gpuforge.toolchains import sccache
 @click.pass_context
 @errors_as_json
 def command(
-    ctx: click.Context, path: Path, cuda: tuple[str, ...], python: tuple[str, ...], archs: tuple[str, ...],
-    cell: str | None, runner: str, images: tuple[str, ...], memory: int | None, timeout: float, jobs: int | None,
-    gpu: bool, no_test: bool, dry_run: bool, explain: bool, as_json: bool, dist: Path,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    /,
+    path: Path,
+    cuda: tuple[str, ...],
+    python: tuple[str, ...],
+    archs: tuple[str, ...],
+    cell: str | None,
+    **rest: Any,
+) -> None:
     """Build the wheels of the manifest in PATH (default: here), prove and test each; what is done already is reused."""
     began = time.monotonic()
-    if runner == "local":
-        _refuse_limits(ctx)
-    if runner == "dask":
-        raise UsageError.of("the runner 'dask' cannot be used yet", hint="use --runner local or docker")
+    options = Options(**rest)
+    _refuse_runner(ctx, options.runner)
     cache = cache_dir()
-    places.check(dist, cache, os.environ)
+    places.check(options.dist, cache, os.environ)
+    choice = Choice(path, cuda, python, archs, cell)
 
     def sites(file: ManifestFile) -> list[ContainerImage]:
-        tested_in = not no_test and (file.manifest.test.image or True)
-        return where(runner, images or file.manifest.wheel.image, tested_in, cache, memory)
+        return _sites(options, file, cache)
 
-    made = planned(Choice(path, cuda, python, archs, cell), machine_type(), sites, test=not no_test, gpu=gpu)
-    file, chosen, plan = made.file, made.selection, made.plan
-    found = keys(plan.actions)
-    steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
-    store, ledger = FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl")
-    project = str(file.path)
-    ends = (plan.wheels, plan.kernels, plan.reports, plan.tests)
-    wanted = {end.action for each in ends for end in each.values()}
-    if dry_run:
-        judged = verdicts(steps, store=store, ledger=ledger, project=project, wanted=wanted)
-        show_plan(plan, chosen, judged, explain=explain, as_json=as_json)
-        return
-    from gpuforge.cli.progress import progress
-
-    with progress() as observer:
-        outcome = run(
-            steps,
-            store=store,
-            ledger=ledger,
-            runner=runner_of(
-                made.sites, file.manifest.package.name, cache, Limits(memory, jobs, seconds=timeout * 3600)
-            ),
-            jobs=jobs or os.cpu_count() or 1,
-            observer=observer,
-            logs=cache / "logs",
-            project=project,
-            wanted=wanted,
+    made = planned(choice, machine_type(), sites, test=not options.no_test, gpu=options.gpu)
+    run = _Run.of(made, cache)
+    if options.dry_run:
+        judged = verdicts(
+            run.steps, store=run.store, ledger=run.ledger, project=run.project, wanted=run.wanted
         )
-    results = collect(plan, steps, store, outcome, dist)
-    missing = [] if archs else kept_back(plan, outcome)  # a quick try takes nobody's place
-    aside = keep_current(dist, file.manifest.package.name, results, missing)
-    result = Result(plan, chosen, outcome, results, time.monotonic() - began, aside)
-    if as_json:
+        show_plan(made.plan, made.selection, judged, explain=options.explain, as_json=options.as_json)
+        return
+    outcome = run.perform(options, cache)
+    wheels = collect(made.plan, run.steps, run.store, outcome, options.dist)
+    missing = [] if archs else kept_back(made.plan, outcome)  # a quick try takes nobody's place
+    aside = keep_current(options.dist, made.file.manifest.package.name, wheels, missing)
+    result = Result(made.plan, made.selection, outcome, wheels, time.monotonic() - began, aside)
+    if options.as_json:
         click.echo(json.dumps(result_data(result), indent=2))
     else:
-        show_result(result, images=file.manifest.wheel.image, explain=explain)
-    for note in plan.notes:
+        show_result(result, images=made.file.manifest.wheel.image, explain=options.explain)
+    for note in made.plan.notes:
         say(f"note: {note}")
     ctx.exit(exit_code(outcome))
 
 
-def _refuse_limits(ctx: click.Context) -> None:
-    """Raise UsageError when an option was given that processes of this machine would not heed."""
+def _refuse_runner(ctx: click.Context, name: str) -> None:
+    """Raise UsageError for a runner that is not written yet, and for options that the chosen one would not heed."""
+    if name in _PLANNED:
+        raise UsageError.of(
+            f"the runner {name!r} cannot be used yet", hint=f"use --runner {' or '.join(RUNNERS)}"
+        )
     given = [
-        f"--{name}"
-        for name, parameter in (("image", "images"), ("memory", "memory"), ("timeout", "timeout"))
+        f"--{option}"
+        for option, parameter in (("image", "images"), ("memory", "memory"), ("timeout", "timeout"))
         if ctx.get_parameter_source(parameter) is not click.core.ParameterSource.DEFAULT
     ]
-    if given:
+    if given and not chosen(name).takes_limits:
         verb = "is" if len(given) == 1 else "are"
         raise UsageError.of(f"{' and '.join(given)} {verb} for containers", hint="add --runner docker")
 
 
-def where(
-    runner: str, names: Sequence[str], test: str | bool, cache: Path, memory: int | None
-) -> list[ContainerImage]:
-    """Return the images to build in, ready to run; none for local processes.
-
-    Raises what `obtain.images` does, and MissingError when containers are to have a limit of `memory` (bytes) that
-    the engine would not keep.
-    """
-    if runner == "local":
-        return []
-    from gpuforge.containers import obtain
-    from gpuforge.containers.connect import connect
-    from gpuforge.containers.docker_containers import DockerContainers
-    from gpuforge.containers.docker_images import DockerImages
-    from gpuforge.containers.leftovers import clear_leftovers
-
-    client = connect()
-    containers = DockerContainers(client)
-    if memory and not containers.limits_memory():
-        raise MissingError.of(
-            "this container engine cannot limit memory",
-            hint="leave --memory out; an engine that runs without root needs cgroup v2, with its memory controller",
-        )
-    clear_leftovers(containers)
-    return obtain.images(
-        DockerImages(client),
-        names or [DEFAULT_IMAGE],
-        test=test,
-        machine=machine_type(),
-        cache=cache / "images",
-        pulls=lambda reference: say(f"pulling {reference} …"),
-    )
+def _sites(options: Options, file: ManifestFile, cache: Path) -> list[ContainerImage]:
+    """Return the images to build in, ready to run; none for local processes."""
+    names = options.images or file.manifest.wheel.image or [DEFAULT_IMAGE]
+    test = not options.no_test and (file.manifest.test.image or True)
+    return chosen(options.runner).sites(Wanted(names, test, cache, options.memory, say))
 
 
-def runner_of(images: Sequence[ContainerImage], project: str, cache: Path, limits: Limits) -> Runner:
-    """Return what runs the actions: processes of this machine or, given images, containers."""
-    environ = sccache.configured(os.environ, cache / "sccache")
-    local = LocalRunner(environ=environ, project=project)
-    if not images:
-        return local
-    from gpuforge.execute.runners.docker.docker_runner import DockerRunner
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A plan with its keys, and where it is run; `wanted` are the actions whose outputs are read afterwards."""
 
-    return DockerRunner(
-        {each.id: each for image in images for each in (image, image.test) if each},
-        local=local,
-        cache=cache,
-        limits=limits,
-        environ=environ,
-        caches={"sccache": Path(environ[sccache.FOLDER])},
-        project=project,
-    )
+    made: Planned
+    steps: list[Step]
+    store: FolderStore
+    ledger: FileLedger
+    wanted: frozenset[str]
+
+    @classmethod
+    def of(cls, made: Planned, cache: Path) -> _Run:
+        plan = made.plan
+        found = keys(plan.actions)
+        steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
+        ends = (plan.wheels, plan.kernels, plan.reports, plan.tests)
+        wanted = frozenset(end.action for each in ends for end in each.values())
+        return cls(made, steps, FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl"), wanted)
+
+    @property
+    def project(self) -> str:
+        """The name of the manifest in the ledger."""
+        return str(self.made.file.path)
+
+    def perform(self, options: Options, cache: Path) -> Outcome:
+        """Run what is not stored yet, and show how it goes."""
+        from gpuforge.cli.progress import progress
+
+        limits = Limits(options.memory, options.jobs, seconds=options.timeout * 3600)
+        variables: Mapping[str, str] = sccache.configured(os.environ, cache / "sccache")
+        environment = Environment(self.made.file.manifest.package.name, cache, variables, limits)
+        with progress() as observer:
+            return engine.run(
+                self.steps,
+                store=self.store,
+                ledger=self.ledger,
+                runner=chosen(options.runner).runner(self.made.sites, environment),
+                jobs=options.jobs or os.cpu_count() or 1,
+                observer=observer,
+                logs=cache / "logs",
+                project=self.project,
+                wanted=self.wanted,
+            )
 
 
 def exit_code(outcome: Outcome) -> int:
@@ -210,39 +216,3 @@ def exit_code(outcome: Outcome) -> int:
         return INTERRUPTED
     failed = {result.status for result in outcome.having("failed")}
     return 0 if outcome.ok else MissingError.exit_code if failed == {MissingError.exit_code} else 1
-
-
-def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, dist: Path) -> list[Wheel]:
-    """Copy each proved and tested wheel from the store into `dist`, whole or not at all; return what lies there now."""
-    keys = {step.action.id: step.key for step in steps}
-    wheels = []
-    for cell in proved(plan, outcome):
-        tests = [plan.tests[cell]] if cell in plan.tests else []
-        parts = [[plan.wheels[cell], plan.reports[cell], *tests]]
-        parts += [[plan.kernels[cell], plan.kernels_reports[cell]]] if cell in plan.kernels else []
-        for ends in parts:
-            stored = [entry.path(each.output) for each in ends if (entry := store.get(keys[each.action]))]
-            if len(stored) < len(ends):
-                continue
-            (source,) = stored[0].glob("*.whl")
-            report, *test = (json.loads(path.read_bytes()) for path in stored[1:])
-            wheels.append(put(source, dist, cell, report, test[0] if test else None))
-    return wheels
-
-
-def put(
-    source: Path, dist: Path, cell: str, report: dict[str, Any], test: dict[str, Any] | None = None
-) -> Wheel:
-    """Copy one wheel into `dist` unless the same bytes are there already."""
-    target, sha256 = dist / source.name, digest.of_file(source)
-    if not (target.is_file() and digest.of_file(target) == sha256):
-        dist.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=dist, prefix=".", suffix=".part", delete=False) as part:
-            try:
-                shutil.copyfile(source, part.name)
-                Path(part.name).chmod(0o644)
-                Path(part.name).replace(target)
-            except BaseException:
-                Path(part.name).unlink(missing_ok=True)
-                raise
-    return Wheel(cell, target, sha256, target.stat().st_size, report, test)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge import digest, disk
-from gpuforge.cli.build_report import SetAside, Wheel, is_done
+from gpuforge.cli.build_result import SetAside, Wheel, is_done
 from gpuforge.execute.outcome import Outcome
 from gpuforge.package import variants
 from gpuforge.plan.lower.cell_actions import Plan

@@ -149,7 +149,7 @@ def table(entries: list[tuple[CatalogImage, EngineImage | None]], *, known: bool
     from rich.table import Table
     from rich.text import Text
 
-    from gpuforge.cli.build_report import results_console
+    from gpuforge.cli.console import results_console
 
     console = results_console()
     shown = Table(box=None, pad_edge=False, header_style="bold")

@@ -142,7 +142,7 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
     """Print the cells for people, then those left out with the reason."""
     from rich.table import Table
 
-    from gpuforge.cli.build_report import count, results_console
+    from gpuforge.cli.console import count, results_console
 
     console = results_console()
     shown = Table(box=None, pad_edge=False, header_style="bold")

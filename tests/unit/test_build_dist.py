@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge import digest
-from gpuforge.cli.build_report import SetAside, Wheel
+from gpuforge.cli.build_result import SetAside, Wheel
 from gpuforge.cli.dist import RECORD, keep_current, kept_back
 from gpuforge.execute.outcome import ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile

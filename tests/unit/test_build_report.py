@@ -8,16 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.cli.build_report import (
-    Result,
-    Wheel,
-    gaps_of_test,
-    plan_data,
-    result_data,
-    show_plan,
-    show_result,
-    words_of_test,
-)
+from gpuforge.cli.build_json import plan_data, result_data
+from gpuforge.cli.build_result import Result, Wheel
+from gpuforge.cli.build_text import show_plan, show_result
+from gpuforge.cli.tested import gaps_of_test, words_of_test
 from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.verdict import verdicts

@@ -83,8 +83,8 @@ def test_what_a_build_refuses_is_refused_with_the_same_words(
     old, new = REFUSED[why]
     folder = str(recipe((old, new)).folder)
     monkeypatch.setattr(
-        "gpuforge.cli.build.where",
-        lambda runner, names, test, *_: [expected.image(name, "x86_64", test=test) for name in names],
+        "gpuforge.execute.runners.docker.setup.sites",
+        lambda wanted: [expected.image(name, "x86_64", test=wanted.test) for name in wanted.images],
     )
     monkeypatch.setattr("gpuforge.cli.build.machine_type", lambda: "x86_64")
     said = []

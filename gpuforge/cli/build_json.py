@@ -1,0 +1,97 @@
+"""The plan and the result of `gpuforge build` as plain data (schema 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpuforge.cli import cache_report
+from gpuforge.cli.build_result import RAN, Result, is_done
+from gpuforge.plan.cell import Cell, Selection
+from gpuforge.plan.lower.cell_actions import Plan
+from gpuforge.plan.site import Machine
+
+
+def plan_data(plan: Plan, selection: Selection, said: Mapping[str, tuple[bool, str]]) -> dict[str, Any]:
+    """Return the plan as plain data (schema 1); `said` gives for each action whether it runs, and why."""
+    return {
+        "schema": 1,
+        "cells": [_cell_data(cell, plan.machine) for cell in plan.cells],
+        "left_out": [{"cell": item.cell.id, "reason": item.reason} for item in selection.left_out],
+        "actions": [
+            {
+                "id": action.id,
+                "kind": action.kind,
+                "title": action.title,
+                "cells": list(action.cells),
+                "needs": list(action.needs),
+                "run": said[action.id][0],
+                "reason": said[action.id][1],
+            }
+            for action in plan.actions
+        ],
+    }
+
+
+def _cell_data(cell: Cell, machine: Machine) -> dict[str, Any]:
+    at, (_, host) = machine.at(cell), machine.host_at(cell)
+    toolkit = at.toolkits[cell.cuda]
+    return {
+        "id": cell.id,
+        "python": cell.python,
+        "cuda": cell.cuda,
+        "toolkit": cell.toolkit,
+        "provider": toolkit.provider,
+        "nvcc": toolkit.nvcc,
+        "host": f"{host.family} {host.version}",
+        "machine": cell.machine,
+        "image": {"name": at.image.name, "id": at.image.id} if at.image else None,
+    }
+
+
+def result_data(result: Result) -> dict[str, Any]:
+    """Return what was done as plain data (schema 1): the plan with states, and the wheels with their reports."""
+    results = result.outcome.results
+    said = {name: (each.state in RAN, each.reason) for name, each in results.items()}
+    data = plan_data(result.plan, result.selection, said)
+    for entry in data["actions"]:
+        done = results[entry["id"]]
+        entry |= {
+            "state": done.state,
+            "seconds": round(done.seconds, 3),
+            "log": str(done.log) if done.log else None,
+        }
+        if use := cache_report.use_of(done):
+            entry["compiler_cache"] = cache_report.as_data(use)
+        if done.error:
+            entry["error"] = str(done.error)
+    wheels = [
+        {
+            "cell": w.cell,
+            "path": str(w.path),
+            "sha256": w.sha256,
+            "size": w.size,
+            "findings": w.report["findings"],
+        }
+        for w in result.wheels
+    ]
+    return data | {
+        "wheels": wheels,
+        "tests": list(_tests(result)),
+        "set_aside": [
+            {"cell": each.cell, "path": str(each.path), "to": str(each.to)} for each in result.set_aside
+        ],
+        "seconds": round(result.seconds, 3),
+        "interrupted": result.outcome.interrupted,
+    }
+
+
+def _tests(result: Result) -> Iterator[dict[str, Any]]:
+    """Yield how the test of each cell ended: `passed`, `failed` or `not-run`, with what it says of itself."""
+    said = {wheel.cell: wheel.test for wheel in result.wheels}
+    for cell, end in result.plan.tests.items():
+        ended = result.outcome.results[end.action]
+        state = "passed" if is_done(result.outcome, end.action) else ended.state
+        yield {"cell": cell, "state": "not-run" if state == "cancelled" else state} | {
+            key: value for key, value in (said.get(cell) or {}).items() if key not in {"schema", "cell"}
+        }

@@ -1,0 +1,55 @@
+"""What one `gpuforge build` did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuforge.execute.outcome import Outcome
+from gpuforge.plan.cell import Selection
+from gpuforge.plan.lower.cell_actions import Plan
+
+RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was started
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A finished wheel in the output folder.
+
+    `size` in bytes, `report` the audit's JSON report, `test` what its test says of itself, None without one.
+    """
+
+    cell: str
+    path: Path
+    sha256: str
+    size: int
+    report: Mapping[str, Any]
+    test: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """An older wheel of a cell, moved out of the output folder as the newer one is kept back."""
+
+    cell: str
+    path: Path
+    to: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything that one `gpuforge build` did; `seconds` from the call to the end."""
+
+    plan: Plan
+    selection: Selection
+    outcome: Outcome
+    wheels: list[Wheel]
+    seconds: float
+    set_aside: Sequence[SetAside] = ()
+
+
+def is_done(outcome: Outcome, action: str) -> bool:
+    """Say whether an action's output is there."""
+    return outcome.results[action].state in {"done", "reused"}

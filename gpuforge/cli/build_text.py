@@ -1,0 +1,114 @@
+"""The plan and the result of `gpuforge build` for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from gpuforge.cli import cache_report
+from gpuforge.cli.build_json import plan_data
+from gpuforge.cli.build_result import RAN, Result, Wheel, is_done
+from gpuforge.cli.console import count, results_console
+from gpuforge.cli.wheel_text import show_wheel
+from gpuforge.execute.times import short_seconds
+from gpuforge.execute.verdict import Verdict
+from gpuforge.plan.cell import Selection
+from gpuforge.plan.lower.cell_actions import Plan
+
+_TOGETHER = "kept back with the others, as a package and its kernels wheels require each other"
+
+
+def show_plan(
+    plan: Plan, selection: Selection, verdicts: Mapping[str, Verdict], *, explain: bool, as_json: bool
+) -> None:
+    """Print what would be done, and why."""
+    if as_json:
+        said = {name: (verdict.run, verdict.reason) for name, verdict in verdicts.items()}
+        click.echo(json.dumps(plan_data(plan, selection, said), indent=2))
+        return
+    console = results_console()
+    console.print(Text(count(len(plan.cells), "cell"), style="bold"))
+    for cell in plan.cells:
+        python = "every Python 3" if cell.python == "3" else f"Python {cell.python}"
+        at = plan.machine.at(cell)
+        toolkit, (_, host) = at.toolkits[cell.cuda], plan.machine.host_at(cell)
+        where = f", in {at.image.name}" if at.image else ""
+        console.print(
+            f"  {cell.id}: {python}, CUDA {cell.toolkit} by {toolkit.provider} (nvcc {toolkit.nvcc}), "
+            f"{host.family} {host.version}{where}"
+        )
+    runs = [name for name, verdict in verdicts.items() if verdict.run]
+    console.print()
+    console.print(Text(f"{count(len(plan.actions), 'action')}, {len(runs)} to run", style="bold"))
+    for action in plan.actions:
+        verdict = verdicts[action.id]
+        mark = Text("run    ", style="yellow") if verdict.run else Text("reuse  ", style="green")
+        if not verdict.run and verdict.stored is None:
+            mark = Text("skip   ", style="dim")
+        console.print(Text("  ") + mark + Text(action.title))
+        if explain:
+            console.print(Text(f"           {verdict.reason}", style="dim"))
+    _show_left_out(console, selection)
+
+
+def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None:
+    """Print the wheels and what was proved of each; then the cells that have none, and why."""
+    console = results_console()
+    if explain:
+        for action in result.plan.actions:
+            console.print(Text(action.title))
+            console.print(Text(f"  {result.outcome.results[action.id].reason}", style="dim"))
+        console.print()
+    wheels: dict[Path, list[Wheel]] = {}
+    for wheel in result.wheels:
+        wheels.setdefault(wheel.path, []).append(wheel)
+    for same in wheels.values():
+        show_wheel(console, same, images)
+    _show_left_out(console, result.selection)
+    _show_missing(result)
+    ran = [r for r in result.outcome.results.values() if r.state in RAN]
+    what = (
+        f"{count(len(ran), 'action')} ran" if ran else "nothing to do: every action's inputs are as they were"
+    )
+    for line in cache_report.total(filter(None, map(cache_report.use_of, ran))):
+        console.print(Text(f"compiler cache: {line}", style="dim"))
+    of = count(len({*result.plan.wheels.values(), *result.plan.kernels.values()}), "wheel")
+    console.print(f"{len(wheels)} of {of}, {what} ({short_seconds(result.seconds)})")
+    if not ran and not explain:
+        console.print(Text("  --explain says for each action why", style="dim"))
+
+
+def _show_missing(result: Result) -> None:
+    """Say which cells have no wheel, and which have one that is kept back because of its test."""
+    plan, outcome = result.plan, result.outcome
+    missing: dict[str, list[str]] = {}
+    put = {wheel.cell for wheel in result.wheels}
+    for cell in (c.id for c in plan.cells):
+        untested = cell in plan.tests and not is_done(outcome, plan.tests[cell].action)
+        report = plan.reports[cell].action
+        waits = untested and outcome.results[report].state == "not-run"  # for what the test installs
+        if not is_done(outcome, plan.wheels[cell].action) or not (is_done(outcome, report) or waits):
+            missing.setdefault("not built", []).append(cell)
+        elif untested:
+            missing.setdefault("kept back, as its test did not pass", []).append(cell)
+        elif plan.kernels and cell not in put:
+            missing.setdefault(_TOGETHER, []).append(cell)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for what, cells in missing.items():
+        console.print(f"{what}: {', '.join(cells)}", style="bold red")
+    for each in result.set_aside:
+        console.print(f"set aside, as it is older than what was kept back: {each.path} is now {each.to}")
+
+
+def _show_left_out(console: Console, selection: Selection) -> None:
+    reasons: dict[str, list[str]] = {}
+    for item in selection.left_out:
+        if not item.reason.startswith("not selected"):
+            reasons.setdefault(item.reason, []).append(item.cell.id)
+    for reason, cells in reasons.items():
+        console.print(Text(f"left out: {', '.join(cells)}: {reason}", style="yellow"))

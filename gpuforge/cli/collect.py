@@ -1,0 +1,53 @@
+"""Copy finished wheels from the store into the user's folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from gpuforge import digest
+from gpuforge.cli.build_result import Wheel
+from gpuforge.cli.dist import proved
+from gpuforge.execute.outcome import Outcome, Step
+from gpuforge.execute.store import Store
+from gpuforge.plan.lower.cell_actions import Plan
+
+
+def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, dist: Path) -> list[Wheel]:
+    """Copy each proved and tested wheel from the store into `dist`, whole or not at all; return what lies there now."""
+    keys = {step.action.id: step.key for step in steps}
+    wheels = []
+    for cell in proved(plan, outcome):
+        tests = [plan.tests[cell]] if cell in plan.tests else []
+        parts = [[plan.wheels[cell], plan.reports[cell], *tests]]
+        parts += [[plan.kernels[cell], plan.kernels_reports[cell]]] if cell in plan.kernels else []
+        for ends in parts:
+            stored = [entry.path(each.output) for each in ends if (entry := store.get(keys[each.action]))]
+            if len(stored) < len(ends):
+                continue
+            (source,) = stored[0].glob("*.whl")
+            report, *test = (json.loads(path.read_bytes()) for path in stored[1:])
+            wheels.append(put(source, dist, cell, report, test[0] if test else None))
+    return wheels
+
+
+def put(
+    source: Path, dist: Path, cell: str, report: dict[str, Any], test: dict[str, Any] | None = None
+) -> Wheel:
+    """Copy one wheel into `dist` unless the same bytes are there already."""
+    target, sha256 = dist / source.name, digest.of_file(source)
+    if not (target.is_file() and digest.of_file(target) == sha256):
+        dist.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=dist, prefix=".", suffix=".part", delete=False) as part:
+            try:
+                shutil.copyfile(source, part.name)
+                Path(part.name).chmod(0o644)
+                Path(part.name).replace(target)
+            except BaseException:
+                Path(part.name).unlink(missing_ok=True)
+                raise
+    return Wheel(cell, target, sha256, target.stat().st_size, report, test)

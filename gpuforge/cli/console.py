@@ -1,0 +1,17 @@
+"""Where results are printed, and counts in words."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+
+
+def count(number: int, what: str) -> str:
+    """Write a number of things: `1 cell`, `2 cells`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def results_console() -> Console:
+    """Return a console that wraps for a terminal, and not for a pipe, where others look for whole lines."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)

@@ -1,0 +1,69 @@
+"""What the test of a wheel reports, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpuforge.cli.console import count
+from gpuforge.execute.times import short_seconds
+
+
+def words_of_test(test: Mapping[str, Any]) -> Iterator[str]:
+    """Yield in words what of a test went well: each way of installing the wheel, its CUDA libraries, its command."""
+    several = len(test.get("installs", ())) > 1
+    for install in test.get("installs", (test,)):
+        if "lacks" not in install:
+            how = f" {_title(install)}" if several else ""
+            yield (
+                f"test: installed{how} on Python {install['python']}{_brought(install, named=several)}, "
+                f"`import {install['import']}` works without a GPU ({short_seconds(install['import_seconds'])})"
+            )
+    if "cuda" in test:
+        yield f"test: {_cuda_words(test['cuda'])}"
+    if "command" in test:
+        passed = test["summary"].rpartition(" in ")[0] or "passed"
+        yield f"test: {test['command_line']}: {passed} ({short_seconds(test['seconds'])})"
+
+
+def gaps_of_test(test: Mapping[str, Any]) -> Iterator[str]:
+    """Yield in words which installation works only where the machine, or an extra, has CUDA's libraries."""
+    for install in test.get("installs", ()):
+        if "lacks" in install:
+            yield (
+                f"test: installed {_title(install)}{_brought(install, named=True)}, `import {install['import']}` lacks "
+                f"{install['lacks']}: it works with {_title(test)}, or where the machine has CUDA"
+            )
+
+
+def _title(install: Mapping[str, Any]) -> str:
+    """Name a way of installing: "[cuda13,plots]", or "bare"."""
+    return f"[{','.join(install['extras'])}]" if install["extras"] else "bare"
+
+
+def _brought(install: Mapping[str, Any], *, named: bool) -> str:
+    """Say how many packages came beside the wheel, or which."""
+    own = install["wheel"].split("-")[0].lower() if named else ""
+    packages = [each for each in install["packages"] if each.partition(" ")[0].lower() != own]
+    if named:
+        more = f" and {len(packages) - _NAMED} more" if len(packages) > _NAMED else ""
+        return f" with {', '.join(packages[:_NAMED])}{more}" if packages else " with nothing else"
+    number = len(install["packages"]) - 1
+    return f" with {count(number, 'package')} that it declares" if number else ""
+
+
+_NAMED = 8  # packages that are named in one line
+_MACHINE = {
+    "none": "this machine has no other",
+    "hidden": "that of this machine was hidden",
+    "visible": "none of this machine's was used",
+}
+
+
+def _cuda_words(cuda: Mapping[str, Any]) -> str:
+    """Say where the CUDA libraries of a test came from, and what it saw of this machine's."""
+    places: dict[str, list[str]] = {}
+    for each in cuda["loaded"]:
+        places.setdefault(each["from"], []).append(each["library"])
+    said = [f"{', '.join(names)} from the {place}" for place, names in places.items()]
+    return f"CUDA libraries loaded: {'; '.join(said) or 'none'}; {_MACHINE[cuda['machine']]}"

@@ -1,0 +1,54 @@
+"""A finished wheel for people: what was proved and tested of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpuforge.cli.build_result import Wheel
+from gpuforge.cli.tested import gaps_of_test, words_of_test
+from gpuforge.manifest.sizes import size_in_words
+
+
+def show_wheel(console: Console, wheels: Sequence[Wheel], images: Sequence[str]) -> None:
+    """Print one wheel, with the tests of all cells that it is of."""
+    wheel = wheels[0]
+    console.print(Text(str(wheel.path), style="bold"))
+    console.print(Text(f"  {size_in_words(wheel.size)}"))
+    console.print(Text(f"  sha256 {wheel.sha256}"))
+    lines = Table.grid(padding=(0, 1))
+    lines.add_column(no_wrap=True)
+    lines.add_column()
+    for line in wheel.report.get("proved", []):
+        lines.add_row(Text("  ✓", style="green"), Text(line))
+    for test in (each.test for each in wheels if each.test):
+        for line in words_of_test(test):
+            lines.add_row(Text("  ✓", style="green"), Text(line))
+        for line in gaps_of_test(test):
+            lines.add_row(Text("  !", style="yellow"), Text(line))
+    for finding in wheel.report["findings"]:
+        said = f"{finding['severity']} {finding['code']}: {finding['message']}"
+        lines.add_row(Text("  !", style="yellow"), Text(said))
+    newer = newer_platform(wheel.path.name, images)
+    if newer:
+        lines.add_row(Text("  !", style="yellow"), Text(newer))
+    if console.is_terminal:
+        console.print(lines)  # wraps with a hanging indent
+    else:
+        for mark, text in zip(*(column.cells for column in lines.columns), strict=True):
+            console.print(mark, text)
+
+
+def newer_platform(wheel: str, images: Sequence[str]) -> str:
+    """Return what to say of a wheel that needs a newer glibc than the manylinux policy among `images`; else ""."""
+    image = next((name for name in images if name.startswith("manylinux")), "")
+    promised = re.fullmatch(r"manylinux_(\d+)_(\d+)(_\w+)?", image)
+    found = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", wheel)]
+    if not promised or not found or min(found) <= (int(promised[1]), int(promised[2])):
+        return ""
+    needs = ".".join(map(str, min(found)))
+    return f"needs glibc {needs}, newer than {image} of [wheel] image: it was built against this machine's libraries"

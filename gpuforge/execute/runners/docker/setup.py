@@ -1,0 +1,59 @@
+"""Containers as a choice of `--runner`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuforge.containers import obtain
+from gpuforge.containers.connect import connect
+from gpuforge.containers.docker_containers import DockerContainers
+from gpuforge.containers.docker_images import DockerImages
+from gpuforge.containers.leftovers import clear_leftovers
+from gpuforge.errors import MissingError
+from gpuforge.execute.runners.choice import Environment, Wanted
+from gpuforge.execute.runners.docker.docker_runner import DockerRunner
+from gpuforge.execute.runners.local.local_runner import LocalRunner
+from gpuforge.plan.machine import machine_type
+from gpuforge.plan.site import ContainerImage
+from gpuforge.toolchains import sccache
+
+takes_limits = True
+
+
+def sites(wanted: Wanted) -> list[ContainerImage]:
+    """Return the images to build in, ready to run.
+
+    Raises what `obtain.images` does, and MissingError when containers are to have a limit of memory that the engine
+    would not keep.
+    """
+    client = connect()
+    containers = DockerContainers(client)
+    if wanted.memory and not containers.limits_memory():
+        raise MissingError.of(
+            "this container engine cannot limit memory",
+            hint="leave --memory out; an engine that runs without root needs cgroup v2, with its memory controller",
+        )
+    clear_leftovers(containers)
+    return obtain.images(
+        DockerImages(client),
+        wanted.images,
+        test=wanted.test,
+        machine=machine_type(),
+        cache=wanted.cache / "images",
+        pulls=lambda reference: wanted.say(f"pulling {reference} …"),
+    )
+
+
+def runner(sites: Sequence[ContainerImage], environment: Environment) -> DockerRunner:
+    """Make the runner; actions that name no image run as processes of this machine."""
+    variables = environment.variables
+    return DockerRunner(
+        {each.id: each for image in sites for each in (image, image.test) if each},
+        local=LocalRunner(environ=variables, project=environment.project),
+        cache=environment.cache,
+        limits=environment.limits,
+        environ=variables,
+        caches={"sccache": Path(variables[sccache.FOLDER])},
+        project=environment.project,
+    )

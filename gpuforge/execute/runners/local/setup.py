@@ -1,0 +1,21 @@
+"""Local processes as a choice of `--runner`: no images, no limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuforge.execute.runners.choice import Environment, Wanted
+from gpuforge.execute.runners.local.local_runner import LocalRunner
+from gpuforge.plan.site import ContainerImage
+
+takes_limits = False
+
+
+def sites(wanted: Wanted) -> list[ContainerImage]:
+    """Return no image: the site is this machine."""
+    return []
+
+
+def runner(sites: Sequence[ContainerImage], environment: Environment) -> LocalRunner:
+    """Make the runner."""
+    return LocalRunner(environ=environment.variables, project=environment.project)
