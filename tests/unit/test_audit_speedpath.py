@@ -12,7 +12,7 @@ from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import scan as scanner
-from gpuforge.audit.read.inputs import Input
+from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.scan import binaries, scan
 from gpuforge.audit.read.wheel import read, read_all
 from gpuforge.binary.fatbin import Scanner

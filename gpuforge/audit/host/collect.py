@@ -9,7 +9,7 @@ from gpuforge.audit.host.look import Looker
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.read.inputs import Input
+from gpuforge.audit.read.input import Input
 from gpuforge.cuda import stack
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member

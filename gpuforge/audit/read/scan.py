@@ -1,13 +1,13 @@
 """Read one binary member of a wheel in a single pass: what ELF wants of it, and its GPU code."""
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuforge.audit.read.elf_patterns import patterns, static_cudart
+from gpuforge.audit.read.keeper import Keeper
 from gpuforge.binary import fatbin, ptx
 from gpuforge.binary.device_code import placed
-from gpuforge.binary.elf.header import MAGIC, Header, is_cubin, read_header
-from gpuforge.binary.elf.outline import front, outline
+from gpuforge.binary.elf.header import MAGIC, is_cubin, read_header
+from gpuforge.binary.elf.outline import outline
 from gpuforge.binary.elf.reader import read
 from gpuforge.binary.facts import Container, ElfObject
 from gpuforge.binary.window import MissedError, Window
@@ -22,11 +22,6 @@ _START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the dire
 _PASSES = 6
 _ENDLESS = "its parts refer to one another without end"
 _SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake", ".c", ".cc", ".cpp", ".cu")
-_RANGES = 256  # that are kept of one file; sound files need a dozen
-_NAMES = b"\0.shstrtab\0"
-_AROUND = 1 << 14  # bytes kept on each side of it
-_NEEDED = b"\0libc.so.6\0"  # in the names that the dynamic section speaks of
-_BESIDE_IT = 1 << 16
 
 
 class Scanned(NamedTuple):
@@ -84,87 +79,6 @@ def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
     return _with_device_code(found_object, scanner)
 
 
-class _Keeper:
-    """Keeps the ranges of a stream that ELF wants, and learns of more while the stream goes by."""
-
-    def __init__(self, window: Window, ranges: Iterable[tuple[int, int]], front: int = 0) -> None:
-        """Keep `ranges`, what they say of others, and of the first `front` bytes all but code."""
-        self.window = window
-        self._front = front
-        self._open = set(ranges)
-        self._known = set(self._open)
-        self._recent: tuple[tuple[int, bytes], ...] = ()  # the last two chunks, by offset
-        self._header: Header | None = None
-        self._seen_needed = False
-
-    @property
-    def stop(self) -> int:
-        """Where the last of its ranges ends."""
-        return max((stop for _, stop in self._known), default=0)
-
-    def take(self, offset: int, chunk: bytes) -> None:
-        """Take the bytes at `offset`, where the last chunk ended."""
-        self._recent = (*self._recent[-1:], (offset, chunk))
-        end = offset + len(chunk)
-        closed = False
-        for start, stop in tuple(self._open):
-            if start < end:
-                self.window.keep(offset, chunk, start, stop)
-            if stop <= end:
-                self._open.remove((start, stop))
-                closed = True
-        while closed:
-            closed = self._learn()
-        if self._header and end > self._header.loaded_end:
-            self._find_names()
-        elif not self._seen_needed:
-            self._find_needed()
-
-    def _learn(self) -> bool:
-        """Ask for what is known to be wanted by now; return whether some of it was in hand."""
-        try:
-            self._header = self._header or read_header(self.window)
-            wanted = front(self._header, self._front) + outline(self.window, self._header)
-        except MalformedError:  # said when the file is read
-            return False
-        except MissedError as missed:  # of the headers, which BOLT puts behind: the front is not known yet
-            wanted = [(0, self._front), (missed.start, missed.stop)]
-        kept = [self._want(start, stop) for start, stop in wanted[:_RANGES]]
-        return any(kept)
-
-    def _want(self, start: int, stop: int) -> bool:
-        """Keep a range that does not begin before the chunks in hand; return whether all of it is there."""
-        if (start, stop) in self._known or start < self._recent[0][0] or len(self._known) > _RANGES:
-            return False
-        if self.window.has(start, stop):  # from an earlier pass
-            return False
-        self._known.add((start, stop))
-        for at, chunk in self._recent:
-            self.window.keep(at, chunk, start, stop)
-        if stop <= self._recent[-1][0] + len(self._recent[-1][1]):
-            return True
-        self._open.add((start, stop))
-        return False
-
-    def _find_needed(self) -> None:
-        """Keep the names of what is NEEDED: LLD and Go put them far behind the front, and before what says where."""
-        offset, chunk = self._recent[-1]
-        if (hit := chunk.find(_NEEDED)) >= 0:
-            self._seen_needed = True
-            if offset + hit > self._front - _BESIDE_IT:
-                start = max(self._recent[0][0], offset + hit - _BESIDE_IT)
-                self._want(start, min(self.window.size, offset + hit + _BESIDE_IT))
-
-    def _find_names(self) -> None:
-        """Keep the sections' names, which LLD puts between the symbols and their names: no header says where."""
-        (before, last), (offset, chunk) = self._recent[0], self._recent[-1]
-        if before != offset and _NAMES in last[-len(_NAMES) :] + chunk[: len(_NAMES)]:
-            self._want(offset - _AROUND, min(self.window.size, offset + _AROUND))
-        if (hit := chunk.find(_NAMES)) >= 0:
-            start = max(before, offset + hit - _AROUND)
-            self._want(start, min(self.window.size, offset + hit + _AROUND))
-
-
 def _whole(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
     data = archive.data(member)
     scanner = fatbin.Scanner(len(data), static_cudart().text)
@@ -177,7 +91,7 @@ def _whole(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
 def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
     scanner = fatbin.Scanner(member.size, static_cudart().text)
     window = Window(member.size)
-    keeper = _Keeper(window, {(0, min(member.size, _START))}, min(member.size, _HEAD))
+    keeper = Keeper(window, {(0, min(member.size, _START))}, min(member.size, _HEAD))
     offset = 0
     for chunk in archive.chunks(member):
         scanner.feed(offset, chunk)
@@ -193,7 +107,7 @@ def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, 
         ranges = outline(window, read_header(window))
     except MissedError:  # of what the headers themselves say
         ranges = []
-    keeper = _Keeper(window, [missed, *(r for r in ranges if not window.has(*r))])
+    keeper = Keeper(window, [missed, *(r for r in ranges if not window.has(*r))])
     offset = 0
     for chunk in archive.chunks(member):
         keeper.take(offset, chunk)

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import kernels, pins, preload
-from gpuforge.audit.read.inputs import Input
+from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.parallel import results_of
 from gpuforge.audit.read.scan import Scanned, binaries, scan
 from gpuforge.binary.facts import DeviceCode

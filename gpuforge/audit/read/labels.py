@@ -1,0 +1,50 @@
+"""Give every input a label of its own, and drop those that were given twice."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from gpuforge.audit.read.input import Input
+
+
+def unique(found: Sequence[Input]) -> list[Input]:
+    """Drop what was given twice, and name single files from the folder that has them all.
+
+    So two of them see each other as their RPATH has it: `$ORIGIN/../lib`.
+    """
+    unique = list(
+        {(i.form, i.info, i.place if i.form == "nested" else _real(i.path)): i for i in found}.values()
+    )
+    files = [i.path.absolute() for i in unique if i.form == "file"]
+    if len({file.parent for file in files}) < 2:
+        return unique
+    base = os.path.commonpath([file.parent for file in files])
+    return [
+        i._replace(member=i.path.absolute().relative_to(base).as_posix()) if i.form == "file" else i
+        for i in unique
+    ]
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def labelled(found: Sequence[Input]) -> list[Input]:
+    """Give those of the same name as much of their path as tells them apart."""
+    counts = Counter(i.label for i in found)
+    return [i if counts[i.label] == 1 else i._replace(label=_label(i, found)) for i in found]
+
+
+def _label(one: Input, found: Sequence[Input]) -> str:
+    alike = [i for i in found if i.label == one.label and i is not one]
+    own = _parts(one)
+    others = [_parts(i) for i in alike]
+    for count in range(len(PurePosixPath(one.label).parts) + 1, len(own)):
+        if all(parts[-count:] != own[-count:] for parts in others):
+            return "/".join(own[-count:])
+    return str(one.place)
+
+
+def _parts(one: Input) -> tuple[str, ...]:
+    return PurePosixPath(os.path.abspath(one.place)).parts  # noqa: PTH100 - links stay as they were given

@@ -1,0 +1,59 @@
+"""Find installed distributions, and the files of each as the members that they were in its wheel."""
+
+import csv
+import os
+import posixpath
+import re
+from pathlib import Path
+
+from gpuforge.audit.link import layout
+from gpuforge.errors import MalformedError
+
+INFO = ".dist-info"
+_SITE = r"lib\w*/python3[^/]*/(?:site|dist)-packages"  # below an environment, or /usr
+
+
+def sites(path: Path) -> list[Path]:
+    """Return the folders of installed packages that `path` is or, as an environment, has."""
+    infos = [entry for entry in path.iterdir() if entry.name.endswith(INFO)]
+    installed = len(infos) > 1 or any((info / "INSTALLER").is_file() for info in infos)
+    if installed or (infos and path.resolve().name in {"site-packages", "dist-packages"}):
+        return [path]
+    below = {
+        each.resolve(): each for each in sorted(path.glob("lib*/python3*/site-packages")) if each.is_dir()
+    }
+    return list(below.values())
+
+
+def recorded(site: Path, info: str) -> dict[str, Path]:
+    """Return the files of an installed distribution as the members they were in its wheel."""
+    stem = info.removesuffix(INFO)
+    with (site / info / "RECORD").open(encoding="utf-8", errors="replace", newline="") as stream:
+        try:
+            names = [posixpath.normpath(row[0]) for row in csv.reader(stream) if row]
+        except csv.Error as error:
+            raise MalformedError.of(
+                f"its RECORD is not a list of comma-separated values ({error})"
+            ) from error
+    below = _below_environment(site)
+    return {_member(name, stem, below): site / name for name in names if not name.endswith(".pyc")}
+
+
+def _below_environment(site: Path) -> str:
+    """Return where packages lie in an environment, whatever its Python; "" for another folder of them."""
+    tail = "/".join(Path(os.path.abspath(site)).parts[-3:])  # noqa: PTH100 - links stay as they were given
+    return layout.SITE.removeprefix(f"{layout.ENVIRONMENT}/") if re.fullmatch(_SITE, tail) else ""
+
+
+def _member(name: str, stem: str, below: str) -> str:
+    """Name a file in a wheel by its name in RECORD, in which scripts and data are `../../../bin/x`, `../../libx.so`.
+
+    `below` is the folder that RECORD's names start at, from the environment's own; "" if that is not known.
+    """
+    if not name.startswith(("../", "/")):
+        return name
+    outside = posixpath.normpath(f"{below}/{name}") if below and not name.startswith("/") else name
+    outside = outside.lstrip("./") if outside.startswith("../") else outside.lstrip("/")
+    if outside.startswith("bin/"):
+        return f"{stem}.data/scripts/{outside.removeprefix('bin/')}"
+    return f"{stem}.data/data/{outside}"
