@@ -1,4 +1,4 @@
-"""Copies what the runtime shares with gpuforge (`gpuforge/cuda`) into `gpuforge/runtime`, which travels alone.
+"""Copies the files that the runtime shares with gpuforge into `gpuforge/runtime`, which travels alone.
 
 Run it after a change of these files: `python scripts/copy_to_runtime.py`. A test holds the copies equal.
 """
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1] / "gpuforge"
-SHARED = ("arch.py", "runs_on.py")
+SHARED = {"arch.py": "cuda", "runs_on.py": "cuda", "words.py": "toolchains"}  # file -> folder
 
 
 def copy_of(name: str) -> str:
     """Return the runtime's text of a shared file: the same, below a line that says where to change it."""
-    text = (ROOT / "cuda" / name).read_text(encoding="utf-8")
-    return f"# A copy of gpuforge/cuda/{name}, made by scripts/copy_to_runtime.py: change it there.\n{text}"
+    text = (ROOT / SHARED[name] / name).read_text(encoding="utf-8")
+    return f"# A copy of gpuforge/{SHARED[name]}/{name}, made by scripts/copy_to_runtime.py: change it there.\n{text}"
 
 
 def families() -> str:

@@ -4,20 +4,12 @@ The tables are data/cuda.toml; what runs where is gpuforge/cuda/runs_on.py.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from gpuforge.cuda import runs_on
-from gpuforge.cuda.arch import Arch, Target, targets
+from gpuforge.cuda.arch import Arch, Target
 from gpuforge.cuda.releases import Release
 
 COMMON = "common"
-
-
-class Gap(NamedTuple):
-    """A GPU that a toolkit knows and that some architectures leave out: altogether, or `jit`, without machine code."""
-
-    gpu: Arch
-    jit: bool
 
 
 def common(release: Release) -> tuple[str, ...]:
@@ -27,7 +19,7 @@ def common(release: Release) -> tuple[str, ...]:
     share no machine code with others, run the PTX.
     """
     lowest: dict[int, Arch] = {}
-    for arch in _gpus(release):
+    for arch in known_gpus(release):
         if not _embedded(arch):
             lowest.setdefault(arch.major, arch)
     first, *later = lowest.values()
@@ -45,21 +37,7 @@ def spelled_out(archs: Sequence[str], release: Release) -> tuple[str, ...]:
     return tuple(f"{arch.number}+ptx" if ptx else arch.number for arch, ptx in sorted(found.items()))
 
 
-def gaps(archs: Sequence[str], ptx: str | None, release: Release) -> list[Gap]:
-    """Return the GPUs of a toolkit that architectures leave without machine code, or altogether."""
-    wanted = targets(archs, ptx)
-    real = [target.arch for target in wanted if target.real]
-    virtual = [target.arch for target in wanted if target.ptx]
-    found = []
-    for gpu in _gpus(release):
-        if any(runs_on.binary_mismatch(arch, gpu.capability) is None for arch in real):
-            continue
-        jit = any(runs_on.ptx_mismatch(arch, gpu.capability) is None for arch in virtual)
-        found.append(Gap(gpu, jit))
-    return found
-
-
-def _gpus(release: Release) -> Iterable[Arch]:
+def known_gpus(release: Release) -> Iterable[Arch]:
     """Return the GPUs that a toolkit knows, the lowest first."""
     return sorted({Arch(*Arch.parse(text).capability) for text in release.archs})
 

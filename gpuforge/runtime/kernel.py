@@ -10,6 +10,7 @@ from typing import Any, Union
 from .arguments import Layout
 from .bound import BoundLaunch
 from .context import Context, Function
+from .dimensions import three
 from .errors import DriverError
 from .frame import Frame
 from .memory import Memory
@@ -142,8 +143,8 @@ class Kernel:
         self, frame: Frame, layout: Layout, grid: Dim, block: Dim, shared: int, queue: int, word: int,
         arguments: tuple[Any, ...],
     ) -> None:  # fmt: skip
-        gx, gy, gz = (grid, 1, 1) if type(grid) is int else _three(grid)
-        bx, by, bz = (block, 1, 1) if type(block) is int else _three(block)
+        gx, gy, gz = (grid, 1, 1) if type(grid) is int else three(grid)
+        bx, by, bz = (block, 1, 1) if type(block) is int else three(block)
         values = layout.values(queue, self._wait, *arguments)
         try:
             layout.pack(frame.buffer, 0, gx, gy, gz, bx, by, bz, shared, word, *values)
@@ -182,13 +183,3 @@ def _without_ex(launch: Any, handle: int) -> Any:
         return code
 
     return launch_ex
-
-
-def _three(dim: Any) -> tuple[int, int, int]:
-    """Return a grid or block as three numbers; raises TypeError for anything but one to three whole numbers."""
-    given = dim if isinstance(dim, (tuple, list)) else (dim,)
-    try:
-        x, y, z = [number.__index__() for number in given] + [1] * (3 - len(given))
-    except (AttributeError, ValueError):
-        raise TypeError(f"a grid or block is one to three whole numbers, not {dim!r}") from None
-    return x, y, z

@@ -40,6 +40,7 @@ MAY_IMPORT = {
     },
 }
 HEAVY = {
+    "abi3info": {"audit/rules/platform"},
     "docker": {"containers"},
     "distributed": {"execute"},
     "rich": {"cli", "audit/report"},

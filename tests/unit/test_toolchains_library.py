@@ -10,9 +10,9 @@ from packaging.version import Version
 
 from gpuforge.runtime.userbuild.compilers import holds, numbers
 from gpuforge.runtime.userbuild.distribution import families
-from gpuforge.runtime.userbuild.invoke import fill
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.ranges import bounds
+from gpuforge.toolchains.words import fill
 
 OUTPUTS = {
     "g++": [

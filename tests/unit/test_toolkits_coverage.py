@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from gpuforge.cuda import releases
-from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.coverage import common, gaps
+from gpuforge.cuda import releases, runs_on
+from gpuforge.cuda.arch import Arch, targets
+from gpuforge.cuda.coverage import common, known_gpus
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.architectures import spelled_out
 
 RELEASES = {release.version: release for release in releases.releases()}
 EMBEDDED = {Arch(5, 3), Arch(6, 2), Arch(7, 2), Arch(8, 7), Arch(10, 1), Arch(11, 0)}  # Jetson, DRIVE
+
+
+class Gap(NamedTuple):
+    """A GPU that a toolkit knows and that some architectures leave out: altogether, or `jit`, without machine code."""
+
+    gpu: Arch
+    jit: bool
+
+
+def gaps(archs: Sequence[str], ptx: str | None, release: releases.Release) -> list[Gap]:
+    """Return the GPUs of a toolkit that architectures leave without machine code, or altogether."""
+    wanted = targets(archs, ptx)
+    real = [target.arch for target in wanted if target.real]
+    virtual = [target.arch for target in wanted if target.ptx]
+    found = []
+    for gpu in known_gpus(release):
+        if any(runs_on.binary_mismatch(arch, gpu.capability) is None for arch in real):
+            continue
+        jit = any(runs_on.ptx_mismatch(arch, gpu.capability) is None for arch in virtual)
+        found.append(Gap(gpu, jit))
+    return found
 
 
 @pytest.mark.parametrize(

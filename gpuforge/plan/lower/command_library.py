@@ -9,11 +9,11 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, advice, recipe, sources, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.compiler_call import fill
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.context import Context
 from gpuforge.plan.lower.requirements import requirements
 from gpuforge.plan.requests.kernels import CommandLibrary, CompiledBy, CompiledLibrary, KernelIndex
+from gpuforge.toolchains.words import fill
 
 _RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
 _OF_RUNTIME = ("abi.c", "abi_id.py", "elf.py", "document.py")
@@ -35,6 +35,7 @@ def run_command(context: Context, cell: Cell, item: Object, compiled: Sequence[s
         "sources": [f"${{stage:sources}}/{name}" for name in compiled],
         "abi": ["${work}/gpuforge_abi.c"],
         "output": ["${work}/library.so"],
+        **{name: [] for name in ("arch", "cuda", "folders")},  # a command of the build has none
     }
     request = CommandLibrary(
         name=item.name,

@@ -10,12 +10,12 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, advice, recipe, sources, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.compiler_call import fill
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.context import Context
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, KernelIndex
 from gpuforge.toolchains import nvcc
+from gpuforge.toolchains.words import fill
 
 _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 
@@ -129,6 +129,7 @@ def _paths(file: ManifestFile, item: Object, compiled: Sequence[str]) -> dict[st
         "sources": [f"${{stage:sources}}/{name}" for name in compiled],
         "abi": ["${stage:abi}/abi.c"],
         "output": ["${out:library}"],
+        **{name: [] for name in ("arch", "cuda")},  # unknown in a build
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..arguments import reader
 from ..cache_key import CacheKey
+from ..dimensions import three
 from ..errors import DriverError
 
 
@@ -130,7 +131,7 @@ class OpenClKernel:
         copied: list[tuple[OpenClMemory, Any]] = []
         try:
             values = [self._value(number, value, copied) for number, value in enumerate(arguments)]
-            self._enqueue(queue, _three(grid), _three(block), values, arguments)
+            self._enqueue(queue, three(grid), three(block), values, arguments)
             for memory, array in copied:
                 if array.flags.writeable:
                     memory.read(array, stream=queue)
@@ -192,12 +193,3 @@ def failure(call: str, error: Any) -> DriverError:
 
     name = cl.status_code.to_string(error.code)
     return DriverError(error.routine or call, error.code, name, str(error.what))
-
-
-def _three(dim: Any) -> tuple[int, ...]:
-    given = dim if isinstance(dim, (tuple, list)) else (dim,)
-    try:
-        x, y, z = [number.__index__() for number in given] + [1] * (3 - len(given))
-    except (AttributeError, ValueError):
-        raise TypeError(f"a grid or block is one to three whole numbers, not {dim!r}") from None
-    return x, y, z

@@ -9,12 +9,12 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..words import fill
 from .compilers import Compiler
 from .execute import execute
 from .outcome import Stopped
 from .recipe import Recipe, Toolchain, verify
 
-_PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _TELLING = re.compile(r"error|fatal|cannot|no space|not found|killed", re.IGNORECASE)
 
 
@@ -55,18 +55,6 @@ def invoke(
     else:
         what = _failure(compiler, ended.status, ended.output, work)
     raise Stopped(what, log=ended.output)
-
-
-def fill(argv: Sequence[str], values: Mapping[str, Sequence[str]]) -> list[str]:
-    """Fill a call's placeholders: a word is repeated for each value, and left out where there is none."""
-    filled = []
-    for word in argv:
-        named = [name for name in _PLACEHOLDER.findall(word) if name in values]
-        if not named:
-            filled.append(word)
-            continue
-        filled += [word.replace("{" + named[0] + "}", value) for value in values[named[0]]]
-    return filled
 
 
 def _values(

@@ -10,7 +10,6 @@ from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
-from gpuforge.audit.tables import load
 from gpuforge.binary.facts import ElfObject
 
 _GROUP = "python"  # of symbols that the audit looks for
@@ -145,8 +144,8 @@ def _finding(
 
 @cache
 def _stable() -> Mapping[str, _Version]:
-    found: dict[str, _Version] = {}
-    for row in load("stable_abi.toml")["version"]:
-        major, minor = map(int, row["python"].split("."))
-        found |= dict.fromkeys(row["names"], (major, minor))
-    return found
+    """Return the functions and data of CPython's stable ABI, each with the version that added it."""
+    from abi3info import DATAS, FUNCTIONS  # noqa: PLC0415  a tenth of a second to load, and few wheels need it
+
+    added = {symbol.name: entry.added for symbol, entry in (*FUNCTIONS.items(), *DATAS.items())}
+    return {name: (version.major, version.minor) for name, version in added.items()}
