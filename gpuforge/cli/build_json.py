@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpuforge.cli import cache_report
+from gpuforge.cli import cache_report, left_out
 from gpuforge.cli.build_result import RAN, Result, is_done
 from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.lower.cell_actions import Plan
@@ -17,7 +17,7 @@ def plan_data(plan: Plan, selection: Selection, said: Mapping[str, tuple[bool, s
     return {
         "schema": 1,
         "cells": [_cell_data(cell, plan.machine) for cell in plan.cells],
-        "left_out": [{"cell": item.cell.id, "reason": item.reason} for item in selection.left_out],
+        "left_out": left_out.as_data(selection.left_out),
         "actions": [
             {
                 "id": action.id,

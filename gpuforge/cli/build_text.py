@@ -14,6 +14,7 @@ from gpuforge.cli import cache_report
 from gpuforge.cli.build_json import plan_data
 from gpuforge.cli.build_result import RAN, Result, Wheel, is_done
 from gpuforge.cli.console import count, results_console
+from gpuforge.cli.left_out import by_reason
 from gpuforge.cli.wheel_text import show_wheel
 from gpuforge.execute.times import short_seconds
 from gpuforge.execute.verdict import Verdict
@@ -106,9 +107,6 @@ def _show_missing(result: Result) -> None:
 
 
 def _show_left_out(console: Console, selection: Selection) -> None:
-    reasons: dict[str, list[str]] = {}
-    for item in selection.left_out:
-        if not item.reason.startswith("not selected"):
-            reasons.setdefault(item.reason, []).append(item.cell.id)
-    for reason, cells in reasons.items():
+    missing = [item for item in selection.left_out if item.reason.kind == "missing"]
+    for reason, cells in by_reason(missing).items():
         console.print(Text(f"left out: {', '.join(cells)}: {reason}", style="yellow"))

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.cli import ci
 from gpuforge.cli.arguments import errors_as_json
+from gpuforge.cli.left_out import as_data, by_reason
 from gpuforge.cli.options import listed, selection
 from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
 from gpuforge.cli.terminal import say
@@ -20,7 +21,7 @@ from gpuforge.containers import catalog, expected
 from gpuforge.containers.reference import refuse_name
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.cell import Cell, LeftOut, Selection
+from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.machine import machine_type
 from gpuforge.plan.site import ContainerImage
 
@@ -69,7 +70,7 @@ def command(
         table(jobs, made.selection)
         return
     if form == "json":
-        left_out = [{"cell": item.cell.id, "reason": item.reason} for item in made.selection.left_out]
+        left_out = as_data(made.selection.left_out)
         shown = [ci.labelled(entry, "github") for entry in jobs]
         click.echo(json.dumps({"schema": 1, "cells": shown, "left_out": left_out}, indent=2))
         return
@@ -165,11 +166,3 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
     for reason, cells in by_reason(chosen.left_out).items():
         text = f"left out: {reason}: {', '.join(cells)}"
         console.print(text, style="dim", highlight=False, markup=False)
-
-
-def by_reason(left_out: Sequence[LeftOut]) -> dict[str, list[str]]:
-    """Return the ids of cells that are left out, gathered by the reason."""
-    reasons: dict[str, list[str]] = {}
-    for item in left_out:
-        reasons.setdefault(item.reason, []).append(item.cell.id)
-    return reasons

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Literal
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import UsageError
@@ -30,11 +31,23 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a cell of the matrix is not built.
+
+    "not-selected" has the facts `option` ("--cuda") and `values`, for `--archs` also `cuda` (the toolkit's name in the
+    manifest) and `archs` (what it has); "missing" has `problems`, one message for each place to build in.
+    """
+
+    kind: Literal["not-selected", "missing"]
+    facts: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class LeftOut:
     """A cell of the matrix that is not built, and why."""
 
     cell: Cell
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +135,10 @@ def _with_archs(file: ManifestFile, cells: list[Cell], *, asked: bool) -> tuple[
     without = [name for name, archs in tables.items() if not archs]
     if not file.narrowed or not (lacking or without):
         return cells, []
-    said = {name: f"[cuda.{name}] has {', '.join(versions[name].archs)}" for name in tables}
     if lacking:
         raise UsageError.of(
             f"--archs {','.join(lacking)}: no chosen toolkit is to compile for {'it' if len(lacking) == 1 else 'them'}",
-            hint="; ".join(said.values()),
+            hint="; ".join(f"[cuda.{name}] has {', '.join(versions[name].archs)}" for name in tables),
             place=file.place("cuda"),
         )
     if asked:
@@ -138,8 +150,13 @@ def _with_archs(file: ManifestFile, cells: list[Cell], *, asked: bool) -> tuple[
             )
             for name in without
         )
-    wanted = f"not selected by --archs {','.join(file.narrowed)}"
-    left_out = [LeftOut(cell, f"{wanted}: {said[cell.cuda]}") for cell in cells if cell.cuda in without]
+    left_out = [
+        LeftOut(
+            cell, _by_option("--archs", file.narrowed, cuda=(cell.cuda,), archs=versions[cell.cuda].archs)
+        )
+        for cell in cells
+        if cell.cuda in without
+    ]
     return [cell for cell in cells if cell.cuda not in without], left_out
 
 
@@ -195,14 +212,20 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _not_selected(cell: Cell, cuda: Sequence[str], python: Sequence[str], wanted: str | None) -> str:
+def _not_selected(
+    cell: Cell, cuda: Sequence[str], python: Sequence[str], wanted: str | None
+) -> Reason | None:
     if wanted is not None:
-        return "" if cell.id == wanted else f"not selected by --cell {wanted}"
+        return None if cell.id == wanted else _by_option("--cell", (wanted,))
     if cuda and not any(_fits(cell.toolkit, w) for w in cuda):
-        return f"not selected by --cuda {','.join(cuda)}"
+        return _by_option("--cuda", cuda)
     if python and cell.python not in python:
-        return f"not selected by --python {','.join(python)}"
-    return ""
+        return _by_option("--python", python)
+    return None
+
+
+def _by_option(option: str, values: Sequence[str], **facts: tuple[str, ...]) -> Reason:
+    return Reason("not-selected", {"option": (option,), "values": tuple(values), **facts})
 
 
 def _nearest(wanted: str, known: Sequence[str]) -> str:

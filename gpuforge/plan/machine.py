@@ -9,24 +9,28 @@ from typing import TypeVar
 
 from packaging.version import Version
 
-from gpuforge.cuda import releases
-from gpuforge.diagnostics import Diagnostic, Place
+from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.toolchain import Toolchain
 from gpuforge.manifest.relations.package import OLDEST_PYTHON
-from gpuforge.plan.cell import Cell, LeftOut, Selection
+from gpuforge.plan.cell import Cell, LeftOut, Reason, Selection
+from gpuforge.plan.host_compilers import (
+    accepted,
+    host_compiler,
+    host_compilers,
+    host_keys,
+    host_place,
+    to_install,
+)
 from gpuforge.plan.site import Location, Machine, Site, ThisMachine
 from gpuforge.plan.variables import real
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits import unsupported
-from gpuforge.toolkits.compilers import Offer
 from gpuforge.toolkits.select import select as select_toolkit
 from gpuforge.toolkits.toolkit import Toolkit
 
 T = TypeVar("T")
-HOST_FAMILIES = ("g++", "clang++", "nvc++")
 
 
 def machine_type() -> str:
@@ -52,7 +56,10 @@ def resolve(
         refused = dict.fromkeys(e for c in wanted or others for s in surveys for e in s.lacks(c).values())
         problems = [d for error in refused for d in error.diagnostics]
         raise MissingError.all_of(dict.fromkeys(problems))
-    left_out = [LeftOut(cell, "; ".join(survey.reason(cell) for survey in surveys)) for cell in others]
+    left_out = [
+        LeftOut(cell, Reason("missing", {"problems": tuple(survey.problem(cell) for survey in surveys)}))
+        for cell in others
+    ]
     machine = Machine(tuple(survey.location for survey in surveys), file.manifest.build.cuda)
     return machine, Selection(buildable, (*selection.left_out, *left_out))
 
@@ -85,7 +92,7 @@ class _Survey:
         names = (("cuda", cell.cuda), ("python", cell.python))
         return {key[0]: self._missing[key] for key in names if key in self._missing}
 
-    def reason(self, cell: Cell) -> str:
+    def problem(self, cell: Cell) -> str:
         """Return why a cell cannot be built at this site, in one line."""
         return next(iter(self.lacks(cell).values())).diagnostics[0].message
 
@@ -102,7 +109,7 @@ class _Survey:
         hosts = host_compilers(file, cudas, site, self._usual)
         found = {name: list(impossible(file, name, host, site)) for name, host in hosts.items()}
         ours = "cuda" in asked and site.image is None  # another image may have another compiler
-        problems = [p for each in found.values() for p in each if ours or p.place != _host_place(file)]
+        problems = [p for each in found.values() for p in each if ours or p.place != host_place(file)]
         if problems:
             raise UsageError.all_of(problems)
         where = f"image {site.image.name}: " if site.image else ""
@@ -140,107 +147,6 @@ def _names(selection: Selection, field: str) -> list[str]:
     return list(dict.fromkeys(getattr(cell, field) for cell in selection.cells))
 
 
-def host_compiler(file: ManifestFile, site: Site) -> Compiler:
-    """Return the compiler of the host build: the toolchain named "host", else the only C++ one, else g++.
-
-    One that is not installed is fetched, where it can be.
-    """
-    name, toolchain = host_toolchain(file)
-    try:
-        return site.detect(toolchain.compiler, path=toolchain.path, specifier=toolchain.version)
-    except MissingError as error:
-        offer = None if toolchain.path else site.offered(toolchain.compiler, toolchain.version or "")
-        if offer and not offer.lacking:
-            return offer.compiler
-        place = file.place("toolchains", name) if name in file.manifest.toolchains else None
-        hint = "name an image that has one (gpuforge images list)" if site.image else ""
-        hint = hint or (_to_install(offer) if offer and toolchain.version else "")
-        raise MissingError.all_of(
-            [Diagnostic(d.message, place, hint or d.hint) for d in error.diagnostics]
-        ) from error
-
-
-def host_compilers(
-    file: ManifestFile, cudas: Iterable[str], site: Site, usual: Compiler
-) -> dict[str, Compiler]:
-    """Return the compiler of host code for each `[cuda.<name>]`: the usual one unless its toolkit refuses it.
-
-    Then another installed one that the toolkit and the manifest's version range take (g++-11 where g++ is too new), or
-    one to fetch. When there is none it stays the usual one, of which `impossible` says what is wrong.
-    """
-    return {name: _fitting(file, name, usual, site) or usual for name in cudas}
-
-
-def _fitting(file: ManifestFile, cuda: str, usual: Compiler, site: Site) -> Compiler | None:
-    """Return the first compiler that the toolkit takes, of the families that the manifest allows."""
-    wanted = _accepted(file, cuda, usual.family)
-    low, high = _majors(file, cuda).get(usual.family, (1, 0))
-    if low <= usual.version.major <= high:
-        return usual
-    for family, versions in wanted.items():
-        try:
-            return site.detect(family, path=None, specifier=versions)
-        except MissingError:
-            continue
-    offers = (site.offered(family, versions) for family, versions in wanted.items())
-    return next((offer.compiler for offer in offers if offer and not offer.lacking), None)
-
-
-def _accepted(file: ManifestFile, cuda: str, usual: str) -> dict[str, str]:
-    """Return the version range of each compiler family that a toolkit and the manifest take, the usual one first.
-
-    A compiler that the manifest names by its path is the only one: then there is none.
-    """
-    name, toolchain = host_toolchain(file)
-    if toolchain.path is not None:
-        return {}
-    majors = _majors(file, cuda)
-    families = [usual] if name in file.manifest.toolchains else [usual, *majors]
-    of_manifest = [toolchain.version] if toolchain.version else []
-    ranges = {family: [*of_manifest, f">={low}", f"<{high + 1}"] for family, (low, high) in majors.items()}
-    return {family: ",".join(ranges[family]) for family in dict.fromkeys(families) if family in ranges}
-
-
-def _majors(file: ManifestFile, cuda: str) -> Mapping[str, tuple[int, int]]:
-    """Return the first and last major of each compiler family that the toolkit of `[cuda.<cuda>]` takes."""
-    toolkit = file.manifest.cuda.versions[cuda].toolkit
-    return next((r.hosts for r in releases.releases() if r.version == toolkit), {})
-
-
-def _to_install(offer: Offer) -> str:
-    """Say why a compiler is not fetched, and the command that installs it."""
-    compiler = offer.compiler
-    major = compiler.version.major
-    return (
-        f"gpuforge fetches {compiler.family} {compiler.version} for Debian and Ubuntu with a g++ of their own; "
-        f"this machine lacks {', '.join(offer.lacking)}. Install one: "
-        f"apt-get install {compiler.path.name}, or dnf install gcc-toolset-{major}-gcc-c++"
-    )
-
-
-def host_toolchain(file: ManifestFile) -> tuple[str, Toolchain]:
-    """Return the manifest's host toolchain by the rule of `host_compiler`; raises UsageError when it is unclear."""
-    declared = file.manifest.toolchains
-    if "host" in declared:
-        return "host", declared["host"]
-    found = [(name, t) for name, t in declared.items() if t.compiler in HOST_FAMILIES]
-    if len(found) > 1:
-        raise UsageError.of(
-            f"which toolchain builds the host code: {', '.join(name for name, _ in found)}?",
-            hint="name it [toolchains.host]",
-            place=file.place("toolchains"),
-        )
-    return found[0] if found else ("host", Toolchain(compiler="g++"))
-
-
-def _host_keys(file: ManifestFile) -> tuple[str, str]:
-    return "toolchains", host_toolchain(file)[0]
-
-
-def _host_place(file: ManifestFile) -> Place:
-    return file.place(*_host_keys(file))
-
-
 def toolkit_of(file: ManifestFile, cuda: str, machine: str, site: Site) -> Toolkit:
     """Return the toolkit of `[cuda.<cuda>]`; its errors carry that place."""
     wanted = file.manifest.cuda.versions[cuda]
@@ -268,9 +174,9 @@ def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site)
         keys: tuple[str | int, ...] = ("cuda", cuda, problem.subject)
         hint = problem.hint
         if problem.subject == "host" and host is not None:
-            keys = _host_keys(file)
-            offers = (site.offered(*each) for each in _accepted(file, cuda, host.family).items())
-            hint = next((_to_install(offer) for offer in offers if offer), hint)
+            keys = host_keys(file)
+            offers = (site.offered(*each) for each in accepted(file, cuda, host.family).items())
+            hint = next((to_install(offer) for offer in offers if offer), hint)
         elif problem.item is not None:
             keys = (*keys, problem.item)
         yield Diagnostic(problem.message, file.place(*keys), hint)

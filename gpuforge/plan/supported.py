@@ -15,7 +15,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.machine import host_toolchain
+from gpuforge.plan.host_compilers import host_toolchain
 from gpuforge.toolchains.detect import FAMILIES
 
 WORKS: Mapping[str, frozenset[str]] = {

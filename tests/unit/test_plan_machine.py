@@ -9,6 +9,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from gpuforge.cli.left_out import reason_text
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import machine, site
@@ -70,7 +71,7 @@ def test_what_is_missing_is_left_out_with_the_reason(recipe: Recipe) -> None:
     found, chosen = machine.resolve(file, select(file, "x86_64"), asked=())
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
     assert set(found.locations[0].toolkits) == {"13"}
-    reasons = {item.cell.id: item.reason for item in chosen.left_out}
+    reasons = {item.cell.id: reason_text(item.reason) for item in chosen.left_out}
     assert reasons["cp313-cu13.0-x86_64"] == "no CPython 3.13 on this machine"
     assert "a container image" in reasons["cp311-cu12.4-x86_64"]
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpuforge.cli.left_out import reason_text
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.action import Action
@@ -50,7 +51,7 @@ def test_a_toolkit_keeps_those_that_are_named_and_their_ptx(
     if of_13:
         assert found["13"] == of_13
     else:
-        assert {item.reason for item in chosen.left_out} == {
+        assert {reason_text(item.reason) for item in chosen.left_out} == {
             "not selected by --archs 90: [cuda.13] has 80, 90a"
         }
 

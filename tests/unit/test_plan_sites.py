@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from gpuforge.cli.left_out import reason_text
 from gpuforge.errors import MissingError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import FileInput, ImageInput
@@ -61,7 +62,7 @@ def test_a_cell_is_built_in_the_first_image_that_has_all_it_needs(recipe: Recipe
         "cp313-cu13.0-x86_64",
     ]
     (left,) = chosen.left_out
-    assert left.reason == (
+    assert reason_text(left.reason) == (
         "no CPython 3.13 in image old; it has 3.11.1; "
         "image new: CUDA 12.4 takes g++ 6 to 13 as host compiler, not 14.2.0"
     )
@@ -133,7 +134,11 @@ def test_a_test_image_without_a_python_leaves_its_cells_out(recipe: Recipe) -> N
     machine, chosen = resolve(recipe(), select(recipe(), "x86_64", cuda=["13"]), asked=(), sites=[with_test])
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
     assert machine.tested_at(chosen.cells[0]).image == clean
-    reasons = {item.cell.python: item.reason for item in chosen.left_out if "not selected" not in item.reason}
+    reasons = {
+        item.cell.python: reason_text(item.reason)
+        for item in chosen.left_out
+        if item.reason.kind == "missing"
+    }
     assert reasons == {"3.13": "no CPython 3.13 in image clean; it has 3.11.1"}
 
 
@@ -153,6 +158,6 @@ def test_an_images_own_toolkit_is_taken(recipe: Recipe) -> None:
     builds = [a for a in plan.actions if a.kind == "build" and "cu12.4" in a.id]
     assert {a.inputs["toolkit"].path for a in builds} == {PurePosixPath("/usr/local/cuda")}  # type: ignore[union-attr]
     _, chosen = resolve(file, select(file, "x86_64"), asked=(), sites=[OLD])
-    assert {item.reason for item in chosen.left_out if item.cell.cuda == "12"} == {
+    assert {reason_text(item.reason) for item in chosen.left_out if item.cell.cuda == "12"} == {
         "no CUDA 12.4 in image old; it has none"
     }
