@@ -23,7 +23,7 @@ from gpuforge.manifest.load import load
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import lower
-from gpuforge.plan.machine import machine_type, resolve
+from gpuforge.plan.survey import machine_type, resolve
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS, TOOLKITS = ("3.11", "3.13"), {"12": "12.4", "13": "13.0"}

@@ -21,8 +21,8 @@ from gpuforge.manifest.load import load
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
-from gpuforge.plan.machine import machine_type, resolve
 from gpuforge.plan.site import ContainerImage
+from gpuforge.plan.survey import machine_type, resolve
 from gpuforge.toolchains.inventory import Inventory
 
 RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "saxpy"

@@ -33,8 +33,8 @@ from gpuforge.execute.store import FolderStore
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.keys import keys
-from gpuforge.plan.machine import machine_type
 from gpuforge.plan.site import ContainerImage
+from gpuforge.plan.survey import machine_type
 from gpuforge.toolchains import sccache
 
 _PLANNED = ("dask",)

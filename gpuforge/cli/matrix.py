@@ -22,8 +22,8 @@ from gpuforge.containers.reference import refuse_name
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Cell, Selection
-from gpuforge.plan.machine import machine_type
 from gpuforge.plan.site import ContainerImage
+from gpuforge.plan.survey import machine_type
 
 
 @click.command("matrix")

@@ -10,9 +10,9 @@ from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.architectures import spelled_out
 from gpuforge.plan.cell import Selection, select
 from gpuforge.plan.lower.cell_actions import Plan, lower
-from gpuforge.plan.machine import resolve
 from gpuforge.plan.narrow import narrow
 from gpuforge.plan.site import ContainerImage
+from gpuforge.plan.survey import resolve
 
 DEFAULT_IMAGE = "manylinux_2_28"
 

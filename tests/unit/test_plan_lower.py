@@ -21,8 +21,8 @@ from gpuforge.plan.action import Action, ActionInput, FileInput
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
-from gpuforge.plan.machine import unfit_compilers
 from gpuforge.plan.site import Machine
+from gpuforge.plan.survey import unfit_compilers
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits import compilers
 from gpuforge.toolkits.select import select as select_toolkit

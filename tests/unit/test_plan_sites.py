@@ -15,8 +15,8 @@ from gpuforge.plan.action import FileInput, ImageInput
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
-from gpuforge.plan.machine import resolve
 from gpuforge.plan.site import ContainerImage
+from gpuforge.plan.survey import resolve
 from gpuforge.toolchains.inventory import Inventory
 
 Recipe = Callable[..., ManifestFile]

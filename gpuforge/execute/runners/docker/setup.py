@@ -14,8 +14,8 @@ from gpuforge.errors import MissingError
 from gpuforge.execute.runners.choice import Environment, Wanted
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local.local_runner import LocalRunner
-from gpuforge.plan.machine import machine_type
 from gpuforge.plan.site import ContainerImage
+from gpuforge.plan.survey import machine_type
 from gpuforge.toolchains import sccache
 
 takes_limits = True
