@@ -189,7 +189,7 @@ def test_single_binaries_see_each_other_where_they_lie(tmp_path: Path) -> None:
     ]
     assert [e.provider.source for e in report.graph.edges if e.needed == "libcore.so"] == ["sibling"]
     assert [f.code for f in report.findings if f.severity == "error"] == []
-    assert [[e.arch for e in d.containers[0].entries] for w in report.wheels for d in w.facts.device] == [
+    assert [[e.target for e in d.containers[0].entries] for w in report.wheels for d in w.facts.device] == [
         ["sm_80"],
         ["compute_70"],
     ]

@@ -34,7 +34,7 @@ def test_everything_in_a_wheel_is_found(tmp_path: Path) -> None:
     assert found.file_tags == found.wheel_tags == ("cp311-cp311-manylinux_2_17_x86_64",)
     assert found.requires == ("numpy>=1", "torch")
     assert [o.file for o in found.objects] == ["demo/_core.so"]
-    assert {d.file: [e.arch for c in d.containers for e in c.entries] for d in found.device} == {
+    assert {d.file: [e.target for c in d.containers for e in c.entries] for d in found.device} == {
         "demo/_core.so": ["sm_80", "compute_80"],
         "demo/kernels.fatbin": ["sm_90"],
         "demo/k.ptx": ["compute_70"],
