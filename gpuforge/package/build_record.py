@@ -1,5 +1,4 @@
-"""The build record in a wheel, `.dist-info/gpuforge.json`: with what it was built, and nothing of the machine it was
-built on."""
+"""The build record of a wheel, `.dist-info/gpuforge.json`: what it was built with. It names nothing of the machine."""
 
 from __future__ import annotations
 

@@ -25,16 +25,16 @@ Log = Callable[[str], None]
 def graft(
     tree: Path, name: WheelName, scratch: Path, excludes: list[str], search_path: Sequence[str], log: Log
 ) -> Path:
-    """Make a grafted wheel of the unpacked one in `tree`, in `scratch`; return its path, which has the tags.
+    """Make a grafted wheel of the unpacked one in `tree`, in `scratch`; return its path, whose name has the tags.
 
-    `excludes` are the SONAMEs, or patterns of them, that are left where they are. Raises ActionError with
-    the library or the symbols at fault.
+    `excludes` are the SONAMEs, or patterns of them, that are not grafted. Raises ActionError that names the library or
+    the symbols at fault.
     """
     source = scratch / "unrepaired" / str(name)
     target = scratch / "repaired"
     writer.write(tree, source, compress=False)
     command = [sys.executable, "-P", "-m", "auditwheel", "repair", "-z", "0", "--plat", "auto"]
-    answer = subprocess.run(
+    done = subprocess.run(
         [
             *command,
             *(f"--exclude={pattern}" for pattern in excludes),
@@ -50,10 +50,10 @@ def graft(
     )
     source.unlink()
     made = sorted(target.glob("*.whl"))
-    if answer.returncode or len(made) != 1:
-        log(answer.stdout)
-        raise _explain(answer.stdout, tree)
-    for line in answer.stdout.splitlines():
+    if done.returncode or len(made) != 1:
+        log(done.stdout)
+        raise _explain(done.stdout, tree)
+    for line in done.stdout.splitlines():
         message = re.sub(r"^[A-Z]+:auditwheel\.\w+:", "auditwheel: ", line)
         if message != line and "Excluding" not in line:
             log(message.rstrip())
@@ -61,7 +61,7 @@ def graft(
 
 
 def _environment(scratch: Path, search_path: Sequence[str]) -> dict[str, str]:
-    """What auditwheel gets of the environment: nothing that changes its result but the search path."""
+    """Return the environment of auditwheel: of all that changes its result only the search path."""
     programs = [str(Path(patchelf()).parent), os.environ.get("PATH", os.defpath)]
     return {
         "PATH": os.pathsep.join(programs),
@@ -74,31 +74,31 @@ def _environment(scratch: Path, search_path: Sequence[str]) -> dict[str, str]:
 
 
 def _explain(output: str, tree: Path) -> ActionError:
-    """Make auditwheel's last words an error that names the library or the symbols at fault."""
+    """Return an error that names the library or the symbols at fault, from the output of auditwheel."""
     missing = re.search(r'required library "([^"]+)" could not be located', output)
     if missing:
         needing = [str(m) for m, elf in links.read_tree(tree).items() if missing[1] in elf.needed]
         return ActionError.of(
-            f"{missing[1]}, which {', '.join(sorted(needing)) or 'a grafted library'} needs, was not found to be "
-            "put into the wheel",
-            hint="install it on the build machine; a CUDA library that gpuforge does not know must be declared",
+            f"{missing[1]}, which {', '.join(sorted(needing)) or 'a grafted library'} needs, was not found "
+            "on the build machine",
+            hint="install it; a CUDA library that gpuforge does not know must be declared",
         )
     if "too-recent versioned symbols" in output:
         return ActionError.of(
             "no manylinux policy allows this wheel: " + (_too_recent(tree) or "a grafted library is too new"),
-            hint="build on an older system: the image of [wheel] is one",
+            hint="build on an older system, such as the image of [wheel]",
         )
     last = [line for line in output.splitlines() if line.strip()][-1:]
-    said = (
+    reason = (
         re.sub(r"^(__main__\.py|auditwheel)?( repair)?: ?error: ", "", last[0].strip())
         if last
-        else "it said nothing"
+        else "it printed no reason"
     )
-    return ActionError.of(f"auditwheel cannot repair this wheel: {said}", hint="its full words are above")
+    return ActionError.of(f"auditwheel cannot repair this wheel: {reason}", hint="its full output is above")
 
 
 def _too_recent(tree: Path) -> str:
-    """Say which files want symbol versions that even the newest system of the policies lacks."""
+    """Return which files need symbol versions that the newest system of the policies lacks."""
     allowed = WheelPolicies(libc=Libc.GLIBC, arch=Architecture.detect().baseline).lowest.symbol_versions
     found = []
     for member, elf in sorted(links.read_tree(tree).items()):
@@ -108,5 +108,5 @@ def _too_recent(tree: Path) -> str:
                 v for v, family, number in families if family in allowed and number not in allowed[family]
             )
             if new:
-                found.append(f"{member} wants {', '.join(new)} of {library}")
+                found.append(f"{member} needs {', '.join(new)} of {library}")
     return "; ".join(found)

@@ -1,4 +1,4 @@
-"""Put the guard into wheels whose builds share an import package: it refuses a mixture of two of them at import."""
+"""Put the guard into wheels whose builds share an import package: a mixture of two builds fails at import."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ _MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
 def embed(tree: Path, name: str, distribution: str, source: Path) -> str:
     """Put the guard `source` and the mark of `distribution` ("saxpy_cu13") into the import package `name`.
 
-    One statement in the package's `__init__.py`, behind its docstring and `__future__` imports, imports it; so it
-    runs before anything of the package does. Returns "" when that was done, else why not: a package without an
-    `__init__.py` has no place for it.
+    A statement in its `__init__.py`, behind the docstring and the `__future__` imports, imports the guard before
+    anything else. Returns "", or the reason why the guard was not put in: a package may have no `__init__.py`.
     """
     home = import_package.find(tree, name)
     if home is None:
@@ -42,9 +41,9 @@ def embed(tree: Path, name: str, distribution: str, source: Path) -> str:
 
 
 def insert(source: bytes) -> bytes:
-    """Return a module's source with the statement as its first one that may be: after docstring and `__future__`.
+    """Return a module's source with the statement behind the docstring and the `__future__` imports.
 
-    Raises SyntaxError or ValueError for what is no Python source.
+    Raises SyntaxError or ValueError for a file that is not Python source.
     """
     mark = _MARK if source.startswith(_MARK) else b""
     source = source.removeprefix(_MARK)

@@ -1,4 +1,4 @@
-"""Kernels in wheels of their own: what the package's wheel says of them, and what such a wheel is made of."""
+"""Kernels wheels: the kernels of one CUDA major in a wheel of their own, listed in the main wheel."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file
 from gpuforge.wheel.filename import WheelName
 
 SCHEMA = 1
-LISTING = "wheels.json"  # beside the runtime in the package's wheel
+LISTING = "wheels.json"  # beside the runtime in the main wheel
 FILE = "wheel.json"  # in a kernels wheel
-# Without code for the host no C library is needed: the policy of the oldest Linux that pip still installs on.
+# A wheel without code for the host needs no C library: the policy of the oldest Linux that pip installs on.
 # https://peps.python.org/pep-0599/, https://peps.python.org/pep-0600/
 _OLDEST = "manylinux2014_{machine}.manylinux_2_17_{machine}"
 _SHARED = (
     "License-Expression",
     "License",
     "Requires-Python",
-)  # headers that a kernels wheel has from the package
+)  # fields that a kernels wheel takes from the main wheel
 
 
 @dataclass(frozen=True, slots=True)
 class KernelsWheel:
-    """A kernels wheel by its name ("saxpy-kernels-cu13"), its folder, and the extra that brings it."""
+    """A kernels wheel: its distribution ("saxpy-kernels-cu13"), its folder, and the extra that installs it."""
 
     distribution: str
     folder: str
@@ -39,7 +39,7 @@ class KernelsWheel:
 def list_wheels(
     tree: Path, name: str, wheels: Sequence[KernelsWheel], sets: Sequence[Mapping[str, str]]
 ) -> list[str]:
-    """Say in an unpacked wheel which kernels wheels it has: an extra for each, and a list for the runtime.
+    """Declare the kernels wheels in an unpacked main wheel: an extra for each, and a list for the runtime.
 
     `sets` are the kernel sets in them. Returns the requirements that were added.
     """
@@ -72,9 +72,9 @@ def lay_out(
     toolkit: str,
     machine: str,
 ) -> WheelName:
-    """Make the tree of a kernels wheel of packed kernel sets; return its name. `of` is the package's METADATA.
+    """Lay out a kernels wheel of packed kernel sets; return its name. `of` is the METADATA of the main wheel.
 
-    It has its own folder, so that no file is in two wheels, and requires exactly this version of the package.
+    It has its own folder, so that no file is in two wheels, and requires exactly this version of the main wheel.
     """
     version = metadata.required(of, "Version")
     home = tree / wheel.folder / HOME
@@ -99,11 +99,11 @@ def lay_out(
     return name
 
 
-def refuse_libraries(packages: Sequence[str]) -> None:
+def refuse_libraries(distributions: Sequence[str]) -> None:
     """Raise ActionError when a wheel that is for all CUDA versions needs libraries of one."""
-    if packages:
+    if distributions:
         raise ActionError.of(
-            f"the package's own wheel needs CUDA libraries of {', '.join(packages)}, "
+            f"the main wheel needs CUDA libraries of {', '.join(distributions)}, "
             'and with [wheel] kernels = "own" it is for all CUDA versions',
             hint="load these libraries at run time, move the code into a fallback object, "
             "or leave [wheel] kernels out",

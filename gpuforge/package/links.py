@@ -1,4 +1,4 @@
-"""What the files of an unpacked wheel want of CUDA's libraries: which package each is of, and which symbols."""
+"""The CUDA libraries that the files of an unpacked wheel need: their distributions, and the symbols in use."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gpuforge.cuda.libraries import Library
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import unpacked
 
-Wanted = dict[str, dict[str, set[str]]]  # package -> SONAME -> symbols that the wheel leaves undefined
+Wanted = dict[str, dict[str, set[str]]]  # distribution -> SONAME -> symbols that the wheel leaves undefined
 
 
 def wanted_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> Wanted:
-    """Return what an unpacked wheel wants of each package; raises ActionError for a damaged file.
+    """Return what an unpacked wheel needs of each distribution; raises ActionError for a damaged file.
 
-    The symbols are all that the files with such a library leave undefined: whose each is, its exports tell.
+    The symbols are all that the files with such a library leave undefined; the exports of the libraries assign them.
     """
     found: Wanted = {}
     defined: set[str] = set()

@@ -1,4 +1,4 @@
-"""The strategies that say in a wheel's name which CUDA it is for."""
+"""Strategies that put the CUDA version into the name of a wheel."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ STRATEGIES = ("suffix", "local", "plain")
 
 
 def check_name(name: WheelName, distribution: str | None) -> None:
-    """Raise ActionError unless the wheel is of the distribution asked for."""
+    """Raise ActionError unless the wheel is of this distribution."""
     if distribution and canonicalize_name(distribution) != canonicalize_name(name.distribution):
         raise ActionError.of(
             f"the build made {name}, but the manifest's [package] name is {distribution!r}",
-            hint="make the manifest and the project's own metadata say the same name",
+            hint="give both the same name, in the manifest or in the project's metadata",
         )
 
 
 def check_tags(name: WheelName, *, python: str | None, abi: str | None) -> None:
-    """Raise ActionError unless the wheel serves the Python ("cp311") and has the ABI ("abi3") asked for.
+    """Raise ActionError unless the Python ("cp311") can use the wheel and the wheel has the ABI ("abi3").
 
-    A wheel that serves more than was asked for (`py3`, an older `abi3`, ABI `none`) is right, too.
+    A wheel for more Pythons (`py3`, an older `abi3`, ABI `none`) is accepted.
     """
     if python and not _supported(python).intersection((tag.interpreter, tag.abi) for tag in name.parsed):
         raise ActionError.of(
@@ -40,7 +40,7 @@ def check_tags(name: WheelName, *, python: str | None, abi: str | None) -> None:
     if abi and not {abi, "none"}.intersection(name.abi.split(".")):
         raise ActionError.of(
             f"the build made {name}, whose ABI is not {abi!r}",
-            hint="make [package] abi in the manifest and the project's own build settings say the same",
+            hint="set the same ABI in [package] abi of the manifest and in the project's build settings",
         )
 
 
@@ -49,12 +49,12 @@ def rename(
 ) -> WheelName:
     """Rename an unpacked wheel by a strategy for the CUDA version `cuda` ("13.0"); return its new name.
 
-    One that is `narrowed` to some architectures ("90"), for a quick try, says so in its version: `1.0+try.sm90`. That
-    is a local version, which PyPI refuses.
+    The version of a wheel for a quick try, `narrowed` to some architectures ("90"), names them: `1.0+try.sm90`. PyPI
+    refuses such a local version.
 
     `suffix`: another distribution, `name-cu13`; `local`: the same one, version `1.0+cu13`; `plain`: as it is.
-    METADATA and the folders that carry the name follow. Raises UsageError for a strategy that is not there;
-    a `variant` is made of the finished wheel (`variants.py`), which is `plain`.
+    METADATA and the folders that carry the name follow. Raises UsageError for another strategy; a `variant` is made
+    of the finished `plain` wheel (`variants.py`).
     """
     if strategy not in STRATEGIES:
         raise UsageError.of(
@@ -89,7 +89,7 @@ def write_tags(tree: Path, name: WheelName) -> None:
 
 
 def _supported(python: str) -> set[tuple[str, str]]:
-    """The (interpreter, ABI) pairs that a CPython ("cp311") can import."""
+    """Return the (interpreter, ABI) pairs that a CPython ("cp311") can import."""
     version = (int(python[2]), int(python[3:]))
     ours = cpython_tags(version, abis=[python], platforms=["any"])
     general = compatible_tags(version, interpreter=python, platforms=["any"])

@@ -20,9 +20,9 @@ def self_contained(linked: Linked) -> None:
         for library in found:
             stem = library.soname.partition(".so")[0].removeprefix("lib")
             raise ActionError.of(
-                f"{member} needs {library.soname}, which [cuda] linkage says it must not",
+                f"{member} needs {library.soname}, which [cuda] linkage forbids",
                 hint=f"link it statically (CMake: CUDA::{stem}_static), where the toolkit has a static one; "
-                "what is built without CMake or a plain nvcc call must be told itself",
+                "a project built with neither CMake nor a plain nvcc call must choose it itself",
             )
 
 
@@ -40,8 +40,8 @@ def graftable(linked: Linked, log: Callable[[str], None]) -> None:
                 )
             else:
                 raise ActionError.of(
-                    f"{member} needs {library.soname}, which cannot be put into a wheel: while it runs it opens "
-                    f"{parts} by name, and a library in a wheel has another name",
+                    f"{member} needs {library.soname}, which cannot be put into a wheel: it opens "
+                    f"{parts} by name, and libraries in a wheel have other names",
                     hint='use linkage = "pip"',
                 )
 

@@ -22,7 +22,7 @@ def entries_for(
     `folders` are below site-packages ("nvidia/cu13/lib"); each becomes an entry relative to where `member` is
     installed, behind those of `present` that start at `$ORIGIN` and stay in site-packages. All others (a build
     machine's folders) are dropped. Raises ActionError for a file that is installed outside site-packages, as
-    no relative path leads from there to the packages.
+    no relative path leads from there to the libraries.
     """
     place = _installed(member)
     if place is None:
@@ -46,7 +46,7 @@ def entries_for(
 
 
 def write(path: Path, entries: Sequence[str]) -> None:
-    """Give an ELF file this RUNPATH, none if it is empty; an RPATH that it has is gone. Raises ActionError."""
+    """Give an ELF file this RUNPATH, or none if it is empty; its RPATH is removed. Raises ActionError."""
     change = ["--set-rpath", ":".join(entries)] if entries else ["--remove-rpath"]
     answer = subprocess.run([patchelf(), *change, str(path)], capture_output=True, text=True, check=False)
     if answer.returncode:
@@ -66,7 +66,7 @@ def patchelf() -> str:
 
 
 def _installed(member: PurePosixPath) -> PurePosixPath | None:
-    """Where a member is installed, relative to site-packages; None when that is elsewhere.
+    """Return where a member is installed, relative to site-packages; None when it is installed elsewhere.
 
     https://packaging.python.org/en/latest/specifications/binary-distribution-format/#the-data-directory
     """
@@ -81,7 +81,7 @@ def from_origin(entry: str) -> bool:
 
 
 def _normal(entry: str, place: PurePosixPath) -> str | None:
-    """Write an entry in the one way used here; None when it does not stay in site-packages."""
+    """Return an entry in its normal form; None when it does not stay in site-packages."""
     if not from_origin(entry):
         return None
     below = posixpath.normpath("./" + entry.replace("${ORIGIN}", "$ORIGIN").removeprefix("$ORIGIN"))

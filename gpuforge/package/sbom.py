@@ -1,7 +1,7 @@
-"""The wheel's software bill of materials, CycloneDX JSON in `.dist-info/sboms`: what was grafted, what is declared.
+"""The wheel's software bill of materials, CycloneDX JSON in `.dist-info/sboms`: grafted and required libraries.
 
 https://peps.python.org/pep-0770/ and https://cyclonedx.org/docs/1.6/json/. auditwheel's own, which names the
-distribution packages that grafted libraries came from, is merged into it.
+packages of the Linux distribution that grafted libraries came from, is merged into it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ AUDITWHEEL = "auditwheel.cdx.json"
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A pip package whose libraries a wheel uses, at the version it was linked with (None: not known)."""
+    """A distribution whose libraries a wheel uses, and the version it was linked with (None: unknown)."""
 
-    package: str
+    distribution: str
     version: str | None
 
 
@@ -43,9 +43,9 @@ def write(
 ) -> Path:
     """Write the bill of an unpacked wheel and return its file; the same wheel gives the same bytes.
 
-    `declared` are the packages that the wheel requires for its libraries; `pins` the packages of the toolkit
-    `cuda` ("13.0") with their versions, by which a grafted CUDA library is told to be of one. `epoch` (seconds
-    since 1970) is the bill's time. Bills of the project's own build, under other names, stay.
+    `declared` are the distributions that the wheel requires for its libraries; `pins` those of the toolkit `cuda`
+    ("13.0") with their versions, to which grafted CUDA libraries are assigned. `epoch` (seconds since 1970) is the
+    bill's time. Bills of the project's own build, under other names, stay.
     """
     info = unpacked.dist_info(tree)
     text = metadata.of_file(info / "METADATA")
@@ -87,7 +87,7 @@ def _pypi(name: str, version: str | None) -> PackageURL:
 
 
 def _grafted(tree: Path, pins: Mapping[str, str], cuda: str) -> Iterable[Component]:
-    """Yield each library that repair put into the wheel, told by its hashed name."""
+    """Yield each library that repair put into the wheel: their names have a hash."""
     for path in unpacked.files(tree):
         plain = libraries.plain_name(path.name)
         if plain == path.name:
@@ -111,7 +111,7 @@ def _grafted(tree: Path, pins: Mapping[str, str], cuda: str) -> Iterable[Compone
 
 
 def _of_auditwheel(file: Path) -> Iterable[Component]:
-    """Yield the distribution packages that auditwheel found the grafted libraries to be of."""
+    """Yield the packages of Linux distributions that auditwheel found for the grafted libraries."""
     if not file.is_file():
         return
     bill = json.loads(file.read_text(encoding="utf-8"))
@@ -131,12 +131,17 @@ def _declared(material: Material, text: bytes) -> Component:
     own = [
         requirement
         for requirement in metadata.requirements(text)
-        if canonicalize_name(requirement.name) == canonicalize_name(material.package)
-        or (requirement.name == METAPACKAGE and any(material.package.endswith(e) for e in requirement.extras))
+        if canonicalize_name(requirement.name) == canonicalize_name(material.distribution)
+        or (
+            requirement.name == METAPACKAGE
+            and any(material.distribution.endswith(e) for e in requirement.extras)
+        )
     ]
-    said = " · ".join(sorted(map(str, own)))
-    purl = _pypi(material.package, None)
-    return _component(material.package, None, purl, provision="declared", requires=said, **_linked(material))
+    requires = " · ".join(sorted(map(str, own)))
+    purl = _pypi(material.distribution, None)
+    return _component(
+        material.distribution, None, purl, provision="declared", requires=requires, **_linked(material)
+    )
 
 
 def _linked(material: Material) -> dict[str, str]:

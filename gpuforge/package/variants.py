@@ -1,4 +1,4 @@
-"""Variant wheels: a finished wheel with a label in its name and `variant.json`, and the index of all of a release.
+"""Variant wheels: a finished wheel with a label in its name and `variant.json`, and the index of a release.
 
 The wheel by PEP 825, `providers` by PEP 850, both drafts: https://peps.python.org/pep-0825/ and
 https://peps.python.org/pep-0850/. The properties are those of NVIDIA's provider:
@@ -27,8 +27,8 @@ from gpuforge.wheel.filename import WheelName
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
 NAME = "variant.json"
 NAMESPACE = "nvidia"
-# Who tells an installer what a machine has. uv has its own copy, which it knows by these names, and fetches nothing.
-# Any version will do: a bound that excludes the copy's version makes uv pass the variant over.
+# The plugin that tells an installer about the machine. uv has its own copy under these names and fetches nothing.
+# No version bound: one that excludes the version of uv's copy makes uv skip the variant.
 PROVIDER = {
     "plugin-api": "nvidia_variant_provider.plugin:NvidiaVariantPlugin",
     "requires": ["nvidia-variant-provider"],
@@ -44,15 +44,15 @@ def label(cuda: str) -> str:
 def describe(cuda: str, gpus: Sequence[str]) -> dict[str, Any]:
     """Return the content of `variant.json` for the toolkit `cuda` and the `gpus` ("90_real") that the wheel is for.
 
-    The driver must be as new as the toolkit: then everything in the wheel runs, PTX included. Without `gpus`, as of a
-    package without GPU code of its own, any GPU will do.
+    The driver must be as new as the toolkit: then everything in the wheel runs, PTX included. Without `gpus`, as for a
+    wheel without GPU code, any GPU fits.
     """
     properties = {"cuda_version_lower_bound": [cuda]} | ({"sm_arch": list(gpus)} if gpus else {})
     return _content({label(cuda): {NAMESPACE: properties}})
 
 
 def make(wheel: Path, output: Path, content: Mapping[str, Any], *, epoch: int | None) -> Path:
-    """Make the variant of a finished wheel in the folder `output`; all else in it stays. Returns its path."""
+    """Make the variant of a finished wheel in the folder `output`; return its path."""
     name = WheelName.parse(wheel.name)
     (variant,) = content["variants"]
     with disk.errors_at(output):
@@ -84,7 +84,7 @@ def index(folder: Path, releases: Iterable[str]) -> dict[str, str]:
             if variants[release].setdefault(found, properties) != properties:
                 raise ActionError.of(
                     f"{path.name}: the label {found} stands for other properties in another wheel of {release}",
-                    hint=f"the wheels in {folder} are of different manifests: remove those not to be published",
+                    hint=f"the wheels in {folder} are of different manifests: remove those that you do not publish",
                 )
     return {
         f"{release}-variants.json": _dumps(_content(dict(sorted(found.items()))))
@@ -93,7 +93,7 @@ def index(folder: Path, releases: Iterable[str]) -> dict[str, str]:
 
 
 def release_of(file_name: str) -> str | None:
-    """Return the release ("demo-1.0") of a variant wheel by its file name, None when it is not a variant wheel's."""
+    """Return the release ("demo-1.0") of a variant wheel by its file name; None for any other file name."""
     match = _NAME.fullmatch(file_name)
     try:
         parse_wheel_filename(file_name)

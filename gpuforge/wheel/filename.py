@@ -45,12 +45,12 @@ class WheelName:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Every tag that the name stands for, sorted."""
+        """Return every tag that the name stands for, sorted."""
         return tuple(sorted(str(tag) for tag in self.parsed))
 
     @property
     def parsed(self) -> frozenset[Tag]:
-        """Every tag that the name stands for."""
+        """Return every tag that the name stands for."""
         return parse_tag(f"{self.python}-{self.abi}-{self.platform}")
 
 

@@ -1,4 +1,4 @@
-"""Files that lie unpacked on disk, with the face of an archive: an unpacked wheel, what is installed, one file."""
+"""Files on disk that are read like the members of an archive: an unpacked wheel, an installed one, a single file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from zipfile import ZIP_STORED
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
 
-_CHUNK = 1 << 21  # bytes of a file that are in hand at once
+_CHUNK = 1 << 21  # bytes of a file that are in memory at once
 
 
 class Folder(Archive):
-    """Some files and the names they have as members; there is nothing to inflate, and no checksum to compare."""
+    """Files by their names as members; nothing is inflated, and no checksum is compared."""
 
     def __init__(self, path: Path, files: Mapping[str, Path]) -> None:
-        """Look at each of `files`; what is no regular file (any more) is left out."""
+        """Take the regular files of `files`; the others are left out."""
         self.path = path
         self._files = {name: file for name, file in files.items() if file.is_file()}
         sizes = {name: file.stat().st_size for name, file in self._files.items()}
@@ -31,7 +31,7 @@ class Folder(Archive):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pass  # each file is closed as soon as it was read
+        pass  # each file is closed when it was read
 
     def chunks(self, member: Member) -> Iterator[bytes]:
         """Yield a file's bytes in order; raises MalformedError when it cannot be read."""

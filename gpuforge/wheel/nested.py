@@ -14,17 +14,16 @@ from gpuforge.errors import MalformedError
 
 _BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, ValueError, NotImplementedError)
 _CHUNK = 1 << 20  # bytes
-# bytes of a wheel; one that goes on was made to fill the memory, and its end is never found
-_LARGEST = 8 << 30
+_LARGEST = 8 << 30  # bytes of a wheel; a longer one was made to fill the memory
 
 
 def is_archive(path: Path) -> bool:
-    """Say whether a file is a zip or a tar file."""
+    """Tell whether a file is a zip or a tar file."""
     return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
 
 
 def is_wheel(path: Path) -> bool:
-    """Say whether a file is a wheel, whatever its name. Raises MalformedError."""
+    """Tell by its content whether a file is a wheel. Raises MalformedError."""
     if not zipfile.is_zipfile(path):
         return False
     try:
@@ -35,9 +34,9 @@ def is_wheel(path: Path) -> bool:
 
 
 def wheels(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield the wheels in a zip or tar file: the name of each there, and the open file that holds it.
+    """Yield the wheels in a zip or tar file: the name of each, and the descriptor of a memory file with its bytes.
 
-    The caller closes the files. Raises MalformedError for a broken archive, OSError when it cannot be read.
+    The caller closes the descriptors. Raises MalformedError for a broken archive, OSError when it cannot be read.
     """
     try:
         if zipfile.is_zipfile(path):
@@ -45,23 +44,23 @@ def wheels(path: Path) -> Iterator[tuple[str, int]]:
                 for name in archive.namelist():
                     if name.endswith(".whl"):
                         with archive.open(name) as stream:
-                            yield name, _in_memory(name, stream)
+                            yield name, _in_memory(stream)
             return
         with tarfile.open(path) as tar:
             for member in tar:
-                if member.isfile() and member.name.endswith(".whl") and (held := tar.extractfile(member)):
-                    yield member.name, _in_memory(member.name, held)
+                if member.isfile() and member.name.endswith(".whl") and (content := tar.extractfile(member)):
+                    yield member.name, _in_memory(content)
     except _BROKEN as error:
         raise _malformed(error) from error
 
 
-def _in_memory(name: str, stream: IO[bytes]) -> int:
-    descriptor = os.memfd_create("wheel")  # its own name may be longer than the kernel takes
+def _in_memory(stream: IO[bytes]) -> int:
+    descriptor = os.memfd_create("wheel")
     try:
         size = 0
         while size < _LARGEST and (chunk := stream.read(_CHUNK)):
             if not size and not chunk.startswith(b"PK"):
-                # no wheel, as its reader says; there may be no end to the rest
+                # not a wheel, as its reader will report; the rest may be endless
                 os.write(descriptor, chunk[:64])
                 break
             size += os.write(descriptor, chunk)

@@ -1,4 +1,4 @@
-"""Unpacked wheels: made from an archive whose members were checked, their `.dist-info` folder, their files."""
+"""Unpacked wheels: unpack an archive after its members were checked, find its `.dist-info` folder and its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write a wheel from a folder, with bytes that never vary."""
+"""Write a wheel from a folder: the same files always give the same bytes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ from gpuforge.binary.elf.file import opened
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import record, unpacked
 
-EARLIEST = 315532800  # 1980-01-01T00:00:00Z: a zip member cannot say an earlier time
-LATEST = 4354819198  # 2107-12-31T23:59:58Z, nor a later one
-UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")  # RECORD has no hash in itself; its signatures die with it
+EARLIEST = 315532800  # 1980-01-01T00:00:00Z: the earliest time of a zip member
+LATEST = 4354819198  # 2107-12-31T23:59:58Z: the latest
+UNSIGNED = (
+    "RECORD",
+    "RECORD.jws",
+    "RECORD.p7s",
+)  # RECORD does not list itself; a new one voids its signatures
 _CHUNK = 1 << 20
 
 
 def write(tree: Path, wheel: Path, *, epoch: int | None = None, compress: bool = True) -> None:
     """Write the folder `tree` as the file `wheel`, with a new RECORD (which the folder gets, too).
 
-    The same files give the same bytes: members are sorted, `*.dist-info` last and its RECORD at the very
-    end; every member has the time `epoch` (seconds since 1970, SOURCE_DATE_EPOCH; without it 1980-01-01)
-    and the mode 0644, or 0755 if it is executable, in `*.data/scripts` or an ELF program. What could still
-    change the bytes is zlib itself: its default level gives the same stream in all releases of the
-    original, but a Python built upon zlib-ng or another rewrite compresses otherwise.
+    Members are sorted, `*.dist-info` last and its RECORD at the very end. Every member has the time `epoch`
+    (seconds since 1970, SOURCE_DATE_EPOCH; without it 1980-01-01) and the mode 0644, or 0755 if it is executable, in
+    `*.data/scripts` or an ELF program. The bytes also depend on zlib: a Python built with zlib-ng compresses
+    differently.
 
     The file appears whole or not at all. Raises ActionError for links and special files, and when the disk
     is full or cannot be written.
@@ -43,7 +46,7 @@ def write(tree: Path, wheel: Path, *, epoch: int | None = None, compress: bool =
 
 
 def _names(tree: Path) -> list[str]:
-    """Every member but RECORD, in the order of the archive."""
+    """Return every member but RECORD, in the order of the archive."""
     info = unpacked.dist_info(tree).name
     left_out = {f"{info}/{name}" for name in UNSIGNED}
     names = []
@@ -76,7 +79,7 @@ def _executable(path: Path, name: str) -> bool:
 
 
 def _is_library(name: str) -> bool:
-    """Tell a shared library by its name: linkers mark them executable, and nothing executes them."""
+    """Tell by its name whether a file is a shared library: linkers mark it executable, and nothing executes it."""
     return ".so" in PurePosixPath(name).suffixes
 
 

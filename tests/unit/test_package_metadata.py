@@ -97,7 +97,7 @@ def test_a_requirement_that_shuts_the_linked_version_out_is_an_error() -> None:
 def test_an_unknown_version_needs_the_projects_own_requirement() -> None:
     text = with_requirement("nvidia-cuda-runtime>=13,<14")
     assert requirements.require(text, {CUDART: None}) == (text, [])
-    with pytest.raises(ActionError, match="the toolkit does not say at which version it was linked"):
+    with pytest.raises(ActionError, match="the toolkit does not give the version it was linked with"):
         requirements.require(TEXT, {CUDART: None})
 
 
@@ -110,7 +110,7 @@ def test_an_unknown_version_is_enough_where_the_packages_were_read() -> None:
 def test_requirements_that_are_none_are_errors() -> None:
     with pytest.raises(ActionError, match="a Requires-Dist that is not valid: numpy >one"):
         requirements.require(with_requirement("numpy >one"), {CUDART: "13.0.96"})
-    with pytest.raises(ActionError, match="the toolkit says nvidia-cuda-runtime is at 'new'"):
+    with pytest.raises(ActionError, match="the toolkit gives nvidia-cuda-runtime the version 'new'"):
         requirements.requirement_for(CUDART, "new")
 
 
