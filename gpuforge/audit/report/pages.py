@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+_HEADING = re.compile(r"^#+ ", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 
@@ -24,4 +25,5 @@ def markdown(code: str) -> str:
 
 def plain(code: str) -> str:
     """Return the page of a finding's code as text without markup."""
-    return _LINK.sub(r"\1", markdown(code)).replace("**", "").replace("`", "")
+    text = _HEADING.sub("", _LINK.sub(r"\1", markdown(code)))
+    return text.replace("**", "").replace("`", "")
