@@ -82,6 +82,7 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     metavar="FILE",
     help="List the findings in this file, and accept them.",
 )
+@click.option("--verbose", is_flag=True, help="List every file of each finding, not a few; text only.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -103,6 +104,7 @@ def command(
     ignore: tuple[str, ...],
     known: Path | None,
     write: Path | None,
+    verbose: bool,
     jobs: int | None,
 ) -> int:
     """Judge wheels: runtimes that would meet in one process, libraries that nobody provides, search paths, GPU
@@ -137,6 +139,7 @@ def command(
             write,
             jobs,
             against,
+            verbose,
         )
     )
 

@@ -39,6 +39,7 @@ class Options(NamedTuple):
     write: Path | None = None
     jobs: int | None = None  # None is one for each processor of this machine
     against: str | None = None
+    verbose: bool = False
 
 
 def run(options: Options) -> int:
@@ -100,10 +101,15 @@ def _pieces(report: "Report", options: Options, unused: Sequence[str]) -> Iterab
         case _:
             from gpuforge.audit.report import text
 
-            color = in_color(sys.stdout)
-            show_tree, show_gpus = options.show_tree, options.show_gpus
             return [
-                text.render(report, width=_width(), color=color, show_tree=show_tree, show_gpus=show_gpus)
+                text.render(
+                    report,
+                    width=_width(),
+                    color=in_color(sys.stdout),
+                    verbose=options.verbose,
+                    show_tree=options.show_tree,
+                    show_gpus=options.show_gpus,
+                )
             ]
 
 

@@ -1,41 +1,46 @@
-"""Lines are broken as rich breaks them, which draws the tables beside them."""
+"""Lines of a report: words wrap, names do not break, styles change no text."""
 
 from __future__ import annotations
 
-import io
+import re
 
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
-from rich.text import Text
 
-from gpuforge.audit.report.page import Span, drawn, hanging, wrapped
+from gpuforge.audit.report.page import Page, Text
 
-WORDS = st.text(st.sampled_from("aBc./-_, 0…é統一"), max_size=60)
-
-
-def by_rich(text: str, width: int) -> list[str]:
-    console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
-    with console.capture() as captured:
-        console.print(Text(text, overflow="fold"), highlight=False)
-    return [line.rstrip() for line in captured.get().split("\n")[:-1]]
+WORDS = st.text(st.sampled_from("aBc./-_,0…é統一"), min_size=1, max_size=60)
+TEXTS = st.lists(WORDS, min_size=1, max_size=8)
 
 
-@given(st.lists(WORDS, max_size=8).map(" ".join), st.integers(min_value=8, max_value=40))
-def test_lines_break_as_with_rich(text: str, width: int) -> None:
-    assert [drawn(line, color=False) for line in wrapped([(text, "bold")], width)] == by_rich(text, width)
+@given(TEXTS, st.integers(min_value=8, max_value=40))
+def test_no_word_is_broken_and_only_a_long_one_is_wider_than_the_page(words: list[str], width: int) -> None:
+    lines = list(Page(width, color=False).lines(Text(" ".join(words))))
+    assert [word for line in lines for word in line.split(" ")] == words
+    assert all(len(line) <= width or " " not in line for line in lines)
 
 
-@given(st.lists(st.tuples(WORDS, st.sampled_from(["", "bold", "bold red"])), max_size=5))
-def test_styles_neither_add_nor_take_text(spans: list[Span]) -> None:
-    lines = wrapped(spans, 20)
-    assert [span for line in lines for span in "".join(text for text, _ in line)] == [
-        character for text, _ in spans for character in text
-    ]
+def test_a_path_wider_than_the_terminal_is_whole_on_a_line_of_its_own() -> None:
+    path = f"nvidia/{'a-long-folder/' * 5}libcublasLt-0a1b2c3d.so.12"
+    lines = list(Page(30, color=False).lines(Text(f"found in {path}, twice"), indent=4))
+    assert lines == ["    found in", f"    {path},", "    twice"]
+
+
+@given(TEXTS, TEXTS, st.integers(min_value=8, max_value=40))
+def test_a_style_changes_no_text(start: list[str], rest: list[str], width: int) -> None:
+    text = Text(" ".join(start), "bold red", f" {' '.join(rest)}")
+    head = Text("  error", "bold red")
+    plain = list(Page(width, color=False).lines(text, indent=9, head=head))
+    styled = list(Page(width, color=True).lines(text, indent=9, head=head))
+    assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in styled] == plain
 
 
 def test_a_head_stands_before_the_first_line_alone() -> None:
-    body = wrapped([("one two", "bold"), (" three", "")], 9)
-    lines = list(hanging(("error", "bold red"), body, 2, 7))
-    assert [drawn(line, color=False) for line in lines] == ["  error  one two", "         three"]
-    assert drawn(lines[0], color=True) == "  \x1b[1;31merror  \x1b[0m\x1b[1mone two\x1b[0m"
+    text, head = Text("one two", "bold", " three"), Text("  error", "bold red")
+    assert list(Page(16, color=False).lines(text, indent=9, head=head)) == [
+        "  error  one two",
+        "         three",
+    ]
+    assert next(Page(16, color=True).lines(text, indent=9, head=head)) == (
+        "  \x1b[1;31merror\x1b[0m  \x1b[1mone two\x1b[0m"
+    )

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 
 from gpuforge import __version__
 from gpuforge.audit import Ignore, Report, audit
+from gpuforge.audit.findings import Subject
 from gpuforge.audit.report import data, tables, text
 from gpuforge.audit.report.shown import brief
 
@@ -105,13 +106,34 @@ def test_the_tree_and_the_gpus(width: int) -> None:
     hold(f"everything-{width}.txt", found)
 
 
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_no_name_is_broken(width: int) -> None:
+    report = sample()
+    found = text.render(report, width=width, show_tree=True, show_gpus=True)
+    for each in report.wheels:
+        assert each.facts.name in found
+        for needed in (o.needed for o in each.facts.objects):
+            assert all(name in found for name in needed)
+        assert all(file in found for finding in each.findings for file in finding.files if "\x1b" not in file)
+
+
+def test_every_subject_is_listed_with_verbose() -> None:
+    report = sample()
+    first, other = report.wheels
+    files = tuple(f"bad/deep/{n}.so" for n in range(20))
+    finding = first.findings[0]._replace(files=files, subjects=tuple(map(Subject, files)))
+    report = report._replace(wheels=(first._replace(findings=(finding,)), other))
+    assert "- 20 files, such as 0.so, 1.so, 2.so\n" in text.render(report)
+    assert all(f"- {file}\n" in text.render(report, verbose=True) for file in files)
+
+
 def test_of_a_whole_environment_only_what_has_binaries_is_shown() -> None:
     report = sample()
     bad, good = report.wheels
     good = good._replace(facts=good.facts._replace(form="installed"))
     found = text.render(report._replace(wheels=(bad, good)))
     assert "good-2.0" not in found
-    assert "1 more installed distribution has no binaries, and nothing was found in it\n" in found
+    assert "1 more installed distribution has no binaries and no findings\n" in found
 
 
 def test_the_json_of_the_sample_is_valid_and_says_what_was_of_no_use() -> None:

@@ -270,7 +270,7 @@ def test_a_file_of_the_system_is_one_by_all_its_names(tmp_path: Path) -> None:
     (found,) = runtimes("libgomp.so.1.0.0", "libgomp.so.1", "libiomp5.so")
     assert found == (
         "libgomp.so.1 (the system), loaded by demo/1.so",
-        "libiomp5.so of the system, loaded by demo/2.so",
+        "libiomp5.so (the system), loaded by demo/2.so",
     )
 
 

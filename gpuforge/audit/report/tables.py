@@ -1,4 +1,4 @@
-"""The link graph and the GPU code, drawn with rich: what the text report has on request."""
+"""Draw the link graph and the GPU code with rich: the parts of the text report that are shown on request."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -18,12 +19,14 @@ from gpuforge.audit.report import devices, tree
 from gpuforge.audit.report.shown import shown as visible
 
 _BETWEEN = 3  # columns between those of a table
+_INDENT, _GUIDE = 2, 4  # columns before what is drawn, and of the lines of a tree at each level
 
 
 class Drawing:
     """Draws parts of a report as lines of text, `width` characters wide, with colour or without."""
 
     def __init__(self, width: int, *, color: bool) -> None:
+        self._width = width
         self._console = Console(
             file=io.StringIO(),
             width=width,
@@ -34,8 +37,12 @@ class Drawing:
 
     def tree(self, report: Report, facts: WheelFacts) -> list[str]:
         """Draw who loads what in a wheel."""
+        nodes = tree.roots(report.graph, facts)
+        self._console.width = max(self._width, *map(_widest, nodes), 0)
         with self._console.capture() as captured:
-            _show_tree(report, facts, self._console)
+            for root in nodes:
+                _show_tree(root, self._console)
+        self._console.width = self._width
         return _lines(captured.get())
 
     def code(self, facts: WheelFacts) -> list[str]:
@@ -55,23 +62,24 @@ def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
-def _show_tree(report: Report, facts: WheelFacts, console: Console) -> None:
-    for root in tree.roots(report.graph, facts):
-        console.print()
-        shown = Tree(Text(root.name, style="bold", overflow="fold"), guide_style="dim")
-        _grow(shown, root)
-        console.print(Padding(shown, (0, 0, 0, 2)))
+def _show_tree(root: tree.Node, console: Console) -> None:
+    console.print()
+    drawn = Tree(Text(root.name, style="bold"), guide_style="dim")
+    _grow(drawn, root)
+    console.print(Padding(drawn, (0, 0, 0, _INDENT)))
 
 
-def _grow(shown: Tree, node: tree.Node) -> None:
+def _grow(drawn: Tree, node: tree.Node) -> None:
     for child in node.children:
         style = "" if child.found else "bold red"
-        _grow(
-            shown.add(
-                Text.assemble((child.name, style), (tree.told(child), style or "dim"), overflow="fold")
-            ),
-            child,
-        )
+        _grow(drawn.add(Text.assemble((child.name, style), (tree.told(child), style or "dim"))), child)
+
+
+def _widest(node: tree.Node) -> int:
+    """Return the columns that a tree takes if none of its names is broken."""
+    words = f"{node.name}{tree.told(node)}".split()
+    own = max(map(cell_len, words), default=0)
+    return _INDENT + max(own, *(_GUIDE + _widest(child) - _INDENT for child in node.children), 0)
 
 
 def _show_code(facts: WheelFacts, console: Console) -> None:
@@ -80,11 +88,16 @@ def _show_code(facts: WheelFacts, console: Console) -> None:
         by_files.setdefault(row.files, []).append(row)
     for names, rows in by_files.items():
         console.print()
-        console.print(
-            Padding(Text("\n".join(map(visible, names)), style="bold", overflow="fold"), (0, 0, 0, 2))
-        )
+        for name in names:
+            _show_name(visible(name), "bold", console)
         console.print(Padding(_code_table(rows, console.width - 4), (0, 0, 0, 4)))
         console.print(Padding(Text(devices.runs_on(facts, names[0]), style="dim"), (0, 0, 0, 4)))
+
+
+def _show_name(name: str, style: str, console: Console) -> None:
+    """Print a name on a line of its own, whole also where it is wider than the terminal."""
+    text = Text.assemble(" " * _INDENT, (name, style))
+    console.print(text, no_wrap=True, overflow="ignore", crop=False)
 
 
 def _code_table(rows: Sequence[devices.Code], width: int) -> Table:
@@ -144,11 +157,11 @@ def _show_generations(report: Report, console: Console) -> None:
     console.print()
     console.print(Text("GPU generations", style="bold"))
     for number, wheel in enumerate(found.wheels, start=1):
-        console.print(Padding(Text(f"[{number}] {visible(wheel)}", overflow="fold"), (0, 0, 0, 2)))
+        _show_name(f"[{number}] {visible(wheel)}", "", console)
     table = _table("capability", "GPUs", *(f"[{n}]" for n in range(1, len(found.wheels) + 1)))
     for row in found.rows:
         table.add_row(row.capability, row.name, *row.verdicts)
-    console.print(Padding(table, (0, 0, 0, 2)))
+    console.print(Padding(table, (0, 0, 0, _INDENT)))
 
 
 def _table(*headings: str) -> Table:

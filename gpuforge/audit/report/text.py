@@ -8,87 +8,88 @@ from collections.abc import Iterator, Sequence
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.report.page import Span, drawn, hanging, wrapped
-from gpuforge.audit.report.sentences import bullets
+from gpuforge.audit.report.page import Page, Text
+from gpuforge.audit.report.sentences import bullets, lines
 from gpuforge.audit.report.shown import brief
 from gpuforge.audit.report.shown import shown as visible
 from gpuforge.audit.rules.wording import shorten
 
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
-_MOST_SUBJECTS = 12
-_INDENT, _HEAD = 2, 10  # columns before a finding, and of what stands before its text
-
-_Line = list[Span]
+_MOST_BULLETS = 6
+_HEAD = 12  # columns before the text of a finding: an indent and the severity
 
 
 def render(
-    report: Report, *, width: int = 80, color: bool = False, show_tree: bool = False, show_gpus: bool = False
+    report: Report,
+    *,
+    width: int = 80,
+    color: bool = False,
+    verbose: bool = False,
+    show_tree: bool = False,
+    show_gpus: bool = False,
 ) -> str:
-    """Return a report as text, `width` characters wide, no line ending in spaces.
+    """Return a report as text, `width` characters wide but for longer names, no line ending in spaces.
 
-    With the link graph and the GPU tables where they are asked for. Inputs that could not be read are the
-    caller's to tell.
+    With every subject of a finding, the link graph and the GPU tables where they are requested. Inputs that could not
+    be read are left to the caller.
     """
-    lines = _lines(report, width, color=color, show_tree=show_tree, show_gpus=show_gpus)
-    return "".join(f"{line}\n" for line in lines)
+    page = Page(width, color)
+    found = _report(report, page, verbose=verbose, show_tree=show_tree, show_gpus=show_gpus)
+    return "".join(f"{line}\n" for line in found)
 
 
-def _lines(report: Report, width: int, *, color: bool, show_tree: bool, show_gpus: bool) -> Iterator[str]:
+def _report(report: Report, page: Page, *, verbose: bool, show_tree: bool, show_gpus: bool) -> Iterator[str]:
     if show_tree or show_gpus:
         from gpuforge.audit.report.tables import Drawing  # noqa: PLC0415  it loads rich
 
-        drawing = Drawing(width, color=color)
-    shown = [held for held in report.wheels if not _is_dull(held)]
-    for index, held in enumerate(shown):
+        drawing = Drawing(page.width, color=page.color)
+    shown = [wheel for wheel in report.wheels if not _is_empty(wheel)]
+    for index, wheel in enumerate(shown):
         if index:
             yield ""
-        yield from (drawn(line, color=color) for line in _wheel(held, width))
+        yield from _wheel(wheel, page, verbose=verbose)
         if show_tree:
-            yield from drawing.tree(report, held.facts)
+            yield from drawing.tree(report, wheel.facts)
         if show_gpus:
-            yield from drawing.code(held.facts)
+            yield from drawing.code(wheel.facts)
     if show_gpus:
         yield from drawing.generations(report)
-    for line in _end(report, len(report.wheels) - len(shown), width):
-        yield drawn(line, color=color)
+    yield from _end(report, len(report.wheels) - len(shown), page)
 
 
-def _end(report: Report, dull: int, width: int) -> Iterator[_Line]:
-    if dull:
-        has = (
-            "s have no binaries, and nothing was found in them"
-            if dull > 1
-            else " has no binaries, and nothing was found in it"
-        )
-        yield []
-        yield from wrapped([(f"{dull} more installed distribution{has}", "")], width)
+def _end(report: Report, empty: int, page: Page) -> Iterator[str]:
+    if empty:
+        are = "s have no binaries and no findings" if empty > 1 else " has no binaries and no findings"
+        yield ""
+        yield from page.lines(Text(f"{empty} more installed distribution{are}"))
     if len(report.wheels) > 1:
-        yield []
-        yield from wrapped([(_summary(report), "bold")], width)
+        yield ""
+        yield from page.lines(Text(_summary(report), "bold"))
 
 
-def _is_dull(held: WheelReport) -> bool:
+def _is_empty(wheel: WheelReport) -> bool:
     """Say whether something is there only because the whole environment was given."""
-    facts = held.facts
-    return facts.form == "installed" and not (facts.objects or facts.device or held.findings or held.ignored)
+    facts = wheel.facts
+    return facts.form == "installed" and not (
+        facts.objects or facts.device or wheel.findings or wheel.ignored
+    )
 
 
-def _wheel(held: WheelReport, width: int) -> Iterator[_Line]:
-    yield from wrapped([(visible(held.facts.name), "bold")], width)
-    verdict = [*_verdict(held), (f"; {_size(held.facts)}", "dim")]
-    yield from hanging(("", ""), wrapped(verdict, width - _INDENT), _INDENT, 0)
-    for finding in held.findings:
-        yield []
-        yield from _finding(finding, width)
-    if held.ignored:
-        yield []
-        for spans in _accepted(held.ignored):
-            yield from _row(("accepted", "dim"), spans, width)
-    if held.proofs:
-        yield []
-        for proof in held.proofs:
-            told = [(proof.topic, "bold"), (": ", ""), (visible(proof.text), "")]
-            yield from _row(("proved", "green"), told, width)
+def _wheel(wheel: WheelReport, page: Page, *, verbose: bool) -> Iterator[str]:
+    yield from page.lines(Text(visible(wheel.facts.name), "bold"))
+    yield from page.lines(_verdict(wheel), indent=2)
+    for finding in wheel.findings:
+        yield ""
+        yield from _finding(finding, page, verbose=verbose)
+    if wheel.ignored:
+        yield ""
+        for text in _accepted(wheel.ignored):
+            yield from page.lines(text, indent=_HEAD, head=Text("  accepted", "dim"))
+    if wheel.proofs:
+        yield ""
+        for proof in wheel.proofs:
+            text = Text(proof.topic, "bold", f": {visible(proof.text)}")
+            yield from page.lines(text, indent=_HEAD, head=Text("  proved", "green"))
 
 
 def _size(facts: WheelFacts) -> str:
@@ -98,14 +99,14 @@ def _size(facts: WheelFacts) -> str:
     return ", ".join(parts)
 
 
-def _verdict(held: WheelReport) -> Iterator[Span]:
-    counts = Counter(f.severity for f in held.findings)
+def _verdict(wheel: WheelReport) -> Text:
+    counts = Counter(f.severity for f in wheel.findings)
+    size = f"; {_size(wheel.facts)}"
     if not counts:
-        yield f"clean: nothing was found{' that is not accepted' if held.ignored else ''}", "bold green"
-    for index, severity in enumerate(s for s in SEVERITIES if counts[s]):
-        if index:
-            yield ", ", ""
-        yield _count(counts[severity], severity), _STYLES[severity]
+        accepted = " that is not accepted" if wheel.ignored else ""
+        return Text(f"clean: nothing was found{accepted}", "bold green", size)
+    worst = next(s for s in SEVERITIES if counts[s])
+    return Text(", ".join(_count(counts[s], s) for s in SEVERITIES if counts[s]), _STYLES[worst], size)
 
 
 def _count(number: int, severity: Severity) -> str:
@@ -114,33 +115,27 @@ def _count(number: int, severity: Severity) -> str:
     return f"{number} {severity}" + ("s" if number > 1 else "")
 
 
-def _finding(finding: Finding, width: int) -> Iterator[_Line]:
-    head = [(finding.code, "bold"), (" ", ""), (visible(finding.message), "")]
-    yield from _row((finding.severity, _STYLES[finding.severity]), head, width)
-    for subject in bullets(finding)[:_MOST_SUBJECTS]:
-        yield from _bullet(brief(visible(subject)), width)
-    rest = len(bullets(finding)) - _MOST_SUBJECTS
-    if rest > 0:
-        yield from _bullet(f"and {rest} more (--format json lists all)", width)
-    yield from _row(("remedy", "dim"), [(visible(finding.remedy), "")], width)
+def _finding(finding: Finding, page: Page, *, verbose: bool) -> Iterator[str]:
+    text = Text(finding.code, "bold", f" {visible(finding.message)}")
+    yield from page.lines(text, indent=_HEAD, head=Text(f"  {finding.severity}", _STYLES[finding.severity]))
+    for line in lines(finding) if verbose else _few(bullets(finding)):
+        yield from page.lines(Text(visible(line)), indent=_HEAD + 2, head=Text(f"{' ' * _HEAD}-"))
+    yield from page.lines(Text(visible(finding.remedy)), indent=_HEAD, head=Text("  remedy", "dim"))
 
 
-def _row(head: Span, spans: Sequence[Span], width: int) -> Iterator[_Line]:
-    return hanging(head, wrapped(spans, width - _INDENT - _HEAD), _INDENT, _HEAD)
+def _few(bullets: Sequence[str]) -> list[str]:
+    rest = len(bullets) - _MOST_BULLETS
+    more = [f"and {rest:,} more (--verbose lists all)"] if rest > 0 else []
+    return [*map(brief, bullets[:_MOST_BULLETS]), *more]
 
 
-def _bullet(text: str, width: int) -> Iterator[_Line]:
-    indent = _INDENT + _HEAD
-    return hanging(("-", ""), wrapped([(text, "")], width - indent - 2), indent, 2)
-
-
-def _accepted(ignored: Sequence[Ignored]) -> Iterator[list[Span]]:
-    """Yield a line for each rule and reason, with a few of the files."""
+def _accepted(ignored: Sequence[Ignored]) -> Iterator[Text]:
+    """Yield a text for each rule and reason, with a few of the files."""
     alike: dict[tuple[str, str], list[str]] = {}
     for one in ignored:
         alike.setdefault((one.finding.code, one.reason), []).append(one.finding.file or "the wheel")
     for (code, reason), places in alike.items():
-        yield [(code, "bold"), (visible(f" {shorten(list(dict.fromkeys(places)))}: {reason}"), "")]
+        yield Text(code, "bold", visible(f" {shorten(list(dict.fromkeys(places)))}: {reason}"))
 
 
 def _summary(report: Report) -> str:
