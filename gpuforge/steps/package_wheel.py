@@ -1,4 +1,4 @@
-"""Make a host wheel the finished one: kernels in, repaired, named, with its requirements, in fixed bytes."""
+"""Make the finished wheel from a host wheel: embed the kernels, repair it, name it, declare its requirements."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from gpuforge.steps.wheelhouse import one_wheel
 from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file, writer
 from gpuforge.wheel.filename import WheelName
 
-_RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # it travels as the files it is made of
+_RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # its source files go into the wheel
 
 
 def main(spec: PackageWheel) -> None:
     """Leave exactly one wheel in the folder `output`.
 
-    The folder `declared` gets a wheel of its metadata alone: what the wheel declares can be resolved by it, and it
-    changes only when that does.
+    The folder `declared` gets a wheel with the same METADATA and no code: requirements are resolved with it, and it
+    changes only when METADATA does.
     """
     work = spec.work or spec.output.parent
     with disk.errors_at(work):
@@ -72,7 +72,7 @@ def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
             print(f"requires {line}")
     else:
         _require(tree, distributions, spec, provided)
-    _bring(tree, spec.extras)
+    _declare_extras(tree, spec.extras)
     naming.write_tags(tree, repaired.name)
     _document(tree, distributions, spec, provided)
     return write(tree, output / str(repaired.name), spec.size_limit)
@@ -90,7 +90,7 @@ def write(tree: Path, target: Path, size_limit: int | None) -> Path:
 
 
 def declare(tree: Path, scratch: Path, output: Path) -> None:
-    """Write a wheel with the metadata of the unpacked one in `tree`, for any Python and platform, and no code."""
+    """Write a wheel with the METADATA of the unpacked one in `tree`, for any Python and platform, without code."""
     info = unpacked.dist_info(tree)
     (scratch / info.name).mkdir(parents=True)
     shutil.copy(info / "METADATA", scratch / info.name)
@@ -155,8 +155,8 @@ def _require(tree: Path, distributions: tuple[str, ...], spec: PackageWheel, pro
                 print(f"requires {package} for {other}, which needs it and does not declare it")
 
 
-def _bring(tree: Path, extras: Mapping[str, Sequence[str]]) -> None:
-    """Declare extras with what they bring; the project's own requirements of that name stay as they are."""
+def _declare_extras(tree: Path, extras: Mapping[str, Sequence[str]]) -> None:
+    """Declare extras and their requirements; the project's own requirements of these extras stay."""
     file = unpacked.dist_info(tree) / "METADATA"
     text = metadata.of_file(file)
     lines = [f'{line}; extra == "{name}"' for name, lines in extras.items() for line in lines]
@@ -185,7 +185,7 @@ def _locked(file: Path | None) -> dict[str, dict[str, str]]:
 
 
 def epoch() -> int | None:
-    """Return SOURCE_DATE_EPOCH (seconds since 1970), None when it is not set; raises UsageError for no number."""
+    """Return SOURCE_DATE_EPOCH (seconds since 1970), None when it is not set; raises UsageError for other text."""
     text = os.environ.get("SOURCE_DATE_EPOCH")
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""Wheels that lie on a package index, read in parts: their metadata, and single libraries, which are kept by hash."""
+"""Wheels on a package index, read in parts: METADATA and single libraries; results are cached by the wheel's sha256."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Wheel(NamedTuple):
     version: str
     file: str
     url: str
-    sha256: str  # "" where the index does not say
+    sha256: str  # "" where the index does not give one
 
 
 class Contents(NamedTuple):
@@ -45,7 +45,7 @@ class Contents(NamedTuple):
 
 
 class Index:
-    """The package index that pip is set to use, and what is kept of it in the folder `cache`."""
+    """The package index that pip is configured to use; results are cached in the folder `cache`."""
 
     def __init__(self, cache: Path, machine: str) -> None:
         self._cache = cache
@@ -56,7 +56,7 @@ class Index:
         self._pages: dict[str, list[Wheel]] = {}
 
     def wheels(self, package: str) -> list[Wheel]:
-        """Return one wheel for this machine of each final release that was not withdrawn, oldest first.
+        """Return one wheel for this machine of each final release that was not yanked, oldest first.
 
         Raises MissingError when the index cannot be reached; a package that it does not have gives an empty list.
         """
@@ -72,41 +72,41 @@ class Index:
         return self._pages[package]
 
     def contents(self, wheel: Wheel) -> Contents:
-        """Return a wheel's requirements and libraries, of which its directory and its METADATA are read alone."""
-        kept = self._kept(wheel, "contents")
-        if kept is None:
+        """Return a wheel's requirements and libraries; only its directory and its METADATA are read."""
+        cached = self._cached(wheel, "contents")
+        if cached is None:
             with self._open(wheel) as archive:
                 requires = metadata.fields(metadata.of_archive(archive), "Requires-Dist")
                 libraries = {soname: m.name for soname, m in shared_libraries(archive).items()}
-            kept = {"requires": requires, "libraries": libraries}
-            self._keep(wheel, "contents", kept)
-        return Contents(tuple(kept["requires"]), kept["libraries"])
+            cached = {"requires": requires, "libraries": libraries}
+            self._cache_result(wheel, "contents", cached)
+        return Contents(tuple(cached["requires"]), cached["libraries"])
 
     def library(self, wheel: Wheel, soname: str) -> tuple[str, LinkedFile]:
         """Return a library's folder in a wheel that has it, and what it needs, defines and wants."""
         member = self.contents(wheel).libraries[soname]
-        kept = self._kept(wheel, soname)
-        if kept is None:
+        cached = self._cached(wheel, soname)
+        if cached is None:
             print(f"reading {soname} of {wheel.file}", flush=True)
             with tempfile.NamedTemporaryFile(prefix="library-") as file:
                 with self._open(wheel) as archive:
                     file.writelines(archive.chunks(shared_libraries(archive)[soname]))
                 file.flush()
                 found = _linked(Path(file.name), wheel, soname)
-            kept = {
+            cached = {
                 "soname": found.soname,
                 "needed": found.needed,
                 "runpath": found.runpath,
                 "defines": sorted(found.defined),
                 "wants": sorted(found.undefined),
             }
-            self._keep(wheel, soname, kept)
+            self._cache_result(wheel, soname, cached)
         found = LinkedFile(
-            kept["soname"],
-            tuple(kept["needed"]),
-            tuple(kept["runpath"]),
-            defined=frozenset(kept["defines"]),
-            undefined=frozenset(kept["wants"]),
+            cached["soname"],
+            tuple(cached["needed"]),
+            tuple(cached["runpath"]),
+            defined=frozenset(cached["defines"]),
+            undefined=frozenset(cached["wants"]),
         )
         return str(PurePosixPath(member).parent), found
 
@@ -148,13 +148,13 @@ class Index:
     def _file(self, wheel: Wheel, what: str) -> Path:
         return self._cache / wheel.sha256[:2] / wheel.sha256 / f"{what}.json"
 
-    def _kept(self, wheel: Wheel, what: str) -> Any:
+    def _cached(self, wheel: Wheel, what: str) -> Any:
         try:
             return json.loads(self._file(wheel, what).read_bytes()) if wheel.sha256 else None
-        except (OSError, ValueError):  # not there, or half a file of a machine that crashed
+        except (OSError, ValueError):  # not there, or half a file, after a crash
             return None
 
-    def _keep(self, wheel: Wheel, what: str, data: Any) -> None:
+    def _cache_result(self, wheel: Wheel, what: str, data: Any) -> None:
         if not wheel.sha256:
             return
         target = self._file(wheel, what)
@@ -190,5 +190,5 @@ def _linked(path: Path, wheel: Wheel, soname: str) -> LinkedFile:
         message = f"{soname} of {wheel.file} is a damaged ELF file: {error.diagnostics[0].message}"
         raise ActionError.of(message) from error
     if found is None:
-        raise ActionError.of(f"{soname} of {wheel.file} is no shared library")
+        raise ActionError.of(f"{soname} of {wheel.file} is not a shared library")
     return found

@@ -1,4 +1,4 @@
-"""Make the variant wheel of a finished and proved one: the last step, as other tools do not read its name yet."""
+"""Make the variant of a finished wheel: the last step, because other tools cannot read its file name yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write down what a wheel wants of CUDA's libraries: it changes less often than the wheel, and decides on more."""
+"""Write the CUDA libraries and symbols that a wheel needs to a file, which changes less often than the wheel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuforge.wheel import metadata, unpacked
 
 
 def main(request: WheelLinks) -> None:
-    """Write `output` as JSON: `wanted`, package → SONAME → symbols, and `requires`, the project's own lines."""
+    """Write `output` as JSON: `wanted`, distribution → SONAME → symbols, and `requires`, the project's own lines."""
     tree = request.scratch / "tree"
     unpacked.unpack(wheelhouse.one_wheel(request.wheel), tree)
     own = metadata.requirements(metadata.of_file(unpacked.dist_info(tree) / "METADATA"))
@@ -23,13 +23,13 @@ def main(request: WheelLinks) -> None:
     wanted = links.wanted_of(tree, request.cuda, pins)
     data = {
         "wanted": {
-            package: {soname: sorted(names) for soname, names in symbols.items()}
-            for package, symbols in wanted.items()
+            distribution: {soname: sorted(names) for soname, names in symbols.items()}
+            for distribution, symbols in wanted.items()
         },
         "requires": [str(requirement) for requirement in own if requirement.marker is None],
     }
     request.output.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
-    print(f"CUDA packages whose libraries it needs: {', '.join(sorted(wanted)) or 'none'}")
+    print(f"CUDA libraries are needed from: {', '.join(sorted(wanted)) or 'none'}")
 
 
 if __name__ == "__main__":

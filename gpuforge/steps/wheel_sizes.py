@@ -1,4 +1,4 @@
-"""What makes a wheel large: its files, and the GPU architectures that it has code for."""
+"""The parts that make a wheel large: its files, and its code for each GPU architecture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 5
 
 
 def check(wheel: Path, limit: int | None) -> None:
-    """Raise ActionError, with what takes the room, when a wheel has more than `limit` bytes."""
+    """Raise ActionError, which names the largest parts, when a wheel has more than `limit` bytes."""
     size = wheel.stat().st_size
     if limit is None or size <= limit:
         return
@@ -31,16 +31,16 @@ def check(wheel: Path, limit: int | None) -> None:
 
 
 def largest_files(wheel: Path) -> str:
-    """Return the largest files in words, by the bytes they have in the archive."""
+    """Return the largest files, by their compressed bytes, as text."""
     with Archive(wheel) as archive:
         members = sorted(archive.members, key=lambda member: -member.packed)
     return ", ".join(f"{member.name} {size_in_words(member.packed)}" for member in members[:_SHOWN])
 
 
 def architectures(wheel: Path) -> str:
-    """Return in words how much of the archive is code for which GPU; "" when it has none.
+    """Return the bytes of code for each GPU architecture as text; "" when there is none.
 
-    An image's bytes in its file count by the rate at which the archive packs that file.
+    The bytes of an image are scaled by the compression of its file in the archive.
     """
     with Archive(wheel) as archive:
         rates = {member.name: member.packed / member.size for member in archive.members if member.size}

@@ -30,72 +30,72 @@ def download(
 ) -> None:
     """Download wheels of `requirements` for the interpreter `python`, with pip's own settings.
 
-    Unless `alone`, of all that they need, too. `what` names the requirements in a message ("the build requirements"),
-    and `hint` says how to change them. Raises MissingError when pip cannot reach an index, ActionError when the
-    requirements cannot be met by wheels.
+    Their dependencies are downloaded, too, unless `alone`. `what` names the requirements in a message ("the build
+    requirements"), and `hint` says how to change them. Raises MissingError when pip cannot reach an index, ActionError
+    when the requirements cannot be met by wheels.
     """
     folder.mkdir(parents=True, exist_ok=True)
     command = [*_PIP, f"--python={python}", "download", "--only-binary=:all:"]
     command += ["--progress-bar=off", "--disable-pip-version-check", f"--dest={folder}"]
     command += [*(f"--constraint={path}" for path in constraints), *(["--no-deps"] if alone else [])]
     command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
-    answer = subprocess.run(
+    done = subprocess.run(
         command, env=_environ(), check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    said, _, crash = answer.stdout.partition("ERROR: Exception:")  # what follows is pip's own traceback
-    print(said, *crash.strip().splitlines()[-1:], sep="", flush=True)
-    if answer.returncode == 0:
+    output, _, crash = done.stdout.partition("ERROR: Exception:")  # what follows is pip's own traceback
+    print(output, *crash.strip().splitlines()[-1:], sep="", flush=True)
+    if done.returncode == 0:
         return
-    if "No space left on device" in crash or _starved(answer.stdout, folder):
+    if "No space left on device" in crash or _disk_full(done.stdout, folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-    if any(sign in answer.stdout for sign in _UNREACHABLE):
+    if any(sign in done.stdout for sign in _UNREACHABLE):
         raise MissingError.of(
             f"cannot reach the package index for {what}",
-            hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's words are above",
+            hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's output is above",
         )
     # pip does not tell an index without the package from one that is out of reach.
-    if "(from versions: none)" in said:
-        nothing = re.search(r"requirement (\S+) \(from versions: none\)", said)
+    if "(from versions: none)" in output:
+        nothing = re.search(r"requirement (\S+) \(from versions: none\)", output)
         raise MissingError.of(
             f"{what} cannot be met: no package index has any {nothing[1] if nothing else 'of it'}",
             hint=f"check the network, the proxy and PIP_INDEX_URL, and its name; {hint}",
         )
-    asked = ", ".join(Path(text).name if text.startswith("/") else text for text in requirements)
+    names = ", ".join(Path(text).name if text.startswith("/") else text for text in requirements)
     raise ActionError.of(
-        f"{what} cannot be met by wheels: {asked}{_cause(said)}", hint=f"pip's words are above; {hint}"
+        f"{what} cannot be met by wheels: {names}{_cause(output)}", hint=f"pip's output is above; {hint}"
     )
 
 
-def _starved(said: str, folder: Path) -> bool:
-    """Say whether a download broke off because it could not be written: pip does not tell one from the other."""
+def _disk_full(output: str, folder: Path) -> bool:
+    """Tell whether a download broke off because the disk is full: pip reports it as an incomplete download."""
     units = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
-    sizes = [float(number) * units[unit] for number, unit in re.findall(r"\(([\d.]+) (kB|MB|GB)\)", said)]
-    broke_off = "incomplete-download" in said and sizes
+    sizes = [float(number) * units[unit] for number, unit in re.findall(r"\(([\d.]+) (kB|MB|GB)\)", output)]
+    broke_off = "incomplete-download" in output and sizes
     return bool(broke_off) and shutil.disk_usage(folder).free < 2 * sizes[-1]
 
 
 def _environ() -> dict[str, str]:
-    """Return pip's environment: its modules, compiled for the Python that it is asked about, lie in its cache.
+    """Return pip's environment: bytecode for the other Python goes to pip's cache.
 
-    Beside its own code they may have no place, as in a container.
+    The folder of its own code may be read-only, as in a container.
     """
     cache = os.environ.get("PIP_CACHE_DIR")
     return {**os.environ, "PYTHONPYCACHEPREFIX": f"{cache}/modules"} if cache else dict(os.environ)
 
 
-def _cause(said: str) -> str:
-    """Return the last thing that pip calls an error, or else its last line, after a colon."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _cause(output: str) -> str:
+    """Return pip's last error, or else its last line, after a colon."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     return f": {(errors or lines)[-1]}" if lines else ""
 
 
 def one_wheel(path: Path) -> Path:
-    """Return the wheel that `path` is, or that lies there alone; raises ActionError."""
+    """Return the wheel `path`, or the only wheel in the folder `path`; raises ActionError."""
     found = sorted(path.glob("*.whl")) if path.is_dir() else [path] if path.is_file() else []
     if len(found) != 1:
         raise ActionError.of(
-            f"{path} should be or hold one wheel, and there are {len(found)}",
+            f"{path} should be a wheel or a folder with one, and there are {len(found)}",
             hint="check the project's build",
         )
     return found[0]

@@ -300,7 +300,7 @@ def test_system_declares_nothing_and_says_no_place(project: Project, tmp_path: P
 def test_static_is_refused_while_a_library_of_cuda_is_needed(project: Project) -> None:
     member = cuda_project(project)
     with pytest.raises(
-        ActionError, match=rf"{re.escape(member)} needs libcudart\.so\.13, which \[cuda\] linkage says"
+        ActionError, match=rf"{re.escape(member)} needs libcudart\.so\.13, which \[cuda\] linkage forbids"
     ):
         project.package(linkage="static")
     (project.tree / member).unlink()
@@ -397,8 +397,8 @@ def test_symbols_newer_than_every_policy_are_named(project: Project, tmp_path: P
     with pytest.raises(ActionError) as caught:
         project.package()
     assert str(caught.value) == (
-        f"no manylinux policy allows this wheel: demo/core{SUFFIX} wants GLIBC_2.99 of libm.so.6\n"
-        "  hint: build on an older system: the image of [wheel] is one"
+        f"no manylinux policy allows this wheel: demo/core{SUFFIX} needs GLIBC_2.99 of libm.so.6\n"
+        "  hint: build on an older system, such as the image of [wheel]"
     )
 
 
