@@ -50,8 +50,9 @@ def test_each_rule_has_its_page() -> None:
         assert rule["help"]["markdown"]
         assert "**" not in rule["help"]["text"]
         assert rule["defaultConfiguration"]["level"] in LEVELS
-    assert "\n\n**Remedy:** Compile" in rules[0]["help"]["markdown"]
-    assert "\n\nRemedy: Compile" in rules[0]["help"]["text"]
+    assert rules[0]["name"] == "RuntimesHashed"
+    assert "\n\n**Fix:** Compile" in rules[0]["help"]["markdown"]
+    assert "\n\nFix: Compile" in rules[0]["help"]["text"]
 
 
 def test_every_result_says_which_rule_where_and_whether_it_was_accepted() -> None:

@@ -74,7 +74,7 @@ def of(report: Report) -> dict[str, Any]:
 def _rule(rule: Rule) -> dict[str, Any]:
     code, title = rule.code, rule.title
     page = pages.markdown(code)
-    module = getattr(rule, "__name__", code).rpartition(".")[2]
+    module = rule.check.__module__.rpartition(".")[2]
     return {
         "id": code,
         "name": module.replace("_", " ").title().replace(" ", ""),
