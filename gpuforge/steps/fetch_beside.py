@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from uv import find_uv_bin
 
-from gpuforge.audit.link import declared
+from gpuforge.audit.link import package_tables
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.requests.audit import FetchBeside
 from gpuforge.steps import entry, wheelhouse
@@ -45,7 +45,7 @@ def main(request: FetchBeside) -> None:
     chosen = {canonicalize_name(r.name): r for r in lines if canonicalize_name(r.name) not in ours}
     wheelhouse.download(
         request.python,
-        [str(r) for name, r in sorted(chosen.items()) if name not in declared.nvidias()],
+        [str(r) for name, r in sorted(chosen.items()) if name not in package_tables.nvidias()],
         request.output,
         alone=True,
         what=f"what {request.beside} brings",

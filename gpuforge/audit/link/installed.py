@@ -4,7 +4,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link import declared, layout, package_tables
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
@@ -59,12 +59,12 @@ class Installed:
 
     def linked(self, wheel: str) -> set[str]:
         """Return the packages that are known to have what objects of a wheel need."""
-        return {library.package for name in self.needed[wheel] for library in declared.candidates(name)}
+        return {library.package for name in self.needed[wheel] for library in package_tables.candidates(name)}
 
 
 def cuda_major(needed: Iterable[str]) -> int | None:
     """Return the CUDA major that libraries are for, as far as SONAMEs of one major alone tell."""
-    known = [declared.candidates(name) for name in needed]
+    known = [package_tables.candidates(name) for name in needed]
     majors = Counter(found[0].cuda for found in known if len({library.cuda for library in found}) == 1)
     majors.pop(None, None)
     return majors.most_common(1)[0][0] if majors else None

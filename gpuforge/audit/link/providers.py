@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link import layout, package_tables
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.link.edges import Edge, Provider
 from gpuforge.audit.link.installed import Installed, cuda_major
@@ -25,7 +25,7 @@ class Providers:
         self,
         loader: ElfObject,
         name: str,
-        packages: tuple[declared.Library, ...],
+        packages: tuple[package_tables.Library, ...],
         ancestors: tuple[ElfObject, ...],
     ) -> Edge:
         """Return the edge of an entry that no search path and no library of the system answers."""
@@ -76,7 +76,7 @@ class Providers:
         if known is None or not known.loaded_by:
             return ""
         if known.extra and known.loaded_by not in self.installed.linked(wheel):
-            unlisted = (name for name in self.installed.needed[wheel] if not declared.candidates(name))
+            unlisted = (name for name in self.installed.needed[wheel] if not package_tables.candidates(name))
             namesakes = (self._namesake(wheel, name) for name in unlisted)
             if not any(found and found.loaded_by == known.loaded_by for found in namesakes):
                 return ""
@@ -110,7 +110,7 @@ class Providers:
         """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it."""
         stem = canonicalize_name(name.partition(".so")[0])
         for package, known in self.installed.declared[wheel].items():
-            plain = declared.plain(package).removeprefix("nvidia-")
+            plain = package_tables.plain(package).removeprefix("nvidia-")
             bare = stem.removeprefix("lib")
             if plain in (stem, bare) or stem.startswith(f"{plain}-") or plain.endswith(f"-{bare}"):
                 return known
@@ -121,7 +121,10 @@ class Providers:
         return Provider("wheel" if found.wheel == loader.wheel else "sibling", found)
 
     def of_package(
-        self, loader: ElfObject, packages: tuple[declared.Library, ...], reached: declared.Library | None
+        self,
+        loader: ElfObject,
+        packages: tuple[package_tables.Library, ...],
+        reached: package_tables.Library | None,
     ) -> Provider:
         """Return the package that has a library: the one that is declared, else the likely one."""
         known = self.installed.declared[loader.wheel]
@@ -159,10 +162,10 @@ def _into(package: str, searched: Iterable[layout.SearchEntry]) -> Route | None:
 
     Of NVIDIA's packages the folder is known, and is the same for SONAMEs of releases that no table has.
     """
-    folders = {posixpath.dirname(file) for file in declared.files(package)}
+    folders = {posixpath.dirname(file) for file in package_tables.files(package)}
     for entry in searched:
         place = entry.folder.removeprefix(f"{layout.SITE}/")
-        if place in folders or canonicalize_name(place.partition("/")[0]) == declared.plain(package):
+        if place in folders or canonicalize_name(place.partition("/")[0]) == package_tables.plain(package):
             return entry.route
     return None
 
@@ -173,8 +176,8 @@ def _covers(preload: Preload, name: str, stem: str, known: Mapping[str, Declared
         return False
     if stem in preload.names or name in preload.names:
         return True
-    packages = declared.candidates(name)
-    if preload.folders and any(declared.stems(library.package) & preload.names for library in packages):
+    packages = package_tables.candidates(name)
+    if preload.folders and any(package_tables.stems(library.package) & preload.names for library in packages):
         return True
     if preload.fixed or not (preload.pathfinder or preload.everything):
         return False
@@ -182,6 +185,6 @@ def _covers(preload: Preload, name: str, stem: str, known: Mapping[str, Declared
         word
         for library in packages
         if preload.pathfinder or library.package in known
-        for word in (stem, *declared.stems(library.package), *library.folder.split("/")[1:-1])
+        for word in (stem, *package_tables.stems(library.package), *library.folder.split("/")[1:-1])
     }
     return bool(words & preload.listed)

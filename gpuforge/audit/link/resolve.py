@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from gpuforge.audit import policy
-from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link import layout, package_tables
 from gpuforge.audit.link.edges import Edge, LoadSet, Provider, key
 from gpuforge.audit.link.installed import Installed
 from gpuforge.audit.link.providers import Providers
@@ -65,7 +65,7 @@ class Resolver:
         if name in loaded:
             found = loaded[name]
             return Edge(loader, name, self._providers.of_object(loader, found), self._loaded(loader, found))
-        packages = declared.candidates(name)
+        packages = package_tables.candidates(name)
         searched = layout.search(loader, ancestors) if packages or name in self.installed.file_names else ()
         # of a package that pip does not install with it: found if it is there anyway
         uninstalled: Edge | None = None

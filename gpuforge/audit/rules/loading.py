@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link import layout, package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Preload, WheelFacts
@@ -120,6 +120,6 @@ def brought_by_package(graph: LinkGraph, edge: Edge) -> bool:
         edge.needed in library.needs
         for other in graph.from_object(edge.loader)
         if other.preload and other.provider.declared
-        for library in declared.candidates(other.needed)
+        for library in package_tables.candidates(other.needed)
         if library.package == other.provider.package
     )

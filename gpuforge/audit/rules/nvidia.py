@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuforge.audit.link import declared
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
@@ -11,7 +11,7 @@ from gpuforge.cuda import libraries
 
 def is_nvidia_wheel(wheel: WheelFacts) -> bool:
     """Say whether a wheel is one of NVIDIA's own, with libraries of a CUDA toolkit or built upon them."""
-    return wheel.project in declared.nvidias()
+    return wheel.project in package_tables.nvidias()
 
 
 def is_nvidia_library(graph: LinkGraph, found: ElfObject) -> bool:
@@ -19,9 +19,13 @@ def is_nvidia_library(graph: LinkGraph, found: ElfObject) -> bool:
     if libraries.is_driver(found.name):  # it speaks with the runtime, and has its words
         return True
     plain = [libraries.plain_name(name) for name in (found.name, found.soname)]
-    if any(declared.of_toolkit(name) for name in plain):  # libnvjpeg.so.10, too, which is in no package
+    if any(package_tables.of_toolkit(name) for name in plain):  # libnvjpeg.so.10, too, which is in no package
         return True
-    if any(library.package in declared.nvidias() for name in plain for library in declared.candidates(name)):
+    if any(
+        library.package in package_tables.nvidias()
+        for name in plain
+        for library in package_tables.candidates(name)
+    ):
         return True
     wheel = next(w for w in graph.wheels if w.name == found.wheel)
     return is_nvidia_wheel(wheel)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from gpuforge.audit.link import declared
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.runnable import EMPTY_PTX, runnable
@@ -28,7 +28,7 @@ def _is_own(file: str) -> bool:
         return True  # a cubin, a fatbin, PTX
     name = libraries.plain_name(file)
     stem = re.split(r"_static\b|\.so|\.a$", name)[0]
-    nvidias = any(library.package in declared.nvidias() for library in declared.candidates(name))
+    nvidias = any(library.package in package_tables.nvidias() for library in package_tables.candidates(name))
     return not (nvidias or stem in _stems() or libraries.compiler_runtime(name))
 
 

@@ -8,7 +8,7 @@ from itertools import combinations
 
 from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.known import sha256
-from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link import layout, package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
@@ -100,12 +100,12 @@ def _of_cuda(wheel: WheelFacts) -> str:
 
 def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find required packages for two CUDA majors that have the same file: those of cuDNN, NCCL and a few others."""
-    always = {d.package: d for d in graph.required_always(wheel.name) if declared.files(d.package)}
+    always = {d.package: d for d in graph.required_always(wheel.name) if package_tables.files(d.package)}
     for one, other in combinations(sorted(always.values(), key=lambda d: d.package), 2):
         first, second = (d.line.partition(" → ") for d in (one, other))
         if first[1] and first[0] == second[0]:
             continue  # said of the wheel that requires both
-        if shared := sorted(declared.files(one.package) & declared.files(other.package)):
+        if shared := sorted(package_tables.files(one.package) & package_tables.files(other.package)):
             yield RULE.finding(
                 wheel.name,
                 severity="warning",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link import declared
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
@@ -21,7 +21,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in (w for w in graph.wheels if w.form != "file"):  # a single binary declares nothing
         for found in (o for o in wheel.objects if o.links and o.mentions and not is_nvidia_library(graph, o)):
             for name in sorted(found.mentions):
-                packages = {library.package for library in declared.candidates(name)}
+                packages = {library.package for library in package_tables.candidates(name)}
                 if not packages or _there(graph, wheel, name, packages):
                     continue
                 yield RULE.finding(
@@ -51,7 +51,7 @@ def _there(graph: LinkGraph, wheel: WheelFacts, name: str, packages: set[str]) -
     stem = name.partition(".so")[0]
     return (
         bool(packages & known)
-        or bool(declared.other_majors(name) & known)  # one of several majors that are tried in turn
+        or bool(package_tables.other_majors(name) & known)  # one of several majors that are tried in turn
         or any(libraries.plain_name(o.name).partition(".so")[0] == stem for o in wheel.objects)
         or any(stem == needed.partition(".so")[0] for o in wheel.objects for needed in o.needed)
         or any(p.pathfinder for p in wheel.preloads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link import declared
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
@@ -28,7 +28,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             opener = libraries.opener(own)
             if not opener or not opener.always or is_nvidia_wheel(wheel):
                 continue
-            packages = {library.package for library in declared.candidates(own)}
+            packages = {library.package for library in package_tables.candidates(own)}
             composed = (f"{part}.{version}" for part in opener.opens for version in _versions(own))
             parts = _of(packages, found.mentions) - {own} or _of(packages, composed)
             if not parts or packages & (given | graph.declared[wheel.name].keys()):
@@ -55,7 +55,10 @@ def _versions(name: str) -> tuple[str, str]:
 def _of(packages: set[str], names: Iterable[str]) -> set[str]:
     """Return which of the names are, to the letter, SONAMEs of one of the packages."""
     return {
-        n for n in names for held in declared.candidates(n) if held.soname == n and held.package in packages
+        n
+        for n in names
+        for held in package_tables.candidates(n)
+        if held.soname == n and held.package in packages
     }
 
 

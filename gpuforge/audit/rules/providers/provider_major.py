@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link import declared
+from gpuforge.audit.link import declared, package_tables
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
@@ -21,7 +21,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         brought = graph.declared[edge.loader.wheel]
         if all(known.extra for known in brought.values()):
             brought = {**_implied(graph, edge), **brought}
-        for package in sorted(declared.other_majors(edge.needed) & brought.keys()):
+        for package in sorted(package_tables.other_majors(edge.needed) & brought.keys()):
             if _chosen_from(graph, edge):
                 continue
             line = brought[package].line
@@ -58,7 +58,7 @@ def _implied(graph: LinkGraph, edge: Edge) -> Mapping[str, Declared]:
     packages = {e.provider.package for e in graph.from_object(edge.loader) if e.provider.source == "package"}
     found: dict[str, Declared] = {}
     given = declared.by_project(graph.wheels)
-    for package in sorted(packages & declared.carriers()):
+    for package in sorted(packages & package_tables.carriers()):
         found |= declared.brought_by(package, given)
     return found
 

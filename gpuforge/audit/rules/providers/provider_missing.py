@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Severity, Subject
-from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link import layout, package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import PACKAGES, Rule
@@ -42,7 +42,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if machines and libraries.is_toolkit(edge.needed):
             continue
         if edge.provider.source == "package" and edge.provider.declared is None:
-            if not declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
+            if not package_tables.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
                 yield _missing(graph, edge)
         elif edge.provider.source == "nobody":
             yield _unknown(graph, edge, _named(searched[edge.loader.wheel, edge.needed]))
@@ -92,7 +92,7 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
         package
         for package, d in known.items()
         if re.fullmatch(_CARRIER, package)
-        and package not in declared.nvidias()
+        and package not in package_tables.nvidias()
         and sum(o.line == d.line for o in known.values()) == 1
     ]
 
@@ -133,7 +133,7 @@ def _text(graph: LinkGraph, edge: Edge, there: list[str]) -> _Text:
         return _Text(
             "warning", what, _FAILS, "Add one of these packages to Requires-Dist, always or in an extra."
         )
-    if declared.of_toolkit(edge.needed):
+    if package_tables.of_toolkit(edge.needed):
         unsure = is_for_other_framework(graph, edge.loader) or _unknown_carriers(graph, edge)
         return _Text(
             "warning" if unsure else "error",
@@ -156,7 +156,7 @@ def _loading(graph: LinkGraph, edge: Edge) -> list[str]:
     if libraries.compiler_runtime(edge.needed):
         return []
     known = graph.declared[edge.loader.wheel]
-    return [package for package in declared.carrying(edge.needed) if package not in known]
+    return [package for package in package_tables.carrying(edge.needed) if package not in known]
 
 
 def _may_be(graph: LinkGraph, edge: Edge, there: list[str]) -> str:
@@ -165,7 +165,7 @@ def _may_be(graph: LinkGraph, edge: Edge, there: list[str]) -> str:
         return f"Search paths lead to folders of {', '.join(there)}, which the wheel requires."
     if parts := _released_with(graph, edge):
         return f"{', '.join(parts)}, required in the same version, may have them."
-    carrying = declared.carrying(edge.needed)
+    carrying = package_tables.carrying(edge.needed)
     # tensorrt brings tensorrt-cu12-libs, or that of another CUDA
     for parent in graph.declared[edge.loader.wheel]:
         if named := [package for package in carrying if package.startswith(f"{parent}-")]:
@@ -199,8 +199,8 @@ def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Coll
     beside = f"{layout.ENVIRONMENT}/lib" in folders and any(
         re.fullmatch(_IN_ENVIRONMENT, d.package) and not d.extra for d in known.values()
     )
-    others = known.keys() - given - declared.nvidias()
-    called = (p for p in others if {p, declared.plain(p)} & empty)
+    others = known.keys() - given - package_tables.nvidias()
+    called = (p for p in others if {p, package_tables.plain(p)} & empty)
     return sorted(called) or [""] * beside
 
 
@@ -212,4 +212,4 @@ def _released_with(graph: LinkGraph, edge: Edge) -> list[str]:
     pin = re.compile(rf"[\w.-]+\s*\(?==\s*{re.escape(wheel.version)}\)?\s*(;.*)?")
     known = graph.declared[wheel.name].values()
     pinned = (d.package for d in known if wheel.version and pin.fullmatch(d.line))
-    return [package for package in pinned if package not in declared.listed()]
+    return [package for package in pinned if package not in package_tables.listed()]

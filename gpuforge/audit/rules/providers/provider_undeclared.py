@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link import layout, package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import PACKAGES, Rule
@@ -28,7 +28,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue
         if edge.provider.source != "package" or edge.provider.declared or not edge.route or edge.preload:
             continue
-        if declared.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
+        if package_tables.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
             continue  # GF204
         yield _finding(edge, edge.provider.package)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link import declared
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
@@ -67,7 +67,7 @@ def _missing(graph: LinkGraph, wheel: WheelFacts, found: ElfObject, sets: Iterab
 
 def _is_unknown(edge: Edge) -> bool:
     known = edge.provider.object is not None or edge.provider.source in {"system", "driver"}
-    return not known and not declared.of_toolkit(edge.needed)
+    return not known and not package_tables.of_toolkit(edge.needed)
 
 
 def _with(soname: str) -> Iterator[str]:
@@ -75,7 +75,7 @@ def _with(soname: str) -> Iterator[str]:
     yield _stem(soname)
     for entry in libraries.by_soname(libraries.plain_name(soname)):
         for package in entry.requires:
-            yield from (f"lib{name}.so" for name in declared.stems(package))
+            yield from (f"lib{name}.so" for name in package_tables.stems(package))
 
 
 def _stem(name: str) -> str:

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding
-from gpuforge.audit.link import declared
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.route import Route
 from gpuforge.audit.rules.rule import Rule
@@ -52,9 +52,9 @@ RULE = Rule(
 
 def _counts(soname: str) -> bool:
     """Say whether two images of a library of this name have something of their own: tools have not."""
-    packages = {library.package for library in declared.candidates(soname)}
+    packages = {library.package for library in package_tables.candidates(soname)}
     return not soname.startswith("libcudart.so") and any(
-        package in declared.nvidias() and not is_tool(package) for package in packages
+        package in package_tables.nvidias() and not is_tool(package) for package in packages
     )
 
 
@@ -64,7 +64,7 @@ def _imported(
     """Yield the library that importing a package (torch) has loaded, if the objects ask for none by its plain name."""
     if any(i.requested == soname for i in own):
         return
-    packages = {library.package for library in declared.candidates(soname)}
+    packages = {library.package for library in package_tables.candidates(soname)}
     for held in process.objects:
         imported = {e.imported for e in graph.from_object(held)} - {""}
         if not imported or variant_family(held):

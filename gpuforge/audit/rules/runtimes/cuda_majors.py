@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link import declared
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
@@ -52,8 +52,8 @@ RULE = Rule(
 def major_of(soname: str) -> int | None:
     """Return the one CUDA major that has a library of this SONAME; None for several, or for none."""
     plain = libraries.plain_name(soname)
-    majors = {library.cuda for library in declared.candidates(plain)}
-    return majors.pop() if len(majors) == 1 and declared.other_majors(plain) else None
+    majors = {library.cuda for library in package_tables.candidates(plain)}
+    return majors.pop() if len(majors) == 1 and package_tables.other_majors(plain) else None
 
 
 def _has_major(soname: str) -> bool:
@@ -89,7 +89,9 @@ def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
             or any(d.package in both - {wheel.project} for d in graph.required_always(wheel.name))
         ):
             continue  # one of those that it requires is where both come together
-        needed = {declared.major(e.provider.package) for e in graph.of(wheel) if e.provider.declared is None}
+        needed = {
+            package_tables.major(e.provider.package) for e in graph.of(wheel) if e.provider.declared is None
+        }
         chosen = all(re.match(_OF_CUDA, line) for lines in majors.values() for line in lines)
         if not chosen and not needed & majors.keys():
             yield RULE.finding(
@@ -119,11 +121,13 @@ def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[str, list[st
     itself, if it is all of one major, is under the line "".
     """
     held = sorted(graph.required_always(wheel.name), key=lambda d: d.package)
-    known = [d for d in held if declared.major(d.package) and not is_tool(d.package)]
+    known = [d for d in held if package_tables.major(d.package) and not is_tool(d.package)]
     found: dict[int, dict[str, list[str]]] = {}
     for one in known:
-        cuda = declared.major(one.package)
-        clash = any(declared.files(one.package) & declared.files(d.package) for d in known if d is not one)
+        cuda = package_tables.major(one.package)
+        clash = any(
+            package_tables.files(one.package) & package_tables.files(d.package) for d in known if d is not one
+        )
         if cuda is not None and not clash:
             found.setdefault(cuda, {}).setdefault(one.line, []).append(one.package)
     own = _own(wheel) if found else {}
@@ -137,7 +141,7 @@ def _own(wheel: WheelFacts) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for name in sorted({o.name for o in wheel.objects if o.links}):
         cuda = major_of(name)
-        packages = {library.package for library in declared.candidates(libraries.plain_name(name))}
+        packages = {library.package for library in package_tables.candidates(libraries.plain_name(name))}
         if cuda is not None and not all(map(is_tool, packages)):
             found.setdefault(cuda, []).append(name)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import dropwhile, islice
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link import declared, layout
+from gpuforge.audit.link import layout, package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
@@ -64,7 +64,9 @@ def _behind(edge: Edge, places: set[str]) -> Iterator[str]:
 
 
 def _before(edge: Edge) -> Iterator[str]:
-    rivals = {posixpath.join(layout.SITE, library.folder) for library in declared.candidates(edge.needed)}
+    rivals = {
+        posixpath.join(layout.SITE, library.folder) for library in package_tables.candidates(edge.needed)
+    }
     for entry in layout.search(edge.loader, ()):
         if entry.route == edge.route:
             return

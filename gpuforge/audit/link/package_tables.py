@@ -1,0 +1,144 @@
+"""Tables of packages: which libraries each brings, for which CUDA, and what it requires."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from gpuforge.audit import policy
+from gpuforge.audit.tables import load
+from gpuforge.cuda import libraries
+from gpuforge.cuda.suffix import without_suffix
+
+
+class Library(NamedTuple):
+    """A SONAME that a package brings."""
+
+    soname: str
+    package: str
+    folder: str  # relative to site-packages
+    cuda: int | None
+    needs: tuple[str, ...] = ()  # SONAMEs of other packages that come with it, by a path of its own
+
+
+def carriers() -> frozenset[str]:
+    """Return the packages that bring CUDA libraries without an extra, and load them when they are imported."""
+    return frozenset(row["package"] for row in tables()["carrier"] if row["loads"] and not row.get("extra"))
+
+
+@cache
+def candidates(soname: str) -> tuple[Library, ...]:
+    """Return every package known to bring a library of this SONAME."""
+    if policy.is_system(soname):  # and many wheels need nothing else: the tables are not read for them
+        return ()
+    toolkit = (
+        Library(entry.soname, entry.package, entry.folder, entry.cuda)
+        for entry in libraries.by_soname(soname)
+        if entry.kind == "toolkit"
+    )
+    others = (
+        Library(soname, row["package"], row["folder"], row.get("cuda"), tuple(row.get("needs", ())))
+        for row in tables()["library"]
+        if soname in row["sonames"]
+    )
+    return (*toolkit, *others)
+
+
+@cache
+def carrying(soname: str) -> tuple[str, ...]:
+    """Return the packages that have a library of their own by this SONAME loaded once they are imported.
+
+    What is of a CUDA toolkit, of whatever version, is nobody's own but NVIDIA's.
+    """
+    if of_toolkit(soname):
+        return ()
+    rows = (row["package"] for row in tables()["carrier"] if soname in row.get("carries", ()))
+    return tuple(dict.fromkeys(rows))
+
+
+@cache
+def of_toolkit(soname: str) -> bool:
+    """Say whether a SONAME is that of a CUDA library, of whatever version: libcudart.so.9.0 is, as libcudart.so.12."""
+    stem = soname.partition(".so")[0]
+    return any(entry.soname.partition(".so")[0] == stem for entry in _toolkit_libraries())
+
+
+@cache
+def listed() -> frozenset[str]:
+    """Return the packages whose libraries are all known by name: what is not among them, they do not have."""
+    return nvidias() | {row["package"] for row in tables()["library"]}
+
+
+@cache
+def nvidias() -> frozenset[str]:
+    """Return NVIDIA's own packages of libraries: those of the toolkits, and what is built upon them."""
+    beside = (row["package"] for row in tables()["library"] if row.get("nvidia"))
+    return frozenset((*beside, *(entry.package for entry in _toolkit_libraries())))
+
+
+@cache
+def plain(package: str) -> str:
+    """Return a package's name without the CUDA major that it is for: "libcudf" for libcudf-cu12."""
+    return without_suffix(package)
+
+
+@cache
+def major(package: str) -> int | None:
+    """Return the one CUDA major that a toolkit package is for; None for another package."""
+    majors = {entry.cuda for entry in _toolkit_libraries() if entry.package == package}
+    return majors.pop() if len(majors) == 1 else None
+
+
+@cache
+def stems(package: str) -> frozenset[str]:
+    """Return the names of a toolkit package's libraries without "lib" and what follows: "cudnn", "cudnn_ops"."""
+    sonames = (entry.soname for entry in _toolkit_libraries() if entry.package == package)
+    return frozenset(soname.partition(".so")[0].removeprefix("lib") for soname in sonames)
+
+
+def files(package: str) -> frozenset[str]:
+    """Return the libraries of a toolkit package, each with its folder below site-packages."""
+    return _files().get(package, frozenset())
+
+
+@cache
+def other_majors(soname: str) -> frozenset[str]:
+    """Return the packages that bring the same library for other CUDA majors: cudart 12's is cudart 13's."""
+    stem = soname.partition(".so")[0]
+    own = {library.package for library in candidates(soname)}
+    return frozenset(
+        entry.package
+        for entry in _toolkit_libraries()
+        if entry.soname.partition(".so")[0] == stem and entry.package not in own
+    )
+
+
+@cache
+def with_requirements() -> frozenset[str]:
+    """Return the packages that the tables know to bring others."""
+    return frozenset(("cuda-toolkit", *(row["package"] for row in tables()["carrier"])))
+
+
+@cache
+def tables() -> dict[str, Any]:
+    """Return the rows of carriers.toml."""
+    return load("carriers.toml")
+
+
+@cache
+def _toolkit_libraries() -> tuple[libraries.Library, ...]:
+    majors = sorted({row["cuda"] for row in tables()["toolkit"]})
+    return tuple(entry for cuda in majors for entry in libraries.toolkit_libraries(cuda))
+
+
+@cache
+def _files() -> Mapping[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for entry in _toolkit_libraries():
+        found.setdefault(entry.package, set()).add(f"{entry.folder}/{entry.soname}")
+    return {package: frozenset(names) for package, names in found.items()}
+
+
+@cache
+def requirements() -> Mapping[str, tuple[str, ...]]:
+    """Return what each toolkit package requires."""
+    return {entry.package: entry.requires for entry in _toolkit_libraries()}
