@@ -1,9 +1,9 @@
-"""The state of a running plan, cell by cell: what the live display shows."""
+"""How far a running plan is, cell by cell: what the progress displays show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gpuforge.execute.outcome import ActionResult
@@ -17,7 +17,7 @@ SHARED = "all cells"  # where actions are shown that name no cell
 class Running:
     """An action that runs now: since when (seconds of a monotonic clock), and what it waits for if it does."""
 
-    title: str
+    action: Action
     since: float
     waits: str = ""
 
@@ -29,7 +29,7 @@ class Cell:
     name: str
     total: int = 0
     ended: dict[str, ActionResult] = field(default_factory=dict)
-    running: dict[str, Running] = field(default_factory=dict)
+    running: set[str] = field(default_factory=set)
     begin: float | None = None
     end: float | None = None
 
@@ -45,14 +45,14 @@ class Cell:
 
     @property
     def blame(self) -> str:
-        """Say what stands between this cell and its end, if something does."""
+        """Return what keeps this cell from its end, if anything does."""
         if self.failed:
             return f"{self.failed[0].removeprefix(f'{self.name}/')} failed"
         return next((r.reason for r in self.ended.values() if r.state in {"not-run", "cancelled"}), "")
 
     @property
     def state(self) -> CellState:
-        """Return what to say of the cell as a whole."""
+        """Return the state of the cell as a whole."""
         states = {result.state for result in self.ended.values()}
         if self.running:
             return "running"
@@ -78,7 +78,7 @@ class PlanProgress:
         self.cells: dict[str, Cell] = {}
         self.total = 0
         self.ended: dict[str, ActionResult] = {}
-        self.running: set[str] = set()
+        self.running: dict[str, Running] = {}  # in the order of their starts
         for action in actions:
             self.total += 1
             for name in action.cells or (SHARED,):
@@ -89,28 +89,26 @@ class PlanProgress:
 
     def start(self, action: Action, now: float) -> None:
         """Note that an action runs."""
-        self.running.add(action.id)
+        self.running[action.id] = Running(action, now)
         for cell in self._of(action):
-            cell.running[action.id] = Running(action.title, now)
+            cell.running.add(action.id)
             cell.begin = now if cell.begin is None else cell.begin
 
     def wait(self, action: Action, what: str) -> None:
         """Note that a running action waits for something outside."""
-        for cell in self._of(action):
-            before = cell.running[action.id]
-            cell.running[action.id] = Running(before.title, before.since, what)
+        self.running[action.id] = replace(self.running[action.id], waits=what)
 
     def finish(self, action: Action, result: ActionResult, now: float) -> None:
         """Note how an action ended."""
-        self.running.discard(action.id)
+        ran = self.running.pop(action.id, None)
         self.ended[action.id] = result
         for cell in self._of(action):
-            if cell.running.pop(action.id, None):
-                cell.end = now
+            cell.running.discard(action.id)
+            cell.end = now if ran else cell.end
             cell.ended[action.id] = result
 
     def counts(self) -> str:
-        """Say how far the whole plan is: `12 of 48 actions, 3 reused, 4 running, 1 failed`."""
+        """Return how far the whole plan is: `12 of 48 actions, 3 reused, 4 running, 1 failed`."""
         states = [result.state for result in self.ended.values()]
         parts = [
             f"{states.count('done') + states.count('reused')} of {self.total} actions",
@@ -120,3 +118,10 @@ class PlanProgress:
             f"{states.count('not-run') + states.count('cancelled')} not run",
         ]
         return ", ".join([parts[0], *(part for part in parts[1:] if not part.startswith("0 "))])
+
+
+def where(action: Action) -> str:
+    """Return which cells an action is for, before its title: "cp311-cu13.0-x86_64: ", "4 cells: " or nothing."""
+    if not action.cells:
+        return ""
+    return f"{action.cells[0]}: " if len(action.cells) == 1 else f"{len(action.cells)} cells: "

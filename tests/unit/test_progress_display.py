@@ -136,6 +136,44 @@ TABLE = """\
 """
 
 
+RUNNING = """\
+· cp311-cu13.0-x86_64 1/3 waiting
+· cp312-cu13.0-x86_64 1/3 running                                           0:00
+· cp313-cu13.0-x86_64 1/3 running                                           0:00
+⠋ cp312-cu13.0-x86_64: build saxpy [host]                                   0:00
+⠋ cp313-cu13.0-x86_64: build saxpy [host] (waits: another gpuforge is doin… 0:00
+1 of 7 actions, 1 reused, 2 running, 0:00
+"""
+
+
+def drawn(height: int) -> list[str]:
+    """The lines of the live display while two actions run, one of which waits."""
+    console = Console(width=80, height=height, color_system=None, file=io.StringIO(), force_terminal=True)
+    display = LiveProgress(console, lambda: 100.0)
+    display.on_plan(STEPS, frozenset({step.action.id for step in STEPS[1:]}))
+    try:
+        display.on_finish(FETCH.action, ActionResult(FETCH.action.id, "reused", "reused: …", 5.0))
+        display.on_start(BUILDS[1].action)
+        display.on_start(BUILDS[2].action)
+        display.on_wait(BUILDS[2].action, "another gpuforge is doing the same work")
+        paper = Console(width=80, file=io.StringIO(), color_system=None)
+        with paper.capture() as text:
+            paper.print(display._draw())
+        return [re.sub(r"^[⠀-⣿]", "⠋", line.rstrip()) for line in text.get().splitlines()]
+    finally:
+        display.close()
+
+
+def test_every_running_action_is_named_on_a_terminal() -> None:
+    assert drawn(24) == RUNNING.splitlines()
+
+
+def test_a_low_terminal_shows_what_runs_and_counts_the_rest() -> None:
+    low = [line.partition("_64")[0] for line in drawn(6)]
+    assert low[:3] == ["· cp312-cu13.0-x86", "⠋ cp312-cu13.0-x86", "⠋ cp313-cu13.0-x86"]
+    assert low[3].startswith("… and 2 more cells; 1 of 7 actions")
+
+
 def test_the_table_on_a_terminal(terminal: tuple[Console, io.BytesIO]) -> None:
     console, raw = terminal
     with progress(console, clock=lambda: 100.0) as observer:
