@@ -52,7 +52,7 @@ def _cell_data(cell: Cell, machine: Machine) -> dict[str, Any]:
 def result_data(result: Result) -> dict[str, Any]:
     """Return what was done as plain data (schema 1): the plan with states, and the wheels with their reports."""
     results = result.outcome.results
-    said = {name: (each.state in RAN, each.reason) for name, each in results.items()}
+    said = {name: (each.state in RAN, str(each.reason)) for name, each in results.items()}
     data = plan_data(result.plan, result.selection, said)
     for entry in data["actions"]:
         done = results[entry["id"]]

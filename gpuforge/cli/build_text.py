@@ -29,7 +29,7 @@ def show_plan(
 ) -> None:
     """Print what would be done, and why."""
     if as_json:
-        said = {name: (verdict.run, verdict.reason) for name, verdict in verdicts.items()}
+        said = {name: (verdict.run, str(verdict.reason)) for name, verdict in verdicts.items()}
         click.echo(json.dumps(plan_data(plan, selection, said), indent=2))
         return
     console = results_console()
@@ -53,7 +53,7 @@ def show_plan(
             mark = Text("skip   ", style="dim")
         console.print(Text("  ") + mark + Text(action.title))
         if explain:
-            console.print(Text(f"           {verdict.reason}", style="dim"))
+            console.print(Text(f"         {verdict.reason.why}", style="dim"))
     _show_left_out(console, selection)
 
 

@@ -153,7 +153,9 @@ def table(entries: list[tuple[CatalogImage, EngineImage | None]], *, known: bool
 
     console = results_console()
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("name", "for", "glibc", "Pythons", "compilers", "CUDA", "here", "reference"):
+    # A reference fits no terminal beside the rest, and could not be copied from several lines.
+    references = () if console.is_terminal else ("reference",)
+    for heading in ("name", "for", "glibc", "Pythons", "compilers", "CUDA", "here", *references):
         shown.add_column(heading, overflow="fold", no_wrap=heading == "name")
     for image, found in entries:
         here = (
@@ -169,13 +171,15 @@ def table(entries: list[tuple[CatalogImage, EngineImage | None]], *, known: bool
             " ".join(image.compilers),
             image.toolkit or "",
             here,
-            image.reference,
+            *([image.reference] if references else []),
         )
     console.print(shown)
+    if not references:
+        console.print("\n`gpuforge images list --json` has their references", style="dim", highlight=False)
     unrun = [image.name for image, _ in entries if not image.run]
     if unrun:
         console.print(
-            f"\nwritten with care and checked by a linter, never run: {', '.join(unrun)}",
+            f"\nchecked by a linter only, never run by gpuforge's developers: {', '.join(unrun)}",
             style="dim",
             highlight=False,
         )

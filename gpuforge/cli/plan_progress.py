@@ -48,7 +48,7 @@ class Cell:
         """Return what keeps this cell from its end, if anything does."""
         if self.failed:
             return f"{self.failed[0].removeprefix(f'{self.name}/')} failed"
-        return next((r.reason for r in self.ended.values() if r.state in {"not-run", "cancelled"}), "")
+        return next((str(r.reason) for r in self.ended.values() if r.state in {"not-run", "cancelled"}), "")
 
     @property
     def state(self) -> CellState:

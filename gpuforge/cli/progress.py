@@ -70,7 +70,7 @@ class PlainProgress:
         if action.id not in self._to_run:
             return
         if result.state == "not-run":
-            self._line("skipped", f"{where(action)}{action.title}: {result.reason.removeprefix('not run: ')}")
+            self._line("skipped", f"{where(action)}{action.title}: {result.reason.why}")
         else:
             self._line(result.state, f"{where(action)}{action.title} ({short_seconds(result.seconds)})")
         if result.state == "failed":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.observer import Observer
-from gpuforge.execute.outcome import ActionResult, Outcome, Step
+from gpuforge.execute.outcome import ActionResult, Outcome, Reason, Step
 from gpuforge.execute.perform import RunContext, perform
 from gpuforge.execute.runners.runner import Runner
 from gpuforge.execute.store import Store
@@ -108,7 +108,7 @@ class _Engine:
                 return False
         for name in self._steps:
             if name not in self._results:
-                self._settle(ActionResult(name, "not-run", "not run: interrupted"))
+                self._settle(ActionResult(name, "not-run", Reason("not run", "interrupted")))
         return True
 
     def _drive(self, pool: ThreadPoolExecutor) -> None:
@@ -173,7 +173,8 @@ class _Engine:
             if cause:
                 self._blame[name] = cause
                 ended = "failed" if self._results[cause].state == "failed" else "was cancelled"
-                self._settle(ActionResult(name, "not-run", f"not run: needs {cause}, which {ended}"))
+                why = f"needs {cause}, which {ended}"
+                self._settle(ActionResult(name, "not-run", Reason("not run", why)))
                 return True
         return False
 

@@ -15,6 +15,18 @@ State = Literal["reused", "done", "failed", "not-run", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """Why an action runs or does not; `why` is text for people, without the verb."""
+
+    verb: Literal["runs", "reused", "not needed", "not run"]
+    why: str
+
+    def __str__(self) -> str:
+        """Write both: "runs: never ran before"."""
+        return f"{self.verb}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """An action with its key, and the parts of the key by which a change of it is explained."""
 
@@ -32,7 +44,7 @@ class ActionResult:
 
     id: str
     state: State
-    reason: str
+    reason: Reason
     seconds: float = 0.0
     log: Path | None = None
     error: Diagnostic | None = None  # only with state "failed"

@@ -17,7 +17,7 @@ from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import ActionError, GpuforgeError
 from gpuforge.execute import failure, locks
 from gpuforge.execute.ledger import Ledger, LedgerEntry
-from gpuforge.execute.outcome import ActionResult, Step
+from gpuforge.execute.outcome import ActionResult, Reason, Step
 from gpuforge.execute.runners.runner import Exit, Runner, Source, Task
 from gpuforge.execute.store import Store, Stored
 from gpuforge.execute.store_entry import StoreEntry
@@ -28,7 +28,7 @@ from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput
 from gpuforge.plan.keys import FORMAT
 from gpuforge.plan.step_result import StepResult
 
-_SAME = "reused: what it reads is made anew, and as it was"
+_SAME = Reason("reused", "what it reads was made anew, with the same content")
 _POLL = 0.1  # seconds between looks at a lock that another process holds
 
 
@@ -56,7 +56,7 @@ class RunContext:
 def perform(
     step: Step,
     context: RunContext,
-    reason: str,
+    reason: Reason,
     jobs: int,
     waits: Callable[[str], None],
 ) -> ActionResult:
@@ -70,7 +70,7 @@ def perform(
     try:
         turn = _take_turn(step.key, context, partial(waits, "another gpuforge is doing the same work"))
         if turn is None:
-            return ActionResult(name, "cancelled", "interrupted before it started")
+            return ActionResult(name, "cancelled", Reason("not run", "interrupted before it started"))
         with turn:
             stored = context.store.get(step.key)
             if stored is not None:  # another gpuforge made it between the plan and now
@@ -99,13 +99,13 @@ def _take_turn(
 
 
 def _run_by_content(
-    step: Step, context: RunContext, reason: str, jobs: int, waits: Callable[[str], None]
+    step: Step, context: RunContext, reason: Reason, jobs: int, waits: Callable[[str], None]
 ) -> ActionResult:
     """Run a step unless the same was made of the same content, also by another step that does so just now."""
     key = _content_key(step, context)
     turn = _take_turn(key, context, partial(waits, "the same is made of the same content just now"))
     if turn is None:
-        return ActionResult(step.action.id, "cancelled", "interrupted before it started")
+        return ActionResult(step.action.id, "cancelled", Reason("not run", "interrupted before it started"))
     with turn:
         stored = context.store.get(key)
         if stored is None:
@@ -115,7 +115,7 @@ def _run_by_content(
     return ActionResult(step.action.id, "reused", _SAME, stored.entry.seconds)
 
 
-def _run(step: Step, context: RunContext, reason: str, jobs: int, key: str) -> ActionResult:
+def _run(step: Step, context: RunContext, reason: Reason, jobs: int, key: str) -> ActionResult:
     """Run a step and keep what it made under `key`, of which the step's own key is another name."""
     action, log = step.action, context.log(step)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def _run(step: Step, context: RunContext, reason: str, jobs: int, key: str) -> A
         result = StepResult.read(out / step_result.FILE)
         (out / step_result.FILE).unlink(missing_ok=True)
         if end.cancelled:
-            return ActionResult(action.id, "cancelled", "interrupted", end.seconds, log)
+            return ActionResult(action.id, "cancelled", Reason("not run", "interrupted"), end.seconds, log)
         error = _judge(step, end, out, log, result.error) or _changed(action)
         if error:
             return _failed(step, context, reason, end.seconds, error, end.status)
@@ -193,7 +193,7 @@ def _changed(action: Action) -> Diagnostic | None:
 
 
 def _failed(
-    step: Step, context: RunContext, reason: str, seconds: float, error: Diagnostic, status: int | None
+    step: Step, context: RunContext, reason: Reason, seconds: float, error: Diagnostic, status: int | None
 ) -> ActionResult:
     log = context.log(step)
     _write_down(step, context, seconds, "failed")

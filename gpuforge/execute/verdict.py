@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from gpuforge.execute.ledger import Ledger, LedgerEntry
-from gpuforge.execute.outcome import Step
+from gpuforge.execute.outcome import Reason, Step
 from gpuforge.execute.store import Store, Stored
 from gpuforge.execute.times import local_time, short_seconds
 from gpuforge.plan.action import ActionInput
 
 _DIGEST = re.compile(r"(sha256:)?[0-9a-f]{32,}(:.*)?", re.DOTALL)
 _LONGEST = 40  # characters of a value that a reason still shows
-_NOT_NEEDED = "not needed: everything that reads it is stored"
+_NOT_NEEDED = Reason("not needed", "everything that reads it is stored")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do with a step; `reason` is a line for people: "reused: …", "runs: …" or "not needed: …"."""
+    """Whether a step runs, and why; `stored` is the output of one that is reused."""
 
     run: bool
-    reason: str
+    reason: Reason
     stored: Stored | None = None
 
 
@@ -46,7 +46,7 @@ def verdicts(
         elif name in running:
             damage = store.damage(step.key)
             reason = why(step, ledger.last(project, name), running=running, damage=damage)
-            found[name] = Verdict(run=True, reason=f"runs: {reason}")
+            found[name] = Verdict(run=True, reason=Reason("runs", reason))
         else:
             found[name] = Verdict(run=False, reason=_NOT_NEEDED)
     return found
@@ -69,8 +69,8 @@ def _needed(steps: Sequence[Step], store: Store, wanted: Collection[str]) -> dic
 def reuse(stored: Stored) -> Verdict:
     """Return the verdict on a step whose output is stored."""
     entry = stored.entry
-    reason = f"reused: same inputs as on {local_time(entry.finished)} ({short_seconds(entry.seconds)} saved)"
-    return Verdict(run=False, reason=reason, stored=stored)
+    why = f"same inputs as on {local_time(entry.finished)} ({short_seconds(entry.seconds)} saved)"
+    return Verdict(run=False, reason=Reason("reused", why), stored=stored)
 
 
 def why(step: Step, last: LedgerEntry | None, *, running: Collection[str] = (), damage: str = "") -> str:

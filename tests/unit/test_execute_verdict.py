@@ -59,8 +59,8 @@ def reasons(
     ledger = MemoryLedger()
     ledger.entries += entries
     found = verdicts(steps, store=store, ledger=ledger, project="p", wanted=wanted)
-    assert all(verdict.run == verdict.reason.startswith("runs: ") for verdict in found.values())
-    return {name: verdict.reason for name, verdict in found.items()}
+    assert all(verdict.run == str(verdict.reason).startswith("runs: ") for verdict in found.values())
+    return {name: str(verdict.reason) for name, verdict in found.items()}
 
 
 def test_a_stored_step_is_reused(store: MemoryStore) -> None:

@@ -61,7 +61,9 @@ def test_the_list_says_what_each_image_is_for_and_which_are_here() -> None:
         "no",
         reference("trixie-test"),
     ]
-    assert lines[-1].startswith("written with care and checked by a linter, never run: manylinux_2_28, ")
+    assert lines[-1].startswith(
+        "checked by a linter only, never run by gpuforge's developers: manylinux_2_28, "
+    )
 
 
 def test_the_list_as_json_has_every_fact() -> None:

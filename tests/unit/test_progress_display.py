@@ -13,7 +13,7 @@ from rich.console import Console
 from gpuforge.cli.progress import LiveProgress, PlainProgress, progress
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.execute.observer import Observer
-from gpuforge.execute.outcome import ActionResult, Step
+from gpuforge.execute.outcome import ActionResult, Reason, Step
 from gpuforge.plan.action import Action
 
 CELLS = ("cp311-cu13.0-x86_64", "cp312-cu13.0-x86_64", "cp313-cu13.0-x86_64")
@@ -34,7 +34,7 @@ def tell_a_story(observer: Observer) -> None:
     run = {step.action.id for step in STEPS[2:] if step is not AUDITS[0]}
     observer.on_plan(STEPS, frozenset(run))
     for done in (FETCH, BUILDS[0], AUDITS[0]):
-        observer.on_finish(done.action, ActionResult(done.action.id, "reused", "reused: …", 5.0))
+        observer.on_finish(done.action, ActionResult(done.action.id, "reused", Reason("reused", "…"), 5.0))
     observer.on_start(BUILDS[1].action)
     observer.on_start(BUILDS[2].action)
     observer.on_wait(BUILDS[2].action, "another gpuforge is doing the same work")
@@ -43,19 +43,19 @@ def tell_a_story(observer: Observer) -> None:
         ActionResult(
             BUILDS[1].action.id,
             "failed",
-            "runs: never ran before",
+            Reason("runs", "never ran before"),
             2.0,
             Path("/home/user/.cache/gpuforge/logs/a-path-that-is-longer-than-the-terminal-is-wide/host.log"),
             Diagnostic("cp312-cu13.0-x86_64/host-build failed with exit status 1", hint="its log shows more"),
             ("compiling [bold]saxpy.cpp", "saxpy.cpp:3:1: error: no"),
         ),
     )
-    reason = "not run: needs cp312-cu13.0-x86_64/host-build, which failed"
+    reason = Reason("not run", "needs cp312-cu13.0-x86_64/host-build, which failed")
     observer.on_finish(AUDITS[1].action, ActionResult(AUDITS[1].action.id, "not-run", reason))
     for built in (BUILDS[2], AUDITS[2]):
         if built is AUDITS[2]:
             observer.on_start(built.action)
-        observer.on_finish(built.action, ActionResult(built.action.id, "done", "runs: …", 61.0))
+        observer.on_finish(built.action, ActionResult(built.action.id, "done", Reason("runs", "…"), 61.0))
 
 
 FAILURE = """\
@@ -106,7 +106,7 @@ def test_nothing_to_do_says_nothing() -> None:
         with progress(console) as observer:
             observer.on_plan(STEPS, frozenset())
             for each in STEPS:
-                observer.on_finish(each.action, ActionResult(each.action.id, "reused", "reused: …"))
+                observer.on_finish(each.action, ActionResult(each.action.id, "reused", Reason("reused", "…")))
         assert stream.getvalue() == ""
 
 
@@ -152,7 +152,7 @@ def drawn(height: int) -> list[str]:
     display = LiveProgress(console, lambda: 100.0)
     display.on_plan(STEPS, frozenset({step.action.id for step in STEPS[1:]}))
     try:
-        display.on_finish(FETCH.action, ActionResult(FETCH.action.id, "reused", "reused: …", 5.0))
+        display.on_finish(FETCH.action, ActionResult(FETCH.action.id, "reused", Reason("reused", "…"), 5.0))
         display.on_start(BUILDS[1].action)
         display.on_start(BUILDS[2].action)
         display.on_wait(BUILDS[2].action, "another gpuforge is doing the same work")
