@@ -1,4 +1,4 @@
-"""Which libraries belong to a GPU stack, by file name or SONAME, and which of them a symbol is asked of."""
+"""Which libraries belong to a GPU stack, by file name or SONAME; the table is data/gpu_stack.toml."""
 
 import re
 from functools import cache
@@ -39,12 +39,6 @@ def is_name(text: str) -> bool:
     return folded in {name.casefold() for name in _names()} or member(f"lib{text}.so") is not None
 
 
-def interface(symbol: str) -> str | None:
-    """Return the name of the library that a symbol is asked of: "cublas" of `cublasCreate_v2`."""
-    match = _interfaces().fullmatch(symbol)
-    return _wanted()[match.lastgroup] if match and match.lastgroup else None
-
-
 def opened(data: bytes) -> frozenset[str]:
     """Return the libraries of GPU stacks whose file names are in some bytes: what code may open by name."""
     matches = re.finditer(_OPENED, data)
@@ -73,16 +67,3 @@ def _patterns() -> re.Pattern[str]:
     return re.compile(
         "|".join(name for row in load(__file__, "gpu_stack.toml")["stack"] for name in row["names"])
     )
-
-
-@cache
-def _wanted() -> dict[str, str]:
-    return {
-        f"i{index}": row["library"] for index, row in enumerate(load(__file__, "gpu_stack.toml")["interface"])
-    }
-
-
-@cache
-def _interfaces() -> re.Pattern[str]:
-    rows = load(__file__, "gpu_stack.toml")["interface"]
-    return re.compile("|".join(f"(?P<i{index}>{'|'.join(row['symbols'])})" for index, row in enumerate(rows)))

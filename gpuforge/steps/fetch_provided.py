@@ -18,9 +18,9 @@ from packaging.version import Version
 
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
+from gpuforge.cuda.interfaces import definers
 from gpuforge.cuda.provided import METAPACKAGE, Floor, Provided, Release, Shared, says, shortest
 from gpuforge.cuda.suffix import suffix_of, without_suffix
-from gpuforge.cuda.symbols import definers
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.links import FetchProvided
 from gpuforge.steps import entry

@@ -9,6 +9,7 @@ from gpuforge.binary import ar
 from gpuforge.binary.elf.header import MAGIC, PROGRAM, RELOCATABLE, SHARED
 from gpuforge.binary.elf.object_file import ObjectFile
 from gpuforge.cuda import stack
+from gpuforge.cuda.interfaces import library_of
 from gpuforge.errors import MalformedError
 
 _DEEPEST = 4  # archives in archives
@@ -88,7 +89,7 @@ def _object(found: ObjectFile, name: str) -> Part:
     code = tuple(dict.fromkeys(traces.code([found.data, *found.unpacked()])))
     marks = tuple(dict.fromkeys(traces.marks(found)))
     public = list(traces.interface_symbols(found.symbols))
-    asked = {s.name: (library, s.defined) for s in public if (library := stack.interface(s.name))}
+    asked = {s.name: (library, s.defined) for s in public if (library := library_of(s.name))}
     opens = stack.opened(found.data) - set(found.needed)
     return Part(
         name,

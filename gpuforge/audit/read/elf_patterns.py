@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from gpuforge.audit.tables import load
 from gpuforge.binary.elf.patterns import Patterns, SymbolGroup
-from gpuforge.cuda import symbols as cuda
+from gpuforge.cuda import interfaces
 
 _ONLY_STABLE_ABI = "python"
 
@@ -34,7 +34,7 @@ def patterns(*, stable_abi: bool) -> Patterns:
     ]
     return Patterns(
         markers=tuple((row["name"], row["begins"].encode()) for row in data["marker"]),
-        symbols=(*groups, SymbolGroup("cuda", cuda.BEGINNINGS, cuda.pattern())),
+        symbols=(*groups, SymbolGroup("cuda", interfaces.BEGINNINGS, interfaces.cuda_pattern())),
         libraries=data["libraries"]["names"].encode(),
         paths=tuple((row["part"].encode(), row["path"].encode()) for row in data["compiler"]),
         producers=tuple((row["name"], row["producer"].encode()) for row in data["compiler"]),

@@ -14,7 +14,7 @@ from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
-from gpuforge.cuda.symbols import definers
+from gpuforge.cuda.interfaces import definers
 
 _GROUP = "cuda"  # of symbols that the audit looks for
 
