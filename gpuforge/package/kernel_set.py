@@ -21,7 +21,7 @@ INDEX = "index.json"
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """The compiler that made something: "nvcc" at "13.0.88"."""
+    """A compiler and its version: "nvcc", "13.0.88"."""
 
     family: str
     version: str
@@ -70,9 +70,9 @@ def pack_modules(
 ) -> Path:
     """Lay compiled modules out below `folder` as they go into the wheel; return `folder/kernels/<name>`.
 
-    `index.json` (schema 1) says what there is: for each module its source and that one's digest, the file
-    and its digest, and the images in it; `cpu` names the library that does their work on the CPU. Raises ActionError
-    for two modules of one name, and for no images.
+    `index.json` (schema 1) lists for each module its source with a digest, its file with a digest, and its images.
+    `cpu` names the library that does the same work on the CPU. Raises ActionError for two modules of one name, and for
+    a module without images.
     """
     target = new_folder(folder / "kernels", name)
     listed = []
@@ -118,9 +118,8 @@ def pack_libraries(
 ) -> Path:
     """Lay compiled libraries out below `folder` as they go into the wheel; return `folder/kernels/<name>`.
 
-    There are several where each is for another level of CPUs. `packages` are those whose version is part of the ABI,
-    beside the id `abi`: {"neuron": "major.minor"}. `fallbacks` are the objects whose libraries are used where none of
-    these runs.
+    Several libraries are for several levels of CPUs. The versions of `packages` are part of the ABI, beside the id
+    `abi`: {"neuron": "major.minor"}. `fallbacks` are the objects whose libraries are used where none of these runs.
     """
     target = new_folder(folder / "kernels", name)
     listed = []

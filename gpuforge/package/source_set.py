@@ -1,4 +1,4 @@
-"""Source sets of a wheel: sources that the user's machine compiles, with a recipe that says how."""
+"""Source sets of a wheel: sources that are compiled on the user's machine, with a recipe."""
 
 from __future__ import annotations
 
@@ -61,12 +61,10 @@ def pack_sources(
 ) -> Path:
     """Lay sources, what they include and their recipe out below `folder`; return `folder/sources/<name>`.
 
-    `sources` are the files that the compiler is given, by their names in the project; `includes` those that
-    must lie beside them.
+    `sources` are the files that are compiled, by their names in the project; `includes` are files beside them.
     `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order they are tried. `abi` is
-    the id that each compiled library gets, with the versions of the installed `packages`; `fallbacks` the objects that
-    are used where none was compiled. A set of modules (`kind`) may have a library that does its work on the CPU (`cpu`)
-    besides.
+    the id of each compiled library, together with the versions of the installed `packages`; `fallbacks` are the objects
+    that are used where nothing was compiled. A set of modules (`kind`) may have a library for the CPU (`cpu`).
     Raises ActionError when a recipe names a path of the build machine, or lacks a placeholder.
     """
     target = new_folder(folder / "sources", name)

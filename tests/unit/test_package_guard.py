@@ -42,7 +42,7 @@ LINE = guard.STATEMENT.decode()
         ("x = 1\r\ny = 2\r\n", f"{LINE}\r\nx = 1\r\ny = 2\r\n"),
     ],
 )
-def test_it_is_the_first_statement_that_may_be(before: str, after: str) -> None:
+def test_the_guard_is_imported_behind_docstring_and_future_imports(before: str, after: str) -> None:
     made = guard.insert(before.encode())
     assert made.decode() == after
     assert ast.get_docstring(ast.parse(made)) == ast.get_docstring(ast.parse(before.encode()))
@@ -107,7 +107,7 @@ def test_a_build_of_another_tool_under_a_sibling_name_is_seen_by_its_record(tmp_
     assert "2 times, one build over the other: demo, demo-cu13" in imported(site)[1]
 
 
-def test_it_is_no_obstacle_inside_a_zip_archive(tmp_path: Path) -> None:
+def test_a_guarded_package_is_imported_from_a_zip_archive(tmp_path: Path) -> None:
     tree = wheel(tmp_path, "demo_cu13")
     with zipfile.ZipFile(tmp_path / "site.zip", "w") as bundle:
         for file in tree.rglob("*"):
@@ -127,7 +127,7 @@ def test_a_package_in_a_package_is_guarded_too(tmp_path: Path) -> None:
     assert travelling.builds(str(package / guard.FOLDER)) == ["b", "b_cu12"]
 
 
-def test_where_there_is_no_place_for_it_the_reason_is_given(tmp_path: Path) -> None:
+def test_a_package_that_cannot_be_guarded_gives_the_reason(tmp_path: Path) -> None:
     assert guard.embed(tmp_path, "demo", "demo_cu13", SOURCE) == "the wheel has no package demo"
     (tmp_path / "demo").mkdir()
     assert guard.embed(tmp_path, "demo", "demo_cu13", SOURCE) == "demo has no __init__.py"

@@ -50,7 +50,7 @@ def run_fallback(project: Path, content: bytes, sources: tuple[str, ...] = ("ker
     return run(project, role="fallback", toolchain={"family": "nvcc", "version": "13.0.88"}, modules=modules)
 
 
-def test_the_index_tells_the_images_that_are_really_in_the_fatbin(project: Path) -> None:
+def test_the_index_lists_the_images_in_the_fatbin(project: Path) -> None:
     content = fatbin(image(2, 80), image(2, 90), image(1, 120, 9, 0), image(8, 90))
     out = run_fallback(project, content)
     folder = out / "kernels" / "default-kernels"
@@ -80,7 +80,7 @@ def test_the_index_tells_the_images_that_are_really_in_the_fatbin(project: Path)
 
 
 @pytest.mark.parametrize("content", [b"", b"not one", fatbin(image(2, 80))[:-8]])
-def test_what_is_no_whole_fatbin_is_refused(project: Path, content: bytes) -> None:
+def test_a_damaged_fatbin_is_refused(project: Path, content: bytes) -> None:
     with pytest.raises(ActionError, match=r"^what was compiled from kernels/saxpy\.cu is no sound fatbin\n"):
         run_fallback(project, content)
 
@@ -219,7 +219,7 @@ def test_a_recipe_needs_its_placeholders(project: Path) -> None:
         user_compiled(project, "{compiler}")
 
 
-def test_a_wrong_request_is_a_usage_error_with_all_that_is_wrong() -> None:
+def test_a_wrong_request_is_a_usage_error_with_every_mistake() -> None:
     with pytest.raises(UsageError) as caught:
         request.load(KernelIndex, '{"name": "x", "role": "other", "extra": 1, "output": "out"}')
     assert str(caught.value).splitlines() == [
@@ -229,7 +229,7 @@ def test_a_wrong_request_is_a_usage_error_with_all_that_is_wrong() -> None:
     ]
 
 
-def test_kernels_and_runtime_go_into_the_package(project: Path) -> None:
+def test_kernels_and_runtime_go_into_the_import_package(project: Path) -> None:
     packed = run_fallback(project, fatbin(image(2, 80)))
     runtime = project / "runtime"
     (runtime / "__pycache__").mkdir(parents=True)
@@ -248,7 +248,7 @@ def test_kernels_and_runtime_go_into_the_package(project: Path) -> None:
         embed.kernel_sets(tree, "demo.gpu", [packed], runtime)
 
 
-def test_a_wheel_without_the_package_is_an_error_that_names_those_it_has(project: Path) -> None:
+def test_a_wheel_without_the_import_package_is_an_error_that_names_its_import_packages(project: Path) -> None:
     tree = project / "tree"
     (tree / "demo").mkdir(parents=True)
     (tree / "demo-1.dist-info").mkdir()

@@ -48,7 +48,7 @@ def test_tags_are_expanded_and_sorted() -> None:
 
 
 @pytest.mark.parametrize("name", ["a.whl", "a-1-py3-none-any.zip", "a-one-py3-none-any.whl"])
-def test_what_is_no_wheel_name_is_refused(name: str) -> None:
+def test_another_file_name_is_refused(name: str) -> None:
     with pytest.raises(ActionError, match=r"^not a wheel's file name: "):
         WheelName.parse(name)
 
@@ -131,7 +131,7 @@ def test_a_project_named_for_this_cuda_keeps_its_name_and_for_another_is_refused
     )
 
 
-def test_a_variant_is_no_renamed_wheel(tmp_path: Path) -> None:
+def test_a_wheel_is_not_renamed_to_a_variant(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         naming.rename(unpacked(tmp_path), WheelName.parse(NAME), "variant", "13.0")
     assert str(caught.value) == (
@@ -139,7 +139,7 @@ def test_a_variant_is_no_renamed_wheel(tmp_path: Path) -> None:
     )
 
 
-def test_the_tags_of_the_wheel_file_become_those_of_its_name(tmp_path: Path) -> None:
+def test_the_file_wheel_gets_the_tags_of_the_file_name(tmp_path: Path) -> None:
     name = WheelName.parse("a-1-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl")
     naming.write_tags(unpacked(tmp_path), name)
     assert (tmp_path / "My_Solver-2.5.1.dist-info" / "WHEEL").read_text() == (
@@ -159,7 +159,7 @@ def test_the_tags_of_the_wheel_file_become_those_of_its_name(tmp_path: Path) -> 
         ("cp311-cp311-linux_x86_64", None, None),
     ],
 )
-def test_tags_that_serve_the_cell_are_right(file_tags: str, python: str | None, abi: str | None) -> None:
+def test_tags_that_the_cell_can_use_are_accepted(file_tags: str, python: str | None, abi: str | None) -> None:
     naming.check_tags(WheelName.parse(f"a-1-{file_tags}.whl"), python=python, abi=abi)
 
 
@@ -172,7 +172,7 @@ def test_tags_that_serve_the_cell_are_right(file_tags: str, python: str | None, 
         ("cp311-abi3-linux_x86_64", "cp311", "none", "whose ABI is not 'none'"),
     ],
 )
-def test_tags_that_do_not_serve_the_cell_are_errors(
+def test_tags_that_the_cell_cannot_use_are_errors(
     file_tags: str, python: str, abi: str | None, message: str
 ) -> None:
     with pytest.raises(ActionError, match=rf"^the build made a-1-{file_tags}\.whl, {message}\n  hint: "):

@@ -21,7 +21,7 @@ def resolve(entry: str, installed: PurePosixPath) -> str:
 
 
 @given(places, st.sampled_from(["", "demo-1.data/platlib", "demo-1.data/purelib"]))
-def test_the_entry_leads_to_the_packages_from_every_depth(place: PurePosixPath, root: str) -> None:
+def test_the_entry_leads_to_the_libraries_from_every_depth(place: PurePosixPath, root: str) -> None:
     (entry,), dropped = entries_for(PurePosixPath(root, place), [], [CU13])
     assert resolve(entry, place) == f"/site/{CU13}"
     assert dropped == ()
@@ -61,7 +61,7 @@ def test_own_entries_come_first_and_folders_in_the_order_they_are_needed_without
     )
 
 
-def test_what_is_installed_outside_site_packages_cannot_reach_the_packages() -> None:
+def test_a_file_outside_site_packages_cannot_reach_the_libraries() -> None:
     script = PurePosixPath("demo-1.data/scripts/tool")
     assert entries_for(script, ["$ORIGIN/../lib", "/opt/x"], []) == (("$ORIGIN/../lib",), ("/opt/x",))
     with pytest.raises(ActionError) as caught:

@@ -62,7 +62,7 @@ def bill(tree: Path) -> dict[str, Any]:
     return found
 
 
-def test_grafted_libraries_and_declared_packages_are_in_one_valid_bill(tree: Path) -> None:
+def test_grafted_libraries_and_required_distributions_are_in_one_valid_bill(tree: Path) -> None:
     found = bill(tree)
     parts = {part["bom-ref"]: part for part in found["components"]}
     assert set(parts) == {

@@ -134,21 +134,21 @@ def test_variantlib_reads_the_name_and_the_properties(tmp_path: Path) -> None:
     assert provider[1].object_reference == "nvidia_variant_provider.plugin:NvidiaVariantPlugin"
 
 
-def test_a_wheel_without_gpu_code_asks_for_a_driver_alone() -> None:
+def test_a_wheel_without_gpu_code_requires_only_a_driver() -> None:
     found = variants.describe("13.0", [])
     jsonschema.validate(found, RULES)
     assert found["variants"]["cu13.0"] == {"nvidia": {"cuda_version_lower_bound": ["13.0"]}}
 
 
 @pytest.mark.parametrize("change", [{}, {"requires": []}, {"plugin-api": "x"}])
-def test_variantlib_refuses_what_names_no_provider(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_variantlib_refuses_a_description_without_provider(tmp_path: Path, change: dict[str, Any]) -> None:
     found = content(made(tmp_path))
     found["providers"] = {"nvidia": change} if change else {}
     with pytest.raises(ValidationError):
         VariantDistInfo(json.dumps(found))
 
 
-def test_all_else_of_the_wheel_stays_and_the_record_is_new(tmp_path: Path) -> None:
+def test_a_variant_differs_in_the_description_and_record_only(tmp_path: Path) -> None:
     before, after = finished(tmp_path), made(tmp_path)
     with zipfile.ZipFile(before) as old, zipfile.ZipFile(after) as new:
         added = set(new.namelist()) - set(old.namelist())
@@ -196,11 +196,11 @@ def test_one_label_for_two_sets_of_properties_is_refused(tmp_path: Path) -> None
         (f"{NAME}-CU13.whl", None),
     ],
 )
-def test_variant_wheels_are_told_by_their_names(name: str, release: str | None) -> None:
+def test_variant_wheels_are_recognised_by_their_names(name: str, release: str | None) -> None:
     assert variants.release_of(name) == release
 
 
-def test_a_variant_wheel_without_its_description_is_named(tmp_path: Path) -> None:
+def test_a_variant_wheel_without_its_description_is_an_error(tmp_path: Path) -> None:
     finished(tmp_path).rename(tmp_path / f"{NAME}-cu13.0.whl")
     with pytest.raises(ActionError, match=r"cu13\.0\.whl has no variant\.json that can be read"):
         variants.index(tmp_path, ["demo-1.0"])

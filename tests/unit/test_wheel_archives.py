@@ -42,7 +42,7 @@ def members(wheel: Path) -> list[zipfile.ZipInfo]:
         return bundle.infolist()
 
 
-def test_the_same_files_give_the_same_bytes_whatever_their_place_time_mode_and_order(tmp_path: Path) -> None:
+def test_place_time_mode_and_order_of_files_do_not_change_the_bytes(tmp_path: Path) -> None:
     one = wheel_tree(tmp_path / "one")
     two = wheel_tree(tmp_path / "elsewhere" / "two", order=-1)
     for path in unpacked.files(two):
@@ -80,7 +80,7 @@ def test_members_are_sorted_with_the_record_last_and_have_normal_modes_and_times
 
 
 @pytest.mark.parametrize(("epoch", "year"), [(None, 1980), (0, 1980), (10**12, 2107)])
-def test_times_a_zip_cannot_say_become_the_nearest_it_can(
+def test_times_outside_the_range_of_zip_become_the_nearest_inside(
     tmp_path: Path, epoch: int | None, year: int
 ) -> None:
     writer.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl", epoch=epoch)
@@ -102,7 +102,7 @@ def test_record_lists_every_member_with_its_hash_and_size(tmp_path: Path) -> Non
             assert (digest, int(size)) == (f"sha256={sha256}", len(bundle.read(name)))
 
 
-def test_what_was_unpacked_and_written_again_is_the_same(tmp_path: Path) -> None:
+def test_an_unpacked_wheel_is_written_again_with_the_same_bytes(tmp_path: Path) -> None:
     writer.write(wheel_tree(tmp_path / "tree"), tmp_path / "a.whl")
     unpacked.unpack(tmp_path / "a.whl", tmp_path / "again")
     writer.write(tmp_path / "again", tmp_path / "b.whl")

@@ -1,4 +1,4 @@
-"""RECORD is read as it comes, and what is kept of it does not grow with it."""
+"""RECORD is compared with the archive in a stream, in bounded memory, and written."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(chunks: Iterable[bytes]) -> Record:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
-def test_what_is_kept_is_what_the_archive_does_not_say(size: int) -> None:
+def test_only_differences_from_the_archive_are_kept(size: int) -> None:
     found = read(TEXT[at : at + size] for at in range(0, len(TEXT), size))
     assert found == Record(
         unlisted=("demo/new.py",),
@@ -65,7 +65,7 @@ def test_what_is_kept_is_what_the_archive_does_not_say(size: int) -> None:
     )
 
 
-def test_lines_of_no_file_are_counted_beyond_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_no_file_are_counted_beyond_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "_MOST", 3)
     found = read([b"".join(b"demo/%d.py,sha256=a,1\n" % n for n in range(10)) + TEXT])
     assert list(found.odd) == [
@@ -76,13 +76,13 @@ def test_lines_of_no_file_are_counted_beyond_some(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("text", [b"x" * 2_000_000, b"a\rb,,\n"])
-def test_what_is_no_csv_is_said(text: bytes) -> None:
+def test_other_text_is_a_csv_error(text: bytes) -> None:
     with pytest.raises(csv.Error):
         read([text])
 
 
 @pytest.mark.parametrize("size", ["9" * 5000, "²", "-1", "x"])
-def test_a_size_that_is_none_is_not_compared(size: str) -> None:
+def test_a_size_that_is_not_a_number_is_not_compared(size: str) -> None:
     assert read([f"demo/two.py,sha256=f,{size}\n".encode()]).odd == {}
 
 
@@ -92,7 +92,9 @@ def test_a_record_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     assert subjects == ["its RECORD is not a list of comma-separated values"]
 
 
-def test_the_finding_counts_what_it_does_not_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_finding_counts_the_rows_that_it_leaves_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(record, "_MOST", 2)
     gone = "\n".join(f"demo/{n}.py,sha256=a,1" for n in range(2500))
     path = wheel(tmp_path, {"demo/a.so": elf()}, record={"demo/gone": gone})

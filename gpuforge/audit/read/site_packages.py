@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuforge.audit.link import layout
 from gpuforge.errors import MalformedError
+from gpuforge.wheel import record
 
 INFO = ".dist-info"
 _SITE = r"lib\w*/python3[^/]*/(?:site|dist)-packages"  # below an environment, or /usr
@@ -28,9 +29,9 @@ def sites(path: Path) -> list[Path]:
 def recorded(site: Path, info: str) -> dict[str, Path]:
     """Return the files of an installed distribution as the members they were in its wheel."""
     stem = info.removesuffix(INFO)
-    with (site / info / "RECORD").open(encoding="utf-8", errors="replace", newline="") as stream:
+    with (site / info / "RECORD").open("rb") as stream:
         try:
-            names = [posixpath.normpath(row[0]) for row in csv.reader(stream) if row]
+            names = [posixpath.normpath(row.name) for row in record.rows(stream)]
         except csv.Error as error:
             raise MalformedError.of(
                 f"its RECORD is not a list of comma-separated values ({error})"

@@ -32,7 +32,7 @@ def test_bounds_are_from_the_linked_minor_to_the_next_major(package: str, linked
     assert str(requirements.requirement_for(package, linked)) == f"{package}{bounds}"
 
 
-def test_requirements_go_behind_the_last_one_and_all_else_stays() -> None:
+def test_requirements_are_added_behind_the_last_one() -> None:
     new, added = requirements.require(TEXT, {"nvidia-cufft": "12.0.0.61", CUDART: "13.0.96"})
     assert added == ["nvidia-cuda-runtime>=13.0,<14", "nvidia-cufft>=12.0,<13"]
     lines = b"Requires-Dist: nvidia-cuda-runtime>=13.0,<14\nRequires-Dist: nvidia-cufft>=12.0,<13\n"
@@ -53,13 +53,13 @@ def test_metadata_without_a_last_newline_gets_one() -> None:
 
 
 @pytest.mark.parametrize("own", ["==13.0.96", "~=13.0", ">=13.0,<14", ">=13.0.50,<13.1", "==13.*"])
-def test_a_requirement_that_says_as_much_is_enough(own: str) -> None:
+def test_a_requirement_that_is_as_narrow_is_enough(own: str) -> None:
     text = with_requirement(f"NVIDIA_cuda.runtime {own}")
     assert requirements.require(text, {CUDART: "13.0.96"}) == (text, [])
 
 
 @pytest.mark.parametrize("own", ["", ">=13.0", "<14", ">=13.0,<14; extra == 'gpu'", "!=13.0.48"])
-def test_a_requirement_that_lets_more_in_is_narrowed(own: str) -> None:
+def test_a_wider_requirement_gets_a_narrow_one_beside_it(own: str) -> None:
     _, added = requirements.require(with_requirement(CUDART + own), {CUDART: "13.0.96"})
     assert added == ["nvidia-cuda-runtime>=13.0,<14"]
 
@@ -85,7 +85,7 @@ def test_the_projects_own_requirement_of_the_extra_is_enough(own: str) -> None:
     assert requirements.require(text, {CUDART: None}, extra=extra) == (text, [])
 
 
-def test_a_requirement_that_shuts_the_linked_version_out_is_an_error() -> None:
+def test_a_requirement_that_excludes_the_linked_version_is_an_error() -> None:
     with pytest.raises(ActionError) as caught:
         requirements.require(with_requirement("nvidia-cuda-runtime>=13.1"), {CUDART: "13.0.96"})
     assert str(caught.value) == (
@@ -101,13 +101,13 @@ def test_an_unknown_version_needs_the_projects_own_requirement() -> None:
         requirements.require(TEXT, {CUDART: None})
 
 
-def test_an_unknown_version_is_enough_where_the_packages_were_read() -> None:
+def test_an_unknown_version_is_enough_with_proved_bounds() -> None:
     bounds = requirements.Bounds("nvidia-cuda-runtime>=13.0,<14", ("12.99999", "14"))
     _, added = requirements.require(TEXT, {CUDART: None}, proved={CUDART: bounds})
     assert added == ["nvidia-cuda-runtime>=13.0,<14"]
 
 
-def test_requirements_that_are_none_are_errors() -> None:
+def test_invalid_requirements_are_errors() -> None:
     with pytest.raises(ActionError, match="a Requires-Dist that is not valid: numpy >one"):
         requirements.require(with_requirement("numpy >one"), {CUDART: "13.0.96"})
     with pytest.raises(ActionError, match="the toolkit gives nvidia-cuda-runtime the version 'new'"):
