@@ -1,4 +1,4 @@
-.PHONY: demo test lint bench clean
+.PHONY: demo test quick lint bench clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -22,6 +22,10 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+# Unit tests without those that start many processes, compile or draw many examples: 40 s with two processors.
+quick: $(VENV)/.installed
+	$(BIN)/python -m pytest tests/unit -n auto --dist loadgroup -m "not thorough" --hypothesis-profile=quick
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 """The least that reading a wheel's binaries can take: inflate every ELF member once with isal, and drop it.
 
-python bench/floor.py WHEEL THREADS
+python bench/floor.py WHEEL
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from isal import isal_zlib
@@ -44,18 +43,14 @@ def inflate(file: int, info: zipfile.ZipInfo) -> None:
 
 def main() -> None:
     """Inflate them all, the largest first."""
-    path, threads = Path(sys.argv[1]), int(sys.argv[2])
+    path = Path(sys.argv[1])
     with zipfile.ZipFile(path) as archive:
         infos = sorted(
             (i for i in archive.infolist() if i.compress_size), key=lambda i: i.file_size, reverse=True
         )
     file = os.open(path, os.O_RDONLY)
-    if threads == 1:
-        for info in infos:
-            inflate(file, info)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda info: inflate(file, info), infos))
+    for info in infos:
+        inflate(file, info)
 
 
 if __name__ == "__main__":

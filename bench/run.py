@@ -65,17 +65,16 @@ def main() -> None:
         "",
         "## Reading a wheel",
         "",
-        "Floor: inflating every ELF member once with isal and dropping it, by one thread and by two.",
+        "Floor: inflating every ELF member once with isal and dropping it, by one thread.",
         "",
-        "| wheel | MB | floor s | audit s | ratio | floor \u00d72 s | audit --jobs 2 s | ratio | MiB "
-        "| auditwheel show s | pydistcheck s |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| wheel | MB | floor s | audit s | ratio | audit --jobs 1 s | ratio | MiB | auditwheel show s "
+        "| pydistcheck s |",
+        "|---|---|---|---|---|---|---|---|---|---|",
         *audits(paths),
         "",
         "`auditwheel show` answers one question of the many that the audit does (which platform tag is true), and",
         "`pydistcheck` looks at names and sizes; both are what maintainers run today, and are run once. MiB: the",
-        "audit's peak memory with two jobs. Wheels under 20 MB are audited without any option in the columns of two",
-        "jobs.",
+        "audit's peak memory.",
     ]
     REPORT.write_text("\n".join(lines) + "\n")
     print(REPORT.read_text())
@@ -134,70 +133,49 @@ def wheels() -> list[Path]:
 
 
 def audits(paths: list[Path]) -> Iterator[str]:
-    """Yield a row for each wheel, then what all of them take in one call."""
+    """Yield a row for each wheel, then the time of all wheels in one call."""
     peers = [peer for peer in (["auditwheel", "show"], ["pydistcheck"]) if shutil.which(program(peer[0]))]
     sums: dict[str, float] = {}
+    single = 0.0
     for path in paths:
         taken, memory = audit(path)
-        large = path.stat().st_size > LARGE
-        for name in taken if large else ():
+        for name in taken if path.stat().st_size > LARGE else ():
             sums[name] = sums.get(name, 0) + taken[name]
+        single += taken["audit"]
         others = [f"{seconds([program(peer[0]), *peer[1:], str(path)], runs=1):.2f}" for peer in peers]
-        sums["single"] = sums.get("single", 0) + taken["audit 2"]
         yield row("-".join(path.name.split("-")[:2]), path.stat().st_size, taken, memory, others)
-    yield row(
-        "**over 20 MB, sum**", sum(p.stat().st_size for p in paths if p.stat().st_size > LARGE), sums, 0, []
-    )
-    took, memory = once([program("gpuforge"), "audit", "--jobs", "2", *map(str, paths)])
-    yield (
-        f"| **all {len(paths)} in one call** | | | | | | {took:.2f} | {took / sums['single']:.2f} of the single calls "
-        f"| {memory / 1024:.0f} | | |"
-    )
+    total = sum(p.stat().st_size for p in paths if p.stat().st_size > LARGE)
+    yield row("**over 20 MB, sum**", total, sums, 0, [])
+    took, memory = once([program("gpuforge"), "audit", *map(str, paths)])
+    share = f"{took / single:.2f} of the single calls"
+    yield f"| **all {len(paths)} in one call** | | | {took:.2f} | {share} | | | {memory / 1024:.0f} | | |"
 
 
 def audit(path: Path) -> tuple[dict[str, float], int]:
-    """Return the least times of the floor and of the audit with one job and two, and the audit's memory in KiB."""
-    floor = [sys.executable, str(ROOT / "bench" / "floor.py"), str(path)]
-    commands = {f"floor {n}": [*floor, str(n)] for n in (1, 2)}
-    commands |= {f"audit {n}": [program("gpuforge"), "audit", "--jobs", str(n), str(path)] for n in (1, 2)}
-    large = path.stat().st_size > LARGE
-    if not large:
-        commands["audit 2"] = [program("gpuforge"), "audit", str(path)]
+    """Return the least times of the floor and of the audit, and the audit's peak memory in KiB."""
+    gpuforge = [program("gpuforge"), "audit", str(path)]
+    commands = {
+        "floor": [sys.executable, str(ROOT / "bench" / "floor.py"), str(path)],
+        "audit": gpuforge,
+        "one job": [*gpuforge, "--jobs", "1"],
+    }
     taken = dict.fromkeys(commands, float("inf"))
     memory = 0
-    for _ in range(RUNS if large else SMALL_RUNS):
+    for _ in range(RUNS if path.stat().st_size > LARGE else SMALL_RUNS):
         for name, command in commands.items():
-            took, held = once(command)
+            took, peak = once(command)
             taken[name] = min(taken[name], took)
-            memory = max(memory, held if name == "audit 2" else 0)
+            memory = max(memory, peak if name == "audit" else 0)
     return taken, memory
 
 
 def row(name: str, size: int, taken: dict[str, float], memory: int, others: list[str]) -> str:
     """Return a row of the table."""
-    cells = [name, f"{size / 1e6:.1f}"]
-    for jobs in (1, 2):
-        floor, ours = taken[f"floor {jobs}"], taken[f"audit {jobs}"]
-        cells += [f"{floor:.2f}", f"{ours:.2f}", f"{ours / floor:.2f}"]
+    cells = [name, f"{size / 1e6:.1f}", f"{taken['floor']:.2f}"]
+    for run in ("audit", "one job"):
+        cells += [f"{taken[run]:.2f}", f"{taken[run] / taken['floor']:.2f}"]
     cells += [f"{memory / 1024:.0f}" if memory else "", *others, *[""] * (2 - len(others))]
     return f"| {' | '.join(cells)} |"
-
-
-def builds() -> list[str]:
-    """Return rows for a cold build, one with nothing to do, and one with a changed kernel."""
-    with tempfile.TemporaryDirectory() as place:
-        recipe = Path(place) / "saxpy"
-        shutil.copytree(ROOT / "recipes" / "saxpy", recipe)
-        env = {**os.environ, "GPUFORGE_CACHE_DIR": f"{place}/cache"}
-        version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        choice = ["--cuda", "13", "--python", version, "-o", f"{place}/dist"]
-        command = [program("gpuforge"), "build", str(recipe), *choice]
-        rows = [f"| everything, downloads included | {seconds(command, env, runs=1):.2f} |"]
-        rows.append(f"| again: nothing to do | {seconds(command, env):.2f} |")
-        kernel = recipe / "kernels" / "saxpy.cu"
-        kernel.write_text(kernel.read_text() + "// changed\n")
-        rows.append(f"| one kernel source changed | {seconds(command, env, runs=1):.2f} |")
-    return rows
 
 
 def program(name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from packaging.version import Version
 from runtime_samples import built_old_stub, built_stub, kernels, old_stub, stub  # noqa: F401  fixtures
 from toolkit_samples import Server, publish, serving
@@ -15,6 +16,8 @@ from gpuforge.plan.site import Location, Machine
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits.select import select
+
+settings.register_profile("quick", max_examples=10)
 
 MANIFEST = """\
 schema = 1

@@ -409,6 +409,7 @@ def test_the_report_as_a_user_reads_it(tmp_path: Path) -> None:
     golden.hold("audit/host_only.json", text)
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_no_changed_byte_is_a_crash(data: st.DataObject) -> None:

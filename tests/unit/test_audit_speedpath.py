@@ -173,6 +173,7 @@ def test_the_directory_is_what_zipfile_reads(tmp_path: Path) -> None:
             assert [ours.data(m) for m in ours.members] == [peer.read(m.name) for m in ours.members]
 
 
+@pytest.mark.thorough
 def test_a_damaged_directory_is_one_clear_error(tmp_path: Path) -> None:
     path = wheel(tmp_path, {"demo/a.so": elf()})
     data = path.read_bytes()

@@ -72,6 +72,7 @@ def test_how_a_call_ends(
     assert (main.run([]), capsys.readouterr().err) == (status, says)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [
@@ -101,6 +102,7 @@ def test_when_nobody_reads_the_output_the_audit_ends_as_it_would_and_others_as_b
     assert (done.returncode, done.stderr) == (status, b"")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [[], ["--fail-on", "error"]])
 def test_when_nobody_reads_the_messages_the_status_is_the_same(options: list[str], tmp_path: Path) -> None:
     reader, writer = os.pipe()

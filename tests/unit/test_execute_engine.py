@@ -544,6 +544,7 @@ def build(top: Path, name: str) -> None:
     assert real(top / name, counted(top), store=top / "store").ok
 
 
+@pytest.mark.thorough
 def test_two_engines_on_one_store_share_the_work(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     builders = [context.Process(target=build, args=(tmp_path, name)) for name in ("one", "two")]
@@ -575,6 +576,7 @@ print(outcome.interrupted, states(outcome))
 """
 
 
+@pytest.mark.thorough
 def test_ctrl_c_stops_children_that_ignore_it_and_keeps_what_is_finished(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CLI, str(Path(__file__).parent), str(tmp_path)]
     # a shell lets commands in the background, such as a CI's, ignore SIGINT: undo that

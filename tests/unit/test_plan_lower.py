@@ -445,6 +445,7 @@ def test_an_unknown_need_and_a_circle_are_refused(recipe: Recipe, machine: Machi
         keys(loop)
 
 
+@pytest.mark.thorough
 def test_argv_has_no_path_of_this_machine(recipe: Recipe, machine: Machine) -> None:
     def paths(action: Action) -> list[str]:
         words = (*action.argv, action.request)
@@ -635,6 +636,7 @@ def test_a_new_auditwheel_repairs_again(
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("program", programs.CODE)
 def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> None:
     root = Path(programs.__file__).parent.parent

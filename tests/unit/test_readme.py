@@ -29,6 +29,7 @@ HERE = {
 ELSEWHERE = {
     "make demo": "downloads a compiler: tests/integration/test_build_recipes.py builds what it builds",
     "make test": "this is it",
+    "make quick": "a part of this",
     "gpuforge images build bookworm bookworm-test": "CI runs it; tests/integration/test_images.py",
     "gpuforge build recipes/saxpy --runner docker --cuda 11,12,13 --python 3.11,3.13": (
         "tests/integration/test_build_containers.py"

@@ -30,6 +30,8 @@ from gpuforge.runtime.cache_entry import BadEntryError, decode, encode
 from gpuforge.runtime.cache_folder import CacheFolder
 from gpuforge.runtime.cache_key import CacheKey
 
+pytestmark = pytest.mark.thorough
+
 FORK = multiprocessing.get_context("fork")
 
 

@@ -18,6 +18,8 @@ from gpuforge.runtime.cache import KernelCache, folder_of
 from gpuforge.runtime.cache_folder import CacheFolder
 from gpuforge.runtime.cache_key import CacheKey
 
+pytestmark = pytest.mark.thorough
+
 
 class Complaint(NamedTuple):
     """An issue, what it is about, and the test here or in test_runtime_cache.py that holds it."""

@@ -24,6 +24,8 @@ from gpuforge.runtime.userbuild.invoke import invoke
 from gpuforge.runtime.userbuild.outcome import Stopped
 from gpuforge.runtime.userbuild.recipe import recipes
 
+pytestmark = pytest.mark.thorough
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "runtime"
 GXX = shutil.which("g++") or "g++"
 VERSION = "echo 'g++ (Debian 12.2.0-1) 12.2.0'; echo 'Copyright (C) 2022 Free Software Foundation, Inc.'"
