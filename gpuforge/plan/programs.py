@@ -108,6 +108,7 @@ CODE = {
     ),
     "try_wheel": (
         *(f"steps/{name}.py" for name in ("try_wheel", "declared_sets", "venv", "wheelhouse")),
+        *(f"steps/{name}.py" for name in ("child", "importing", "manifest_tests")),
         "wheel",
         *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
         "cuda",

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from gpuforge.steps import try_wheel
+from gpuforge.errors import ActionError
+from gpuforge.steps import child, importing, manifest_tests
 from gpuforge.steps.declared_sets import declared_sets, declares
 
 VERSION = ".".join(map(str, sys.version_info[:3]))
@@ -176,7 +177,7 @@ def tests(tmp_path: Path) -> Path:
 def tried(folder: Path, *words: str, project: Path | None = None) -> dict[str, Any]:
     """Run pytest as a test command, in this process's environment."""
     command = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
-    return try_wheel.tested(command, Path(sys.executable), folder, project, "demo")
+    return manifest_tests.tested(command, Path(sys.executable), folder, project, "demo")
 
 
 def test_pytests_numbers_are_in_the_result(tests: Path) -> None:
@@ -207,7 +208,7 @@ def test_pytests_numbers_are_in_the_result(tests: Path) -> None:
 )
 def test_how_pytest_fails(tests: Path, words: list[str], message: str, hint: str) -> None:
     (tests / "empty").mkdir()
-    with pytest.raises(try_wheel.ActionError) as caught:
+    with pytest.raises(ActionError) as caught:
         tried(tests, *words)
     (problem,) = caught.value.diagnostics
     shown = " ".join(["python -m pytest -q -p no:cacheprovider", *words])
@@ -221,7 +222,7 @@ def test_tests_that_import_the_source_tree_are_told_how_to_avoid_it(tests: Path)
     (project / "demo" / "__init__.py").write_text("from . import _core\n")
     (tests / "__init__.py").touch()  # with it, pytest puts the project first on the path
     (tests / "test_demo.py").write_text("import demo\n")
-    with pytest.raises(try_wheel.ActionError) as caught:
+    with pytest.raises(ActionError) as caught:
         tried(project, "{project}/tests", project=project)
     (problem,) = caught.value.diagnostics
     assert "1 error in" in problem.message
@@ -234,7 +235,7 @@ def test_tests_that_import_the_source_tree_are_told_how_to_avoid_it(tests: Path)
 
 def test_a_process_left_running_does_not_hold_the_test(tmp_path: Path) -> None:
     program = "import subprocess; p = subprocess.Popen(['sleep', '30']); print(p.pid, flush=True)"
-    ran = try_wheel.run([sys.executable, "-c", program], tmp_path, os.environ)
+    ran = child.run([sys.executable, "-c", program], tmp_path, os.environ)
     os.kill(int(ran.lines[0]), 9)
     assert ran.status == 0
     assert ran.seconds < 5
@@ -256,7 +257,7 @@ def test_a_process_left_running_does_not_hold_the_test(tmp_path: Path) -> None:
     ],
 )
 def test_what_to_do_about_an_import_that_fails(line: str, hint: str) -> None:
-    assert try_wheel.import_hint("demo", line).startswith(hint)
+    assert importing.import_hint("demo", line).startswith(hint)
 
 
 def test_what_a_wheel_declares(tmp_path: Path) -> None:
@@ -265,7 +266,7 @@ def test_what_a_wheel_declares(tmp_path: Path) -> None:
     assert not declares(path, [])
     assert declares(path, ["cuda13"])
     assert declares(wheel(tmp_path / "b", "demo", "", "Requires-Dist: numpy"), [])
-    with pytest.raises(try_wheel.ActionError) as caught:
+    with pytest.raises(ActionError) as caught:
         declared_sets(path, ["cuda12"], "12.4")
     assert str(caught.value) == ("demo-1.0 has no extra 'cuda12'\n  hint: [test] extras can be: cuda13")
 

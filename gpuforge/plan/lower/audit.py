@@ -13,7 +13,7 @@ from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.expectation import expectation
 from gpuforge.plan.lower import compiler, testing
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.context import Context, placeholders
 from gpuforge.plan.requests.audit import AuditWheel, FetchBeside
 
 _MAJOR = r"cu(?:da)?-?(1\d)(?!\d)"  # in the name of a project or an extra
@@ -42,8 +42,8 @@ def audit(
             wheel=Path("${in:wheel}"),
             expectation=expectation(context.file, cell.cuda),
             provided=Path("${in:provided}") if provided else None,
-            installed=tuple(Path(f"${{in:{name}}}") for name in installed),
-            beside=tuple(Path(f"${{in:{name}}}") for name in beside),
+            installed=placeholders(installed),
+            beside=placeholders(beside),
             kernels=Path("${in:kernels}") if own else None,
             kernels_report=Path("${out:kernels.json}") if own else None,
             report=Path("${out:report.json}"),

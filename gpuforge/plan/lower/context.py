@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from gpuforge.manifest.load import ManifestFile
@@ -86,3 +88,8 @@ class Context:
         if not isinstance(source, PathSource):
             return None
         return sources.host_tree(self.file, self.file.folder / source.path)
+
+
+def placeholders(inputs: Iterable[str]) -> tuple[Path, ...]:
+    """Return the placeholders of inputs, by their names."""
+    return tuple(Path(f"${{in:{name}}}") for name in inputs)

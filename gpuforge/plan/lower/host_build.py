@@ -9,7 +9,7 @@ from gpuforge.plan import advice, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.context import Context, placeholders
 from gpuforge.plan.lower.requirements import content, python_name, requirements
 from gpuforge.plan.lower.source import source
 from gpuforge.plan.lower.toolkit import toolkit
@@ -37,7 +37,7 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
                 program: Path(used.programs[what]) for what, program in variables.compilers(host).items()
             },
             nvcc=Path("${in:toolkit}/bin/nvcc") if cuda else None,
-            overlays=tuple(Path(f"${{in:{name}}}") for name in overlays),
+            overlays=placeholders(overlays),
             config_settings=variables.settings(build.config_settings, variables.NAMES),
             before=tuple(
                 tuple(braces.fill(word, variables.NAMES) for word in command) for command in build.before

@@ -12,7 +12,7 @@ from gpuforge.plan import abi, build_record, recipe, sources
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import requirements
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.context import Context, placeholders
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lower.wheel import SEARCH_PATH, numbered, python_tag
 from gpuforge.plan.requests.wheel import KernelsWheel, PackageKernels, PackageWheel
@@ -33,7 +33,7 @@ def host_wheel(
     request = PackageWheel(
         wheel=Path("${in:wheel}"),
         name=manifest.package.name,
-        kernels=numbered(kernels),
+        kernels=placeholders(numbered(kernels)),
         package=manifest.package.import_,
         cuda=newest[0],
         linkage=manifest.cuda.linkage,
@@ -69,7 +69,7 @@ def host_wheel(
         inputs={
             "wheel": host,
             "requirements": requirements.lock(context, cell, at),
-            **{f"kernels{number}": value for number, value in enumerate(kernels)},
+            **numbered(kernels),
         },
         outputs=("wheel", "declared"),
         by_content=True,
@@ -88,7 +88,7 @@ def kernels_wheel(context: Context, cell: Cell, kernels: Sequence[ActionInput]) 
         distribution=kernels_wheels.distribution(manifest, cell.toolkit),
         folder=kernels_wheels.folder(manifest, cell.toolkit),
         extra=kernels_wheels.extra_for(cell.toolkit),
-        kernels=numbered(kernels),
+        kernels=placeholders(numbered(kernels)),
         sets=sets(file),
         cuda=cell.toolkit,
         machine=cell.machine,
@@ -112,7 +112,7 @@ def kernels_wheel(context: Context, cell: Cell, kernels: Sequence[ActionInput]) 
         inputs={
             "of": ActionInput(f"{_name_of_host(context, first)}/wheel", "declared"),
             "toolkit": toolkit(context, cell, at),
-            **{f"kernels{number}": value for number, value in enumerate(kernels)},
+            **numbered(kernels),
         },
         outputs=("wheel", "declared"),
         by_content=True,

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuforge.plan import variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.context import Context, placeholders
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lower.wheel import numbered
 from gpuforge.plan.requests.links import FetchProvided, WheelLinks
@@ -57,7 +57,7 @@ def _links(
     return context.add_step(
         WheelLinks(
             wheel=Path("${in:wheel}"),
-            kernels=numbered(libraries),
+            kernels=placeholders(numbered(libraries)),
             cuda=cell.toolkit,
             pins=found.packages,
             pins_file=Path("${in:toolkit}", found.packages_file) if archives else None,
@@ -69,11 +69,7 @@ def _links(
         id=f"{name}/links",
         kind="package",
         title=f"see what {name} wants of CUDA's libraries",
-        inputs={
-            "wheel": host,
-            **{f"kernels{number}": value for number, value in enumerate(libraries)},
-            **archives,
-        },
+        inputs={"wheel": host, **numbered(libraries), **archives},
         outputs=("links.json",),
         by_content=True,
         cells=context.users(cuda=cell.cuda, python=cell.python),

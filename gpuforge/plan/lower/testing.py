@@ -11,7 +11,7 @@ from gpuforge.plan import sources, variables
 from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.context import Context, placeholders
 from gpuforge.plan.lower.source import source
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.trial import FetchTestRequirements, TryWheel
@@ -37,7 +37,7 @@ def test(context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | No
         cell=cell.id,
         wheel=Path("${in:wheel}"),
         python=Path("${in:python}"),
-        wheels=tuple(Path(f"${{in:{name}}}") for name in wheels),
+        wheels=placeholders(wheels),
         extras=extras(context.file, cell),
         cuda=cell.toolkit,
         package=manifest.package.import_,

@@ -9,7 +9,7 @@ from gpuforge.plan import build_record, recipe, variant
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import requirements
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.context import Context, placeholders
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.narrow import having
 from gpuforge.plan.requests.wheel import PackageWheel, VariantWheel
@@ -25,15 +25,40 @@ def package(
     provided: ActionInput | None,
 ) -> ActionInput:
     """Make the wheel: kernels and runtime in, repaired, named, with its requirements, in fixed bytes."""
+    at = context.machine.at(cell)
+    host_at, _ = context.machine.host_at(cell)
+    return context.add_step(
+        _request(context, cell, kernels, provided),
+        at,
+        "wheel",
+        id=f"{cell.id}/wheel",
+        kind="package",
+        title=f"repair and name the wheel of {cell.id}",
+        inputs={
+            "wheel": host,
+            "toolkit": toolkit(context, cell, at),
+            "requirements": requirements.lock(context, cell, host_at),
+            **({"provided": provided} if provided else {}),
+            **numbered(kernels),
+        },
+        outputs=("wheel", "declared"),
+        by_content=True,
+        cells=(cell.id,),
+    )
+
+
+def _request(
+    context: Context, cell: Cell, kernels: Sequence[ActionInput], provided: ActionInput | None
+) -> PackageWheel:
     file, manifest = context.file, context.file.manifest
     at = context.machine.at(cell)
     host_at, host_compiler = context.machine.host_at(cell)
     of_nvcc = context.machine.kernels_at(cell.cuda).hosts[cell.cuda]
     found = at.toolkits[cell.cuda]
-    request = PackageWheel(
+    return PackageWheel(
         wheel=Path("${in:wheel}"),
         name=manifest.package.name,
-        kernels=numbered(kernels),
+        kernels=placeholders(numbered(kernels)),
         package=manifest.package.import_,
         cuda=cell.toolkit,
         linkage=manifest.cuda.linkage,
@@ -54,24 +79,6 @@ def package(
         work=Path("${work}"),
         output=Path("${out:wheel}"),
         declared=Path("${out:declared}"),
-    )
-    return context.add_step(
-        request,
-        at,
-        "wheel",
-        id=f"{cell.id}/wheel",
-        kind="package",
-        title=f"repair and name the wheel of {cell.id}",
-        inputs={
-            "wheel": host,
-            "toolkit": toolkit(context, cell, at),
-            "requirements": requirements.lock(context, cell, host_at),
-            **({"provided": provided} if provided else {}),
-            **{f"kernels{number}": value for number, value in enumerate(kernels)},
-        },
-        outputs=("wheel", "declared"),
-        by_content=True,
-        cells=(cell.id,),
     )
 
 
@@ -97,9 +104,9 @@ def make_variant(context: Context, cell: Cell, wheel: ActionInput, report: Actio
     )
 
 
-def numbered(kernels: Sequence[ActionInput]) -> tuple[Path, ...]:
-    """Return the placeholders of the inputs kernels0, kernels1 …"""
-    return tuple(Path(f"${{in:kernels{number}}}") for number in range(len(kernels)))
+def numbered(kernels: Sequence[ActionInput]) -> dict[str, ActionInput]:
+    """Return the kernels as inputs: kernels0, kernels1 …"""
+    return {f"kernels{number}": value for number, value in enumerate(kernels)}
 
 
 def python_tag(cell: Cell) -> str | None:

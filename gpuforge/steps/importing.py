@@ -1,0 +1,60 @@
+"""Import the package of an installed wheel, and say what is missing where that fails."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from gpuforge.cuda import libraries
+from gpuforge.errors import ActionError
+from gpuforge.steps import loaded_cuda
+from gpuforge.steps.child import failure, last_line, run
+from gpuforge.steps.machine_cuda import NONE, MachineCuda
+
+
+def imported(
+    package: str, python: Path, folder: Path, machine: MachineCuda = NONE, *, optional: bool = False
+) -> dict[str, Any]:
+    """Import the package, isolated from the caller's folder and variables; raises ActionError.
+
+    `optional`: for want of a library of CUDA it may fail; the result names it under `lacks`.
+    """
+    ran = run([str(python), "-I", "-c", f"import {package}"], folder, os.environ)
+    line = last_line(ran.lines) if ran.status else ""
+    if optional and (lacking := _absent(line)) and libraries.is_toolkit_file(lacking):
+        return {"import": package, "lacks": lacking}
+    if ran.status:
+        raise ActionError.of(
+            failure(f"import {package}", ran.status, line), hint=import_hint(package, line, machine)
+        )
+    return {"import": package, "import_seconds": round(ran.seconds, 3)}
+
+
+def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
+    """Say what to do about an import that ended with this line, on a machine with this CUDA."""
+    module = re.search(r"No module named '([\w.]+)'", line)
+    if module and module[1].partition(".")[0] == package.partition(".")[0]:
+        return "`[package] import` says what the wheel's import package is called; is it in the wheel?"
+    if module:
+        return (
+            f"the wheel does not declare it: add the package of {module[1]!r} to the project's dependencies"
+        )
+    if "libcuda.so" in line or "libnvidia-ml.so" in line:
+        return "that is the driver's, which many machines do not have: open it at run time (dlopen), do not link it"
+    absent = _absent(line)
+    if libraries.is_toolkit_file(absent):
+        here = machine.has(absent)
+        return loaded_cuda.advice(absent) + (
+            f"; the test does not see that of this machine, {here}" if here else ""
+        )
+    if absent:
+        return "nothing that the wheel declares puts that library where the wheel looks; see the audit's findings"
+    return "an import must work where there is no GPU; the log has all of its output"
+
+
+def _absent(line: str) -> str:
+    """Return the library that an import did not find, by the loader's message; "" where it says nothing of it."""
+    found = re.search(r"(\S+): cannot open shared object file", line)
+    return found[1].rpartition("/")[2] if found else ""
