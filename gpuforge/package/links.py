@@ -27,11 +27,11 @@ def wanted_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> Wanted:
         defined |= elf.defined
         for soname in elf.needed:
             if soname not in present and (known := of_toolkit(soname)):
-                package = provider(member, soname, known, cuda, pins).package
-                found.setdefault(package, {}).setdefault(soname, set()).update(elf.undefined)
+                distribution = provider(member, soname, known, cuda, pins).package
+                found.setdefault(distribution, {}).setdefault(soname, set()).update(elf.undefined)
     return {
-        package: {soname: names - defined for soname, names in symbols.items()}
-        for package, symbols in found.items()
+        distribution: {soname: names - defined for soname, names in symbols.items()}
+        for distribution, symbols in found.items()
     }
 
 
@@ -60,14 +60,14 @@ def of_toolkit(soname: str) -> list[Library]:
 def provider(
     member: PurePosixPath, soname: str, found: list[Library], cuda: str, pins: Mapping[str, str]
 ) -> Library:
-    """Return the library of this CUDA major, of the package that the build used; raises ActionError without one."""
+    """Return the library of this CUDA major, of the distribution used at build time; raises ActionError without one."""
     major = int(cuda.partition(".")[0])
     fitting = [library for library in found if library.cuda == major]
     if not fitting:
         others = " or ".join(sorted({str(library.cuda) for library in found}))
         raise ActionError.of(
             f"{member} needs {soname}, which is of CUDA {others}, and the wheel is for CUDA {cuda}",
-            hint="the build found another toolkit than it was given: look for its path in the build's log",
+            hint="the build used another toolkit than the one it was given: look for its path in the build's log",
         )
     chosen = next((library for library in fitting if library.package in pins), fitting[0])
     return chosen._replace(soname=soname)

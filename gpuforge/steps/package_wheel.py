@@ -126,21 +126,21 @@ def _provided(file: Path | None) -> Provided:
 
 
 def _forgotten(provided: Provided, distributions: tuple[str, ...]) -> list[str]:
-    """Return the distributions that others need and do not declare, so that this wheel must."""
+    """Return the distributions that others need without requiring them: the wheel must require them itself."""
     found = [floor.package for floor in provided.floors if floor.forgotten_by]
-    return [package for package in found if package not in distributions]
+    return [distribution for distribution in found if distribution not in distributions]
 
 
 def _require(tree: Path, distributions: tuple[str, ...], spec: PackageWheel, provided: Provided) -> None:
-    """Require the distributions; as extras there are two, `cuda13` with them and `cuda13-local` without."""
+    """Require the distributions. With extras, `cuda13` brings them and `cuda13-local` does not."""
     file = unpacked.dist_info(tree) / "METADATA"
     major = int(spec.cuda.partition(".")[0])
     extra = f"cuda{major}" if spec.requires == "extra" else None
-    linked = {package: spec.pins.get(package) for package in distributions}
+    linked = {distribution: spec.pins.get(distribution) for distribution in distributions}
     floors = {floor.package: floor for floor in provided.floors}
     proved = {
-        package: requirements.Bounds(requirement(floor, major), outside(floor, major))
-        for package, floor in floors.items()
+        distribution: requirements.Bounds(requirement(floor, major), outside(floor, major))
+        for distribution, floor in floors.items()
     }
     text, added = requirements.require(metadata.of_file(file), linked, extra=extra, proved=proved)
     if extra and spec.linkage == "pip":
@@ -148,11 +148,11 @@ def _require(tree: Path, distributions: tuple[str, ...], spec: PackageWheel, pro
     file.write_bytes(text)
     for line in added:
         print(f"requires {line}")
-    for package in distributions:
-        if package in floors:
-            print(says(floors[package]))
-            for other in floors[package].forgotten_by:
-                print(f"requires {package} for {other}, which needs it and does not declare it")
+    for distribution in distributions:
+        if distribution in floors:
+            print(says(floors[distribution]))
+            for other in floors[distribution].forgotten_by:
+                print(f"requires {distribution} for {other}, which needs it and does not declare it")
 
 
 def _declare_extras(tree: Path, extras: Mapping[str, Sequence[str]]) -> None:
@@ -167,7 +167,7 @@ def _declare_extras(tree: Path, extras: Mapping[str, Sequence[str]]) -> None:
 
 def _document(tree: Path, distributions: tuple[str, ...], spec: PackageWheel, provided: Provided) -> None:
     """Write the bill of materials and the build record."""
-    declared = [sbom.Material(package, spec.pins.get(package)) for package in distributions]
+    declared = [sbom.Material(distribution, spec.pins.get(distribution)) for distribution in distributions]
     declared += [sbom.Material(wheel.distribution, None) for wheel in spec.kernels_wheels]
     sbom.write(tree, declared=declared, pins=spec.pins, cuda=spec.cuda, epoch=epoch())
     if spec.record:
