@@ -73,7 +73,7 @@ def fetch_toolkits(recipe: Path, cache: Path) -> dict[str, Path]:
     timed(command, {"GPUFORGE_CACHE_DIR": str(cache)})
     file = load(recipe)
     machine, chosen = resolve(
-        file, select(file, machine_type(), cuda=list(TOOLKITS), python=PYTHONS[:1]), asked=()
+        file, select(file, machine_type(), cuda=list(TOOLKITS), python=PYTHONS[:1]), requested=()
     )
     found = keys(lower(file, chosen.cells, machine).actions)
     store = FolderStore(cache / "store")

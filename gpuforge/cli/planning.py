@@ -58,5 +58,5 @@ def planned(
         for name, given in (("cuda", choice.cuda or choice.cell), ("python", choice.python or choice.cell))
         if given
     ]
-    found, selection = resolve(file, selection, asked=asked, sites=places)
+    found, selection = resolve(file, selection, requested=asked, sites=places)
     return Planned(file, selection, places, lower(file, selection.cells, found, test=test, gpu=gpu))

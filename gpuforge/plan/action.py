@@ -99,7 +99,7 @@ class Action:
     by_content: bool = (
         False  # an earlier result is its own when what it reads from other actions holds the same
     )
-    parallel: bool = False  # it runs jobs of its own side by side, as many as it is told to
+    parallel: bool = False  # it runs several jobs at once; the runner sets how many
     caches: tuple[CacheFolder, ...] = ()  # what a container keeps for the next one; not in the key
     pool: Pool = "jobs"
     priority: int = 0  # of those that are ready, the highest starts first; equal ones in the plan's order

@@ -1,4 +1,4 @@
-"""What a wheel's build record says: with what it is built, and nothing of the machine that it is built on."""
+"""The build record of a wheel: what it was built with, and nothing about the machine it was built on."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def of_kernels(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
 
 
 def _manifest_digest(file: ManifestFile) -> str:
-    """Return a digest of what the manifest says of the wheel: comments, [test] and [audit] change nothing in it."""
+    """Return a digest of the parts of the manifest that decide on the wheel: all but comments, [test] and [audit]."""
     whole = file.whole or file.manifest
     return digest.of_data(
         whole.model_dump(mode="json", by_alias=True, exclude={"test", "audit"}, exclude_defaults=True)
@@ -76,7 +76,7 @@ def _manifest_digest(file: ManifestFile) -> str:
 
 
 def _of_manifest(version: CudaVersion) -> dict[str, Any]:
-    """Return what the manifest says of a toolkit's architectures, of which a wheel for a quick try has only some."""
+    """Return the architectures that the manifest lists for a toolkit; a wheel of `--archs` has only some of them."""
     return {
         "archs": list(variables.real(version.archs)),
         "ptx": list(variables.virtual(version.archs, version.ptx)),

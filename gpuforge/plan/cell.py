@@ -98,7 +98,7 @@ def select(
 
     Of a manifest narrowed to some architectures, cells whose toolkit has none of them are left out.
 
-    Raises UsageError when something is asked for that the manifest does not have, with what it has.
+    Raises UsageError for a choice that is not in the manifest, and lists what is.
     """
     if cell is not None and (cuda or python):
         raise UsageError.of("--cell names one cell", hint="leave --cuda and --python out")
@@ -118,15 +118,17 @@ def select(
             left_out.append(LeftOut(candidate, reason))
         else:
             chosen.append(candidate)
-    chosen, without = _with_archs(file, chosen, asked=bool(cuda or cell))
+    chosen, without = _with_archs(file, chosen, requested=bool(cuda or cell))
     return Selection(tuple(chosen), (*left_out, *without))
 
 
-def _with_archs(file: ManifestFile, cells: list[Cell], *, asked: bool) -> tuple[list[Cell], list[LeftOut]]:
+def _with_archs(
+    file: ManifestFile, cells: list[Cell], *, requested: bool
+) -> tuple[list[Cell], list[LeftOut]]:
     """Return the cells whose toolkit has an architecture of `--archs`, and the others.
 
-    Raises UsageError when none has, when one of the architectures is nowhere, and when the user `asked` for a toolkit
-    that has none of them.
+    Raises UsageError for an architecture that no chosen toolkit has, and, if the toolkits were `requested` by the
+    user, for a toolkit that has none of them.
     """
     versions = (file.whole or file.manifest).cuda.versions
     tables = {cell.cuda: having(versions[cell.cuda], file.narrowed) for cell in cells}
@@ -141,7 +143,7 @@ def _with_archs(file: ManifestFile, cells: list[Cell], *, asked: bool) -> tuple[
             hint="; ".join(f"[cuda.{name}] has {', '.join(versions[name].archs)}" for name in tables),
             place=file.place("cuda"),
         )
-    if asked:
+    if requested:
         raise UsageError.all_of(
             Diagnostic(
                 f"--archs {','.join(file.narrowed)}: [cuda.{name}] compiles for none of them",

@@ -42,7 +42,7 @@ def host_compilers(
     """Return the compiler of host code for each `[cuda.<name>]`: the usual one unless its toolkit refuses it.
 
     Then another installed one that the toolkit and the manifest's version range take (g++-11 where g++ is too new), or
-    one to fetch. When there is none it stays the usual one, of which `impossible` says what is wrong.
+    one to fetch. Without one it stays the usual one, and `survey.impossible` reports what is wrong with it.
     """
     return {name: _fitting(file, name, usual, site) or usual for name in cudas}
 
@@ -65,7 +65,7 @@ def _fitting(file: ManifestFile, cuda: str, usual: Compiler, site: Site) -> Comp
 def accepted(file: ManifestFile, cuda: str, usual: str) -> dict[str, str]:
     """Return the version range of each compiler family that a toolkit and the manifest take, the usual one first.
 
-    A compiler that the manifest names by its path is the only one: then there is none.
+    Empty when the manifest names a compiler by its path: no other is tried.
     """
     name, toolchain = host_toolchain(file)
     if toolchain.path is not None:

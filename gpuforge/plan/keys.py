@@ -10,7 +10,7 @@ from types import MappingProxyType
 from gpuforge import digest
 from gpuforge.plan.action import Action, ActionInput, FileInput, Input
 
-MOST_EXPLAINED = 200  # files of one input whose changes are told one by one
+MOST_EXPLAINED = 200  # files of one input whose changes are listed one by one
 FORMAT = 1  # raise it when the meaning of what is hashed changes: every stored output is then left alone
 
 
@@ -54,7 +54,7 @@ def _key(action: Action, found: Mapping[str, Key]) -> Key:
         files = {f"file {part}": identity for part, identity in parts}
         if 0 < len(files) <= MOST_EXPLAINED and files.keys().isdisjoint(facts):
             facts |= files
-        else:  # too many to be told one by one, or called as those of another input
+        else:  # too many to list, or named like files of another input
             facts[f"input {name}"] = _identity(value, found)
     facts |= {f"env {name}": value for name, value in action.env.items()}
     command = [*action.argv, action.request]

@@ -142,5 +142,5 @@ class Machine:
         return built.tests or built
 
     def kernels_at(self, cuda: str) -> Location:
-        """Return where the kernels of `[cuda.<cuda>]` are compiled: whatever the Pythons, in one place."""
+        """Return where the kernels of `[cuda.<cuda>]` are compiled: one place for all Pythons."""
         return next(each for each in self.locations if cuda in each.hosts)

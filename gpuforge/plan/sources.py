@@ -176,7 +176,7 @@ def _tree(root: Path) -> Iterator[Path]:
     for name, folders, files in os.walk(root):
         folder = Path(name)
         top = LEFT_OUT_AT_TOP if folder == root else frozenset()
-        if (folder / "pyvenv.cfg").is_file():  # a virtual environment, whatever its name
+        if (folder / "pyvenv.cfg").is_file():  # a virtual environment of any name
             folders.clear()
             continue
         folders[:] = [

@@ -133,7 +133,7 @@ def _not_the_host(file: ManifestFile, number: int, item: Object) -> Iterator[Dia
 
 
 def _versions_unknown(file: ManifestFile, number: int, item: Object) -> Iterator[Diagnostic]:
-    """Yield that a compiler is told its ABI id before the build environment, and what is in it, is there."""
+    """Yield libraries whose ABI id needs installed versions: a compiler gets the id before anything is installed."""
     if abi.packages(file, item):
         yield Diagnostic(
             f"object {item.name!r}: its ABI has `packages`, which only a library made by a command can have, so far",

@@ -39,19 +39,23 @@ def machine_type() -> str:
 
 
 def resolve(
-    file: ManifestFile, selection: Selection, *, asked: Collection[str], sites: Sequence[Site] | None = None
+    file: ManifestFile,
+    selection: Selection,
+    *,
+    requested: Collection[str],
+    sites: Sequence[Site] | None = None,
 ) -> tuple[Machine, Selection]:
     """Find what the selected cells need; return it with the selection that can be built there.
 
     `sites` are the images to build in, the preferred one first; by default it is this machine. What they lack
-    leaves cells out, with the reason; but when the user asked for it (`asked` names the dimensions chosen by
+    leaves cells out, with the reason; but when the user requested it (`requested` names the dimensions chosen by
     hand: "cuda", "python") or no cell is left, it is an error. Raises UsageError for combinations that cannot
     work, all of them at once, and MissingError for what is not there.
     """
-    surveys = [_Survey(file, selection, site, asked) for site in sites or [ThisMachine()]]
+    surveys = [_Survey(file, selection, site, requested) for site in sites or [ThisMachine()]]
     buildable = tuple(c for c in selection.cells if any(not survey.lacks(c) for survey in surveys))
     others = [c for c in selection.cells if c not in buildable]
-    wanted = [c for c in others if all(asked & survey.lacks(c).keys() for survey in surveys)]
+    wanted = [c for c in others if all(requested & survey.lacks(c).keys() for survey in surveys)]
     if wanted or not buildable:
         refused = dict.fromkeys(e for c in wanted or others for s in surveys for e in s.lacks(c).values())
         problems = [d for error in refused for d in error.diagnostics]
@@ -67,11 +71,13 @@ def resolve(
 class _Survey:
     """Looks at one site for all that the cells need, and keeps what was not found, to tell it all at once."""
 
-    def __init__(self, file: ManifestFile, selection: Selection, site: Site, asked: Collection[str]) -> None:
+    def __init__(
+        self, file: ManifestFile, selection: Selection, site: Site, requested: Collection[str]
+    ) -> None:
         self._missing: dict[tuple[str, str], MissingError] = {}  # by dimension and name
         self._usual: Compiler | None = None
         cudas = _names(selection, "cuda")
-        hosts = self._hosts(file, cudas, site, asked)
+        hosts = self._hosts(file, cudas, site, requested)
         machine = selection.cells[0].machine if selection.cells else machine_type()
         toolkits = self._all("cuda", cudas, lambda name: toolkit_of(file, name, machine, site))
         unfit = [p for name, toolkit in toolkits.items() for p in unfit_compilers(file, name, toolkit)]
@@ -97,7 +103,7 @@ class _Survey:
         return next(iter(self.lacks(cell).values())).diagnostics[0].message
 
     def _hosts(
-        self, file: ManifestFile, cudas: Sequence[str], site: Site, asked: Collection[str]
+        self, file: ManifestFile, cudas: Sequence[str], site: Site, requested: Collection[str]
     ) -> dict[str, Compiler]:
         try:
             self._usual = host_compiler(file, site)
@@ -108,15 +114,15 @@ class _Survey:
             return {}
         hosts = host_compilers(file, cudas, site, self._usual)
         found = {name: list(impossible(file, name, host, site)) for name, host in hosts.items()}
-        ours = "cuda" in asked and site.image is None  # another image may have another compiler
+        ours = "cuda" in requested and site.image is None  # another image may have another compiler
         problems = [p for each in found.values() for p in each if ours or p.place != host_place(file)]
         if problems:
             raise UsageError.all_of(problems)
         where = f"image {site.image.name}: " if site.image else ""
         for name, each in found.items():
             if each:
-                told = [Diagnostic(f"{where}{d.message}", d.place, d.hint) for d in each]
-                self._missing["cuda", name] = MissingError.all_of(told)
+                problems = [Diagnostic(f"{where}{d.message}", d.place, d.hint) for d in each]
+                self._missing["cuda", name] = MissingError.all_of(problems)
         return hosts
 
     def _clean(
@@ -166,7 +172,7 @@ def toolkit_of(file: ManifestFile, cuda: str, machine: str, site: Site) -> Toolk
 
 
 def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site) -> Iterable[Diagnostic]:
-    """Yield what cannot work in `[cuda.<cuda>]` with this host compiler (None: whatever it is), and the nearest."""
+    """Yield what cannot work in `[cuda.<cuda>]` with this host compiler (None: any), and the nearest that can."""
     wanted = file.manifest.cuda.versions[cuda]
     for problem in unsupported.problems(
         toolkit=wanted.toolkit, host=host, archs=real(wanted.archs), ptx=wanted.ptx

@@ -78,8 +78,8 @@ def build_passes(*, contained: bool = False) -> tuple[str, ...]:
     """
     if contained:
         return sccache.CONTAINED
-    asked = {name for name in os.environ if sccache.is_setting(name)}
-    return tuple(sorted({sccache.FOLDER, sccache.CONFIGURATION, *asked}))
+    settings = {name for name in os.environ if sccache.is_setting(name)}
+    return tuple(sorted({sccache.FOLDER, sccache.CONFIGURATION, *settings}))
 
 
 def pip_facts() -> dict[str, str]:
@@ -176,7 +176,7 @@ def test(linkage: str, system_path: str, *, gpu: bool) -> dict[str, str]:
 
 
 def compilers(host: Compiler) -> dict[str, str]:
-    """Return the names, whatever its version, that a host build calls a compiler by: `g++` for cxx, `gcc` for cc."""
+    """Return the names without a version that a host build calls a compiler by: `g++` for cxx, `gcc` for cc."""
     both = FAMILIES[host.family].c_program
     return {"cxx": host.family} | ({"cc": both[1]} if both and host.c_path else {})
 

@@ -51,7 +51,7 @@ def main(request: AuditWheel) -> None:
 def _of(report: Report, wheels: list[Path]) -> Report:
     """Return the part of a report that is of some of its wheels; what could not be read is in each."""
     names = {path.name for path in wheels}
-    return report._replace(wheels=tuple(held for held in report.wheels if held.facts.name in names))
+    return report._replace(wheels=tuple(each for each in report.wheels if each.facts.name in names))
 
 
 def _neighbour(folder: Path) -> Neighbour:

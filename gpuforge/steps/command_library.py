@@ -12,7 +12,7 @@ from gpuforge.plan.requests.kernels import CommandLibrary
 from gpuforge.steps import entry
 from gpuforge.steps.venv import adopt, runner_of
 
-# What the runtime says of ids and libraries is asked of the runtime itself, in the environment's Python.
+# The runtime itself computes ids and reads libraries, in the environment's Python.
 _ASK = """\
 import importlib, json, os, sys
 above, package = os.path.split(sys.argv[1])

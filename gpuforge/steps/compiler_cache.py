@@ -23,7 +23,7 @@ from gpuforge.steps.cached_compilers import PROGRAM
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.sccache import CacheUse
 
-START = 30.0  # seconds; a remote back end is asked for an answer first
+START = 30.0  # seconds; the server first connects to a remote back end
 STOP = 15.0
 # A client that finds no server starts one, which would hold the build's pipes open; where it cannot open its log, it
 # does not.
@@ -103,9 +103,9 @@ class _Server:
         return self._asked
 
     def first_words(self) -> str:
-        """Return what a server that did not start said first."""
-        said = self._log.read_text(errors="replace").strip().splitlines()
-        return said[0].removeprefix("sccache: ") if said else f"the server did not answer in {START:.0f} s"
+        """Return the first line of the log of a server that did not start."""
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return lines[0].removeprefix("sccache: ") if lines else f"the server did not answer in {START:.0f} s"
 
     def offer(self) -> dict[str, str]:
         """Return the variables of its clients; the program is found as long as the server runs."""
@@ -125,7 +125,7 @@ class _Server:
             )
 
     def stop(self) -> None:
-        """End it; one that answers is asked, and finishes what it writes."""
+        """End it; one that answers gets a request to stop, and finishes what it writes."""
         if self._asked and self._process:
             with suppress(OSError, subprocess.SubprocessError):
                 self._ask("--stop-server")

@@ -107,10 +107,10 @@ def _wheels(folder: Path | None) -> list[Path]:
     return sorted(folder.glob("*.whl")) if folder else []
 
 
-def reason(said: str) -> str:
+def reason(output: str) -> str:
     """Return why uv found nothing that fits, in one line after a colon, at most so long."""
-    _, found, text = said.partition("cause: ")
-    words = " ".join((text if found else said).split("hint:")[0].split())
+    _, found, text = output.partition("cause: ")
+    words = " ".join((text if found else output).split("hint:")[0].split())
     words = re.sub(r"(?<=[a-z\d]) @ file://\S+", "", words)
     return f": {words[:_LONGEST]}{' …' if len(words) > _LONGEST else ''}" if words else ""
 

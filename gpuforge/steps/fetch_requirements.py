@@ -29,8 +29,8 @@ def main(request: FetchRequirements) -> None:
         download(request.python, [*static, *request.requires], wheels, limits)
         python = create(request.python, request.output)
         install(python, wheels)
-        asked = ProjectBuilder(request.source, python_executable=str(python), runner=runner_of(python))
-        dynamic = sorted(asked.get_requires_for_build("wheel", request.config_settings))
+        backend = ProjectBuilder(request.source, python_executable=str(python), runner=runner_of(python))
+        dynamic = sorted(backend.get_requires_for_build("wheel", request.config_settings))
         dynamic = checked(dynamic, "its build backend asks")
     except BuildBackendException as error:
         raise ActionError.of(f"the project's build backend could not say what it needs: {error}") from error
@@ -50,7 +50,7 @@ def main(request: FetchRequirements) -> None:
 
 
 def checked(requirements: Sequence[str], who: str) -> list[str]:
-    """Return what a project asks for as pip may be told it; raises ActionError for request and direct references."""
+    """Return a project's requirements by name and version; raises ActionError for options and direct references."""
     try:
         return [str(constraints.plain(text)) for text in requirements]
     except ValueError as error:

@@ -26,7 +26,7 @@ DEFAULT_INDEX = "https://pypi.org/simple/"
 MOST_BYTES, MOST_MEMBERS = (
     4 * 10**9,
     400_000,
-)  # of an sdist, unpacked; PyPI takes 100 MB packed, if not asked for more
+)  # of an unpacked sdist; PyPI's default limit is 100 MB packed
 
 
 def main(request: FetchSource) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from gpuforge.cuda import libraries
 from gpuforge.steps import private_mounts
 
-# What builds and programs are told of a toolkit by. CMake: FindCUDAToolkit; torch: CUDA_HOME, PYTORCH_NVCC.
+# The variables by which builds and programs find a toolkit. CMake: FindCUDAToolkit; torch: CUDA_HOME, PYTORCH_NVCC.
 _VARIABLES = re.compile(
     r"CUDA_(PATH|PATH_V\w+|HOME|ROOT|DIR|BIN_PATH|TOOLKIT_ROOT_DIR|INC_PATH|LIB_PATH)|CUDATOOLKIT_(HOME|ROOT)"
     r"|CUDAToolkit_ROOT|CUDACXX|PYTORCH_NVCC|NVHPC\w*|LD_PRELOAD"
@@ -41,11 +41,11 @@ class MachineCuda:
 
     @property
     def state(self) -> str:
-        """What the test sees of it: "none", as there is none; "hidden"; or "visible", and it must not be used."""
+        """How the test sees it: "none" (the machine has none), "hidden", or "visible", and then it must not be used."""
         return ("hidden" if self.hidden else "visible") if self else "none"
 
     def has(self, name: str) -> Path | None:
-        """Return the library of this SONAME or file name; None when there is none but, perhaps, in a toolkit."""
+        """Return the library of this SONAME or file name; None when it is nowhere, or in a toolkit alone."""
         return next((path for path in self.libraries if path.name.startswith(name)), None)
 
     def __bool__(self) -> bool:

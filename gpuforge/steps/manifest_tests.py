@@ -69,7 +69,7 @@ def _failed(shown: str, ran: Ran, summary: str, shadowed: str) -> ActionError:
 
 
 def pytest_summary(lines: Sequence[str]) -> str:
-    """Return pytest's last line without its frame: "1 failed, 12 passed in 0.21s"; "" when there is none."""
+    """Return pytest's last line without its frame: "1 failed, 12 passed in 0.21s", or ""."""
     for line in reversed(lines):
         text = line.strip("= ")
         if re.search(r" in \d+(\.\d+)?s( \([\d:]+\))?$", text) and (

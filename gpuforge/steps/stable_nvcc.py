@@ -1,4 +1,4 @@
-"""The nvcc that a host build calls: the toolkit's own, told to put nothing random into its objects.
+"""The nvcc that a host build calls: the toolkit's own, with options that keep random names out of its objects.
 
 Separate compilation (`-rdc=true`) names symbols after nvcc's process id, and temporary files end up in symbol
 tables. nvcc's manual has an option against each; a seed must differ between objects of one link, so it is the

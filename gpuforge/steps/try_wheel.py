@@ -27,11 +27,11 @@ def main(request: TryWheel) -> None:
     nowhere = request.scratch / "nowhere"
     nowhere.mkdir()
     try:
-        said = proved(request, wheel, nowhere)
+        result = proved(request, wheel, nowhere)
     except ActionError as error:
         (problem,) = error.diagnostics
         raise ActionError.of(f"{request.cell}: {problem.message}", hint=problem.hint) from error
-    request.result.write_text(json.dumps({"schema": 1, "cell": request.cell, **said}, indent=1) + "\n")
+    request.result.write_text(json.dumps({"schema": 1, "cell": request.cell, **result}, indent=1) + "\n")
 
 
 def proved(request: TryWheel, wheel: Path, nowhere: Path) -> dict[str, Any]:
@@ -46,15 +46,15 @@ def proved(request: TryWheel, wheel: Path, nowhere: Path) -> dict[str, Any]:
     for each in others:
         folder = request.scratch / "other"
         try:
-            said, _ = tried(request, wheel, folder, each, machine, optional=by_extra and not each)
+            found, _ = tried(request, wheel, folder, each, machine, optional=by_extra and not each)
         except ActionError as error:
             (problem,) = error.diagnostics
             message = f"installed {declared_sets.title(each)}, {problem.message}"
             raise ActionError.of(message, hint=problem.hint) from error
-        installs.append(said)
+        installs.append(found)
         shutil.rmtree(folder)
-    said, watch = tried(request, wheel, request.scratch / "env", extras, machine)
-    result = {**said, "installs": [*installs, said]}
+    found, watch = tried(request, wheel, request.scratch / "env", extras, machine)
+    result = {**found, "installs": [*installs, found]}
     if command := request.command:
         python = request.scratch / "env" / "bin" / "python"
         if request.requires:
@@ -79,13 +79,13 @@ def tried(
     `optional`: an import may lack a library of CUDA, which the result then names under `lacks`.
     """
     python = create(request.python, folder)
-    said = {"extras": list(extras), **installed(wheel, python, request.wheels, extras)}
+    found = {"extras": list(extras), **installed(wheel, python, request.wheels, extras)}
     watch = loaded_cuda.watch(python, folder / "loaded", request.toolkit)
-    said |= imported(request.package, python, request.scratch / "nowhere", machine, optional=optional)
+    found |= imported(request.package, python, request.scratch / "nowhere", machine, optional=optional)
     if optional and (taken := watch.elsewhere()):
-        return said | {"lacks": taken[0].name}, watch
+        return found | {"lacks": taken[0].name}, watch
     loaded = watch.judged(f"`import {request.package}`")
-    return said | {"cuda": {"machine": machine.state, "loaded": loaded}}, watch
+    return found | {"cuda": {"machine": machine.state, "loaded": loaded}}, watch
 
 
 def secluded(request: TryWheel) -> MachineCuda:
@@ -110,8 +110,8 @@ def installed(wheel: Path, python: Path, wheels: Sequence[Path], extras: Sequenc
     what = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
     print(f"installing {Path(what).name}", flush=True)
     require(python, [what], wheels)
-    asked = [str(python), "-I", "-c", "import platform; print(platform.python_version())"]
-    version = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    command = [str(python), "-I", "-c", "import platform; print(platform.python_version())"]
+    version = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     packages = sorted(
         path.name.removesuffix(".dist-info").replace("-", " ")
         for path in python.parent.parent.glob("lib/python3*/site-packages/*.dist-info")

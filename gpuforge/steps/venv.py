@@ -71,8 +71,8 @@ def adopt(folder: Path, python: Path) -> Path:
         own.symlink_to(python)
         file = folder / "pyvenv.cfg"
         settings = file.read_text().splitlines(keepends=True)
-        told = [f"home = {python.parent}\n" if line.startswith("home =") else line for line in settings]
-        file.write_text("".join(told))
+        changed = [f"home = {python.parent}\n" if line.startswith("home =") else line for line in settings]
+        file.write_text("".join(changed))
     return own
 
 
@@ -92,17 +92,19 @@ def _uv(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[str
     return answer
 
 
-def _error(message: str, said: str) -> ActionError:
-    hints = [line.removeprefix("hint: ") for line in said.splitlines() if line.startswith(_TELLING)]
-    return ActionError.of(message + cause(said), hint=(hints or [""])[0])
+def _error(message: str, output: str) -> ActionError:
+    hints = [line.removeprefix("hint: ") for line in output.splitlines() if line.startswith(_TELLING)]
+    return ActionError.of(message + cause(output), hint=(hints or [""])[0])
 
 
-def cause(said: str) -> str:
-    """Return what uv said of a failure in one line, after a colon: the innermost cause that it tells."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def cause(output: str) -> str:
+    """Return why uv failed in one line, after a colon: the innermost cause in its output."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     causes = [line.removeprefix("cause: ") for line in lines if line.startswith("cause: ")]
-    told = [line.removeprefix("error: ") for line in lines if not line.startswith(("hint:", "Using Python"))]
-    return f": {(causes[-1:] or told[-1:])[0]}" if told else ""
+    errors = [
+        line.removeprefix("error: ") for line in lines if not line.startswith(("hint:", "Using Python"))
+    ]
+    return f": {(causes[-1:] or errors[-1:])[0]}" if errors else ""
 
 
 class Runner(Protocol):

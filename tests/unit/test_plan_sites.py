@@ -46,7 +46,7 @@ NEW = image("new", "14.2.0", "3.11", "3.13")  # too new a compiler for CUDA 12.4
 
 
 def plan_in(file: ManifestFile, *images: ContainerImage, asked: tuple[str, ...] = ()) -> Plan:
-    machine, chosen = resolve(file, select(file, "x86_64"), asked=asked, sites=images)
+    machine, chosen = resolve(file, select(file, "x86_64"), requested=asked, sites=images)
     return lower(file, chosen.cells, machine)
 
 
@@ -55,7 +55,7 @@ def images_of(plan: Plan) -> dict[str, str | None]:
 
 
 def test_a_cell_is_built_in_the_first_image_that_has_all_it_needs(recipe: Recipe) -> None:
-    _, chosen = resolve(recipe(), select(recipe(), "x86_64"), asked=(), sites=[OLD, NEW])
+    _, chosen = resolve(recipe(), select(recipe(), "x86_64"), requested=(), sites=[OLD, NEW])
     assert [c.id for c in chosen.cells] == [
         "cp311-cu12.4-x86_64",
         "cp311-cu13.0-x86_64",
@@ -77,7 +77,7 @@ def test_a_cell_is_built_in_the_first_image_that_has_all_it_needs(recipe: Recipe
 
 def test_what_was_asked_for_and_no_image_has_is_an_error(recipe: Recipe) -> None:
     with pytest.raises(MissingError, match=r"no CPython 3\.13 in image old") as caught:
-        plan_in(recipe(), OLD, NEW, asked=("cuda", "python"))
+        plan_in(recipe(), OLD, NEW, requested=("cuda", "python"))
     assert len(caught.value.diagnostics) == 2
 
 
@@ -85,7 +85,10 @@ def test_kernels_are_compiled_in_one_image_whatever_the_pythons_and_the_choice(r
     file = recipe()
     whole = plan_in(file, OLD, NEW)
     machine, chosen = resolve(
-        file, select(file, "x86_64", cell="cp313-cu13.0-x86_64"), asked=("cuda", "python"), sites=[OLD, NEW]
+        file,
+        select(file, "x86_64", cell="cp313-cu13.0-x86_64"),
+        requested=("cuda", "python"),
+        sites=[OLD, NEW],
     )
     single = lower(file, chosen.cells, machine)
     assert {i for name, i in images_of(whole).items() if "/kernels/" in name} == {"sha256:old"}
@@ -131,7 +134,9 @@ def test_paths_are_the_images_and_nothing_of_the_users(recipe: Recipe) -> None:
 def test_a_test_image_without_a_python_leaves_its_cells_out(recipe: Recipe) -> None:
     clean = image("clean", "12.2.0", "3.11")
     with_test = ContainerImage(NEW.id, NEW.name, NEW.inventory, clean)
-    machine, chosen = resolve(recipe(), select(recipe(), "x86_64", cuda=["13"]), asked=(), sites=[with_test])
+    machine, chosen = resolve(
+        recipe(), select(recipe(), "x86_64", cuda=["13"]), requested=(), sites=[with_test]
+    )
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
     assert machine.tested_at(chosen.cells[0]).image == clean
     reasons = {
@@ -157,7 +162,7 @@ def test_an_images_own_toolkit_is_taken(recipe: Recipe) -> None:
     plan = plan_in(file, with_cuda)
     builds = [a for a in plan.actions if a.kind == "build" and "cu12.4" in a.id]
     assert {a.inputs["toolkit"].path for a in builds} == {PurePosixPath("/usr/local/cuda")}  # type: ignore[union-attr]
-    _, chosen = resolve(file, select(file, "x86_64"), asked=(), sites=[OLD])
+    _, chosen = resolve(file, select(file, "x86_64"), requested=(), sites=[OLD])
     assert {reason_text(item.reason) for item in chosen.left_out if item.cell.cuda == "12"} == {
         "no CUDA 12.4 in image old; it has none"
     }

@@ -1,4 +1,4 @@
-"""The project's own build: once per Python and toolkit, or per Python alone, whatever the wheels' names."""
+"""The project's own build: once per Python and toolkit, or per Python alone; all namings share it."""
 
 from __future__ import annotations
 

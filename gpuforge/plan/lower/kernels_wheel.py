@@ -78,7 +78,7 @@ def host_wheel(
 
 
 def kernels_wheel(context: Context, cell: Cell, kernels: Sequence[ActionInput]) -> ActionInput:
-    """Make the kernels wheel of one toolkit, whatever the Pythons."""
+    """Make the kernels wheel of one toolkit; it serves every Python."""
     file, manifest = context.file, context.file.manifest
     at = context.machine.kernels_at(cell.cuda)
     found = at.toolkits[cell.cuda]

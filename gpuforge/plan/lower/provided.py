@@ -1,4 +1,4 @@
-"""What a wheel's requirements really bring: found out on the index, before the wheel is made."""
+"""The packages that a wheel's CUDA libraries come from: looked up on the index before the wheel is made."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def provided(
 ) -> ActionInput | None:
     """Look at the packages of the libraries that a wheel needs; None where no package is required for them.
 
-    The wheel is that of the host build, with the kernel sets that are `libraries`. The same libraries and symbols need
-    no second look, whatever else it holds.
+    The wheel is that of the host build, with the kernel sets that are `libraries`. A wheel with
+    the same libraries and symbols shares the result.
     """
     if context.file.manifest.cuda.linkage != "pip":
         return None

@@ -97,7 +97,7 @@ def _declared(
 ) -> ActionInput:
     """Fetch what a wheel declares, chosen together with what the test command needs.
 
-    Another wheel that declares the same has it already, whatever else it holds.
+    Wheels that declare the same share the result.
     """
     wanted = context.file.manifest.test
     request = FetchTestRequirements(
