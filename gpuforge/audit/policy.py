@@ -1,4 +1,4 @@
-"""What the platform promises: the policies that auditwheel ships, asked about one object at a time.
+"""What the platform promises: the policies that auditwheel ships.
 
 Data: auditwheel's own `manylinux-policy.json` and `musllinux-policy.json` (PEP 600 and 656, and the profiles kept by
 the auditwheel project).
@@ -118,9 +118,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def fitting(objects: Iterable[ElfObject], machine: str) -> Policy | None:
     """Return the oldest policy that promises everything these objects want; None when none does."""
-    held = list(objects)
+    objects = list(objects)
     fits = (p for p in policies() if machine in p.versions)
-    return next((p for p in fits if not any(p.missing(o, machine) for o in held)), None)
+    return next((p for p in fits if not any(p.missing(o, machine) for o in objects)), None)
 
 
 @cache
@@ -146,7 +146,7 @@ def is_system(soname: str, *, musl: bool = False) -> bool:
 def on_musl(found: ElfObject, platforms: Collection[str]) -> bool:
     """Say whether an object of a wheel for these platforms is loaded on systems with musl.
 
-    One that is linked with glibc is not meant for them, or is told as such.
+    An object that is linked with glibc is not meant for them, or is reported.
     """
     tags = [tag.startswith("musllinux") for tag in platforms]
     if not any(tags):

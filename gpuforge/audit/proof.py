@@ -127,17 +127,17 @@ def _roles(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     expectation = graph.expectation_of(wheel)
     for promised in expectation.host_only if expectation else ():
         read = [graph.evidence[wheel.name, file] for file in sorted(files_of(promised, wheel))]
-        held = [evidence for evidence in read if evidence.objects]
-        members = sum(evidence.objects for evidence in held if evidence.archive)
-        counts = [(sum(not e.archive for e in held), "object"), (members, "archive member")]
+        proved = [evidence for evidence in read if evidence.objects]
+        members = sum(evidence.objects for evidence in proved if evidence.archive)
+        counts = [(sum(not e.archive for e in proved), "object"), (members, "archive member")]
         count = " and ".join(f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in counts if n)
-        shown = ", ".join(e.file.rpartition("/")[2] for e in held[:3]) + (" …" if len(held) > 3 else "")
+        shown = ", ".join(e.file.rpartition("/")[2] for e in proved[:3]) + (" …" if len(proved) > 3 else "")
         needs = f" but {', '.join(promised.needs)}" if promised.needs else ""
         text = (
             f"{promised.name}: {count} read completely ({shown}): no GPU code, no trace of a GPU compiler, "
             f"no library of a GPU stack NEEDED{needs}"
         )
-        if opens := sorted({name for e in held for part in e.parts for name in part.opens}):
+        if opens := sorted({name for e in proved for part in e.parts for name in part.opens}):
             text += f"; named in strings, so that code may open them: {', '.join(opens)}"
         yield text
 

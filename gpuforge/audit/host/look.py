@@ -89,15 +89,15 @@ def _object(found: ObjectFile, name: str) -> Part:
     code = tuple(dict.fromkeys(traces.code([found.data, *found.unpacked()])))
     marks = tuple(dict.fromkeys(traces.marks(found)))
     public = list(traces.interface_symbols(found.symbols))
-    asked = {s.name: (library, s.defined) for s in public if (library := library_of(s.name))}
+    interface = {s.name: (library, s.defined) for s in public if (library := library_of(s.name))}
     opens = stack.opened(found.data) - set(found.needed)
     return Part(
         name,
         code=code,
         marks=marks,
         needs=found.needed,
-        wants={symbol: library for symbol, (library, defined) in asked.items() if not defined},
-        gives=frozenset(symbol for symbol, (_, defined) in asked.items() if defined),
+        wants={symbol: library for symbol, (library, defined) in interface.items() if not defined},
+        gives=frozenset(symbol for symbol, (_, defined) in interface.items() if defined),
         opens=opens,
         unproved="" if code or marks else _unproved(found),
     )

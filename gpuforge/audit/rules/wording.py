@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from gpuforge.binary.facts import ElfObject
 
@@ -12,22 +12,10 @@ def file_names(objects: Iterable[ElfObject]) -> str:
     return ", ".join(dict.fromkeys(o.name for o in objects))
 
 
-_EACH, _FEW = 4, 3  # files that are named one by one; of more, so many
+_NAMED = 3
 
 
 def shorten(names: Sequence[str]) -> str:
-    """Name a few of many: "a, b, c and 9 more"."""
-    more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
-    return ", ".join(names[:_FEW]) + more
-
-
-def grouped_by_text(said: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is said of files, one line each; of many of which the same is said, their number and a few names."""
-    groups: dict[str, list[str]] = {}
-    for file, text in said.items():
-        groups.setdefault(text, []).append(file)
-    for text, files in groups.items():
-        if len(files) <= _EACH:
-            yield from (f"{file}: {text}" for file in files)
-        else:
-            yield f"{text}: {len(files):,} files, such as {', '.join(f.rpartition('/')[2] for f in files[:_FEW])}"
+    """Return the first names and the number of the rest: "a, b, c and 9 more"."""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -25,8 +25,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if expectation is None or not expectation.ptx:
             continue
         for code in own_code(wheel):
-            held = [c for c in code.containers if not has_only_empty_cubins(c)]
-            judged = [c for c in held if is_relocatable(c)] or held
+            with_kernels = [c for c in code.containers if not has_only_empty_cubins(c)]
+            judged = [c for c in with_kernels if is_relocatable(c)] or with_kernels
             for arch in expectation.ptx:
                 lacking = sum(not _has(c, arch) for c in judged)
                 if lacking:

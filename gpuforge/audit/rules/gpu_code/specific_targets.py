@@ -17,19 +17,19 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         expectation = graph.expectation_of(wheel)
         if expectation is not None and expectation.cubins:
             continue  # then GF401 and GF402 judge: what is declared is meant
-        said: dict[str, str] = {}
+        details: dict[str, str] = {}
         for code in own_code(wheel):
             judged, _ = runnable(code.containers)
             found = [c for c in judged if is_specific(c)]
             if found:
                 archs = sorted({e.target for c in found for e in c.entries})
                 count = "" if len(judged) == 1 else f"{len(found)} of {len(judged)} containers have "
-                said[code.file] = f"{count}{', '.join(archs)} alone"
-        if said:
+                details[code.file] = f"{count}{', '.join(archs)} alone"
+        if details:
             yield RULE.finding(
                 wheel.name,
-                files=tuple(said),
-                subjects=tuple(Subject(file=file, detail=text) for file, text in said.items()),
+                files=tuple(details),
+                subjects=tuple(Subject(file=file, detail=text) for file, text in details.items()),
                 what="Kernels are compiled only for single architectures (a) or families (f).",
                 why="They run on these GPUs and on no others, even where the wheel has their PTX.",
                 fix="None needed if the kernels use features of these GPUs and other GPUs have kernels of their "

@@ -56,12 +56,12 @@ RULE = Rule(
 def _undeclared(code: DeviceCode, declared: frozenset[str]) -> Iterator[tuple[str, int, int]]:
     """Yield each architecture that is not declared: how many containers have code for it, of how many."""
     judged, inputs = runnable(code.containers)
-    held = [*judged, *inputs]
+    containers = [*judged, *inputs]
     counts = Counter(
         arch
-        for container in held
+        for container in containers
         for arch in {*container.cubins, *(e.target for e in nonempty_ptx(container))}
     )
     for arch, count in sorted(counts.items()):
         if arch not in declared:
-            yield arch, count, len(held)
+            yield arch, count, len(containers)

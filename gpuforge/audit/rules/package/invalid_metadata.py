@@ -59,15 +59,15 @@ def _unparsable(requires: Iterable[str]) -> Iterator[str]:
 
 
 def _contradictions(wheel: WheelFacts) -> Iterator[str]:
-    for said in wheel.identities:
-        if not said.name:
-            yield f"{said.place} gives no name"
-        elif canonicalize_name(said.name) != wheel.project:
-            yield f"{said.place} is of {said.name!r}, the file name of {wheel.project!r}"
-        if not said.version:
-            yield f"{said.place} gives no version"
-        elif not _same(said.version, wheel.version):
-            yield f"{said.place} is of version {said.version}, the file name of {wheel.version}"
+    for identity in wheel.identities:
+        if not identity.name:
+            yield f"{identity.place} gives no name"
+        elif canonicalize_name(identity.name) != wheel.project:
+            yield f"{identity.place} is of {identity.name!r}, the file name of {wheel.project!r}"
+        if not identity.version:
+            yield f"{identity.place} gives no version"
+        elif not _same(identity.version, wheel.version):
+            yield f"{identity.place} is of version {identity.version}, the file name of {wheel.version}"
 
 
 def _same(one: str, other: str) -> bool:

@@ -14,13 +14,13 @@ from gpuforge.audit.runnable import common_images
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare each set's index with the files beside it and the images in them, and the sets with the manifest."""
     for wheel in graph.wheels:
-        for held in wheel.kernels:
-            for file, problem in _problems(wheel, held):
-                yield _finding(wheel, f"{held.folder}/{file}", problem)
+        for kernels in wheel.kernels:
+            for file, problem in _problems(wheel, kernels):
+                yield _finding(wheel, f"{kernels.folder}/{file}", problem)
         for sources in wheel.sources:
             for problem in _stand_ins(wheel, sources.recipe):
                 yield _finding(wheel, f"{sources.folder}/recipe.json", problem)
-        names = {held.folder.rpartition("/")[2] for held in wheel.kernels}
+        names = {kernels.folder.rpartition("/")[2] for kernels in wheel.kernels}
         expectation = graph.expectation_of(wheel)
         for name in (*expectation.kernel_sets, *expectation.library_sets) if expectation else ():
             if name not in names:
@@ -36,37 +36,39 @@ RULE = Rule(
 )
 
 
-def _problems(wheel: WheelFacts, held: KernelSet) -> Iterator[tuple[str, str]]:
-    if held.problem:
-        yield "index.json", held.problem
+def _problems(wheel: WheelFacts, kernels: KernelSet) -> Iterator[tuple[str, str]]:
+    """Yield each file that does not match the index, with the problem."""
+    if kernels.problem:
+        yield "index.json", kernels.problem
         return
-    if held.listing.get("kind") == "library":
-        yield from _libraries(wheel, held)
-        return
-    modules = held.listing.get("modules")
-    if held.listing.get("schema") != 1 or not isinstance(modules, list) or not modules:
-        yield "index.json", "it is not an index of schema 1 with modules"
+    key, what = (
+        ("libraries", "a library") if kernels.listing.get("kind") == "library" else ("modules", "a module")
+    )
+    entries = kernels.listing.get(key)
+    if kernels.listing.get("schema") != 1 or not isinstance(entries, list) or not entries:
+        yield "index.json", f"it is not an index of schema 1 with {key}"
         return
     indexed = set()
-    for module in modules:
-        if not isinstance(module, Mapping) or not isinstance(module.get("file"), str):
-            yield "index.json", "a module has no file"
+    for entry in entries:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("file"), str):
+            yield "index.json", f"{what} has no file"
             continue
-        file = module["file"]
+        file = entry["file"]
         indexed.add(file)
-        if file not in held.digests:
+        if file not in kernels.digests:
             yield file, "it is in the index and not in the wheel"
-        elif held.digests[file] != module.get("sha256"):
+        elif kernels.digests[file] != entry.get("sha256"):
             yield file, "its sha256 is not the one in the index"
         else:
-            yield from _images(wheel, f"{held.folder}/{file}", file, module.get("images"))
-    for file in sorted(held.digests.keys() - indexed):
+            compare = _library_images if key == "libraries" else _images
+            yield from compare(wheel, f"{kernels.folder}/{file}", file, entry.get("images"))
+    for file in sorted(kernels.digests.keys() - indexed):
         yield file, "it is in the folder and not in the index"
 
 
 def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[str]:
     """Compare what a recipe says of the fallbacks with those in the wheel; GF711 is about those in kernels wheels."""
-    there = {held.folder.rpartition("/")[2]: held.listing for held in wheel.kernels}
+    there = {kernels.folder.rpartition("/")[2]: kernels.listing for kernels in wheel.kernels}
     apart = wheel.kernels_wheels.get("sets")
     known = (
         {each.get("name") for each in apart if isinstance(each, Mapping)}
@@ -83,55 +85,33 @@ def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[str]
             yield f"it has the ABI {recipe.get('abi')}, and its fallback {name!r} {listing.get('abi')}"
 
 
-def _libraries(wheel: WheelFacts, held: KernelSet) -> Iterator[tuple[str, str]]:
-    libraries = held.listing.get("libraries")
-    if held.listing.get("schema") != 1 or not isinstance(libraries, list) or not libraries:
-        yield "index.json", "it is not an index of schema 1 with libraries"
-        return
-    indexed = set()
-    for library in libraries:
-        if not isinstance(library, Mapping) or not isinstance(library.get("file"), str):
-            yield "index.json", "a library has no file"
-            continue
-        file = library["file"]
-        indexed.add(file)
-        if file not in held.digests:
-            yield file, "it is in the index and not in the wheel"
-        elif held.digests[file] != library.get("sha256"):
-            yield file, "its sha256 is not the one in the index"
-        else:
-            yield from _library_images(wheel, f"{held.folder}/{file}", file, library.get("images"))
-    for other in sorted(held.digests.keys() - indexed):
-        yield other, "it is in the folder and not in the index"
-
-
 def _library_images(wheel: WheelFacts, member: str, file: str, listed: object) -> Iterator[tuple[str, str]]:
     """Compare the GPU code that each container of a library has with what is listed; one for CPUs promises none."""
-    said = _said(listed)
-    if any(kind == "library" for kind, _ in said):
+    images = _listed(listed)
+    if any(kind == "library" for kind, _ in images):
         return
     containers = next((code.containers for code in wheel.device if code.file == member), ())
     real = {(e.kind, e.target) for e in common_images(containers)}
-    yield from _compare(file, said, real)
+    yield from _compare(file, images, real)
 
 
 def _images(wheel: WheelFacts, member: str, file: str, listed: object) -> Iterator[tuple[str, str]]:
     containers = next((code.containers for code in wheel.device if code.file == member), ())
     real = {(e.kind, e.target) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
-    yield from _compare(file, _said(listed), real)
+    yield from _compare(file, _listed(listed), real)
 
 
-def _said(listed: object) -> set[tuple[object, object]]:
+def _listed(listed: object) -> set[tuple[object, object]]:
     images = listed if isinstance(listed, list) else []
     return {(image.get("kind"), image.get("arch")) for image in images if isinstance(image, Mapping)}
 
 
 def _compare(
-    file: str, said: set[tuple[object, object]], real: Set[tuple[str, str]]
+    file: str, images: set[tuple[object, object]], real: Set[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    for kind, arch in sorted(said - real, key=str):
+    for kind, arch in sorted(images - real, key=str):
         yield file, f"the index lists {kind} {arch}, which is not in it"
-    for kind, arch in sorted(real - said, key=str):
+    for kind, arch in sorted(real - images, key=str):
         yield file, f"it has {kind} {arch}, which the index does not list"
 
 

@@ -24,9 +24,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     pip does not look: the one that is installed last wins, and uninstalling either takes the other's files away.
     What is the same in both (the `__init__.py` of a namespace) may be there twice.
     """
-    held = [wheel for wheel in graph.wheels if wheel.project and wheel.form not in ("folder", "file")]
-    for (first, second), names in _shared(held).items():
-        one, other = held[first], held[second]
+    packages = [wheel for wheel in graph.wheels if wheel.project and wheel.form not in ("folder", "file")]
+    for (first, second), names in _shared(packages).items():
+        one, other = packages[first], packages[second]
         if one.project != other.project and can_coexist(one, other):
             differing = [its for its, others in names if _differ(one, its, other, others)]
             if differing:
@@ -43,11 +43,11 @@ RULE = Rule(
 )
 
 
-def _shared(held: Sequence[WheelFacts]) -> dict[tuple[int, int], list[tuple[str, str]]]:
+def _shared(packages: Sequence[WheelFacts]) -> dict[tuple[int, int], list[tuple[str, str]]]:
     """Return what pairs of wheels have in the same place, by its name in each: an environment has hundreds of them."""
     places: dict[str, list[tuple[int, str]]] = {}
     found: dict[tuple[int, int], list[tuple[str, str]]] = {}
-    for index, wheel in enumerate(held if len(held) > 1 else ()):
+    for index, wheel in enumerate(packages if len(packages) > 1 else ()):
         for name in wheel.members:
             have = places.setdefault(layout.install_path(name), [])
             for other, its in have:
@@ -62,8 +62,8 @@ def _differ(one: WheelFacts, name: str, other: WheelFacts, others: str) -> bool:
         return True
     checksums = one.checksums.get(name), other.checksums.get(others)
     digests = sha256(one, name), sha256(other, others)
-    said = next((pair for pair in (checksums, digests) if all(pair)), ())
-    return len(set(said)) > 1
+    pair_of_hashes = next((pair for pair in (checksums, digests) if all(pair)), ())
+    return len(set(pair_of_hashes)) > 1
 
 
 def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
@@ -104,7 +104,7 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     for one, other in combinations(sorted(always.values(), key=lambda d: d.package), 2):
         first, second = (d.line.partition(" → ") for d in (one, other))
         if first[1] and first[0] == second[0]:
-            continue  # said of the wheel that requires both
+            continue  # reported for the wheel that requires both
         if shared := sorted(package_tables.files(one.package) & package_tables.files(other.package)):
             yield RULE.finding(
                 wheel.name,

@@ -20,10 +20,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     Compiled against the one, an object need not work with the other: torch promises no ABI across its releases.
     """
-    held = [wheel for wheel in graph.wheels if wheel.form in ("wheel", "nested")]
-    for wheel in held if len(held) > 1 else ():
+    wheels = [wheel for wheel in graph.wheels if wheel.form in ("wheel", "nested")]
+    for wheel in wheels if len(wheels) > 1 else ():
         for project, known in graph.declared[wheel.name].items():
-            others = [w for w in held if w.project == project and w is not wheel and can_coexist(wheel, w)]
+            others = [w for w in wheels if w.project == project and w is not wheel and can_coexist(wheel, w)]
             if others and not known.extra and not any(_meets(other, known.line) for other in others):
                 yield _finding(wheel, known.line, others)
 

@@ -13,10 +13,10 @@ from gpuforge.audit.rules.rule import Rule
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare each recipe with the files beside it, and the sets with the manifest."""
     for wheel in graph.wheels:
-        for held in wheel.sources:
-            for problem in _problems(held):
-                yield _finding(wheel, f"{held.folder}/recipe.json", problem)
-        names = {held.folder.rpartition("/")[2] for held in wheel.sources}
+        for sources in wheel.sources:
+            for problem in _problems(sources):
+                yield _finding(wheel, f"{sources.folder}/recipe.json", problem)
+        names = {sources.folder.rpartition("/")[2] for sources in wheel.sources}
         expectation = graph.expectation_of(wheel)
         for name in expectation.source_sets if expectation else ():
             if name not in names:
@@ -34,23 +34,27 @@ RULE = Rule(
 )
 
 
-def _problems(held: SourceSet) -> Iterator[str]:
-    if held.problem:
-        yield held.problem
+def _problems(sources: SourceSet) -> Iterator[str]:
+    if sources.problem:
+        yield sources.problem
         return
-    if held.recipe.get("schema") != 1 or not held.recipe.get("sources") or not held.recipe.get("toolchains"):
+    if (
+        sources.recipe.get("schema") != 1
+        or not sources.recipe.get("sources")
+        or not sources.recipe.get("toolchains")
+    ):
         yield "it is not a recipe of schema 1 with sources and toolchains"
         return
     listed: list[object] = []
     for key in ("sources", "includes"):
-        entries = held.recipe.get(key)
+        entries = sources.recipe.get(key)
         listed += entries if isinstance(entries, list) else []
     for entry in listed:
         if not isinstance(entry, Mapping) or not isinstance(entry.get("file"), str):
             yield "an entry names no file"
-        elif entry["file"] not in held.digests:
+        elif entry["file"] not in sources.digests:
             yield f"{entry['file']} is not in the wheel"
-        elif held.digests[entry["file"]] != entry.get("sha256"):
+        elif sources.digests[entry["file"]] != entry.get("sha256"):
             yield f"the sha256 of {entry['file']} is not the one in the recipe"
 
 

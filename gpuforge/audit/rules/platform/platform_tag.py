@@ -111,10 +111,10 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             fix="Tag the wheel for its platform: auditwheel repair FILE, or wheel tags --platform-tag TAG "
             "FILE",
         )
-    held = [(o, _MACHINES.get(o.machine, "")) for o in wheel.objects if o.links]
-    foreign = held and not any(actual in machines for _, actual in held)
-    none = foreign and not _meant(wheel, [o for o, _ in held])
-    for found, actual in held:
+    machine_of = [(o, _MACHINES.get(o.machine, "")) for o in wheel.objects if o.links]
+    foreign = machine_of and not any(actual in machines for _, actual in machine_of)
+    none = foreign and not _meant(wheel, [o for o, _ in machine_of])
+    for found, actual in machine_of:
         if machines and actual and actual not in machines:
             yield RULE.finding(
                 wheel.name,
@@ -136,17 +136,17 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
 def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
     """Find objects that are linked with another C library than a tag says; of what is there for both, code chooses.
 
-    Those for another machine are told as such.
+    Objects for another machine are reported as such.
     """
     promised = {c for tag in wheel.platforms for start, c in _LIBCS.items() if tag.startswith(start)}
     objects = [o for o in wheel.objects if o.links and _MACHINES.get(o.machine) in machines]
-    held = [(o, policy.c_libraries(o)) for o in objects]
+    libraries_of = [(o, policy.c_libraries(o)) for o in objects]
     for name in sorted(promised):
-        wrong = [(o, min(linked)) for o, linked in held if linked and name not in linked]
+        wrong = [(o, min(linked)) for o, linked in libraries_of if linked and name not in linked]
         if not wrong:
             continue
         spared = _spared(
-            graph, [o for o, _ in wrong], {_of_either(o) for o, linked in held if name in linked}
+            graph, [o for o, _ in wrong], {_of_either(o) for o, linked in libraries_of if name in linked}
         )
         for found, other in wrong:
             chosen = found.file in spared

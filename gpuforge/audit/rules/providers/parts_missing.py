@@ -57,8 +57,8 @@ def _of(packages: set[str], names: Iterable[str]) -> set[str]:
     return {
         n
         for n in names
-        for held in package_tables.candidates(n)
-        if held.soname == n and held.package in packages
+        for library in package_tables.candidates(n)
+        if library.soname == n and library.package in packages
     }
 
 

@@ -33,7 +33,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             for o in wheel.objects
             if o.links and o.undefined(_GROUP) and not is_for_other_framework(graph, o)
         ):
-            sets = [held for held in graph.load_sets if found in held.objects]
+            sets = [load_set for load_set in graph.load_sets if found in load_set.objects]
             missing = _missing(graph, wheel, found, sets)
             for library in sorted({definers(name)[0] for name in missing}):
                 called = sorted(name for name in missing if definers(name)[0] == library)
@@ -51,7 +51,7 @@ RULE = Rule(
 
 def _missing(graph: LinkGraph, wheel: WheelFacts, found: ElfObject, sets: Iterable[LoadSet]) -> set[str]:
     """Return the functions that nothing defines; none where an unknown library is loaded, too."""
-    objects = {(o.wheel, o.file): o for held in sets for o in held.objects} or {("", ""): found}
+    objects = {(o.wheel, o.file): o for load_set in sets for o in load_set.objects} or {("", ""): found}
     edges = [edge for each in objects.values() for edge in graph.from_object(each)]
     if any(_is_unknown(edge) for edge in edges):
         return set()
@@ -92,7 +92,7 @@ def _loaded_by_code(wheel: WheelFacts, names: Iterable[str]) -> bool:
 
 
 def _finding(found: ElfObject, library: str, called: list[str], sets: Iterable[LoadSet]) -> Finding:
-    first = any(held.root.program or "python-module" in held.root.markers for held in sets)
+    first = any(load_set.root.program or "python-module" in load_set.root.markers for load_set in sets)
     return RULE.finding(
         found.wheel,
         severity="error" if first else "warning",

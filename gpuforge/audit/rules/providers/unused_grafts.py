@@ -14,14 +14,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find libraries in a `.libs` folder that no object NEEDs: auditwheel grafts only what is NEEDED."""
     for wheel in graph.wheels:
         wanted = {name for o in wheel.objects for name in o.needed}
-        spoken = {name for p in wheel.preloads for name in p.names}
+        opened = {name for p in wheel.preloads for name in p.names}
         for found in (o for o in wheel.objects if o.links and not o.program):
             folder = found.file.rpartition("/")[0]
             plain = libraries.plain_name(found.name)
             stem = plain.partition(".so")[0].removeprefix("lib")
             if not folder.endswith(".libs") or plain == found.name or {found.name, found.soname} & wanted:
                 continue
-            if {stem, plain, found.name} & spoken:
+            if {stem, plain, found.name} & opened:
                 continue
             yield RULE.finding(
                 wheel.name,

@@ -69,7 +69,7 @@ class _File:
             yield from self._of_library(loaded)
 
     def _of_library(self, loaded: Loaded) -> Iterator[str]:
-        """Yield what is said of a library of the wheel that the file loads."""
+        """Yield the traces in a library of the wheel that the file loads."""
         name = stack.member(loaded.object.name)
         if name is not None and name.casefold() in self._allowed:
             return
@@ -122,10 +122,10 @@ def _of_evidence(evidence: Evidence) -> Iterator[str]:
             compilers.setdefault(compiler, []).append(part.name)
         for mark in part.marks:
             marks.setdefault(mark.compiler, {}).setdefault(mark.place, mark.text)
-    yield from (f"{kind}{_members(evidence, held)}" for kind, held in code.items())
-    for compiler, held in compilers.items():
+    yield from (f"{kind}{_members(evidence, members)}" for kind, members in code.items())
+    for compiler, members in compilers.items():
         shown = [f"{place} {_quoted(text)}" for place in PLACES if (text := marks[compiler].get(place))]
-        yield f"made by {compiler} ({', '.join(shown)}){_members(evidence, held)}"
+        yield f"made by {compiler} ({', '.join(shown)}){_members(evidence, members)}"
 
 
 def _quoted(text: str) -> str:

@@ -51,9 +51,9 @@ def _reasons(graph: LinkGraph, wheel: WheelFacts, promised: HostOnly, file: str)
     yield from _of_evidence(evidence, "")
     needed = {name for part in evidence.parts for name in part.needs}
     for loaded in closure(graph, wheel, file, needed, promised.needs):
-        held = graph.evidence.get((wheel.name, loaded.object.file))
-        if held is not None:
-            yield from _of_evidence(held, f", which {file} loads")
+        evidence_of_library = graph.evidence.get((wheel.name, loaded.object.file))
+        if evidence_of_library is not None:
+            yield from _of_evidence(evidence_of_library, f", which {file} loads")
             needed.update(loaded.object.needed)
     for damaged, problem in wheel.damaged.items():  # the graph does not have these
         if damaged.rpartition("/")[2] in needed:

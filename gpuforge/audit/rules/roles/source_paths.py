@@ -16,8 +16,8 @@ _ABSOLUTE = r"(?:^|=|-[ILF])(/(?!usr/|opt/nvidia/|dev/null)[\w.+-]+/[^\s\"']*)"
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find absolute paths in recipes, and in the #include lines of the sources."""
     for wheel in graph.wheels:
-        for held in wheel.sources:
-            for file, path in _paths(held):
+        for sources in wheel.sources:
+            for file, path in _paths(sources):
                 yield RULE.finding(
                     wheel.name,
                     files=(file,),
@@ -36,11 +36,13 @@ RULE = Rule(
 )
 
 
-def _paths(held: SourceSet) -> Iterator[tuple[str, str]]:
-    yield from ((f"{held.folder}/{file}", path) for file, paths in held.absolute.items() for path in paths)
-    for text in _texts(held.recipe):
+def _paths(sources: SourceSet) -> Iterator[tuple[str, str]]:
+    yield from (
+        (f"{sources.folder}/{file}", path) for file, paths in sources.absolute.items() for path in paths
+    )
+    for text in _texts(sources.recipe):
         for path in re.findall(_ABSOLUTE, text):
-            yield f"{held.folder}/recipe.json", path
+            yield f"{sources.folder}/recipe.json", path
 
 
 # What of a recipe says where a compiler may be found on a user's machine, and how it is installed.
@@ -51,8 +53,8 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for key, held in value.items():
-            yield from _texts(held) if key not in _ELSEWHERE else ()
+        for key, item in value.items():
+            yield from _texts(item) if key not in _ELSEWHERE else ()
     elif isinstance(value, list):
-        for held in value:
-            yield from _texts(held)
+        for item in value:
+            yield from _texts(item)

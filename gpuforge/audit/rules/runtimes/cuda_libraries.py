@@ -21,7 +21,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     Those of libcudart are GF102's, and a wheel's own library with a grafted copy of it GF108's.
     """
-    said: list[set[Origin]] = []
+    reported: list[set[Origin]] = []
     members = {wheel.name: wheel.members for wheel in graph.wheels}
     for process in processes(graph):
         by_name: dict[str, list[LoadedLibrary]] = {}
@@ -36,9 +36,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             inside = files <= members.get(process.wheel, {}).keys() and any(
                 posixpath.basename(file) == soname for file in files
             )
-            known = unsure or inside or one_of_them(found) or any(origins <= known for known in said)
+            known = unsure or inside or one_of_them(found) or any(origins <= known for known in reported)
             if len(origins) > 1 and not known:
-                said.append(origins)
+                reported.append(origins)
                 yield _finding(process, soname, found)
 
 
@@ -65,14 +65,16 @@ def _imported(
     if any(i.requested == soname for i in own):
         return
     packages = {library.package for library in package_tables.candidates(soname)}
-    for held in process.objects:
-        imported = {e.imported for e in graph.from_object(held)} - {""}
-        if not imported or variant_family(held):
+    for found_object in process.objects:
+        imported = {e.imported for e in graph.from_object(found_object)} - {""}
+        if not imported or variant_family(found_object):
             continue
-        for known in graph.declared[held.wheel].values():
+        for known in graph.declared[found_object.wheel].values():
             if known.package in packages and known.loaded_by in imported:
                 origin = Origin("package", known.package)
-                yield LoadedLibrary(origin, soname, held.wheel, Route("import", known.loaded_by), soname)
+                yield LoadedLibrary(
+                    origin, soname, found_object.wheel, Route("import", known.loaded_by), soname
+                )
                 return
 
 

@@ -25,19 +25,19 @@ _Held = dict[int, dict[str, LoadedLibrary]]  # major -> SONAME
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare the majors of the CUDA libraries that one process loads, by SONAMEs that only one major has."""
-    said: set[frozenset[tuple[int, str]]] = set()
-    told: set[str] = set()  # the wheels whose objects are said to meet
+    reported: set[frozenset[tuple[int, str]]] = set()
+    reported_wheels: set[str] = set()  # the wheels whose objects are reported to meet
     for process in processes(graph):
         found = _majors(graph, process)
         if len(found) < 2:
             continue
         key = frozenset((major, name) for major, names in found.items() for name in names)
-        if any(key <= known for known in said):
+        if any(key <= known for known in reported):
             continue
-        said.add(key)
-        told.update(o.wheel for o in process.objects)
+        reported.add(key)
+        reported_wheels.update(o.wheel for o in process.objects)
         yield _finding(process, found)
-    yield from _required(graph, told)
+    yield from _required(graph, reported_wheels)
 
 
 RULE = Rule(
@@ -65,14 +65,16 @@ def _majors(graph: LinkGraph, process: Process) -> _Held:
     every = loaded_libraries(graph, process.objects, _has_major)
     for image in (*every, *loaded_cudarts(graph, process.objects)):
         major = major_of(image.soname)
-        held = found.setdefault(major, {}) if major is not None else {}
+        of_major = found.setdefault(major, {}) if major is not None else {}
         # libcudarts come twice, once by their major alone
-        if all((image.origin, image.requested) != (other.origin, other.requested) for other in held.values()):
-            held.setdefault(image.soname, image)
+        if all(
+            (image.origin, image.requested) != (other.origin, other.requested) for other in of_major.values()
+        ):
+            of_major.setdefault(image.soname, image)
     return found
 
 
-def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
+def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
     """Find required packages for two CUDA majors, or for another than the wheel's own libraries are of.
 
     Python code imports them into one process.
@@ -85,7 +87,7 @@ def _required(graph: LinkGraph, told: set[str]) -> Iterator[Finding]:
         majors = brought[wheel.name]
         if (
             len(majors) < 2
-            or wheel.name in told
+            or wheel.name in reported_wheels
             or any(d.package in both - {wheel.project} for d in graph.required_always(wheel.name))
         ):
             continue  # one of those that it requires is where both come together
@@ -120,8 +122,8 @@ def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[str, list[st
     Packages of the same files are left out: an environment has one of them, and GF709 says so. What the wheel has
     itself, if it is all of one major, is under the line "".
     """
-    held = sorted(graph.required_always(wheel.name), key=lambda d: d.package)
-    known = [d for d in held if package_tables.major(d.package) and not is_tool(d.package)]
+    required = sorted(graph.required_always(wheel.name), key=lambda d: d.package)
+    known = [d for d in required if package_tables.major(d.package) and not is_tool(d.package)]
     found: dict[int, dict[str, list[str]]] = {}
     for one in known:
         cuda = package_tables.major(one.package)

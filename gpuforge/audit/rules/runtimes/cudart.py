@@ -18,10 +18,12 @@ _RUNTIME = r"nvidia-cuda-runtime(-cu\d+)?"
 
 def loaded_cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[LoadedLibrary]:
     """List the images of libcudart that these objects bring, `soname` being cut to "libcudart.so.12"."""
-    held = list(objects)
-    found = loaded_libraries(graph, held, _is_cudart)
+    objects_once = list(objects)
+    found = loaded_libraries(graph, objects_once, _is_cudart)
     imported = graph.edges_where(_is_imported)
-    found += [i for o in held for edge in imported.get((o.wheel, o.file), ()) for i in _carried(graph, edge)]
+    found += [
+        i for o in objects_once for edge in imported.get((o.wheel, o.file), ()) for i in _carried(graph, edge)
+    ]
     unique: dict[Origin, LoadedLibrary] = {}
     for image in found:
         major = ".".join(image.soname.split(".")[:3])

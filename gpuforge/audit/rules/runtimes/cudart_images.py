@@ -21,15 +21,15 @@ from gpuforge.audit.rules.runtimes.processes import Process, processes
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Count the images of each major of libcudart in every process; those of two majors are GF104's."""
-    said: list[set[Origin]] = []
+    reported: list[set[Origin]] = []
     for process in processes(graph):
         found = loaded_cudarts(graph, process.objects)
         for major in sorted({i.soname for i in found}):
-            held = [i for i in found if i.soname == major]
-            origins = {i.origin for i in held}
-            if len(origins) > 1 and not any(origins <= known for known in said):
-                said.append(origins)
-                yield _finding(graph, process, held)
+            copies = [i for i in found if i.soname == major]
+            origins = {i.origin for i in copies}
+            if len(origins) > 1 and not any(origins <= known for known in reported):
+                reported.append(origins)
+                yield _finding(graph, process, copies)
 
 
 RULE = Rule(

@@ -22,16 +22,16 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     A library of a kernel set comes into the process of the wheel's own code, whoever imports what: there it is a
     warning, too. NVIDIA's own libraries have it inside by design: they hide its symbols and never share its state.
     """
-    said: list[set[str]] = []
+    reported: list[set[str]] = []
     for process in processes(graph):
         static = [
             o for o in process.objects if "static-cudart" in o.markers and not is_nvidia_library(graph, o)
         ]
         images = loaded_cudarts(graph, process.objects)
         names = {o.file for o in static} | {i.origin.name for i in images}
-        if not static or len(names) < 2 or any(names <= known for known in said):
+        if not static or len(names) < 2 or any(names <= known for known in reported):
             continue
-        said.append(names)
+        reported.append(names)
         yield _finding(process, static, images, mixed=_with_kernels(process, static, images))
 
 

@@ -66,13 +66,13 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
 
 def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
     """Count the images of libstdc++ that one import loads; libc++ beside it shares no symbol with it."""
-    said: list[set[Origin]] = []
+    reported: list[set[Origin]] = []
     for process in processes(graph):
         found = loaded_libraries(graph, process.objects, _is_cxx)
         origins = {i.origin for i in found}
-        if process.scope == "environment" or len(origins) < 2 or any(origins <= known for known in said):
+        if process.scope == "environment" or len(origins) < 2 or any(origins <= known for known in reported):
             continue
-        said.append(origins)
+        reported.append(origins)
         one = one_of_them(found)
         yield RULE.finding(
             process.wheel,

@@ -75,16 +75,16 @@ def _across(graph: LinkGraph) -> Iterator[Finding]:
         for found in (o for o in wheel.objects if o.links and not o.program):
             if "python-module" not in found.markers and (digest := sha256(wheel, found.file)):
                 alike.setdefault(digest, []).append((wheel, found))
-    for held in alike.values():
-        owner, original = min(held, key=_ownership)
-        for wheel, copy in held:
+    for owners in alike.values():
+        owner, original = min(owners, key=_ownership)
+        for wheel, copy in owners:
             if wheel.project != owner.project and not _one_image(graph, original, copy):
                 yield _copied(graph, wheel, copy, owner, original)
 
 
-def _ownership(held: tuple[WheelFacts, ElfObject]) -> tuple[bool, bool]:
+def _ownership(owners: tuple[WheelFacts, ElfObject]) -> tuple[bool, bool]:
     """Order wheels with the same library: NVIDIA's own first, then those that have it under its own name."""
-    wheel, found = held
+    wheel, found = owners
     return not wheel.project.startswith("nvidia-"), libraries.plain_name(found.name) != found.name
 
 

@@ -50,8 +50,8 @@ def loaded_libraries(
     """
     found: dict[str | Origin, LoadedLibrary] = {}
     edges = graph.edges_where(_needs(wanted))
-    for held in objects if edges else ():
-        for edge in edges.get((held.wheel, held.file), ()):
+    for loader in objects if edges else ():
+        for edge in edges.get((loader.wheel, loader.file), ()):
             name = _plain(edge.needed)
             if library := _loaded(graph, edge, name):
                 key = library.origin if name == edge.needed else edge.needed
@@ -70,9 +70,9 @@ def _files(found: Iterable[LoadedLibrary]) -> Iterator[LoadedLibrary]:
 
     By the one name it is a link to the other, and the linker knows a file by its inode (glibc, elf/dl-load.c).
     """
-    held = list(found)
-    system = [library.requested for library in held if library.origin.source == "system"]
-    for library in held:
+    loaded = list(found)
+    system = [library.requested for library in loaded if library.origin.source == "system"]
+    for library in loaded:
         of_system = library.origin.source == "system"
         if not (of_system and any(library.requested.startswith(f"{name}.") for name in system)):
             yield library
@@ -113,8 +113,8 @@ def one_of_them(found: Iterable[LoadedLibrary]) -> bool:
     The linker takes a name that is NEEDED again for what it has loaded by it, from whatever place (glibc,
     elf/dl-load.c, _dl_map_object). What is opened by a path is another image all the same.
     """
-    held = list(found)
-    return len({i.requested for i in held}) == 1 and not any(i.opened for i in held)
+    loaded = list(found)
+    return len({i.requested for i in loaded}) == 1 and not any(i.opened for i in loaded)
 
 
 SEVERAL_PLACES = "A library of this name is found in several places."

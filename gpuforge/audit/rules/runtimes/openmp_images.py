@@ -23,12 +23,12 @@ _RUNTIMES = ("libgomp.so", "libomp.so", "libiomp5.so", "libnvomp.so")
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Count the images of OpenMP runtimes in every process."""
-    said: list[set[Origin]] = []
+    reported: list[set[Origin]] = []
     for process in processes(graph):
         found = loaded_libraries(graph, process.objects, is_openmp)
         names = {i.origin for i in found}
-        if len(names) > 1 and not any(names <= known for known in said):
-            said.append(names)
+        if len(names) > 1 and not any(names <= known for known in reported):
+            reported.append(names)
             yield _finding(process, found)
 
 

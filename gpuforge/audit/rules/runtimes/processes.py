@@ -15,7 +15,7 @@ class Process(NamedTuple):
     """Objects that come into one process, and how sure that is.
 
     "import": one import or one program loads them all. "wheel": somebody imports everything of one wheel.
-    "environment": somebody imports all the wheels given; `blamed` says which of them is told.
+    "environment": somebody imports all the wheels given; `blamed` says which of them the finding belongs to.
     """
 
     scope: Scope
@@ -24,7 +24,7 @@ class Process(NamedTuple):
     objects: tuple[ElfObject, ...]
 
     def blamed(self, wheels: Sequence[str]) -> str:
-        """Return the wheel that is told what these bring together: in an environment the last of them."""
+        """Return the wheel that the finding belongs to: in an environment the last of these."""
         return self.wheel or wheels[-1]
 
 
@@ -40,10 +40,12 @@ def processes(graph: LinkGraph) -> tuple[Process, ...]:
 
 def _processes(graph: LinkGraph) -> Iterator[Process]:
     joined: dict[str, dict[tuple[str, str], ElfObject]] = {}
-    for held in graph.load_sets:
-        yield Process("import", held.root.wheel, held.root.file, held.objects)
-        if not held.root.program and not variant_family(held.root):
-            joined.setdefault(held.root.wheel, {}).update({(o.wheel, o.file): o for o in held.objects})
+    for load_set in graph.load_sets:
+        yield Process("import", load_set.root.wheel, load_set.root.file, load_set.objects)
+        if not load_set.root.program and not variant_family(load_set.root):
+            joined.setdefault(load_set.root.wheel, {}).update(
+                {(o.wheel, o.file): o for o in load_set.objects}
+            )
     for wheel, objects in joined.items():
         yield Process("wheel", wheel, "", tuple(objects.values()))
     if len(joined) > 1:

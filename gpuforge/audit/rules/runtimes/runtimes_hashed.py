@@ -102,13 +102,13 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
 
 def _brought(wheel: WheelFacts, family: str) -> Iterator[str]:
     """Yield the runtimes of a family that user-compiled libraries need, each with the toolchain that brings it."""
-    for held in wheel.sources:
-        toolchains = held.recipe.get("toolchains")
+    for sources in wheel.sources:
+        toolchains = sources.recipe.get("toolchains")
         for toolchain in toolchains if isinstance(toolchains, list) else []:
             runtimes = toolchain.get("runtimes") if isinstance(toolchain, Mapping) else None
             for name in runtimes if isinstance(runtimes, list) else []:
                 if _family(str(name)) == family:
-                    owner = held.folder.rpartition("/")[2]
+                    owner = sources.folder.rpartition("/")[2]
                     yield f"{name} comes with the toolchain {toolchain.get('name')} of {owner}"
 
 
@@ -131,9 +131,9 @@ def link_artefacts(wheel: WheelFacts) -> str:
         "configs": "build configuration",
     }
     return ", ".join(
-        held[0] if len(held) == 1 else f"{len(held)} {words[kind]}s such as {held[0]}"
+        names[0] if len(names) == 1 else f"{len(names)} {words[kind]}s such as {names[0]}"
         for kind in words
-        if (held := found.get(kind))
+        if (names := found.get(kind))
     )
 
 
@@ -168,8 +168,8 @@ def _linkable(found: ElfObject) -> bool:
 
 def _pinned(wheel: WheelFacts) -> Iterator[str]:
     """Say which compilers the wheel's build files ask its users for: each once, with the first file."""
-    said: dict[str, str] = {}
+    first_files: dict[str, str] = {}
     for pin in wheel.pins:
-        said.setdefault(pin.what, pin.file.rpartition("/")[2])
-    for what, file in said.items():
+        first_files.setdefault(pin.what, pin.file.rpartition("/")[2])
+    for what, file in first_files.items():
         yield f"{file} asks for {what}"

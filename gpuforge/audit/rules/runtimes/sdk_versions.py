@@ -16,18 +16,18 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     The SDK's own runtimes were built by an older one: they are left out.
     """
-    said: set[frozenset[str]] = set()
+    reported: set[frozenset[str]] = set()
     for process in processes(graph):
-        held = [(o, v) for o in process.objects if (v := sdk_version(o))]
-        versions = frozenset(v for _, v in held)
-        if len(versions) < 2 or versions in said:
+        compiled = [(o, v) for o in process.objects if (v := sdk_version(o))]
+        versions = frozenset(v for _, v in compiled)
+        if len(versions) < 2 or versions in reported:
             continue
-        said.add(versions)
-        wheel = process.blamed([o.wheel for o, _ in held])
+        reported.add(versions)
+        wheel = process.blamed([o.wheel for o, _ in compiled])
         yield RULE.finding(
             wheel,
-            files=tuple(o.file for o, _ in held if o.wheel == wheel),
-            subjects=tuple(Subject(file=o.file, detail=f"NVIDIA HPC SDK {v}") for o, v in held),
+            files=tuple(o.file for o, _ in compiled if o.wheel == wheel),
+            subjects=tuple(Subject(file=o.file, detail=f"NVIDIA HPC SDK {v}") for o, v in compiled),
             what="Objects of two NVIDIA HPC SDK versions come into one process.",
             why="nvc++ promises no link compatibility between its versions, so calls between these objects "
             "can crash.",
