@@ -98,16 +98,12 @@ class ElfObject(NamedTuple):
     version_definitions: tuple[str, ...] = ()
     stack: int | None = None  # p_flags of PT_GNU_STACK; None without one
     relro: bool = False  # it has a PT_GNU_RELRO segment
-    isa: str = (
-        ""  # "x86-64-v3", the level that its GNU property needs; "" for the baseline or without the property
-    )
+    isa: str = ""  # the level that its GNU property needs, "x86-64-v3"; "" for the baseline
     build_id: str = ""
     comment: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()  # of a cubin one for all kernels: one ".text", at offset 0
     markers: frozenset[str] = frozenset()  # names of patterns in its strings: "nvhpc", "python-module"
-    producers: tuple[
-        str, ...
-    ] = ()  # versions of compilers, by its debug info and paths in its strings: "22.1"
+    producers: tuple[str, ...] = ()  # versions of compilers in its debug info and in paths: "22.1"
     mentions: frozenset[str] = frozenset()  # libraries that are named in its constants: "libcudnn.so.9"
     symbols: tuple[SymbolNames, ...] = ()  # by group, for the groups that the caller looked for
     containers: tuple[Container, ...] = ()
