@@ -20,7 +20,7 @@ _VERSION = re.compile(r"([A-Z]+)_(.+)")
 _ANDROIDS = {"libm.so", "libdl.so"}
 # what musl takes for itself, whatever follows (ldso/dynlink.c, load_library)
 _MUSLS = r"lib(?:c|pthread|rt|m|dl|util|xnet)\..*|ld-musl-.*\.so\.1"
-PRIVATE = "PRIVATE"  # every glibc has GLIBC_PRIVATE; what is in it changes
+PRIVATE = "PRIVATE"  # every glibc has GLIBC_PRIVATE; its symbols change
 _LOADER = re.compile(
     r"ld(-linux.*|64|)\.so\.\d+|ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1|libc\.so|linux-vdso\.so\.1"
 )
@@ -41,7 +41,7 @@ class Policy(NamedTuple):
         return int(major), int(minor)
 
     def missing(self, found: ElfObject, machine: str) -> tuple[str, ...]:
-        """List the versioned symbols that an object wants and this policy does not promise, as `GLIBC_2.34`.
+        """List the symbol versions that an object requires and this policy does not promise, as `GLIBC_2.34`.
 
         `GLIBC_PRIVATE` is in no policy, and no newer one has it: it is not what tells policies apart.
         """
@@ -98,7 +98,7 @@ def _between(name: str) -> Policy | None:
 
     PEP 600 lets any version be named. Beyond the newest policy nothing is known of other libraries than glibc.
     """
-    numbers = re.fullmatch(r"manylinux_(\d{1,2})_(\d{1,3})", name)  # what is longer is no glibc's
+    numbers = re.fullmatch(r"manylinux_(\d{1,2})_(\d{1,3})", name)  # no glibc version is longer
     if numbers is None:
         return None
     glibc = int(numbers[1]), int(numbers[2])

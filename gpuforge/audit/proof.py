@@ -26,7 +26,7 @@ _SOURCES = {
 
 
 def proofs(graph: LinkGraph, wheel: WheelFacts, findings: Iterable[Finding]) -> tuple[Proof, ...]:
-    """List what is true of a wheel, given all its findings: those that are accepted count too."""
+    """List the proofs about a wheel that no finding contradicts; accepted findings count, too."""
     contradicted = _contradicted(wheel, {f.code: f for f in sorted(findings, key=_severity, reverse=True)})
     return tuple(
         Proof(topic, text)

@@ -56,7 +56,7 @@ def _of_wheel(
 
 
 def _fetch(archive: Archive, members: Mapping[str, Member], name: str) -> bytes:
-    """Return a file of the wheel. Raises MalformedError for what is not there, damaged, or too large."""
+    """Return a file of the wheel. Raises MalformedError if it is missing, damaged or too large."""
     member = members.get(name)
     if member is None:
         raise MalformedError.of(f"{name} is not in the wheel")

@@ -33,7 +33,7 @@ class Looker:
     _left: int = _MEMBERS
 
     def file(self, name: str) -> Evidence:
-        """Return what was found in a file; what cannot be read is said there."""
+        """Return the evidence in a file, or why it cannot be read."""
         try:
             data = self.fetch(name)
         except MalformedError as error:
@@ -44,7 +44,7 @@ class Looker:
         return Evidence(name, (part(data),))
 
     def _members(self, data: bytes, file: str, above: str, depth: int) -> Iterator[Part]:
-        """Yield what is in each member of an archive, and of the archives in it."""
+        """Yield the parts of an archive's members, and of the archives in it."""
         try:
             for member in ar.members(data):
                 self._left -= 1
@@ -127,7 +127,7 @@ def _is_gimple(found: ObjectFile) -> bool:
 
 
 def _foreign(data: bytes) -> str:
-    """Return why a file that is no ELF file proves nothing; "" for what is no binary."""
+    """Return why a file that is not ELF cannot be proved; "" if it is not a binary."""
     if data[:2] == b"MZ":
         at = int.from_bytes(data[_PE : _PE + 4], "little")
         return "it is a binary of Windows, which is not read" if data[at : at + 4] == b"PE\0\0" else ""
@@ -135,7 +135,7 @@ def _foreign(data: bytes) -> str:
 
 
 def _beside(file: str, name: str) -> str | None:
-    """Return the path in the wheel of what a thin archive names; None for what is not in it."""
+    """Return the path in the wheel of a thin archive's member; None if it is outside."""
     folders = file.split("/")[:-1]
     if name.startswith("/"):
         return None

@@ -33,7 +33,7 @@ class _Names(NamedTuple):
 
 
 def machine(number: int) -> str | None:
-    """Return the name of a CPU by its e_machine; None for what is no CPU."""
+    """Return the name of a CPU by its e_machine; None if it is not a CPU."""
     found: str | None = _loaded()["machines"].get(str(number))
     return found
 
@@ -86,7 +86,7 @@ def is_assembly(found: ObjectFile) -> bool:
 
 
 def interface_symbols(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
-    """Yield the symbols that other objects define or want, without what is optional, by their plain names."""
+    """Yield the public symbols, defined and undefined, without weak ones, by their plain names."""
     for symbol in symbols:
         if not (symbol.local or symbol.weak or symbol.file):
             yield symbol._replace(name=symbol.name.partition("@")[0])

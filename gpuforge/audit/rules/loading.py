@@ -12,7 +12,7 @@ from gpuforge.binary.facts import ElfObject
 
 
 def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether a library of the wheel that no path leads to may be found, or be in the process already.
+    """Say whether a library of the wheel without a search path to it may be in the process already.
 
     It may when another object brings it along, or Python code imports it, names it among what it loads, or loads what
     a variable says, of its own part of the wheel; and beside it in a wheel of libraries alone, which others load by
@@ -67,7 +67,7 @@ def _may_load(preload: Preload, target: ElfObject) -> bool:
 
 
 def _plugin(graph: LinkGraph, wheel: WheelFacts, found: ElfObject) -> bool:
-    """Say whether an object is for a program of another package, which alone decides what is loaded before it.
+    """Say whether an object is a plugin for a program of another package, which decides what is loaded before it.
 
     It needs a library of that program, which has no version as libraries of the system have; and nothing in its own
     wheel could load it.
@@ -87,7 +87,7 @@ def _code(wheel: WheelFacts) -> bool:
 
 
 def brought_by_need(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether an object needs another of its wheel that finds a library, and that must be loaded before it.
+    """Say whether an object needs another object of its wheel that finds the library, and is loaded before it.
 
     All that a program needs is looked for when it starts.
     """

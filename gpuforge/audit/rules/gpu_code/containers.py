@@ -40,7 +40,7 @@ def _stems() -> frozenset[str]:
 
 
 def as_declared(expectation: Expectation, wheel: WheelFacts) -> bool:
-    """Say whether every container has machine code and PTX for what is declared, and for nothing else.
+    """Say whether every container has machine code and PTX for the declared architectures, and for no others.
 
     The PTX of relocatable code is that of the inputs of its device link.
     """

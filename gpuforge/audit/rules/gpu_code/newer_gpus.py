@@ -21,11 +21,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
         if expectation is not None and expectation.cubins:
-            continue  # then GF401 and GF402 judge: what is declared is meant
+            continue  # GF401 and GF402 compare with the manifest instead
         processor = processor_of(wheel)
         for code in own_code(wheel):
             if code.file.endswith(".cubin"):
-                continue  # code of one target, which others lie beside: who loads it chooses by its name
+                continue  # one target each; the program chooses among such files by their names
             judged, inputs = runnable(code.containers)
             if not judged or all(is_specific(c) for c in judged):
                 continue

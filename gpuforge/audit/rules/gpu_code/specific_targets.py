@@ -16,7 +16,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
         if expectation is not None and expectation.cubins:
-            continue  # then GF401 and GF402 judge: what is declared is meant
+            continue  # GF401 and GF402 compare with the manifest instead
         details: dict[str, str] = {}
         for code in own_code(wheel):
             judged, _ = runnable(code.containers)

@@ -14,7 +14,7 @@ from gpuforge.binary.facts import DeviceCode
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Look for any code where the manifest says that there is none, and for architectures beside those that it lists.
+    """Find GPU code where the manifest declares none, and architectures that it does not list.
 
     With static libraries of CUDA (`linkage = "static"`) containers have the architectures that NVIDIA chose, too.
     """

@@ -10,9 +10,9 @@ from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Report files that no installer can unpack, what begins like ELF and is not, and fatbins that do not add up.
+    """Report files that cannot be unpacked, damaged ELF files, and damaged fatbin containers.
 
-    Only what is read is known: all binaries, and of other files those that a question was asked of.
+    The audit reads all binaries, metadata, and the Python code of wheels with libraries.
     """
     for wheel in graph.wheels:
         problems = dict(wheel.damaged)

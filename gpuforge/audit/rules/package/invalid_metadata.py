@@ -15,7 +15,7 @@ from gpuforge.audit.rules.rule import PACKAGES, Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Report what is missing in .dist-info or contradicts the file name, and what does not parse.
+    """Report files of .dist-info that are missing, do not parse, or contradict the file name.
 
     pip compares the same things: the name of the folder, and name and version in METADATA, with the file name.
     """

@@ -67,7 +67,7 @@ def _problems(wheel: WheelFacts, kernels: KernelSet) -> Iterator[tuple[str, str]
 
 
 def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[str]:
-    """Compare what a recipe says of the fallbacks with those in the wheel; GF711 is about those in kernels wheels."""
+    """Compare the fallbacks of a recipe with those in the wheel; those in kernels wheels are checked by GF711."""
     there = {kernels.folder.rpartition("/")[2]: kernels.listing for kernels in wheel.kernels}
     apart = wheel.kernels_wheels.get("sets")
     known = (
@@ -86,7 +86,7 @@ def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[str]
 
 
 def _library_images(wheel: WheelFacts, member: str, file: str, listed: object) -> Iterator[tuple[str, str]]:
-    """Compare the GPU code that each container of a library has with what is listed; one for CPUs promises none."""
+    """Compare the GPU code of each container of a library with the index; a library for CPUs has none."""
     images = _listed(listed)
     if any(kind == "library" for kind, _ in images):
         return

@@ -19,7 +19,7 @@ _OF_CUDA = r"-cu(da)?\d+x?$"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find paths that two of the wheels given have with different bytes; and packages required that share a folder.
+    """Find paths that two wheels of the audit have with different bytes, and required packages that share a file.
 
     pip does not look: the one that is installed last wins, and uninstalling either takes the other's files away.
     What is the same in both (the `__init__.py` of a namespace) may be there twice.

@@ -39,7 +39,7 @@ RULE = Rule(
 
 def _problems(wheel: WheelFacts) -> Iterator[tuple[str, str]]:
     if wheel.record is None:
-        return  # GF704 says so
+        return  # reported as GF704
     if wheel.record.more:
         yield "", f"{wheel.record.more:,} lines of RECORD besides those below are of no file in the wheel"
     for name in wheel.record.unlisted:

@@ -16,7 +16,7 @@ from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find requirements that each of the wheels given of that project fails: pip installs no two of them together.
+    """Find requirements that no wheel of that project in the audit meets: pip does not install them together.
 
     Compiled against the one, an object need not work with the other: torch promises no ABI across its releases.
     """

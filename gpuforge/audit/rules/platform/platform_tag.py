@@ -134,7 +134,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
 
 
 def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
-    """Find objects that are linked with another C library than a tag says; of what is there for both, code chooses.
+    """Find objects that are linked with another C library than a tag promises; a warning if there is one for each.
 
     Objects for another machine are reported as such.
     """

@@ -75,9 +75,9 @@ def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> I
 def _by_symbols(
     wheel: WheelFacts, found: ElfObject, floor: _Version | None, *, helped: bool
 ) -> Iterator[Finding]:
-    """Judge modules for the stable ABI by what they want of it (PEP 384).
+    """Check the symbols that modules for the stable ABI use (PEP 384).
 
-    A library that is itself for the stable ABI may define what is wanted: libshiboken6.abi3.so does for PySide6.
+    A library that is itself for the stable ABI may define them: libshiboken6.abi3.so does for PySide6.
     """
     if not found.name.endswith(".abi3.so") and (
         re.fullmatch(_MODULE, found.name) or "python-module" not in found.markers

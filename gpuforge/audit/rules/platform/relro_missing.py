@@ -10,7 +10,7 @@ from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find loadable objects without PT_GNU_RELRO, which linkers write unless they are told not to."""
+    """Find loadable objects without PT_GNU_RELRO, which linkers write by default."""
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links and not o.relro):
             yield RULE.finding(

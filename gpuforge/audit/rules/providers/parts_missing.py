@@ -15,9 +15,9 @@ from gpuforge.cuda import libraries
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find copies of cuDNN or NVRTC that open parts of the same package, all of which are missing.
+    """Find copies of cuDNN or NVRTC that open parts of their package, where all parts are missing.
 
-    auditwheel grafts what is NEEDED, and the parts are not. Where some are there, the others are left out on purpose
+    auditwheel copies NEEDED libraries, and the parts are not NEEDED. If some are there, others were left out on purpose
     (cuDNN without its training). Which parts: what the copy's own constants name in full, else what the table says
     (cuDNN 9 puts the version behind `libcudnn_ops.so` when it opens it).
     """
@@ -63,7 +63,7 @@ def _of(packages: set[str], names: Iterable[str]) -> set[str]:
 
 
 def _there(wheel: WheelFacts, name: str) -> bool:
-    """Say whether the wheel has a part, under its own name or loaded before the call that wants it.
+    """Say whether the wheel has a part, under its own name or loaded before the call that needs it.
 
     NVRTC takes its builtins from the process, of whatever name, before it opens them.
     """

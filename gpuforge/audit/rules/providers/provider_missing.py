@@ -1,4 +1,4 @@
-"""GF201: NEEDED libraries that nobody provides."""
+"""GF201: NEEDED libraries without a provider."""
 
 import posixpath
 import re
@@ -18,7 +18,7 @@ from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.cuda import libraries
 
 _CARRIER = r"(?!nvidia-).+-cu\d\d(x)?"
-# Intel's, what is built with its compiler, and MPI: their libraries lie in the environment's own lib folder.
+# Packages of Intel, packages built with its compiler, and MPI install libraries in the environment's lib folder.
 _IN_ENVIRONMENT = (
     r"(intel|dpcpp|onemkl|oneccl|onednn|mkl|ipp|impi|daal|dpctl|dpnp|tbb|tcmlib|umf|mpich|openmpi)"
     r"([-_].+|4py)?"
@@ -28,7 +28,7 @@ _IN_ENVIRONMENT = (
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find edges that lead to no wheel, no declared package and nothing of the system.
 
-    By a manifest whose linkage is `system`, CUDA's own libraries are the machine's to have.
+    With `linkage = "system"` in the manifest, CUDA's own libraries belong to the machine.
     """
     folders = cache(partial(_folders, graph))
     machines = graph.expectation is not None and graph.expectation.linkage == "system"
@@ -182,7 +182,7 @@ def _folders(graph: LinkGraph, name: str) -> frozenset[str]:
 
 
 def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Collection[str]]) -> list[str]:
-    """Return the required packages that are called like a folder which the object searches, and which is not there.
+    """Return the required packages with the name of a folder that the object searches and that is not in the wheel.
 
     PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5; `libx` is that of libx-cu12. What was given, too, has been
     searched. "" stands for such as Intel's, where the object searches the environment's own lib folder: they install

@@ -13,9 +13,9 @@ from gpuforge.binary.facts import ElfObject
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find edges that a search path leads to a pip package, or to a wheel given, which no Requires-Dist line brings.
+    """Find search paths that lead to a pip package, or to another wheel of the audit, that nothing requires.
 
-    In an environment what is installed is there.
+    In an environment, installed packages are there without being required.
     """
     projects = {wheel.name: wheel.project for wheel in graph.wheels if wheel.form in ("wheel", "nested")}
     for edge in graph.edges:
@@ -29,7 +29,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if edge.provider.source != "package" or edge.provider.declared or not edge.route or edge.preload:
             continue
         if package_tables.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
-            continue  # GF204
+            continue  # reported as GF204
         yield _finding(edge, edge.provider.package)
 
 

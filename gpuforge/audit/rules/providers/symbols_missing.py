@@ -20,7 +20,7 @@ _GROUP = "cuda"  # of symbols that the audit looks for
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find strong undefined functions of CUDA that nothing defines of what is loaded with the object that calls them.
+    """Find strong undefined CUDA functions that no library loaded with the calling object defines.
 
     What a required package has loaded beforehand, as torch has, may define anything; so may a library that is not
     known here. Functions that the wheel defines itself, such as trampolines to what it opens, are found.

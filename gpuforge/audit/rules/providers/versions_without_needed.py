@@ -15,7 +15,7 @@ _PYTHONS = "libm.so.6"  # every Python interpreter is linked with it
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find version needs whose library is not NEEDED, a trace of `patchelf --remove-needed` or `--replace-needed`.
+    """Find required symbol versions of libraries that are not NEEDED, as `patchelf --remove-needed` leaves them.
 
     The linker looks for it among all that is loaded and gives up with an assertion when it is not there
     (glibc, elf/dl-version.c, _dl_check_map_versions).

@@ -14,7 +14,7 @@ from gpuforge.expectation import HostOnly
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find patterns that prove nothing because no file has such a name, or none of them is a binary."""
+    """Find patterns that match no file, or no binary."""
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
         for promised in expectation.host_only if expectation else ():

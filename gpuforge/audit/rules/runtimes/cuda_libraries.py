@@ -17,9 +17,9 @@ from gpuforge.audit.rules.variants import variant_family
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Count the images of each library of the CUDA packages in every process.
+    """Count the copies of each CUDA library in every process.
 
-    Those of libcudart are GF102's, and a wheel's own library with a grafted copy of it GF108's.
+    Copies of libcudart are reported as GF102, a wheel's own library beside a grafted copy as GF108.
     """
     reported: list[set[Origin]] = []
     members = {wheel.name: wheel.members for wheel in graph.wheels}
@@ -30,7 +30,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for soname, own in by_name.items():
             found = [*own, *_imported(graph, process, soname, own)]
             origins = {i.origin for i in found}
-            # of one name, in wheels of which some open it by a path: who knows which path that is
+            # one name, in several wheels, some of which open it by a path that is not known
             unsure = process.scope == "environment" and len({i.requested for i in found}) == 1
             files = {i.file for i in found}
             inside = files <= members.get(process.wheel, {}).keys() and any(

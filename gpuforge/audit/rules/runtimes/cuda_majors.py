@@ -75,11 +75,11 @@ def _majors(graph: LinkGraph, process: Process) -> _Held:
 
 
 def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
-    """Find required packages for two CUDA majors, or for another than the wheel's own libraries are of.
+    """Find required packages for two CUDA majors, or for another major than the wheel's own libraries.
 
     Python code imports them into one process.
 
-    That another major is NEEDED is GF204's. Who requires both majors by name means to choose.
+    A NEEDED library of another major is reported as GF204. A wheel that requires both majors by name chooses.
     """
     brought = {wheel.name: _brought(graph, wheel) for wheel in graph.wheels}
     both = {wheel.project for wheel in graph.wheels if len(brought[wheel.name]) > 1}
@@ -119,7 +119,7 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
 def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[str, list[str]]]:
     """Return the packages of each CUDA major that are installed with a wheel, by the lines that bring them.
 
-    Packages of the same files are left out: an environment has one of them, and GF709 says so. What the wheel has
+    Packages of the same files are left out: an environment has one of them (GF709). What the wheel has
     itself, if it is all of one major, is under the line "".
     """
     required = sorted(graph.required_always(wheel.name), key=lambda d: d.package)

@@ -48,7 +48,7 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
         return
     importing = graph.declared[edge.loader.wheel].get(edge.imported)
     if importing and any(soname.startswith("libcudart.so") for soname in importing.carries):
-        return  # it has its own, which is found as such
+        return  # it has a libcudart of its own, which is found elsewhere
     for package, known in graph.declared[edge.loader.wheel].items():
         if known.loaded_by == edge.imported and re.fullmatch(_RUNTIME, package):
             soname = next((s for s, p in _sonames() if p == package), "libcudart.so")

@@ -20,7 +20,7 @@ from gpuforge.audit.rules.runtimes.processes import Process, processes
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Count the images of each major of libcudart in every process; those of two majors are GF104's."""
+    """Count the copies of each major of libcudart in every process; two majors are reported as GF104."""
     reported: list[set[Origin]] = []
     for process in processes(graph):
         found = loaded_cudarts(graph, process.objects)

@@ -22,7 +22,7 @@ _RUNTIMES = ("libgomp.so", "libomp.so", "libiomp5.so", "libnvomp.so")
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Count the images of OpenMP runtimes in every process."""
+    """Count the copies of OpenMP runtimes in every process."""
     reported: list[set[Origin]] = []
     for process in processes(graph):
         found = loaded_libraries(graph, process.objects, is_openmp)

@@ -16,7 +16,7 @@ _ANYBODYS = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - nothing is writt
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find absolute entries: an error where something is NEEDED that only the build machine's folder can have had.
+    """Find absolute entries: an error where only the build machine's folder can have had a NEEDED library.
 
     On an object whose libraries are all found without them they are dead weight: a warning, but for folders that
     every user of a machine can make.
@@ -68,9 +68,9 @@ _ONLY_THERE: _Text = (
 
 
 def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
-    """Return what an object needs and neither its own search paths nor the system have.
+    """Return the NEEDED libraries that neither the object's own search paths nor the system have.
 
-    Of loose binaries nobody knows what is declared or imported: there what lies beside them counts alone.
+    Loose binaries declare nothing: only libraries beside them count as found.
     """
     form = next(w.form for w in graph.wheels if w.name == found.wheel)
     others = () if form in ("file", "folder") else ("sibling", "package")

@@ -13,8 +13,7 @@ from gpuforge.audit.rules.rule import Rule
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find entries that begin neither with `/` nor with `$ORIGIN`.
 
-    An empty one is the working directory itself (glibc, elf/dl-load.c, fillin_rpath: what is looked for there has no
-    folder before its name), which is no better than a folder in it.
+    An empty entry is the working directory itself (glibc, elf/dl-load.c, fillin_rpath).
     """
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
         for kind, path in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
