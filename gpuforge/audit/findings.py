@@ -18,6 +18,7 @@ class Subject(NamedTuple):
     item: str = ""  # what in the file: an architecture, an entry of RPATH, a platform tag, a CUDA version
     provider: str = ""  # the package or the file that has the library
     detail: str = ""  # what else is known about it, in words
+    names: tuple[str, ...] = ()  # what the detail lists: symbols, versions, files
     needed_by: tuple[str, ...] = ()
     loaded_by: tuple[str, ...] = ()
 

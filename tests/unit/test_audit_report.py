@@ -15,7 +15,7 @@ from gpuforge import __version__
 from gpuforge.audit import Ignore, Report, audit
 from gpuforge.audit.findings import Subject
 from gpuforge.audit.report import data, tables, text
-from gpuforge.audit.report.shown import brief
+from gpuforge.audit.report.sentences import bullets, lines
 
 
 @pytest.fixture
@@ -146,25 +146,47 @@ def test_the_json_of_the_sample_is_valid_and_says_what_was_of_no_use() -> None:
     ]
 
 
+MANY = tuple(f"{letter}.so" for letter in "abcdefg")
+
+
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("subject", "line"),
     [
         (
-            "libx.so, loaded by a.so, b.so, c.so, d, e/e.so, f.so, g.so; libx.so comes beside it",
-            "libx.so, loaded by a.so, b.so, c.so, d and 3 more; libx.so comes beside it",
+            Subject(
+                library="libx-1.so",
+                provider="a runtime",
+                detail="liby.so comes with",
+                names=MANY,
+                loaded_by=MANY,
+            ),
+            "libx-1.so (a runtime), loaded by a.so, b.so, c.so and 4 more; "
+            "liby.so comes with a.so, b.so, c.so and 4 more",
         ),
-        ("a.so, b.so, c.so, d.so, e.so, f.so", "a.so, b.so, c.so, d.so, e.so, f.so"),
-        ("sm_80, a.so, b.so, c.so, d.so, e.so, f.so", "sm_80, a.so, b.so, c.so, d.so, e.so, f.so"),
-        ("a" * 100_000,) * 2,
         (
-            "x.so: sm_50, sm_60, sm_70, sm_75, sm_80, sm_86, sm_90a; nothing for 5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0",
-            "x.so: sm_50, sm_60, sm_70, sm_75, sm_80, sm_86, sm_90a; nothing for 5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0",
+            Subject(library="libx.so", needed_by=MANY[:6]),
+            "libx.so, NEEDED by a.so, b.so, c.so, d.so, e.so, f.so",
         ),
-        ("wants GLIBC_2.1, GLIBC_2.2, GLIBC_2.3, GLIBC_2.4, GLIBC_2.5, GLIBC_2.6, GLIBC_2.7",) * 2,
+        (
+            Subject("x.so", detail="sm_50, sm_60, sm_70, sm_75, sm_80, sm_86, sm_90a; nothing for 10.0"),
+            "x.so: sm_50, sm_60, sm_70, sm_75, sm_80, sm_86, sm_90a; nothing for 10.0",
+        ),
+        (Subject("x.so", item="sm_80", detail="in 1 of 2 containers"), "x.so: sm_80: in 1 of 2 containers"),
     ],
 )
-def test_long_lists_of_names_are_cut_and_the_sentence_goes_on(text: str, shown: str) -> None:
-    assert brief(text) == shown
+def test_long_lists_of_names_are_cut_where_a_person_reads(subject: Subject, line: str) -> None:
+    finding = sample().findings[0]._replace(subjects=(subject,))
+    assert bullets(finding) == (line,)
+    assert " more" not in lines(finding)[0]
+
+
+def test_libraries_of_one_provider_are_one_bullet() -> None:
+    subjects = [
+        Subject(library=f"lib{n}.so", provider="torch", needed_by=(f"{n}.so", "x.so")) for n in range(5)
+    ]
+    finding = sample().findings[0]._replace(subjects=tuple(subjects))
+    assert bullets(finding) == ("torch: lib0.so, lib1.so, lib2.so and 2 more; needed by 6 files",)
+    assert lines(finding)[0] == "lib0.so (torch), NEEDED by 0.so, x.so"
 
 
 def test_what_is_accepted_is_told_once_for_each_reason(tmp_path: Path) -> None:

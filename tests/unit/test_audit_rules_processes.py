@@ -210,12 +210,12 @@ CASES = {
         {"demo.libs/libz.0a1b2c3d.so.1": lib("libz.0a1b2c3d.so.1")},
     ),
     "stray symbol versions": Case(
-        "GF211", "error", ("demo/ext.so: wants LIBX_1 of libx.so.1",),
+        "GF211", "error", ("demo/ext.so: versions of libx.so.1: LIBX_1",),
         {"demo/ext.so": elf(versions={"libx.so.1": ["LIBX_1"], "libc.so.6": ["GLIBC_2.4"]})},
         {"demo/ext.so": elf(needed=["libx.so.1"], versions={"libx.so.1": ["LIBX_1"]})},
     ),
     "stray symbol versions of what Python code opens": Case(
-        "GF211", "warning", ("demo/ext.so: wants LIBX_1 of libx.so.1",),
+        "GF211", "warning", ("demo/ext.so: versions of libx.so.1: LIBX_1",),
         {
             "demo/ext.so": elf(versions={"libx.so.1": ["LIBX_1"], "libc.so.6": ["GLIBC_2.4"]}),
             "demo/a.py": b'CDLL("libx.so.1", mode=RTLD_GLOBAL)\n',

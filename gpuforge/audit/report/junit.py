@@ -14,7 +14,6 @@ from xml.etree import ElementTree as ET
 from gpuforge.audit.findings import SEVERITIES, Finding, Severity
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.report.sentences import bullets
-from gpuforge.audit.report.shown import brief
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.diagnostics import Diagnostic
@@ -89,7 +88,7 @@ def _named(name: str, wheel: str) -> ET.Element:
 def _told(finding: Finding) -> str:
     text = [
         f"{finding.severity}: {finding.message}",
-        *(f"- {brief(subject)}" for subject in bullets(finding)),
+        *(f"- {subject}" for subject in bullets(finding)),
     ]
     return "\n".join([*text, f"remedy: {finding.remedy}"])
 

@@ -14,7 +14,7 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Severity
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.report import devices, tree
 from gpuforge.audit.report.sentences import bullets
-from gpuforge.audit.report.shown import brief, shown
+from gpuforge.audit.report.shown import shown
 
 _SIGNS: dict[str, str] = {"error": "❌", "warning": "⚠️", "info": "ℹ️", "clean": "✅"}  # noqa: RUF001 - it is the sign
 _MOST_SUBJECTS = 30
@@ -80,7 +80,7 @@ def _wheel(held: WheelReport) -> Iterator[str]:
 
 def _finding(finding: Finding) -> Iterator[str]:
     head = f"{_SIGNS[finding.severity]} <b>{finding.code}</b> {_html(finding.message)}"
-    rows = [f"- {_subject(brief(subject))}" for subject in bullets(finding)[:_MOST_SUBJECTS]]
+    rows = [f"- {_subject(subject)}" for subject in bullets(finding)[:_MOST_SUBJECTS]]
     if len(bullets(finding)) > _MOST_SUBJECTS:
         rows.append(f"- and {len(bullets(finding)) - _MOST_SUBJECTS} more (`--format json` lists all)")
     yield from _folded(head, [*rows, "", f"**Remedy:** {_subject(finding.remedy)}"], finding.severity)

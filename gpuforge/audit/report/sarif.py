@@ -18,7 +18,6 @@ from gpuforge.audit.findings import Finding, Severity
 from gpuforge.audit.judge import Report
 from gpuforge.audit.report import pages
 from gpuforge.audit.report.sentences import bullets
-from gpuforge.audit.report.shown import brief
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule
 
@@ -86,7 +85,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _result(finding: Finding) -> dict[str, Any]:
-    subjects = "".join(f"\n- {brief(subject)}" for subject in bullets(finding)[:_MOST_SUBJECTS])
+    subjects = "".join(f"\n- {subject}" for subject in bullets(finding)[:_MOST_SUBJECTS])
     if (rest := len(bullets(finding)) - _MOST_SUBJECTS) > 0:
         subjects += f"\n- and {rest:,} more (--format json lists all)"
     return {

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.findings import Finding, Subject
 
-_EACH, _NAMED = 4, 3  # names that are all written; of more, so many
+_EACH, _MOST = 4, 6  # subjects with a line each, names in a list; of more, a few and their number
+_NAMED = 3
 
 
 def lines(finding: Finding) -> tuple[str, ...]:
@@ -15,17 +16,22 @@ def lines(finding: Finding) -> tuple[str, ...]:
     return tuple(map(sentence, finding.subjects))
 
 
-def sentence(subject: Subject) -> str:
-    """Write a subject as a line: "libcudart.so.12 (nvidia-cuda-runtime-cu12), NEEDED by x/ext.so"."""
-    last = subject.detail
+def sentence(subject: Subject, most: int | None = None) -> str:
+    """Write a subject as a line: "libcudart.so.12 (nvidia-cuda-runtime-cu12), NEEDED by x/ext.so".
+
+    With `most`, longer lists of names are cut to a few and how many more.
+    """
+    names = _some(subject.names, most)
+    detail = f"{subject.detail} {names}" if names else subject.detail
+    last = detail
     if subject.library:
-        last = _with(subject.library, subject.provider, subject.detail)
+        last = _with(subject.library, subject.provider, "" if names else detail)
     item = subject.item if subject.item != subject.library else ""
     text = ": ".join(filter(None, (subject.file, item, last)))
     for verb, files in (("NEEDED", subject.needed_by), ("loaded", subject.loaded_by)):
         if files:
-            text += f", {verb} by {', '.join(files)}"
-    return text
+            text += f", {verb} by {_some(files, most)}"
+    return f"{text}; {detail}" if subject.library and names else text
 
 
 def bullets(finding: Finding) -> tuple[str, ...]:
@@ -47,14 +53,14 @@ def _bullets(group: Sequence[Subject]) -> Iterator[str]:
     if len(group) > 1 and first.library:
         files = dict.fromkeys(file for subject in group for file in subject.needed_by)
         users = f"{len(files):,} files" if len(files) > 1 else next(iter(files))
-        libraries = _some([subject.library for subject in group])
+        libraries = _some([subject.library for subject in group], _EACH)
         yield f"{_with(first.provider, first.item, first.detail)}: {libraries}; needed by {users}"
     elif len(group) > _EACH:
         text = ": ".join(filter(None, (first.item, first.detail)))
         names = ", ".join(posixpath.basename(subject.file) for subject in group[:_NAMED])
         yield f"{text}{': ' if text else ''}{len(group):,} files, such as {names}"
     else:
-        yield from map(sentence, group)
+        yield from (sentence(subject, _MOST) for subject in group)
 
 
 def _with(name: str, *about: str) -> str:
@@ -62,7 +68,7 @@ def _with(name: str, *about: str) -> str:
     return f"{name} ({text})" if text else name
 
 
-def _some(names: Sequence[str]) -> str:
-    if len(names) <= _EACH:
+def _some(names: Sequence[str], most: int | None) -> str:
+    if most is None or len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED:,} more"

@@ -10,7 +10,6 @@ from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report.page import Page, Text
 from gpuforge.audit.report.sentences import bullets, lines
-from gpuforge.audit.report.shown import brief
 from gpuforge.audit.report.shown import shown as visible
 from gpuforge.audit.rules.wording import shorten
 
@@ -126,7 +125,7 @@ def _finding(finding: Finding, page: Page, *, verbose: bool) -> Iterator[str]:
 def _few(bullets: Sequence[str]) -> list[str]:
     rest = len(bullets) - _MOST_BULLETS
     more = [f"and {rest:,} more (--verbose lists all)"] if rest > 0 else []
-    return [*map(brief, bullets[:_MOST_BULLETS]), *more]
+    return [*bullets[:_MOST_BULLETS], *more]
 
 
 def _accepted(ignored: Sequence[Ignored]) -> Iterator[Text]:

@@ -83,7 +83,7 @@ def _finding(found: ElfObject, wheel: WheelFacts, parts: list[str], packages: li
     return RULE.finding(
         wheel.name,
         files=(found.file,),
-        subjects=(Subject(file=found.file, detail=f"opens {', '.join(parts)}"),),
+        subjects=(Subject(file=found.file, detail="opens", names=tuple(parts)),),
         what="NVIDIA libraries in the wheel open further libraries by name, and the wheel contains none "
         "of these.",
         why="The first call that needs one fails, and cuDNN ends the process, unless the machine has the "

@@ -32,9 +32,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     severity="info" if loaded else "warning" if opened else "error",
                     files=(found.file,),
                     subjects=(
-                        Subject(
-                            file=found.file, detail=f"wants {', '.join(need.versions)} of {need.library}"
-                        ),
+                        Subject(file=found.file, detail=f"versions of {need.library}:", names=need.versions),
                     ),
                     what="Objects require symbol versions of libraries that they do not NEED.",
                     why="Nothing breaks: other objects load these libraries."

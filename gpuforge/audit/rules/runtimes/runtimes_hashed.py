@@ -10,7 +10,6 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
-from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 
@@ -51,7 +50,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     severity="warning" if openmp else "error",
                     files=tuple(o.file for o, _ in chosen),
                     subjects=(
-                        *(Subject(detail=_subject(graph, o, family)) for o, family in chosen),
+                        *(_subject(graph, o, family) for o, family in chosen),
                         *(
                             Subject(detail=text)
                             for text in _pinned(wheel)
@@ -151,14 +150,17 @@ def _family(plain: str) -> str:
     return family if family in _TOOLCHAINS else ""
 
 
-def _subject(graph: LinkGraph, found: ElfObject, family: str) -> str:
+def _subject(graph: LinkGraph, found: ElfObject, family: str) -> Subject:
     users = [edge.loader for edge in graph.users(found)]
     versions = sorted({v for o in users if (v := sdk_version(o))}) if family in _SDKS else []
-    maker = " ".join([_TOOLCHAINS[family], *versions])
-    linkable = file_names(o for o in users if _linkable(o))
-    plain = libraries.plain_name(found.name)
-    twice = f"; {plain} comes beside it in a link with {linkable}" if linkable else ""
-    return f"{found.name} ({maker}), loaded by {file_names(users) or 'nothing in the wheel'}{twice}"
+    linkable = tuple(dict.fromkeys(o.name for o in users if _linkable(o)))
+    return Subject(
+        library=found.name,
+        provider=" ".join([_TOOLCHAINS[family], *versions]),
+        detail=f"{libraries.plain_name(found.name)} comes beside it in a link with" if linkable else "",
+        names=linkable,
+        loaded_by=tuple(dict.fromkeys(o.name for o in users)) or ("nothing in the wheel",),
+    )
 
 
 def _linkable(found: ElfObject) -> bool:
