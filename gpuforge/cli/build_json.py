@@ -12,8 +12,8 @@ from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.plan.site import Machine
 
 
-def plan_data(plan: Plan, selection: Selection, said: Mapping[str, tuple[bool, str]]) -> dict[str, Any]:
-    """Return the plan as plain data (schema 1); `said` gives for each action whether it runs, and why."""
+def plan_data(plan: Plan, selection: Selection, reasons: Mapping[str, tuple[bool, str]]) -> dict[str, Any]:
+    """Return the plan as plain data (schema 1); `reasons` has for each action whether it runs, and why."""
     return {
         "schema": 1,
         "cells": [_cell_data(cell, plan.machine) for cell in plan.cells],
@@ -25,8 +25,8 @@ def plan_data(plan: Plan, selection: Selection, said: Mapping[str, tuple[bool, s
                 "title": action.title,
                 "cells": list(action.cells),
                 "needs": list(action.needs),
-                "run": said[action.id][0],
-                "reason": said[action.id][1],
+                "run": reasons[action.id][0],
+                "reason": reasons[action.id][1],
             }
             for action in plan.actions
         ],
@@ -52,8 +52,8 @@ def _cell_data(cell: Cell, machine: Machine) -> dict[str, Any]:
 def result_data(result: Result) -> dict[str, Any]:
     """Return what was done as plain data (schema 1): the plan with states, and the wheels with their reports."""
     results = result.outcome.results
-    said = {name: (each.state in RAN, str(each.reason)) for name, each in results.items()}
-    data = plan_data(result.plan, result.selection, said)
+    reasons = {name: (each.state in RAN, str(each.reason)) for name, each in results.items()}
+    data = plan_data(result.plan, result.selection, reasons)
     for entry in data["actions"]:
         done = results[entry["id"]]
         entry |= {
@@ -87,11 +87,11 @@ def result_data(result: Result) -> dict[str, Any]:
 
 
 def _tests(result: Result) -> Iterator[dict[str, Any]]:
-    """Yield how the test of each cell ended: `passed`, `failed` or `not-run`, with what it says of itself."""
-    said = {wheel.cell: wheel.test for wheel in result.wheels}
+    """Yield how the test of each cell ended: `passed`, `failed` or `not-run`, with what its test reports."""
+    tests = {wheel.cell: wheel.test for wheel in result.wheels}
     for cell, end in result.plan.tests.items():
         ended = result.outcome.results[end.action]
         state = "passed" if is_done(result.outcome, end.action) else ended.state
         yield {"cell": cell, "state": "not-run" if state == "cancelled" else state} | {
-            key: value for key, value in (said.get(cell) or {}).items() if key not in {"schema", "cell"}
+            key: value for key, value in (tests.get(cell) or {}).items() if key not in {"schema", "cell"}
         }

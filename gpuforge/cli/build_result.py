@@ -18,7 +18,7 @@ RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was
 class Wheel:
     """A finished wheel in the output folder.
 
-    `size` in bytes, `report` the audit's JSON report, `test` what its test says of itself, None without one.
+    `size` in bytes, `report` the audit's JSON report, `test` the report of its test, None without one.
     """
 
     cell: str
@@ -51,5 +51,5 @@ class Result:
 
 
 def is_done(outcome: Outcome, action: str) -> bool:
-    """Say whether an action's output is there."""
+    """Return whether an action's output is there."""
     return outcome.results[action].state in {"done", "reused"}

@@ -29,8 +29,8 @@ def show_plan(
 ) -> None:
     """Print what would be done, and why."""
     if as_json:
-        said = {name: (verdict.run, str(verdict.reason)) for name, verdict in verdicts.items()}
-        click.echo(json.dumps(plan_data(plan, selection, said), indent=2))
+        reasons = {name: (verdict.run, str(verdict.reason)) for name, verdict in verdicts.items()}
+        click.echo(json.dumps(plan_data(plan, selection, reasons), indent=2))
         return
     console = results_console()
     console.print(Text(count(len(plan.cells), "cell"), style="bold"))
@@ -81,11 +81,11 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
     of = count(len({*result.plan.wheels.values(), *result.plan.kernels.values()}), "wheel")
     console.print(f"{len(wheels)} of {of}, {what} ({short_seconds(result.seconds)})")
     if not ran and not explain:
-        console.print(Text("  --explain says for each action why", style="dim"))
+        console.print(Text("  --explain shows the reason for each action", style="dim"))
 
 
 def _show_missing(result: Result) -> None:
-    """Say which cells have no wheel, and which have one that is kept back because of its test."""
+    """Print the cells that have no wheel, and those whose wheel is kept back because of its test."""
     plan, outcome = result.plan, result.outcome
     missing: dict[str, list[str]] = {}
     put = {wheel.cell for wheel in result.wheels}

@@ -73,7 +73,7 @@ def keep_current(dist: Path, package: str, wheels: Sequence[Wheel], cells: Itera
 def put_index(dist: Path, names: Sequence[str]) -> None:
     """Write the index of each release that has a variant wheel among `names`, of all its variant wheels in `dist`.
 
-    Where none of them is left, there is no index either.
+    An index of no wheels is removed.
     """
     releases = {release for name in names if (release := variants.release_of(name))}
     found = variants.index(dist, releases)
@@ -85,7 +85,7 @@ def put_index(dist: Path, names: Sequence[str]) -> None:
 
 
 def _read(file: Path) -> dict[str, Mapping[str, Any]]:
-    """Read the record; one that is not there, or that somebody has changed, says nothing."""
+    """Read the record; empty where it is not there or somebody has changed it."""
     try:
         wheels = json.loads(file.read_bytes())["wheels"]
     except (OSError, ValueError, KeyError, TypeError):

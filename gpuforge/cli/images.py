@@ -20,7 +20,7 @@ from gpuforge.errors import MissingError, UsageError
 
 @click.group("images", cls=Group)
 def command() -> None:
-    """List, make and check the container images of builds and tests."""
+    """List, build and check the container images of builds and tests."""
 
 
 @command.command("list")
@@ -35,7 +35,7 @@ def list_images(images: Images | None, as_json: bool) -> None:
     try:
         engine = connected(images)
     except MissingError as error:  # the list is as true without an engine
-        say(f"no engine to ask which are here: {error.diagnostics[0].message}")
+        say(f"which images are here is unknown: {error.diagnostics[0].message}")
     entries = [(image, engine.find(image.reference) if engine else None) for image in catalog.images()]
     if as_json:
         data = [image_data(image, found) for image, found in entries]
@@ -58,10 +58,10 @@ def build(images: Images | None, names: tuple[str, ...], network: str | None) ->
     wanted = [in_catalog(name) for name in names]
     begin = time.monotonic()
 
-    def tell(text: str) -> None:
+    def show(text: str) -> None:
         say(text if text.startswith("  ") else f"[{time.monotonic() - begin:7.1f} s] {text}")
 
-    builder = ImageBuilder(connected(images), cache_dir(), tell, network)
+    builder = ImageBuilder(connected(images), cache_dir(), show, network)
     for image in wanted:
         made = builder.make(image)
         click.echo(f"{image.name}: {'made' if made.new else 'is there already'}: {image.reference}")
@@ -71,7 +71,7 @@ def build(images: Images | None, names: tuple[str, ...], network: str | None) ->
 @click.argument("name")
 @click.pass_context
 def check(context: click.Context, name: str) -> None:
-    """Say what an image lacks for a build.
+    """Show what an image holds, and what it lacks for a build.
 
     NAME is one of the list or any reference. The image is run, without a network.
     """

@@ -38,14 +38,14 @@ def _cache(cache: Path) -> Iterator[Diagnostic]:
 
 def _work(environ: Mapping[str, str]) -> Iterator[Diagnostic]:
     try:
-        asked = workdir.asked(environ)
+        requested = workdir.requested(environ)
     except MissingError as error:
         yield from error.diagnostics
         return
-    if asked and (reason := _unwritable(asked)):
+    if requested and (reason := _unwritable(requested)):
         hint = f"set {workdir.VARIABLE} to a folder of your own"
         yield Diagnostic(
-            f"the working directory {asked}, which {workdir.VARIABLE} names, cannot be used: {reason}",
+            f"the working directory {requested}, which {workdir.VARIABLE} names, cannot be used: {reason}",
             hint=hint,
         )
 
@@ -65,6 +65,6 @@ def _unwritable(folder: Path) -> str:
             return f"{path} is a link to nothing"
     try:
         Path(tempfile.mkdtemp(prefix=".gpuforge-", dir=there)).rmdir()
-    except OSError as error:  # /proc, a quota, a file system of which permissions do not tell what it takes
+    except OSError as error:  # /proc, a quota, a file system that refuses more than its permissions show
         return f"no folder can be made in {there}: {error.strerror or error}"
     return ""

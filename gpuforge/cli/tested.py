@@ -10,7 +10,7 @@ from gpuforge.execute.times import short_seconds
 
 
 def words_of_test(test: Mapping[str, Any]) -> Iterator[str]:
-    """Yield in words what of a test went well: each way of installing the wheel, its CUDA libraries, its command."""
+    """Yield a line for each thing that worked: each way of installing the wheel, its CUDA libraries, its command."""
     several = len(test.get("installs", ())) > 1
     for install in test.get("installs", (test,)):
         if "lacks" not in install:
@@ -27,7 +27,7 @@ def words_of_test(test: Mapping[str, Any]) -> Iterator[str]:
 
 
 def gaps_of_test(test: Mapping[str, Any]) -> Iterator[str]:
-    """Yield in words which installation works only where the machine, or an extra, has CUDA's libraries."""
+    """Yield a line for each installation that works only where the machine, or an extra, has CUDA's libraries."""
     for install in test.get("installs", ()):
         if "lacks" in install:
             yield (
@@ -42,7 +42,7 @@ def _title(install: Mapping[str, Any]) -> str:
 
 
 def _brought(install: Mapping[str, Any], *, named: bool) -> str:
-    """Say how many packages came beside the wheel, or which."""
+    """Return how many packages came beside the wheel, or their names."""
     own = install["wheel"].split("-")[0].lower() if named else ""
     packages = [each for each in install["packages"] if each.partition(" ")[0].lower() != own]
     if named:
@@ -61,9 +61,9 @@ _MACHINE = {
 
 
 def _cuda_words(cuda: Mapping[str, Any]) -> str:
-    """Say where the CUDA libraries of a test came from, and what it saw of this machine's."""
+    """Return where the CUDA libraries of a test came from, and whether those of this machine were visible."""
     places: dict[str, list[str]] = {}
     for each in cuda["loaded"]:
         places.setdefault(each["from"], []).append(each["library"])
-    said = [f"{', '.join(names)} from the {place}" for place, names in places.items()]
-    return f"CUDA libraries loaded: {'; '.join(said) or 'none'}; {_MACHINE[cuda['machine']]}"
+    found = [f"{', '.join(names)} from the {place}" for place, names in places.items()]
+    return f"CUDA libraries loaded: {'; '.join(found) or 'none'}; {_MACHINE[cuda['machine']]}"

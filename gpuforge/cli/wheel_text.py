@@ -31,8 +31,8 @@ def show_wheel(console: Console, wheels: Sequence[Wheel], images: Sequence[str])
         for line in gaps_of_test(test):
             lines.add_row(Text("  !", style="yellow"), Text(line))
     for finding in wheel.report["findings"]:
-        said = f"{finding['severity']} {finding['code']}: {finding['message']}"
-        lines.add_row(Text("  !", style="yellow"), Text(said))
+        text = f"{finding['severity']} {finding['code']}: {finding['message']}"
+        lines.add_row(Text("  !", style="yellow"), Text(text))
     newer = newer_platform(wheel.path.name, images)
     if newer:
         lines.add_row(Text("  !", style="yellow"), Text(newer))
@@ -44,7 +44,7 @@ def show_wheel(console: Console, wheels: Sequence[Wheel], images: Sequence[str])
 
 
 def newer_platform(wheel: str, images: Sequence[str]) -> str:
-    """Return what to say of a wheel that needs a newer glibc than the manylinux policy among `images`; else ""."""
+    """Return a warning for a wheel that needs a newer glibc than the manylinux policy among `images`; else ""."""
     image = next((name for name in images if name.startswith("manylinux")), "")
     promised = re.fullmatch(r"manylinux_(\d+)_(\d+)(_\w+)?", image)
     found = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", wheel)]

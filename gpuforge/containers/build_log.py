@@ -1,4 +1,4 @@
-"""The log of the making of an image: everything in a file, the steps also told to whoever waits."""
+"""The log of the build of an image: all output goes to a file, the steps also to the terminal."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TAIL = 12  # lines that are shown of a failure
 
 
 class Log:
-    """A log file in `path`; `say` gets a line for each step."""
+    """A log file in `path`; `show` gets a line for each step."""
 
-    def __init__(self, path: Path, say: Callable[[str], object]) -> None:
+    def __init__(self, path: Path, show: Callable[[str], object]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.tail: deque[str] = deque(maxlen=TAIL)
-        self._say = say
+        self._show = show
         self._stream = path.open("w", encoding="utf-8", errors="replace")
 
     def __enter__(self) -> Self:
@@ -34,7 +34,7 @@ class Log:
     def step(self, text: str) -> None:
         """Begin a step: the tail is its own."""
         self.tail.clear()
-        self._say(text)
+        self._show(text)
         self._put(f"== {text}")
 
     def write(self, line: str) -> None:

@@ -20,8 +20,8 @@ class CatalogImage:
 
     `pythons` ("3.11") are in /opt/python/cpXY-cpXY, `compilers` ("g++-12") on PATH, the default first. A wheel built
     in it needs at most `glibc` ("2.36"). `test` names the image that its wheels are tested in, `toolkit` ("11.8") the
-    CUDA toolkit in /usr/local/cuda, if there is one. `built` tells an image that `gpuforge images build` makes from
-    one that is only pulled; `run` is False for definitions that were never run by those who wrote them.
+    CUDA toolkit in /usr/local/cuda, if there is one. `built` is True for an image that `gpuforge images build` makes,
+    False for one that is pulled; `run` is False for definitions that their authors never ran.
     """
 
     name: str

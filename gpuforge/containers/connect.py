@@ -26,7 +26,7 @@ def connect(environ: Mapping[str, str] | None = None) -> docker.DockerClient:
     """Return a client of the engine that `docker` would use, else of Podman's socket; one that has answered.
 
     Looks at DOCKER_HOST (with DOCKER_TLS_VERIFY and DOCKER_CERT_PATH), Docker's current context, Docker's
-    usual socket, and Podman's of the user and of root. Raises MissingError, which says how to get one.
+    usual socket, and Podman's of the user and of root. Raises MissingError with a hint on how to get one.
     """
     environ = os.environ if environ is None else environ
     refused = []

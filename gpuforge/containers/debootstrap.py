@@ -21,8 +21,8 @@ KEYRINGS = (
     "/usr/share/keyrings/debian-archive-keyring.gpg",
     "/usr/share/keyrings/debian-archive-keyring.pgp",
 )
-PLACES = ("/usr/sbin", "/sbin")  # where debootstrap is, whatever PATH says
-_FULL = 32 << 20  # bytes; tar and dpkg do not always say that a disk is full
+PLACES = ("/usr/sbin", "/sbin")  # where debootstrap is, also if PATH lacks them
+_FULL = 32 << 20  # bytes; tar and dpkg do not always report that a disk is full
 # What the archive holds that no image needs; see also definitions' lean.cfg, which keeps later packages lean.
 _LEFT_OUT = (
     "./var/cache/apt/archives/*.deb", "./var/cache/apt/*.bin", "./var/lib/apt/lists/*_*", "./var/log/*",
@@ -102,7 +102,7 @@ def _needs(suite: str) -> tuple[str, str]:
 
 
 def _alone(argv: list[str]) -> list[str]:
-    """Return a command in namespaces of its own: whatever it mounts and starts ends with it."""
+    """Return a command in namespaces of its own: all that it mounts and starts ends with it."""
     return ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--", *argv]
 
 
@@ -118,7 +118,7 @@ def _run(what: str, argv: list[str], scratch: Path, log: Log) -> None:
         env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
         start_new_session=True,  # Ctrl-C is ours to pass on
     )
-    assert process.stdout is not None  # noqa: S101  a pipe was asked for
+    assert process.stdout is not None  # noqa: S101  the process has a pipe
     with process.stdout:
         try:
             for line in process.stdout:

@@ -62,7 +62,7 @@ class DockerContainers:
         return True
 
     def limits_memory(self) -> bool:
-        """Return whether a container can be held to an amount of memory: an engine without root needs cgroup v2."""
+        """Return whether a container can be limited in memory: an engine without root needs cgroup v2."""
         info = self._info()
         # Podman reports so even where it does not (podman-run(1): not on cgroup v1 without root).
         return bool(info.get("MemoryLimit", True)) and not (
@@ -79,7 +79,7 @@ class DockerContainers:
         return info
 
     def _options(self, spec: ContainerSpec) -> dict[str, Any]:
-        """Return a container in the words of the SDK's `containers.create`."""
+        """Return the arguments of the SDK's `containers.create`."""
         return {
             "entrypoint": list(spec.argv[:1]),
             "command": list(spec.argv[1:]),
@@ -187,7 +187,7 @@ def _every_gpu() -> docker.types.DeviceRequest:
 
 
 def _as_engine_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
-    """Return mounts in the words of the engine's API, outer folders first."""
+    """Return mounts as the engine's API takes them, outer folders first."""
     return [
         {
             "Type": "bind",

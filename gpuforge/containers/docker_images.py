@@ -19,7 +19,7 @@ from gpuforge.containers.leftovers import labels
 from gpuforge.containers.port import IMAGE_LABEL, ContainerSpec, EngineImage, Ran, lines
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")  # predefined arguments of every Dockerfile
-_UNPACK_S = 3600  # nothing is said until an archive is unpacked
+_UNPACK_S = 3600  # the engine is silent until an archive is unpacked
 _CLEAR_S = 30  # how long a cancelled build may take to end its container
 
 
@@ -116,7 +116,7 @@ class DockerImages:
 
 
 def _output(answers: Iterator[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of an engine's answer; raises ActionError with the one that says what went wrong."""
+    """Yield the lines of an engine's answer; raises RefusedError with the line that reports an error."""
     with closing(answers):  # type: ignore[type-var]
 
         def texts() -> Iterator[str]:

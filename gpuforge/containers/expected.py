@@ -1,4 +1,4 @@
-"""What a catalog says of an image, as a place to plan for: without the image, without an engine, on any machine."""
+"""An image as the catalog describes it, to plan for without the image and without an engine, on any machine."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ANY_PYTHON = tuple(
     f"3.{minor}" for minor in range(8, 100)
 )  # what an image may have that nobody has described
 ANY_MAJOR = range(30, 3, -1)  # of a compiler, the newest first
-_NVCC = "Cuda compilation tools, release {minor}, V{version}"  # as nvcc --version says it
+_NVCC = "Cuda compilation tools, release {minor}, V{version}"  # as nvcc --version prints it
 
 
 @dataclass(frozen=True, slots=True)
 class Expected(ContainerImage):
-    """An image as it is described: `majors` are those of its g++, the default first; None where nobody says."""
+    """An image as it is described: `majors` are those of its g++, the default first; None where they are unknown."""
 
     majors: tuple[int, ...] | None = None
 
@@ -61,7 +61,7 @@ def image(name: str, machine: str, *, test: str | bool, toolkits: Sequence[str] 
 
 
 def _versions(major: int) -> Sequence[Version]:
-    """Return versions that a compiler of this major may have, the latest first: the catalog does not say which."""
+    """Return versions that a compiler of this major may have, the latest first: the catalog has none."""
     return [Version(f"{major}.{minor}.{patch}") for minor in range(9, -1, -1) for patch in range(4, -1, -1)]
 
 

@@ -19,8 +19,8 @@ from gpuforge.containers.port import Images
 from gpuforge.containers.stages import Release, Stage
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 
-Say = Callable[[str], object]
-_HINTS = (  # what the engine or apt says when it is not the definition's fault -> the error and what to do
+Show = Callable[[str], object]
+_HINTS = (  # what the engine or apt prints when the definition is right -> the error and the hint
     (
         r"[Nn]o space left on device|disk quota",
         MissingError,
@@ -46,14 +46,14 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class ImageBuilder:
-    """What the making of images needs: an engine, a folder of gpuforge's own, and someone who listens.
+    """What the making of images needs: an engine, a folder of gpuforge's own, and a function that shows progress.
 
     `network` is the engine's network that builds use; None for the engine's default.
     """
 
     images: Images
     cache: Path
-    say: Say
+    show: Show
     network: str | None = None
 
     def make(self, image: CatalogImage) -> Made:
@@ -64,7 +64,7 @@ class ImageBuilder:
         """
         if self.images.find(image.reference):
             return Made(image, new=False)
-        with self._alone(), Log(self._log(image), self.say) as log, _told(image, log, self.say):
+        with self._alone(), Log(self._log(image), self.show) as log, _explained(image, log, self.show):
             if self.images.find(image.reference):  # another process made it meanwhile
                 return Made(image, new=False)
             stage = stages.of(image.name, image.machine)
@@ -119,7 +119,7 @@ class ImageBuilder:
         try:
             lock.acquire(blocking=False)
         except Timeout:
-            self.say("waiting for another gpuforge that makes images")
+            self.show("waiting for another gpuforge that makes images")
             lock.acquire()
         try:
             for left in folder.glob("*.partial"):
@@ -139,13 +139,13 @@ class ImageBuilder:
 
 
 @contextmanager
-def _told(image: CatalogImage, log: Log, say: Say) -> Iterator[None]:
-    """Show the end of the log of a failure, name the log, and say what to do where that is known."""
+def _explained(image: CatalogImage, log: Log, show: Show) -> Iterator[None]:
+    """Show the end of the log of a failure, name the log, and add a hint where the cause is known."""
     try:
         yield
     except GpuforgeError as error:
         for line in log.tail:
-            say(f"  | {line}")
+            show(f"  | {line}")
         cause = error.diagnostics[0]
         seen = "\n".join([*log.tail, cause.message])
         kind, hint = type(error), cause.hint

@@ -36,7 +36,7 @@ def clear_leftovers(containers: Containers) -> int:
 
 
 def is_left(found: Mapping[str, str], age: float) -> bool:
-    """Say whether nobody will remove the container with these labels, made `age` seconds ago.
+    """Return whether nobody will remove the container with these labels, made `age` seconds ago.
 
     A process is known by its number, its start and the namespace that counts it, so that neither a new process of
     the same number nor a gpuforge in another container is taken for it. It has ended when its machine was started
@@ -54,7 +54,7 @@ def is_left(found: Mapping[str, str], age: float) -> bool:
 
 
 def _namespace() -> str:
-    """Return what tells one machine's (or container's) process numbers from another's: boot and PID namespace."""
+    """Return an identifier of this boot and PID namespace: a process number means something only within it."""
     try:
         return f"{_boot()}:{Path('/proc/self/ns/pid').readlink()}".replace(" ", "")
     except OSError:
@@ -78,7 +78,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when a process started, in ticks since boot (proc(5), field 22); "" when there is none."""
+    """Return when a process started, in ticks since boot (proc(5), field 22); "" for a process that does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):

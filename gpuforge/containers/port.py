@@ -66,7 +66,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """A container to make. It has no network and no rights beyond those of a plain user unless it says so.
+    """A container to make. By default it has no network, and never more rights than a plain user.
 
     `image` is an id or a reference, `image_name` its name for people. The user is the image's own or, `as_caller`, the
     one who runs gpuforge. `network` is this machine's. `memory` is in bytes, `pids` counts processes and threads.

@@ -13,7 +13,7 @@ from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolchains.inventory import SCRIPT, Inventory, question
 
 PYTHONS = ("/opt/python", "/usr/local/bin", "/usr/bin")
-# The image's own Python runs the script, whichever it is; without one, the machine and the C library is all to tell.
+# Any Python of the image runs the script. Without one, the shell reports the machine type and the C library.
 _SHELL = r"""
 for python in /opt/python/cp3*-cp3*/bin/python3 /usr/local/bin/python3 /usr/bin/python3; do
   if [ -x "$python" ]; then exec "$python" -I -c "$@"; fi
@@ -30,8 +30,8 @@ def contents(images: Images, image: EngineImage, name: str, cache: Path) -> Inve
     Raises MissingError for an image without a shell and ActionError for one that cannot be run. Of an image without
     any Python only the machine type and the C library are known.
     """
-    asked = digest.of_data([image.id, platform.machine(), _SHELL, SCRIPT, question()])
-    kept = cache / f"{asked[:32]}.json"
+    wanted = digest.of_data([image.id, platform.machine(), _SHELL, SCRIPT, question()])
+    kept = cache / f"{wanted[:32]}.json"
     if kept.is_file():
         try:
             return Inventory.parse(name, kept.read_text())
@@ -62,5 +62,5 @@ def _ask(images: Images, image: EngineImage, name: str) -> str:
         )
     if ran.status:
         last = (ran.errors or ran.output).strip().rpartition("\n")[2] or f"exit status {ran.status}"
-        raise ActionError.of(f"image {name} cannot tell what it holds: {last}")
+        raise ActionError.of(f"what image {name} holds is unknown: {last}")
     return ran.output

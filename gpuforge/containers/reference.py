@@ -1,4 +1,4 @@
-"""Image references: which of them a registry may be asked for, and which name images of this machine only."""
+"""Image references: which of them may be pulled, and which name images of this machine only."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ID = re.compile(r"sha256:[0-9a-f]+|[0-9a-f]{64}")
 def local(identity: str) -> str:
     """Return the reference of an image that gpuforge makes ("gpuforge/bookworm:0123456789ab").
 
-    An engine that does not have it would ask a registry on this machine, and none on the network: `localhost` names
-    no other machine. Podman gives the images that it builds the same name.
+    An engine that does not have it would look for a registry on this machine, and for none on the network.
+    Podman gives the images that it builds the same name.
     """
     return f"{LOCAL}/{identity}"
 
 
 def refuse_pull(reference: str, names: Sequence[str] = ()) -> None:
-    """Raise MissingError for a reference that no registry may be asked for; `names` are those of the catalog.
+    """Raise MissingError for a reference that may not be pulled; `names` are those of the catalog.
 
     These are images that gpuforge makes (under their names of today, or as `gpuforge/…`, a name on Docker Hub that
     gpuforge's authors do not own), image IDs, and single words: a misspelt `bookworm` must not be fetched.

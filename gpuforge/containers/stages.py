@@ -110,7 +110,7 @@ def folder() -> Path:
 
 @cache
 def data() -> Mapping[str, Any]:
-    """Return what images.toml says."""
+    """Return the content of images.toml."""
     with (folder() / "images.toml").open("rb") as stream:
         found: Mapping[str, Any] = tomllib.load(stream)
     return found
@@ -122,7 +122,7 @@ def rows() -> tuple[Mapping[str, Any], ...]:
 
 
 def row(name: str) -> Mapping[str, Any]:
-    """Return the row of one image; raises KeyError when there is none."""
+    """Return the row of one image; raises KeyError for an unknown name."""
     return {entry["name"]: entry for entry in rows()}[name]
 
 

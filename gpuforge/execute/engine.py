@@ -19,10 +19,10 @@ from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import Verdict, verdicts
 from gpuforge.plan.action import Pool
 
-_Report = str | Future[ActionResult]  # a worker waits for what the text says, or has ended
+_Report = str | Future[ActionResult]  # a worker waits for something (text), or has ended
 _Events = queue.SimpleQueue[tuple[str, _Report]]
-_SIDE_BY_SIDE = 4  # actions that run jobs of their own
-_SHORT = 10.0  # seconds: of what takes no longer, nothing is saved by doing one before the others
+_SIDE_BY_SIDE = 4  # most actions with parallel jobs of their own at once
+_SHORT = 10.0  # seconds: doing one before the others saves nothing where each takes no longer
 _DOWNLOADS = 4  # at once, beside what the job slots are for
 
 
@@ -38,7 +38,7 @@ def run(
     project: str,
     wanted: Collection[str] = (),
 ) -> Outcome:
-    """Bring every step's outputs into the store, running only what is needed, and say how each one ended.
+    """Bring every step's outputs into the store, running only what is needed, and return how each one ended.
 
     `jobs` is the number of job slots; `logs` the folder for one log per action; `project` names the manifest
     in the ledger; `wanted` the ids whose outputs the caller reads, beside those of the last steps.
@@ -51,7 +51,7 @@ def run(
     return _Engine(steps, found, context, max(1, jobs), observer).run()
 
 
-def _tell(events: _Events, name: str, report: _Report) -> None:
+def _report(events: _Events, name: str, report: _Report) -> None:
     events.put((name, report))
 
 
@@ -76,7 +76,7 @@ class _Engine:
         self._context = context
         self._jobs = jobs
         self._free: dict[Pool, int] = {"jobs": jobs, "downloads": min(jobs, _DOWNLOADS)}
-        self._held: dict[str, int] = {}  # the slots of the actions that run
+        self._taken: dict[str, int] = {}  # the slots of the actions that run
         self._observer = observer
         self._results: dict[str, ActionResult] = {}
         self._blame: dict[str, str] = {}  # for what ended badly: the id of the action that is the cause
@@ -123,7 +123,7 @@ class _Engine:
             ready = [name for name in ready if name not in dropped and name not in started]
             sorter.done(*dropped)
             if not dropped:
-                sorter.done(*self._hear())
+                sorter.done(*self._next_ended())
 
     def _order(self) -> dict[str, tuple[int, int]]:
         """Return each step's turn among those that are ready: by priority, then in the plan's order."""
@@ -147,7 +147,7 @@ class _Engine:
     def _is_free(self, name: str) -> bool:
         if self._free[self._steps[name].action.pool] < 1:
             return False
-        return self._joins(name) or not self._siblings(name) & self._held.keys()
+        return self._joins(name) or not self._siblings(name) & self._taken.keys()
 
     def _siblings(self, name: str) -> Set[str]:
         """Return the steps to run that have the same working directory and do not all run together."""
@@ -183,25 +183,25 @@ class _Engine:
         if not self._is_free(name):
             return False
         step, reason = self._steps[name], self._verdicts[name].reason
-        slots = self._held[name] = self._share(name)
+        slots = self._taken[name] = self._share(name)
         self._free[step.action.pool] -= (
             slots  # perhaps below none: nothing else starts, until enough has ended
         )
         self._observer.on_start(step.action)
-        tell = partial(_tell, self._events, name)
-        future = pool.submit(perform, step, self._context, reason, slots, tell)
+        report = partial(_report, self._events, name)
+        future = pool.submit(perform, step, self._context, reason, slots, report)
         self._futures[name] = future
-        future.add_done_callback(tell)
+        future.add_done_callback(report)
         return True
 
-    def _hear(self) -> tuple[str, ...]:
+    def _next_ended(self) -> tuple[str, ...]:
         """Wait for the next report of a worker; return the steps that ended by it."""
         name, report = self._events.get()
         if isinstance(report, str):
             self._observer.on_wait(self._steps[name].action, report)
             return ()
         result = report.result()
-        self._free[self._steps[name].action.pool] += self._held.pop(name)
+        self._free[self._steps[name].action.pool] += self._taken.pop(name)
         if result.state not in {"done", "reused"}:
             self._blame[name] = name
         self._settle(result)
@@ -212,7 +212,7 @@ class _Engine:
         self._observer.on_finish(self._steps[result.id].action, result)
 
     def _halt(self) -> None:
-        """Stop the running commands, and hear how each step ended: some may just have finished."""
+        """Stop the running commands, and settle each step: some may just have finished."""
         self._context.stop.set()
         try:
             self._observer.on_interrupt()

@@ -1,4 +1,4 @@
-"""What to tell a user about an action that failed."""
+"""The message for an action that failed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROOM = (
 )
 
 
-# How compilers, linkers, make, Ninja, CMake and Python begin a line that says why a build failed.
+# How compilers, linkers, make, Ninja, CMake and Python begin a line that reports an error.
 _ERROR = re.compile(
     r"(?:^|[\s:])(?:fatal |catastrophic |internal compiler )?error(?: \w+)?: |^FAILED: |^CMake Error"
     r"|undefined reference to|cannot find -l|\*\*\* .*Error"
@@ -44,9 +44,9 @@ def tail(log: Path) -> tuple[str, ...]:
 
 
 def errors(log: Path) -> tuple[str, ...]:
-    """Return the lines that say why jobs of a build failed, from the first one on; its last lines if none does.
+    """Return the lines of a build's log that report errors, from the first one on; its last lines if none does.
 
-    Jobs that run side by side write into one log: what a neighbour warns of stands between and after the errors.
+    Jobs that run side by side write into one log: warnings of others stand between and after the errors.
     """
     lines = _output(log, _LOG_BYTES)
     found: list[str] = []
@@ -89,7 +89,7 @@ def of_status(
     causes: Sequence[str] = (),
     reported: Diagnostic | None = None,
 ) -> Diagnostic:
-    """Return what to say of a command that ended with a status other than 0 (negative: a signal's number).
+    """Return the message for a command that ended with a status other than 0 (negative: a signal's number).
 
     `lines` is the end of its output, and `causes` are those that the action's advice is for; `places` are folders it
     wrote to, one of which may be full; `reported` is the error that a step wrote into its result.
@@ -133,7 +133,7 @@ def _signal(number: int) -> str:
 
 
 def of_missing(name: str, outputs: Sequence[str]) -> Diagnostic:
-    """Return what to say of a command that succeeded but left outputs out."""
+    """Return the message for a command that succeeded but left outputs out."""
     what = " and ".join(outputs)
     return Diagnostic(
         f"{name} ended without an error but did not make {what}", hint="its log shows what it did instead"
@@ -149,7 +149,7 @@ def _first(error: shutil.Error) -> OSError:
 
 
 def of_error(name: str, error: OSError | GpuforgeError) -> Diagnostic:
-    """Return what to say of an action that could not be run."""
+    """Return the message for an action that could not be run."""
     if isinstance(error, GpuforgeError):
         first, *others = error.diagnostics
         message = "; ".join([first.message, *(other.message for other in others)])

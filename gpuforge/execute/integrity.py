@@ -43,7 +43,7 @@ def _describe(folder: Path, member: Path) -> StoredFile:
 
 
 def damage(folder: Path, entry: StoreEntry) -> str:
-    """Return what is wrong with the files in `folder` as far as names and sizes tell, or an empty string."""
+    """Return what is wrong with the files in `folder` by names and sizes alone, or an empty string."""
     root = os.fspath(folder)
     for name in entry.outputs:
         if not os.path.lexists(f"{root}/{name}"):

@@ -12,7 +12,7 @@ from gpuforge import digest
 
 
 class Claim:
-    """A lock that is held until `release`, or to the end of a `with`."""
+    """A lock that this process has until `release`, or to the end of a `with`."""
 
     def __init__(self, lock: FileLock) -> None:
         self._lock = lock
@@ -44,7 +44,7 @@ def claim(path: Path) -> Claim | None:
 
 
 def wait(path: Path) -> FileLock:
-    """Return the lock at `path` for a `with` that waits its turn: only for what is held for moments."""
+    """Return the lock at `path` for a `with` that waits its turn: only for locks that are released at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(path, thread_local=False)
 

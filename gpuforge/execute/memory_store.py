@@ -30,7 +30,7 @@ class MemoryStore:
         return None if key in self.damaged else self.entries.get(key)
 
     def damage(self, key: str) -> str:
-        """Return what `damaged` says of the entry."""
+        """Return the text for the entry in `damaged`."""
         return self.damaged.get(key, "")
 
     @contextmanager
@@ -39,7 +39,7 @@ class MemoryStore:
         yield Path(tempfile.mkdtemp(dir=self._home))
 
     def commit(self, key: str, folder: Path, entry: StoreEntry) -> Stored:
-        """Keep the entry if there is none."""
+        """Keep the entry unless there is one."""
         self.damaged.pop(key, None)
         return self.entries.setdefault(
             key, Stored(key, folder, replace(entry, files=survey(folder, entry.outputs)))
@@ -51,7 +51,7 @@ class MemoryStore:
         self.entries[key] = self.entries[other]
 
     @contextmanager
-    def _held(self, lock: threading.Lock) -> Iterator[None]:
+    def _releasing(self, lock: threading.Lock) -> Iterator[None]:
         try:
             yield
         finally:
@@ -60,7 +60,7 @@ class MemoryStore:
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
         """Take the right to work on `key` within this process."""
         lock = self._locks.setdefault(key, threading.Lock())
-        return self._held(lock) if lock.acquire(blocking=False) else None
+        return self._releasing(lock) if lock.acquire(blocking=False) else None
 
 
 class MemoryLedger:

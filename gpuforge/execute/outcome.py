@@ -64,7 +64,7 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Say whether everything asked for is there."""
+        """Return whether everything requested is there."""
         return not self.interrupted and all(r.state in {"reused", "done"} for r in self.results.values())
 
     def having(self, state: State) -> tuple[ActionResult, ...]:

@@ -62,7 +62,7 @@ def perform(
 ) -> ActionResult:
     """Run a step and return how it ended; what the machine or the command does wrong is a result too.
 
-    `reason` says why it runs, `jobs` how many processes it may run side by side; `waits` is called when another
+    `reason` is why it runs, `jobs` how many processes it may run side by side; `waits` is called when another
     gpuforge already does this work.
     """
     name = step.action.id
@@ -86,14 +86,14 @@ def perform(
 def _take_turn(
     key: str, context: RunContext, waits: Callable[[], None]
 ) -> AbstractContextManager[Any] | None:
-    told = False
+    reported = False
     while not context.stop.is_set():
         turn = context.store.claim(key)
         if turn is not None:
             return turn
-        if not told:
+        if not reported:
             waits()
-            told = True
+            reported = True
         context.stop.wait(_POLL)
     return None
 
@@ -119,7 +119,7 @@ def _run(step: Step, context: RunContext, reason: Reason, jobs: int, key: str) -
     """Run a step and keep what it made under `key`, of which the step's own key is another name."""
     action, log = step.action, context.log(step)
     log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_bytes(b"")  # what an earlier run said is not this run's
+    log.write_bytes(b"")  # not the output of an earlier run
     inputs = _sources(step, context)
     with context.store.scratch() as out:
         end = context.runner.run(Task(action, inputs, out, log, jobs))
@@ -181,7 +181,7 @@ def _judge(step: Step, end: Exit, out: Path, log: Path, reported: Diagnostic | N
 
 
 def _changed(action: Action) -> Diagnostic | None:
-    """Say which file differs from what the action's key was made of: its output must not be stored under it."""
+    """Return an error for a file that differs from the one in the action's key: the output must not get that key."""
     for value in action.inputs.values():
         if isinstance(value, FileInput) and value.parts:
             known = dict(value.parts)

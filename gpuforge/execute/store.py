@@ -88,8 +88,8 @@ class FolderStore:
     def get(self, key: str) -> Stored | None:
         """Return the entry if it is there and its bytes are those that were stored.
 
-        They are read once in a process. Of a large entry they are not read again while the times say that nothing
-        was written since they were.
+        They are read once in a process. Those of a large entry are not read again while its times show that nothing
+        was written since.
         """
         found = self._look(key)
         return found if isinstance(found, Stored) else None
@@ -206,7 +206,7 @@ class FolderStore:
         return locks.claim(self.root / "locks" / key)
 
     def _own_folder(self) -> Path:
-        """Return this process's folder under `tmp`, held by a lock that ends with the process."""
+        """Return this process's folder under `tmp`, under a lock that ends with the process."""
         with self._first:
             if self._session is None or not self._session.is_dir():
                 self._session = self._open_session()
@@ -217,18 +217,18 @@ class FolderStore:
             self._sweep()
             folder = self._guard.parent / uuid4().hex
             folder.mkdir()
-            held = locks.claim(folder / ".lock")
-        if held is None:
+            claim = locks.claim(folder / ".lock")
+        if claim is None:
             msg = f"{folder} was taken by another process"
             raise OSError(msg)
-        weakref.finalize(self, _leave, folder, held, os.getpid())
+        weakref.finalize(self, _leave, folder, claim, os.getpid())
         return folder
 
     def _sweep(self) -> None:
         """Remove what dead processes left; the live ones hold the lock in their folder."""
         for folder in self._guard.parent.iterdir():
-            if folder.is_dir() and (held := locks.claim(folder / ".lock")) is not None:
-                held.release()
+            if folder.is_dir() and (claim := locks.claim(folder / ".lock")) is not None:
+                claim.release()
                 with suppress(OSError):
                     remove(folder)
 
@@ -237,11 +237,11 @@ def _is_large(entry: StoreEntry) -> bool:
     return sum(file.size for file in entry.files) > _LARGE
 
 
-def _leave(folder: Path, held: locks.Claim, owner: int) -> None:
+def _leave(folder: Path, claim: locks.Claim, owner: int) -> None:
     if os.getpid() == owner:  # a forked child must not remove what its parent uses
         with suppress(OSError):
             remove(folder)
-        held.release()
+        claim.release()
 
 
 def _protect(folder: Path, entry: StoreEntry) -> None:

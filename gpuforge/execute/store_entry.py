@@ -52,7 +52,7 @@ def to_json(entry: StoreEntry) -> str:
 
 
 def from_json(text: str) -> StoreEntry:
-    """Return the entry that `to_json` wrote; raises ValueError when it is none."""
+    """Return the entry that `to_json` wrote; raises ValueError for any other text."""
     try:
         data = json.loads(text)
         if data["format"] != FORMAT:

@@ -32,7 +32,7 @@ def verdicts(
 ) -> dict[str, Verdict]:
     """Return the verdict on every step, in their order.
 
-    Only what is needed runs: the steps that no other reads, those in `wanted`, and whatever a step that runs
+    Only what is needed runs: the steps that no other reads, those in `wanted`, and what a step that runs
     reads. So a stored wheel needs nothing, even when the outputs it was made from are no longer stored.
     """
     stored = _needed(steps, store, wanted)
@@ -100,7 +100,7 @@ def _after(step: Step, running: Collection[str]) -> str:
 def _changes(step: Step, last: LedgerEntry) -> Iterator[str]:
     """Yield what differs from the last time, in the order of the facts, but for other actions' outputs.
 
-    Those differ because something differs further up, and are told of by naming the action that runs.
+    Those differ because something differs further up, which is reported as the action that runs.
     """
     upstream = {
         f"input {name}" for name, value in step.action.inputs.items() if isinstance(value, ActionInput)

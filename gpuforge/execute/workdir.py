@@ -28,9 +28,9 @@ def root(environ: Mapping[str, str]) -> Path:
     """Return the folder for working directories, made for this user alone if it was not there.
 
     `GPUFORGE_WORK` names it; otherwise it is /tmp/gpuforge, or /tmp/gpuforge-UID where that is another's.
-    Raises MissingError when there is no safe place.
+    Raises MissingError where no folder is safe.
     """
-    if folder := asked(environ):
+    if folder := requested(environ):
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -44,7 +44,7 @@ def root(environ: Mapping[str, str]) -> Path:
     raise MissingError.of(message, hint=f"set {VARIABLE} to a folder of your own")
 
 
-def asked(environ: Mapping[str, str]) -> Path | None:
+def requested(environ: Mapping[str, str]) -> Path | None:
     """Return the folder that `GPUFORGE_WORK` names, None where it names none.
 
     Raises MissingError for one that compilers and builds could not bear, or that others could change.
@@ -109,15 +109,15 @@ class WorkPaths:
 
 @contextmanager
 def claimed(paths: WorkPaths, stop: threading.Event) -> Iterator[bool]:
-    """Hold a paths for one action, empty at the start and taken away at the end; False when `stop` was set instead.
+    """Claim the paths for one action: empty at the start, removed at the end; False when `stop` was set instead.
 
-    Another gpuforge that does the same project's work holds it for as long.
+    Another gpuforge that builds the same project waits meanwhile.
     """
-    while (held := locks.claim(paths.work.with_name(f"{paths.work.name}.lock"))) is None:
+    while (claim := locks.claim(paths.work.with_name(f"{paths.work.name}.lock"))) is None:
         if stop.wait(0.1):
             yield False
             return
-    with held:
+    with claim:
         try:
             paths.clear()
             paths.work.mkdir()

@@ -126,7 +126,7 @@ def probe(tmp_path: Path) -> Probe:
 
 def test_an_image_without_a_shell_is_one_clear_error(probe: Probe) -> None:
     images = MemoryImages({"static": EngineImage("sha256:0", 1)}, ["exec: /bin/sh: no such file"], status=127)
-    with pytest.raises(ActionError, match=r"image static cannot tell what it holds: exec: /bin/sh: no such"):
+    with pytest.raises(ActionError, match=r"what image static holds is unknown: exec: /bin/sh: no such"):
         probe(images)
 
 

@@ -84,7 +84,7 @@ def test_the_list_needs_no_engine(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "trixie" in done.stdout
     assert " ? " in done.stdout
-    assert done.stderr.startswith("no engine to ask which are here: ")
+    assert done.stderr.startswith("which images are here is unknown: ")
 
 
 @pytest.mark.parametrize("verb", ["build", "check"])

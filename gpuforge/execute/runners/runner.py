@@ -1,4 +1,4 @@
-"""The port to whatever runs an action: this machine, a container, a cluster."""
+"""The port to what runs an action: this machine, a container, a cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Task:
     jobs: int = 1
 
     def job_variables(self) -> dict[str, str]:
-        """Return the variables that tell a build its number of jobs, but for those that the manifest sets.
+        """Return the variables with a build's number of jobs, except those that the manifest sets.
 
         CMake and torch's extension builder read them; no result depends on them, so they are in no key.
         """
@@ -76,4 +76,4 @@ class Runner(Protocol):
         """Ask what runs to stop, force what does not, start nothing more; return when all is quiet."""
 
     def kill(self) -> None:
-        """Stop whatever runs at once, by force, and start nothing more."""
+        """Stop everything at once, by force, and start nothing more."""

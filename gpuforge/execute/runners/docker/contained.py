@@ -81,7 +81,7 @@ class Contained:
         if why := not_started("".join(failure.tail(self.task.log)[-1:])):
             raise MissingError.of(
                 f"{action} cannot be started in image {image}: {self.spec.argv[0]} failed: {why}",
-                hint=f"gpuforge images check {image} says what it lacks",
+                hint=f"gpuforge images check {image} shows what it lacks",
             )
         if ended.out_of_memory:
             raise ActionError.of(

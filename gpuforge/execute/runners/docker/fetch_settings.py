@@ -58,7 +58,7 @@ def _named_in(config: Path) -> Iterator[Path]:
     try:
         parser.read(config)
     except (configparser.Error, OSError, UnicodeDecodeError):
-        return  # pip itself will say so
+        return  # pip itself reports it
     for section in parser.sections():
         for option, value in parser.items(section):
             if option not in _OPTIONS:

@@ -1,6 +1,6 @@
 """gpuforge for the Python of an image: a folder that a container mounts as a virtual environment.
 
-A virtual environment is two things: `pyvenv.cfg`, which says where its Python is at home, and packages. Both can
+A virtual environment is two things: `pyvenv.cfg`, which names the folder of its Python, and packages. Both can
 be written without that Python. The packages are those that gpuforge runs with here, in the same versions: taken
 along as they are where the wheel that they came from fits the image, else fetched. gpuforge's own code is mounted.
 """
@@ -84,11 +84,11 @@ def _tags(minor: str, platforms: list[str]) -> Iterator[Tag]:
 
 
 def _take_along(name: str, packages: Path, programs: Path, tags: AbstractSet[Tag], *, same: bool) -> bool:
-    """Copy a package that is installed here, if the wheel that it came from fits; say whether it did."""
+    """Copy a package that is installed here, if the wheel that it came from fits; return whether it did."""
     found = distribution(name)
     text = found.read_text("WHEEL") or ""
-    said = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Tag:")]
-    if not tags & {tag for each in said for tag in parse_tag(each)}:
+    tagged = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Tag:")]
+    if not tags & {tag for each in tagged for tag in parse_tag(each)}:
         return False
     for file in found.files or ():
         source = Path(str(found.locate_file(file)))
@@ -126,10 +126,10 @@ def _fetch(names: list[str], packages: Path, minor: str, platforms: list[str]) -
     pins = [f"{name}=={version(name)}" for name in names]
     answer = subprocess.run([*command, "--", *pins], check=False, capture_output=True, text=True)
     if answer.returncode:
-        said = (answer.stderr or answer.stdout).strip().splitlines()
-        raise (MissingError if any("Max retries" in line for line in said) else ActionError).of(
+        output = (answer.stderr or answer.stdout).strip().splitlines()
+        raise (MissingError if any("Max retries" in line for line in output) else ActionError).of(
             f"gpuforge's own requirements could not be fetched for Python {minor} of the image: "
-            + (said[-1] if said else f"pip ended with {answer.returncode}"),
+            + (output[-1] if output else f"pip ended with {answer.returncode}"),
             hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL)",
         )
 

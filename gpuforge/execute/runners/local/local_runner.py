@@ -83,7 +83,7 @@ class LocalRunner:
 
     @contextmanager
     def _workplace(self, task: Task) -> Iterator[Places]:
-        """Give the action its working directory, empty, and take it away again whatever happens.
+        """Give the action its working directory, empty, and remove it in the end.
 
         Folders that are read and the outputs' folder, which lie elsewhere on every machine, get fixed names
         beside it, as links: compilers write the paths of what they read into what they make.
@@ -92,8 +92,8 @@ class LocalRunner:
             self._root = workdir.root(self._environ) / self._project
             self._root.mkdir(exist_ok=True)
         paths = workdir.WorkPaths.below(self._root, task.action.place or task.action.id)
-        with workdir.claimed(paths, self._activity.cancelled) as held:
-            if not held:
+        with workdir.claimed(paths, self._activity.cancelled) as is_claimed:
+            if not is_claimed:
                 raise _CancelledError
             paths.out.symlink_to(task.out.absolute())
             paths.inputs.mkdir()
