@@ -18,7 +18,7 @@ _COMMENT = re.compile(r"(^|\s)#.*")
 
 
 class Wrong(NamedTuple):
-    """A line that is no constraint: its number from 1, what it is, and what to do."""
+    """A line that is not a constraint: its number from 1, the reason, and what to do."""
 
     line: int
     what: str
@@ -36,7 +36,7 @@ class Constraint(NamedTuple):
 
 
 def read(text: str) -> Iterator[Constraint | Wrong]:
-    """Yield what a file of constraints says, line by line; a backslash at its end joins a line with the next."""
+    """Yield the lines of a file of constraints; a backslash at its end joins a line with the next."""
     for number, line in _lines(text):
         found = _COMMENT.sub("", line).strip()
         hashes = tuple(_HASH.findall(found))
@@ -59,10 +59,10 @@ def plain(text: str) -> Requirement:
     try:
         found = Requirement(text)
     except InvalidRequirement as error:
-        msg = f"{text!r} is no requirement: {str(error).splitlines()[0]}"
+        msg = f"{text!r} is not a requirement: {str(error).splitlines()[0]}"
         raise ValueError(msg) from None
     if found.url is not None:
-        msg = f"{text!r} names a place to fetch it from"
+        msg = f"{text!r} is a direct reference"
         raise ValueError(msg)
     return found
 
@@ -82,7 +82,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _hint(found: str) -> str:
     if re.match(r"-[rc]|--(?:requirement|constraint)\b", found):
-        return "write the lines of that file in its place: only one file is read"
+        return "copy the lines of that file here: only one file is read"
     if found.startswith("-"):
-        return "say where packages come from in pip's own settings (PIP_INDEX_URL, pip.conf)"
+        return "configure indexes in pip's own settings (PIP_INDEX_URL, pip.conf)"
     return "write a line like cmake==3.31.6 for each requirement"

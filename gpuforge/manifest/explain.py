@@ -1,4 +1,4 @@
-"""The model's validation errors in the manifest's own words: what is wrong, where, what to write instead."""
+"""The model's validation errors in terms of the manifest: what is wrong, where, and what to write instead."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ def explain(error: ValidationError, data: Mapping[str, Any]) -> Iterator[Problem
         yield _problem(detail, data)
     if len(details) > _MOST:
         path = _written(details[_MOST]["loc"], data)
-        yield Problem(
-            path, f"{len(details) - _MOST:,} more things are wrong", "mend the first ones", at_key=True
-        )
+        yield Problem(path, f"{len(details) - _MOST:,} more errors", "fix the first ones", at_key=True)
 
 
 def _follows(detail: ErrorDetails) -> bool:
@@ -156,7 +154,7 @@ def _unknown_key(location: fields.Location, path: KeyPath, data: Mapping[str, An
         if table == ("cuda",):
             hint += ', and a table for each toolkit: [cuda.13] or [cuda."12.4"]'
     shown = key if key.isprintable() and len(key) <= 60 else quote(key)
-    return Problem(path, f"{subject(table, data)} does not know the key `{shown}`", hint, at_key=True)
+    return Problem(path, f"{subject(table, data)} has no key `{shown}`", hint, at_key=True)
 
 
 def _wrong_form(path: KeyPath, context: Mapping[str, Any], data: Mapping[str, Any]) -> Problem:

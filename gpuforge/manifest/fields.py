@@ -1,4 +1,4 @@
-"""What the model knows of itself: the table and field that a path leads to, and how values are written."""
+"""The model's own structure: the table and field at a path, and values written as TOML."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def annotation_at(key: Location) -> Any:
 
 
 def is_command(annotation: Any) -> bool:
-    """Say whether values of a type are words of a command line, or several of them: arrays of unrestricted text."""
+    """Return whether a type is the words of a command line, or of several: arrays of unrestricted text."""
     required = _required(annotation)
     if get_origin(required) is not tuple:
         return False

@@ -24,7 +24,7 @@ def _without_secret(url: str) -> str:
         parts = urlsplit(url)
         secret = parts.password or parts.query or (parts.username if parts.scheme.startswith("http") else "")
     except ValueError:
-        raise wrong("the URL of a git repository cannot be read", "https://host/owner/name") from None
+        raise wrong("the URL of the git repository is invalid", "https://host/owner/name") from None
     if secret:
         raise wrong(
             f"the URL of the git repository at {parts.hostname} holds a user name, a password or a query",
@@ -39,7 +39,7 @@ def _pinned(text: str) -> None:
     Requirement(text)
 
 
-Text = Annotated[str, Form("text", "write something that is not blank")]
+Text = Annotated[str, Form("text", "write some text")]
 
 DistributionName = Annotated[
     str,
@@ -103,7 +103,7 @@ GitRevision = Annotated[
     str,
     Form(
         "a git revision",
-        "name a commit (full or short) or a tag; a branch moves, so builds of it cannot be repeated",
+        "name a commit (full or short) or a tag; builds of a branch cannot be repeated",
         r"^(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./+-]*$",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Kernels in wheels of their own (`[wheel] kernels = "own"`): which objects go there, and what that demands."""
+"""Kernels in wheels of their own (`[wheel] kernels = "own"`): their objects, names and extras."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ OF_CUDA = ("nvcc", "nvrtc")
 
 
 def is_split(manifest: Manifest) -> bool:
-    """Say whether the package has kernels wheels."""
+    """Return whether the package has kernels wheels."""
     return manifest.wheel.kernels == "own"
 
 
 def in_kernels_wheel(manifest: Manifest, item: Object) -> bool:
-    """Say whether an object goes into the kernels wheels."""
+    """Return whether an object goes into the kernels wheels."""
     made = item.role == "fallback" and manifest.toolchains[item.toolchain or ""].compiler in OF_CUDA
     return is_split(manifest) and made
 
@@ -39,7 +39,7 @@ def folder(manifest: Manifest, toolkit: str) -> str:
 
 
 def extra_for(toolkit: str) -> str:
-    """Return the extra of the package's own wheel that brings it: "cuda13"."""
+    """Return the extra of the package's own wheel that installs it: "cuda13"."""
     return f"cuda{major(toolkit)}"
 
 

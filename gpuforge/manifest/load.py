@@ -64,7 +64,7 @@ def load(path: Path, *, alone: bool = False) -> ManifestFile:
         before = content[: error.start]
         column = len(before[before.rfind(b"\n") + 1 :].decode()) + 1
         place = _place(file, (before.count(b"\n") + 1, column))
-        message = f"the file is not UTF-8: byte 0x{content[error.start]:02x} is no part of a character"
+        message = f"the file is not UTF-8: byte 0x{content[error.start]:02x} is not part of a character"
         raise UsageError.of(message, place=place, hint="save it as UTF-8 in your editor") from None
     manifest = _parse(text, file, alone=alone)
     return ManifestFile(file, manifest, digest.of_bytes(content), text)
@@ -78,7 +78,7 @@ def _find(path: Path) -> Path:
         mode = file.stat().st_mode
     except FileNotFoundError:
         inside = path.is_dir()
-        where = f"there is no {FILE_NAME} in {file.parent}" if inside else f"there is no {_shown(file)}"
+        where = f"no {FILE_NAME} in {file.parent}" if inside else f"{_shown(file)} does not exist"
         hint = f"name a folder with a {FILE_NAME}; `gpuforge schema --format markdown` explains its keys"
         raise UsageError.of(where, hint=hint) from None
     except (OSError, ValueError) as error:
@@ -98,7 +98,7 @@ def _read(file: Path) -> bytes:
     except OSError as error:
         raise _unreadable(file, error) from None
     if len(content) > _LARGEST:
-        raise UsageError.of(f"{_shown(file)} is larger than 1 MiB", hint="is it a manifest at all?")
+        raise UsageError.of(f"{_shown(file)} is larger than 1 MiB", hint="check that it is a manifest")
     return content
 
 

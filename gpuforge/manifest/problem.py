@@ -1,4 +1,4 @@
-"""What a check of the raw manifest yields, and how it reads data that may have any form."""
+"""A problem in the manifest, and readers of raw data that may have any form."""
 
 from __future__ import annotations
 

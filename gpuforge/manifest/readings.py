@@ -1,4 +1,4 @@
-"""What a value of the wrong type was probably meant to be, in the first reading of it that the model accepts."""
+"""A guess at what a value of the wrong type means: the first reading that the model accepts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuforge.manifest.syntax import WrittenFloat
 
 
 def reading(found: object, location: fields.Location) -> object | None:
-    """Return a value for the key at `location` that says what `found` probably meant; None when nothing fits."""
+    """Return the value that `found` probably means for the key at `location`; None if no reading fits."""
     annotation = fields.annotation_at(location)
     if annotation is None:
         return None
@@ -40,7 +40,7 @@ def number_text(value: float) -> str:
 
 
 def _readings(found: object, *, words: bool) -> Iterator[object]:
-    """Yield what may be meant, the likeliest first; with `words` a text is a command line."""
+    """Yield possible readings, the likeliest first; with `words`, text is a command line."""
     if isinstance(found, int | float):
         yield from _of_number(found)
     elif isinstance(found, str):
@@ -74,7 +74,7 @@ def _of_text(found: str, *, words: bool) -> Iterator[object]:
     yield found.split()
 
 
-# What a shell gives a meaning and no program does. Braces are placeholders of the manifest.
+# Characters with a meaning to shells only. Braces are placeholders of the manifest.
 _SHELL = re.compile(r"[|&;<>$`*?]|^\s*\w+=")
 
 _TRUTH: Mapping[str, bool] = {

@@ -15,7 +15,7 @@ IDENTITY = "urn:gpuforge:manifest:1"
 def json_schema() -> dict[str, Any]:
     """Return the schema (JSON Schema 2020-12) that every manifest which loads conforms to.
 
-    It knows types, choices, forms and required keys; `relations` demands more than a schema can say.
+    It has types, choices, forms and required keys; a schema cannot express the conditions in `relations`.
     """
     generated = Manifest.model_json_schema(by_alias=True, mode="validation")
     definitions = {name: _for_toml(part) for name, part in generated.pop("$defs").items()}
@@ -33,7 +33,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _for_toml(part: Any) -> Any:
-    """Drop what an editor of TOML has no use for: titles made from names, nulls, defaults of whole tables."""
+    """Drop parts that TOML editors do not use: titles made from names, nulls, defaults of whole tables."""
     if isinstance(part, list):
         return [_for_toml(item) for item in part]
     if not isinstance(part, dict):
@@ -58,7 +58,7 @@ def _for_toml(part: Any) -> Any:
 
 
 def _with_versions(cuda: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
-    """Say `[cuda.12]` and `[cuda."12.4"]`, tables beside the keys of `[cuda]`; the first must name its toolkit."""
+    """Add `[cuda.12]` and `[cuda."12.4"]`, tables beside the keys of `[cuda]`; the first must name its toolkit."""
     properties = {key: value for key, value in cuda["properties"].items() if not key.startswith("<")}
     reference = {"$ref": "#/$defs/CudaVersion"}
     version["required"] = [key for key in version["required"] if key != "toolkit"]
@@ -70,7 +70,7 @@ def _with_versions(cuda: dict[str, Any], version: dict[str, Any]) -> dict[str, A
 
 
 def _role(role: str, arrays: set[str]) -> dict[str, Any]:
-    """Say which keys an object of this role must have (arrays not empty) and cannot have."""
+    """Return the keys that an object of this role must have (arrays not empty) and cannot have."""
     keys = ROLE_KEYS[role]
     every = {key for other in ROLE_KEYS.values() for key in other.required + other.optional}
     lists = [key for key in keys.required if key in arrays]

@@ -44,7 +44,7 @@ def test_no_manifest(tmp_path: Path) -> None:
     done = gpuforge("build", tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith(f"error: there is no gpuforge.toml in {tmp_path}\n  hint: ")
+    assert done.stderr.startswith(f"error: no gpuforge.toml in {tmp_path}\n  hint: ")
 
 
 def test_a_compiler_that_is_not_there(recipe: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "manifest"
 KEY_VALUE = re.compile(r'(?<![\w.])(?P<key>[A-Za-z][\w-]*|"[^"]+") = (?P<rest>.+)')
 HEADER = re.compile(r'\[\[?(?P<path>[A-Za-z][\w-]*(?:\.(?:[\w<>-]+|"[^"]+"))*)\]\]?')
 VALUE = re.compile(r'(?:write|e\.g\.|look like) (?P<value>"[^"]*"|\[".*\])')
-LEAVE_OUT = re.compile(r"leave `(?P<key>[\w-]+)(?: = [^`]+)?` out")
+REMOVE = re.compile(r"remove `(?P<key>[\w-]+)(?: = [^`]+)?`")
 MEANT = re.compile(r"did you mean (?P<name>`[^`]+`|\"[^\"]+\"|\{[^}]+\})\?")
 
 Data = Any
@@ -46,9 +46,9 @@ def followed(data: Data, problem: Problem) -> Data | None:
     if meant := MEANT.search(problem.hint):
         return _rename(changed, problem, meant["name"])
     header = HEADER.search(problem.hint)
-    if omitted := LEAVE_OUT.search(problem.hint):
-        _nearest_table(changed, problem, "").pop(omitted["key"], None)
-        _at(changed, problem.path[:-1]).pop(omitted["key"], None)
+    if removed := REMOVE.search(problem.hint):
+        _nearest_table(changed, problem, "").pop(removed["key"], None)
+        _at(changed, problem.path[:-1]).pop(removed["key"], None)
         return changed
     if pairs := list(_pairs(problem.hint)):
         table = (

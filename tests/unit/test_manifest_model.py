@@ -199,6 +199,6 @@ def test_the_command_prints_both() -> None:
 
 def test_a_manifest_alone_is_enough_to_audit_by(tmp_path: Path) -> None:
     (tmp_path / "gpuforge.toml").write_bytes(EXAMPLE.read_bytes())
-    with pytest.raises(UsageError, match='there is no folder "overlay" beside the manifest'):
+    with pytest.raises(UsageError, match='no folder "overlay" beside the manifest'):
         load(tmp_path)
     assert load(tmp_path, alone=True).manifest.build.overlay == ("overlay",)

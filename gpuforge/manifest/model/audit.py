@@ -14,17 +14,17 @@ class Ignore(Table):
     rule: forms.RuleCode = Field(examples=["GF205"])
     """Code of the rule, as the audit prints it."""
     file: forms.Text = Field(default="*", examples=["libexample*.so*"])
-    """Pattern of the files in the wheel for which the finding is accepted; `*` crosses folders."""
+    """Pattern of the files in the wheel for which the finding is accepted. `*` also matches `/`."""
     reason: forms.Text = Field(examples=["loaded only by the profiler, never beside libcudart"])
-    """Why it is accepted; the report repeats it."""
+    """Why the finding is accepted; shown in the report."""
 
 
 class Audit(Table):
-    """What the audit of the wheels takes into account."""
+    """Settings for the audit of the wheels."""
 
     beside: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["jax[cuda12]"]])
-    """Packages that must be able to live in the same process as this one. `build` resolves each together with the
-    wheel, and audits both together; what names another CUDA major (`jax[cuda12]` beside a wheel for 13) is left out."""
+    """Packages that must work in the same process as this one. `build` resolves each together with the wheel and audits
+    both. Packages for another CUDA major are skipped (`jax[cuda12]` for a CUDA 13 wheel)."""
     ignore: tuple[Ignore, ...] = Field(
         default=(), examples=[[{"rule": "GF205", "file": "*", "reason": "why it is accepted"}]]
     )

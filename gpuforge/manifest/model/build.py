@@ -20,35 +20,35 @@ Setting = Annotated[
 class Build(Table):
     """The host build: the project's own PEP 517 build, in an environment that gpuforge controls.
 
-    In `config-settings`, `env` and `before`, `{project}` stands for the source tree, `{overlay}` for the folder that
-    holds what is in the overlays, `{toolkit}` for the CUDA toolkit and `{env}` for the build's Python environment (in
-    a container it can only be read). Any other name in braces is an error, but `${name}` stays as it is; `{{name}}`
-    is the text `{name}`. When the backend is asked for its requirements there is only `{project}`, and neither `env`
-    nor `before`.
+    `config-settings`, `env` and `before` may use four placeholders: `{project}` is the source tree, `{overlay}` the
+    folder with the content of the overlays, `{toolkit}` the CUDA toolkit, and `{env}` the build's Python environment,
+    which is read-only in a container. Any other name in braces is an error; `${name}` stays as it is, and `{{name}}` is
+    the text `{name}`. While gpuforge asks the backend for its requirements, only `{project}` has a value, and neither
+    `env` nor `before` is used.
     """
 
     config_settings: Mapping[str, Setting] = Field(
         default={}, alias="config-settings", examples=[{"cmake.define.FINUFFT_ARCH_FLAGS": ""}]
     )
-    """Settings for the project's build backend, as after `pip install --config-settings`; a list gives a
-    setting several times."""
+    """Settings for the project's build backend, as in `pip install --config-settings`. A list passes a setting several
+    times."""
     env: Mapping[forms.Variable, str] = Field(default={}, examples=[{"CPM_SOURCE_CACHE": "{overlay}/cpm"}])
-    """Environment variables of the build, on top of those that gpuforge sets (`CC`, `CXX`, `CUDACXX`, …)."""
+    """Environment variables of the build, in addition to those that gpuforge sets (`CC`, `CXX`, `CUDACXX`, …)."""
     overlay: Annotated[tuple[forms.RelativePath, ...], Distinct] = Field(default=(), examples=[["overlay"]])
-    """Folders beside the manifest that are laid into the build environment: what the build would otherwise
+    """Folders beside the manifest that are copied into the build environment: files that the build would otherwise
     download."""
     before: tuple[Annotated[tuple[str, ...], Field(min_length=1)], ...] = Field(
         default=(), examples=[[["python", "tools/generate.py"]]]
     )
-    """Commands run in the source tree before the build, in order; each is a list of words, and no shell
-    reads it."""
+    """Commands that run in the source tree before the build, in order. Each is a list of words; no shell is
+    involved."""
     requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["cmake<4"]])
-    """Build requirements added to the project's own; a range restricts what the project asks for."""
+    """Build requirements in addition to the project's own. A version range restricts a requirement of the project."""
     constraints: forms.RelativePath | None = Field(default=None, examples=["build-constraints.txt"])
-    """A file beside the manifest with a requirement a line, and its hashes, if you like (`--hash=sha256:…`): the
-    versions that build requirements get, also those of requirements' own. Options of pip and direct references
-    (`name @ https://…`) are refused. Left out, they are the newest of the day on which they are first fetched; the
-    store keeps them. The build record of a wheel names those that it was built with."""
+    """A file beside the manifest with one requirement per line, optionally with hashes (`--hash=sha256:…`). It fixes
+    the versions of all build requirements, indirect ones included. Options of pip and direct references (`name @
+    https://…`) are refused. Without it, each requirement is fetched once, at its newest version, and the store keeps
+    it. The build record of a wheel lists the versions that were used."""
     cuda: StrictBool = Field(default=True, examples=[False])
-    """Whether the host build needs a CUDA toolkit. `false`: it is given none, and one build per Python serves the
-    wheels of all CUDA versions. Kernels that gpuforge compiles have nothing to do with it."""
+    """Whether the host build needs a CUDA toolkit. With `false` it gets none, and one build per Python serves the
+    wheels of all CUDA versions. Kernels that gpuforge compiles are not affected."""

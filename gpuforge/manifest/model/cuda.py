@@ -23,22 +23,22 @@ class CudaVersion(Table):
     toolkit: forms.ToolkitVersion = Field(examples=["12.4"])
     """Version of the toolkit, `major.minor`. A table named `[cuda."12.4"]` need not repeat it."""
     provider: Provider | None = Field(default=None, examples=["pypi"])
-    """Where the toolkit comes from: the container `image`; NVIDIA's wheels on `pypi` (CUDA 13 on); the `system`, an
-    installation of exactly this version; `debian`, its compiler with NVIDIA's wheels (11.8 and 12.4);
-    NVIDIA's `redist` archives (11.4 to 13.0). Left out, the first in this order that has it; `gpuforge build --dry-run`
-    says which. GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL name other servers."""
+    """Where the toolkit comes from: `image` is the container image; `pypi` NVIDIA's wheels, from CUDA 13 on; `system`
+    an installation of exactly this version; `debian` Debian's compiler with NVIDIA's wheels (11.8 and 12.4); `redist`
+    NVIDIA's archives (11.4 to 13.0). Default: the first of these, in this order, that has the version; `gpuforge build
+    --dry-run` shows it. GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL select other servers."""
     archs: Annotated[tuple[forms.Architecture, ...], Distinct, CommonOrMany] = Field(
         examples=[["80", "90"], "common"]
     )
-    """Compute capabilities to compile for. `common` stands for the least that every GPU of the toolkit runs: machine
-    code for the lowest of each major, and PTX of the lowest of all ([a table](kernels.md#archs--common)). `90a` and
-    `100f` are architecture- and family-specific; `+ptx` adds an image that newer GPUs can compile for themselves, but
-    not to `90a`, which only that architecture runs. The wheel must have code for exactly these, or the audit says so;
-    with `linkage = "static"` only of what is missing. `[]`: the package has no GPU code of its own, it only calls
-    CUDA's libraries or compiles at run time."""
+    """Compute capabilities to compile for. `common` is the smallest set that every GPU of the toolkit runs: machine
+    code for the lowest of each major, and PTX of the lowest of all ([a table](kernels.md#archs--common)). `90a` is
+    architecture-specific and `100f` family-specific code. `+ptx` adds PTX, which the driver compiles for newer GPUs;
+    `90a` does not take it, because no other GPU runs its PTX. The audit checks that the wheel has code for exactly
+    these; with `linkage = "static"` it reports missing code only. `[]` means that the package has no GPU code of its
+    own: it calls CUDA's libraries, or compiles at run time."""
     ptx: forms.VirtualArchitecture | None = Field(default=None, examples=["90"])
-    """Compute capability of the PTX to embed, for GPUs newer than any in `archs`; `90a` is refused, as no newer
-    GPU runs it."""
+    """Compute capability of the PTX to embed, for GPUs newer than those in `archs`. `90a` is refused: no newer GPU runs
+    its PTX."""
 
 
 _VERSIONS = "<version>"  # the alias below: how the gathered tables are called in the errors' locations
@@ -57,20 +57,21 @@ def _refuse_unquoted(versions: Mapping[str, Any]) -> None:
 
 
 class Cuda(Table):
-    """How the package meets CUDA; each table `[cuda.<version>]` in it is one toolkit to build with."""
+    """How the package uses CUDA. Each table `[cuda.<version>]` in it is one toolkit to build with."""
 
     linkage: Linkage = Field(default="pip", examples=["pip"])
-    """Where CUDA's libraries come from at run time: `pip` declares NVIDIA's wheels as dependencies,
-    `bundle` copies the libraries into the wheel, `system` uses what the machine has, `static` links them
-    in. [Linkage](linkage.md) compares them."""
+    """Where CUDA's libraries come from at run time. `pip` declares NVIDIA's wheels as dependencies, `bundle` copies the
+    libraries into the wheel, `system` uses those of the machine, `static` links them in. [Linkage](linkage.md) compares
+    them."""
     requires: Requires = Field(default="always", examples=["extra"])
-    """How the wheel declares NVIDIA's wheels (`linkage = "pip"` only): `always`, or by an `extra` named for the CUDA
-    major. Then `pip install name[cuda12]` brings them, and `name[cuda12-local]` says that the machine has them."""
+    """How the wheel declares NVIDIA's wheels (`linkage = "pip"` only): `always`, or in an `extra` named for the CUDA
+    major. With an extra, `pip install name[cuda12]` installs them, and `name[cuda12-local]` uses those of the
+    machine."""
     libraries: Annotated[tuple[forms.Library, ...], Distinct] = Field(default=(), examples=[["cufft"]])
-    """Toolkit libraries that the build needs besides the runtime, for their headers or to link with: `cublas`, `cufft`,
-    `cufile`, `cupti`, `curand`, `cusolver`, `cusparse`, `npp`, `nvfatbin`, `nvjitlink`, `nvjpeg`, `nvml`,
-    `nvptxcompiler`, `nvrtc`, `nvtx`, `profiler` and others. A name that is not known of the toolkit is an error that
-    lists the known ones; of an installation, an image and NVIDIA's archives it is not known beforehand."""
+    """Toolkit libraries that the build needs in addition to the runtime, for their headers or for linking: `cublas`,
+    `cufft`, `cufile`, `cupti`, `curand`, `cusolver`, `cusparse`, `npp`, `nvfatbin`, `nvjitlink`, `nvjpeg`, `nvml`,
+    `nvptxcompiler`, `nvrtc`, `nvtx`, `profiler` and others. An unknown name is an error that lists the known ones. The
+    content of an installation, an image or NVIDIA's archives is not known before the build."""
     versions: Mapping[str, CudaVersion] = Field(default={}, alias="<version>")
     """The toolkits, by the key of their table: a major (`13`) or major.minor (`"12.4"`)."""
 
@@ -80,9 +81,7 @@ class Cuda(Table):
         if not isinstance(data, Mapping):
             return data
         if _VERSIONS in data:
-            raise wrong(
-                "a version is wanted here", 'write, for example, [cuda.13] or [cuda."12.4"]', (_VERSIONS,)
-            )
+            raise wrong("expected a version", 'write, for example, [cuda.13] or [cuda."12.4"]', (_VERSIONS,))
         versions = {key: data[key] for key in data if re.search(forms.VERSION_KEY, key)}
         own = {key: data[key] for key in data if key not in versions}
         _refuse_unquoted(versions)

@@ -27,13 +27,12 @@ def _known_schema(value: object) -> object:
             "upgrade gpuforge, or write schema = 1",
         )
     if type(value) is not int:
-        raise wrong("the number of the schema is wanted", "write schema = 1")
+        raise wrong("expected the number of the schema", "write schema = 1")
     return value
 
 
 class Manifest(Table):
-    """A GPU Python package: from which sources, with which toolchains and toolkits, and what goes into its
-    wheels."""
+    """A GPU Python package: its sources, toolchains and toolkits, and the content of its wheels."""
 
     schema_version: Annotated[Literal[1], BeforeValidator(_known_schema)] = Field(
         alias="schema", examples=[1]
@@ -42,8 +41,8 @@ class Manifest(Table):
     package: Package
     build: Build = Build()
     toolchains: Mapping[forms.Name, Toolchain] = {}
-    """The compilers, by a name of your choice: every one that an object names. The host build uses the one called
-    `host`, else the only one for C++; with none declared, g++ or another that the toolkit takes."""
+    """The compilers, by a name of your choice: every one that an object names. The host build uses the toolchain
+    `host`, otherwise the only C++ toolchain. Without any, it uses g++ or another compiler that fits the toolkit."""
     cuda: Cuda
     objects: tuple[Object, ...] = ()
     wheel: Wheel = Wheel()

@@ -14,11 +14,11 @@ from gpuforge.manifest.validators import Distinct
 
 
 class PathSource(Table):
-    """The sources are a folder of this machine."""
+    """The sources are a folder on this machine."""
 
     path: forms.Text = Field(examples=["."])
-    """Folder with the project's `pyproject.toml`, relative to the manifest's folder. What is no source is left out of
-    the build: version control, environments and caches, and `build`, `dist` and `wheelhouse` at its top."""
+    """Folder with the project's `pyproject.toml`, relative to the manifest's folder. Version control, environments and
+    caches are left out of the build, and so are `build`, `dist` and `wheelhouse` at the top of the folder."""
 
 
 class PypiSource(Table):
@@ -29,7 +29,7 @@ class PypiSource(Table):
     sha256: forms.Sha256 = Field(
         examples=["f12849b91674d049543cb963c94c0ee60e8e34e1bbad5e32fefe12961b0621b4"]
     )
-    """The sdist's sha256, as PyPI shows it; a file with any other digest is refused."""
+    """The sdist's sha256, as PyPI shows it. A file with another digest is refused."""
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ def _source_tag(value: Any) -> str | None:
 
 
 _EXACTLY_ONE = {
-    "message": "[package.source] must say exactly one of `path`, `pypi` and `git`",
+    "message": "[package.source] needs exactly one of `path`, `pypi` and `git`",
     "hint": '{ path = "." } · { pypi = "name==1.0", sha256 = "…" } · { git = "https://…", rev = "…" }',
     "at": (),
 }
@@ -88,16 +88,15 @@ class Package(Table):
     python: Annotated[tuple[forms.PythonVersion, ...], Distinct] = Field(
         default=(), examples=[["3.11", "3.12"]]
     )
-    """Python versions to build wheels for, one wheel each, `3.10` or newer. With `abi = "abi3"` exactly one, the
-    lowest that the wheel supports, which may be an older one; with `abi = "none"` at most one, the oldest that may
-    build it."""
+    """Python versions to build wheels for, one wheel each; `3.10` is the oldest. With `abi = "abi3"`, give exactly one:
+    the lowest version that the wheel supports, which may be older than 3.10. With `abi = "none"`, give at most one: the
+    oldest version that may build the wheel."""
     abi: Literal["abi3", "none"] | None = Field(default=None, examples=["abi3"])
-    """Set when one wheel serves many Python versions: `abi3` for extensions of the limited API, `none` for
-    wheels without extension modules."""
+    """Set this if one wheel serves many Python versions: `abi3` for extensions of the limited API, `none` for wheels
+    without extension modules."""
     import_: forms.ImportName = Field(
         default_factory=lambda seen: str(seen.get("name", "")).replace("-", "_"),
         alias="import",
         examples=["cufinufft"],
     )
-    """Import package into which the kernels and the runtime are put. Default: `name` with `-` replaced by
-    `_`."""
+    """Import package that receives the kernels and the runtime. Default: `name` with `-` replaced by `_`."""

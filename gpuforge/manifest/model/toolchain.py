@@ -14,33 +14,32 @@ Compiler = Literal["g++", "clang++", "nvcc", "nvc++", "nvrtc", "opencl", "halide
 
 
 class Toolchain(Table):
-    """A compiler that this package is built with, under a name that the objects refer to."""
+    """A compiler for this package, under a name that the objects refer to."""
 
     compiler: Compiler = Field(examples=["g++"])
-    """The compiler's family. `command` is any program, called as `command` says: on the user's machine, and for a
+    """The compiler's family. `command` is any program, called as `command` describes: on the user's machine, or for a
     fallback in the build environment. `nvrtc` (CUDA's runtime compiler, from PyPI) and `opencl` (through pyopencl)
-    compile user-compiled objects of kind `module`.
-    `halide` and `iree` are names for later: `gpuforge build` refuses them."""
+    compile user-compiled objects of kind `module`. `halide` and `iree` are reserved; `gpuforge build` refuses them."""
     version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
-    """Versions that may be used. Left out, any version that fits the CUDA toolkit. Where the usual host compiler does
-    not fit a toolkit, and `path` names none, another installed one in this range that does is used, or one that is
-    fetched (on Debian and Ubuntu): `g++-11` for CUDA 11.8."""
+    """Accepted versions. Default: any version that fits the CUDA toolkit. If the usual host compiler does not fit a
+    toolkit and `path` is not set, gpuforge uses another installed compiler in this range, or fetches one (on Debian and
+    Ubuntu): `g++-11` for CUDA 11.8."""
     path: forms.Text | None = Field(default=None, examples=["/usr/bin/g++-12"])
-    """The executable of the host compiler. Left out, it is looked for on PATH and in the usual places. Refused for
-    every other toolchain: nvcc is the toolkit's, and a user's compiler is on the user's machine."""
+    """The executable of the host compiler. Default: the one on PATH or in the usual places. Every other toolchain
+    refuses this key: nvcc belongs to the toolkit, and a user's compiler is on the user's machine."""
     flags: tuple[str, ...] = Field(default=(), examples=[["-O3"]])
-    """Flags added whenever this toolchain compiles kernels."""
+    """Flags for every compilation of kernels by this toolchain."""
     command: tuple[str, ...] = Field(default=(), examples=[["nrnivmodl", "-coreneuron", "{include}"]])
-    """The command line (`compiler = "command"`), as a list of words; no shell reads them. `{sources}` stands for the
-    sources, `{include}` for the folder that they lie in, `{abi}` for the C file with the ABI id, which must be linked
-    in, `{output}` for the library to write and `{arch}` for the GPU's compute capability, such as `90`: a word with
-    `{arch}` is left out where there is no GPU. A word is repeated for each source, and may hold one placeholder."""
+    """The command line (`compiler = "command"`), as a list of words; no shell is involved. Placeholders: `{sources}`
+    are the sources, `{include}` is their folder, `{abi}` the C file with the ABI id, which must be linked in,
+    `{output}` the library to write, and `{arch}` the GPU's compute capability, such as `90`. A word with `{arch}` is
+    dropped if there is no GPU. A word may contain one placeholder, and is repeated for each value of it."""
     product: forms.Pattern | None = Field(default=None, examples=["*/libcorenrnmech.so"])
-    """Where the command leaves the library, as a pattern in the folder that it runs in. Left out, it writes
-    `{output}`."""
+    """Where the command leaves the library: a pattern in the folder that the command runs in. Default: the command
+    writes `{output}`."""
     install: forms.Text | None = Field(default=None, examples=["pip install neuron"])
-    """How a user gets this toolchain, for the message that nothing was found, which says it of the last one tried. Left
-    out, the compiler's packages are named, or the command's program."""
+    """How users get this toolchain. If none of an object's toolchains is found, the error shows this text for the last
+    one. Default: the packages of the compiler, or the command's program."""
 
     @property
     def versions(self) -> SpecifierSet:

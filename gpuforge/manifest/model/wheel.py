@@ -15,31 +15,31 @@ Naming = Literal["suffix", "local", "variant", "plain"]
 
 
 class Wheel(Table):
-    """What the wheels are called and which platform they promise."""
+    """Names of the wheels, and the platform that they promise."""
 
     naming: Annotated[tuple[Naming, ...], Field(min_length=1), Distinct] = Field(
         default=("suffix",), examples=[["suffix"]]
     )
-    """How wheels for different CUDA majors are told apart: `suffix` (`name-cu12`), `local` (version `1.0+cu12`),
-    `variant` (wheel variants) or `plain` (not at all). Each one listed gives a wheel."""
+    """How wheels for different CUDA majors are named: `suffix` (`name-cu12`), `local` (version `1.0+cu12`), `variant`
+    (wheel variants) or `plain` (all alike). Each entry produces a wheel."""
     kernels: Literal["inside", "own"] = Field(default="inside", examples=["own"])
-    """Where the `fallback` objects that nvcc compiles go: `inside` the wheel, or into a wheel of their `own` for each
-    CUDA major, `name-kernels-cu12`. Then the package's wheel is one for all CUDA versions and keeps its name, and
-    `pip install name[cuda12]` brings the kernels with it. `own` needs `[build] cuda = false`."""
+    """Where `fallback` objects that nvcc compiles go: `inside` the wheel, or into a wheel of their `own` for each CUDA
+    major, `name-kernels-cu12`. With `own`, the package has one wheel for all CUDA versions under its plain name, and
+    `pip install name[cuda12]` also installs the kernels. `own` needs `[build] cuda = false`."""
     image: Annotated[tuple[forms.Text, ...], Distinct, OneOrMany] = Field(
         default=(), examples=["manylinux_2_28", ["bookworm", "trixie"]]
     )
-    """Container images of the build, for `--runner docker`: a manylinux policy, one of `gpuforge images list`, or any
-    image's reference. Of several, each cell is built in the first that has its Python and a compiler that its toolkit
-    takes, and `gpuforge matrix --format json` names that one; kernels are compiled in the first with such a compiler,
-    and a host build without CUDA runs where the C library is the oldest. A build in local processes is not bound by
-    it, and says so when its wheel needs a newer platform than a policy named here (`manylinux_2_28`) promises."""
+    """Container images for the build with `--runner docker`: a manylinux policy, a name from `gpuforge images list`, or
+    any image reference. With several, each cell is built in the first that has its Python and a compiler that fits its
+    toolkit; `gpuforge matrix --format json` shows which. Kernels are compiled in the first image with such a compiler,
+    and a host build without CUDA in the one with the oldest C library. Builds without containers ignore this key, but
+    report a wheel that needs a newer platform than a policy listed here (`manylinux_2_28`)."""
     size_limit: forms.Size | None = Field(default=None, alias="size-limit", examples=["100 MB"])
-    """Largest size a wheel may have; MB is 10⁶ bytes, MiB 2²⁰."""
+    """Largest size of a wheel. MB is 10⁶ bytes, MiB 2²⁰."""
     exclude: Annotated[tuple[forms.LibraryName, ...], Distinct] = Field(default=(), examples=[["gomp"]])
-    """Libraries that are not put into the wheel although its files need them: `gomp` of `libgomp.so.1`. The process
-    that loads the wheel's files has them, or the user's machine: a runtime that users' own builds bring, too, would be
-    in the process twice under a hashed name. The audit still reports a library that nothing provides."""
+    """Libraries that are not copied into the wheel although its files need them: `gomp` for `libgomp.so.1`. The user's
+    process or machine must have them. Use it for a runtime that users' own builds also load: a copy in the wheel has a
+    hashed name, and the process would load both. The audit still reports a library that nothing provides."""
 
     @property
     def size_limit_bytes(self) -> int | None:

@@ -13,7 +13,7 @@ _FILLED = ("config-settings", "env", "before")  # the keys of [build] whose stri
 
 
 def without_cuda(data: Raw) -> Iterator[Problem]:
-    """Yield what of a build without CUDA names its toolkit."""
+    """Yield keys of a build without CUDA that use its toolkit."""
     build = table(data, "build")
     if build.get("cuda") is not False:
         return
@@ -21,8 +21,8 @@ def without_cuda(data: Raw) -> Iterator[Problem]:
         if any("toolkit" in braces.names(text) for _, text in _texts(build.get(key))):
             yield Problem(
                 ("build", key),
-                f"[build] {key} names {{toolkit}}, but with cuda = false the build is given no CUDA toolkit",
-                "leave `cuda = false` out if the host build needs one",
+                f"[build] {key} uses {{toolkit}}, but with cuda = false the build has no CUDA toolkit",
+                "remove `cuda = false` if the host build needs a toolkit",
             )
 
 
@@ -38,8 +38,8 @@ def unknown_placeholders(data: Raw) -> Iterator[Problem]:
                     choices = f"did you mean {{{near[0]}}}?" if near else f"known here: {_braces(names)}"
                     yield Problem(
                         (*path, *inside),
-                        f"[{title}] {key}: {{{name}}} stands for nothing",
-                        f"{choices} For the braces themselves write {{{{{name}}}}}",
+                        f"[{title}] {key}: {{{name}}} is not a placeholder",
+                        f"{choices} For literal braces write {{{{{name}}}}}",
                     )
 
 

@@ -9,7 +9,7 @@ from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, tabl
 
 
 def commands(data: Raw) -> Iterator[Problem]:
-    """Yield toolchains that are a command and have none, and the keys of a command on other compilers."""
+    """Yield commands without a command line, and the keys of commands on other compilers."""
     for name, toolchain in table(data, "toolchains").items():
         if not isinstance(toolchain, Mapping) or not isinstance(toolchain.get("compiler"), str):
             continue
@@ -18,22 +18,22 @@ def commands(data: Raw) -> Iterator[Problem]:
             if not toolchain.get("command"):
                 yield Problem(
                     ("toolchains", name),
-                    f'{title} has compiler = "command" and no `command`',
-                    'say what is run, e.g. command = ["make", "-f", "{include}/Makefile", "OUTPUT={output}"]',
+                    f'{title} needs `command`, because its compiler is "command"',
+                    'write the command line, e.g. command = ["make", "-f", "{include}/Makefile", "OUTPUT={output}"]',
                 )
             continue
         for key in ("command", "product"):
             if key in toolchain:
                 yield Problem(
                     ("toolchains", name, key),
-                    f'{title} has `{key}`, which goes with compiler = "command" only',
+                    f'{title} has `{key}`, which only compiler = "command" takes',
                     "remove it, or change the compiler",
                     at_key=True,
                 )
 
 
 def without_id(data: Raw) -> Iterator[Problem]:
-    """Yield the commands that make a library with an ABI and are not given the file with its id."""
+    """Yield commands that make a library with an ABI but do not use the file with its id."""
     declared = table(data, "toolchains")
     found = [thing for _, thing in numbered(data.get("objects"))]
     bound = {thing["name"] for thing in found if "abi" in thing and _is_text(thing.get("name"))}
@@ -52,9 +52,9 @@ def without_id(data: Raw) -> Iterator[Problem]:
         if isinstance(words, list) and words and not any("{abi}" in word for word in words if _is_text(word)):
             yield Problem(
                 ("toolchains", name, "command"),
-                f"[toolchains.{name}] command has no {{abi}}, and {title} has an ABI",
-                "what is linked needs the C file with the ABI id: add {abi} where the command takes an object or a "
-                "source",
+                f"[toolchains.{name}] command needs {{abi}}, because {title} has an ABI",
+                "the library must contain the C file with the ABI id: add {abi} where the command takes an object or "
+                "a source",
             )
 
 

@@ -20,7 +20,7 @@ def toolkits(data: Raw) -> Iterator[Problem]:
     if not versions:
         yield Problem(
             ("cuda",),
-            "[cuda] has no toolkit to build with",
+            "[cuda] has no toolkit",
             'add a table for one, e.g. [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]',
         )
     owners: dict[str, str] = {}
@@ -33,7 +33,7 @@ def toolkits(data: Raw) -> Iterator[Problem]:
             yield Problem(
                 at,
                 f"{_version_table(key)} cannot have the toolkit {quote(toolkit)}",
-                f"move it to {_version_table(toolkit.partition('.')[0])}, or give a toolkit of CUDA {key}",
+                f"move it to {_version_table(toolkit.partition('.')[0])}, or choose a toolkit of CUDA {key}",
             )
         elif toolkit in owners:
             yield Problem(
@@ -45,7 +45,7 @@ def toolkits(data: Raw) -> Iterator[Problem]:
 
 
 def architectures(data: Raw) -> Iterator[Problem]:
-    """Yield what of a manifest has GPU code, where a toolkit's `archs = []` says that there is none."""
+    """Yield `ptx` and objects with GPU code if a toolkit's `archs = []` means that there is none."""
     cuda = table(data, "cuda")
     for key, version in cuda.items():
         if not (
@@ -55,7 +55,7 @@ def architectures(data: Raw) -> Iterator[Problem]:
         if "ptx" in version:
             yield Problem(
                 ("cuda", key, "ptx"),
-                f"{_version_table(key)} has `ptx`, and archs = [] says that the package has no GPU code",
+                f"{_version_table(key)} has `ptx`, but archs = [] means that the package has no GPU code",
                 "list the architectures to compile for, or remove `ptx`",
                 at_key=True,
             )
@@ -63,7 +63,7 @@ def architectures(data: Raw) -> Iterator[Problem]:
             if text_of(thing, "role") in {"fallback", "user-compiled"}:
                 yield Problem(
                     ("cuda", key, "archs"),
-                    f"{_version_table(key)} has archs = [], no GPU code, and {object_title(thing)} is GPU code",
+                    f"{_version_table(key)} has archs = [] (no GPU code), but {object_title(thing)} is GPU code",
                     'list the architectures to compile for, e.g. archs = ["80", "90"]',
                 )
 
@@ -75,7 +75,7 @@ def linkage(data: Raw) -> Iterator[Problem]:
     if "requires" in cuda and isinstance(linkage, str) and linkage in {"bundle", "system", "static"}:
         yield Problem(
             ("cuda", "requires"),
-            f'[cuda] `requires` goes with linkage = "pip", and not with {quote(linkage)}, which declares no packages',
+            f'[cuda] `requires` works with linkage = "pip" only; {quote(linkage)} declares no packages',
             'remove it, or choose linkage = "pip"',
             at_key=True,
         )

@@ -13,7 +13,7 @@ from gpuforge.manifest.quoting import quote
 
 
 def _constraints(file: Path, name: str) -> Iterator[Problem]:
-    """Yield what is wrong with the file of constraints: it decides on the environment alone, so it has all of them."""
+    """Yield what is wrong with the file of constraints."""
     keys = ("build", "constraints")
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
@@ -22,10 +22,10 @@ def _constraints(file: Path, name: str) -> Iterator[Problem]:
         reason = getattr(error, "strerror", None) or str(error)
         yield Problem(
             keys,
-            f"[build] constraints: there is no file {name} beside the manifest"
+            f"[build] constraints: no file {name} beside the manifest"
             if absent
             else f"[build] constraints: the file {name} cannot be read: {reason}",
-            "write it, with a line like cmake==3.31.6 for each requirement, or leave the key out",
+            "create it, with a line like cmake==3.31.6 for each requirement, or remove the key",
         )
         return
     for found in constraints.read(text):
@@ -44,16 +44,16 @@ def files(data: Raw, folder: Path) -> Iterator[Problem]:
         if isinstance(name, str) and name and not _is_folder(folder, name):
             yield Problem(
                 ("build", "overlay", index),
-                f"[build] overlay: there is no folder {quote(name)} beside the manifest",
-                "make the folder, or remove it from the list",
+                f"[build] overlay: no folder {quote(name)} beside the manifest",
+                "create the folder, or remove it from the list",
             )
     source = table(data, "package").get("source")
     path = source.get("path") if isinstance(source, Mapping) and set(source) == {"path"} else None
     if isinstance(path, str) and path.strip() and not _is_folder(folder, path):
         yield Problem(
             ("package", "source", "path"),
-            f"[package.source] path: there is no folder {quote(path)}",
-            "the path starts from the manifest's folder",
+            f"[package.source] path: no folder {quote(path)}",
+            "the path is relative to the manifest's folder",
         )
 
 
@@ -75,5 +75,5 @@ def nul_characters(data: Raw) -> Iterator[Problem]:
             pending.extend(((*path, index), part) for index, part in enumerate(value))
         elif isinstance(value, str) and "\0" in value:
             yield Problem(
-                path, f"{quote(value)} holds a NUL character", "no program can be given one; remove it"
+                path, f"{quote(value)} contains a NUL character", "remove it; no program can receive one"
             )

@@ -11,43 +11,43 @@ from gpuforge.manifest.quoting import quote
 
 
 def kernels_wheels(data: Raw) -> Iterator[Problem]:
-    """Yield what contradicts kernels in wheels of their own."""
+    """Yield keys that contradict kernels in wheels of their own."""
     wheel, cuda = table(data, "wheel"), table(data, "cuda")
     if wheel.get("kernels") != "own":
         return
     if not any(_is_of_cuda(data, thing) for _, thing in numbered(data.get("objects"))):
         yield Problem(
             ("wheel", "kernels"),
-            '[wheel] kernels = "own", and no fallback object is compiled by nvcc: the kernels wheels would be empty',
-            "leave `kernels` out, or add a fallback object",
+            '[wheel] kernels = "own" makes empty kernels wheels: nvcc compiles no fallback object',
+            "remove `kernels`, or add a fallback object",
         )
     if table(data, "build").get("cuda") is not False:
         yield Problem(
             ("wheel", "kernels"),
-            '[wheel] kernels = "own" makes one wheel for all CUDA versions, and the host build uses a CUDA toolkit',
-            "write [build] cuda = false if the host code needs no CUDA; else leave `kernels` out",
+            '[wheel] kernels = "own" makes one wheel for all CUDA versions, but the host build uses a CUDA toolkit',
+            "write [build] cuda = false if the host code needs no CUDA; otherwise remove `kernels`",
         )
     if wheel.get("naming", ["plain"]) != ["plain"]:
         yield Problem(
             ("wheel", "naming"),
-            '[wheel] naming goes with kernels inside the wheel: with kernels = "own" the package keeps its plain name',
-            "leave `naming` out; the kernels wheels are named name-kernels-cu12",
+            '[wheel] naming needs kernels inside the wheel: with kernels = "own" the package keeps its plain name',
+            "remove `naming`; the kernels wheels are called name-kernels-cu12",
             at_key=True,
         )
     if cuda.get("requires") == "extra":
         yield Problem(
             ("cuda", "requires"),
-            '[cuda] requires = "extra" goes with kernels inside the wheel: with kernels = "own" the extras bring the '
-            "kernels wheels, and these require NVIDIA's packages",
-            "leave `requires` out",
+            '[cuda] requires = "extra" needs kernels inside the wheel: with kernels = "own" the extras install the '
+            "kernels wheels, which require NVIDIA's packages",
+            "remove `requires`",
             at_key=True,
         )
     name = table(data, "package").get("name")
     if isinstance(name, str) and suffix_of(name):
         yield Problem(
             ("package", "name"),
-            f"[package] name: {quote(name)} is named for one CUDA version, and with [wheel] kernels = "
-            '"own" it serves all',
+            f"[package] name: {quote(name)} is named for one CUDA version, but with [wheel] kernels = "
+            '"own" it serves all of them',
             "give the package a name without a CUDA suffix",
         )
 

@@ -32,7 +32,7 @@ def libraries(data: Raw) -> Iterator[Problem]:
             if key in thing:
                 yield Problem(
                     ("objects", index, key),
-                    f'{title} has `{key}`, which goes with kind = "library"',
+                    f'{title} has `{key}`, which only kind = "library" takes',
                     _KIND_HINT,
                     at_key=True,
                 )
@@ -46,44 +46,44 @@ def libraries(data: Raw) -> Iterator[Problem]:
                 yield Problem(
                     path,
                     f"{title} and {taken[target, kind]} both stand in for {quote(target)}",
-                    "one fallback is used; remove the key from the other",
+                    "only one fallback can be used; remove the key from the other",
                 )
             taken.setdefault((target, kind), title)
         elif kind == "library" and "stands-in-for" not in thing and "abi" not in thing:
             yield Problem(
                 ("objects", index),
-                f"{title} is a library that has no `abi` and stands in for no other object",
-                f"{_ABI_HINT}, or name the object that it stands in for in stands-in-for",
+                f"{title} is a library, and has neither `abi` nor `stands-in-for`",
+                f"{_ABI_HINT}, or name the object to replace in stands-in-for",
             )
 
 
 def _levels(path: tuple[str, int, str], title: str, thing: Raw, data: Raw) -> Iterator[Problem]:
-    """Yield that a compiler of GPU code is asked for levels of CPUs."""
+    """Yield `cpu` with a compiler of GPU code."""
     compiler = compiler_of(data, text_of(thing, "toolchain"))
-    reasons = {"nvcc": "nvcc compiles it for GPUs", "command": "a command has its own flags"}
+    reasons = {"nvcc": "nvcc compiles it for GPUs", "command": "a command sets its own flags"}
     if "cpu" in thing and compiler in reasons:
         yield Problem(
             path,
-            f"{title} has `cpu`, and {reasons[compiler]}",
+            f"{title} has `cpu`, but {reasons[compiler]}",
             "remove it; a further fallback of the host toolchain, which stands in for this one, can have it",
             at_key=True,
         )
 
 
 def _of_modules(thing: Raw) -> bool:
-    """Say whether an object is a set of modules."""
+    """Return whether an object is a set of modules."""
     usual = "library" if thing.get("role") == "user-compiled" else "module"
     return (text_of(thing, "kind") or usual) == "module"
 
 
 def _replaceable(thing: Raw, kind: str) -> bool:
-    """Say whether a fallback of a kind may stand in for an object: a library for fallbacks that stand in for none."""
+    """Return whether a fallback of a kind may replace an object; a library may also replace independent fallbacks."""
     fallback = thing.get("role") == "fallback" and kind == "library" and "stands-in-for" not in thing
     return thing.get("role") == "user-compiled" or fallback
 
 
 def _compilers(data: Raw, index: int, thing: Raw) -> Iterator[Problem]:
-    """Yield toolchains that do not make what a user-compiled object is made of."""
+    """Yield toolchains that cannot make a user-compiled object's kind."""
     kind = thing.get("kind", "library")
     names = thing.get("toolchains")
     for number, name in enumerate(names if isinstance(names, list) else []):
@@ -92,13 +92,13 @@ def _compilers(data: Raw, index: int, thing: Raw) -> Iterator[Problem]:
         if kind == "library" and compiler in ("nvrtc", "opencl"):
             yield Problem(
                 path,
-                f"{object_title(thing)} is a library, and {compiler} makes none",
+                f"{object_title(thing)} is a library, but {compiler} makes no libraries",
                 'write kind = "module", or remove the toolchain',
             )
         elif kind == "module" and compiler in ("nvc++", "command"):
             yield Problem(
                 path,
-                f"{object_title(thing)} is a set of modules, and {compiler} makes libraries",
+                f"{object_title(thing)} is a set of modules, but {compiler} makes libraries",
                 'write kind = "library", or remove the toolchain',
             )
 
@@ -113,29 +113,29 @@ def _stand_in(
         known = [name for name, each in others.items() if _replaceable(each, kind)]
         yield Problem(
             path,
-            f"{title} stands in for {quote(target)}, which is not a user-compiled object"
+            f"{title} cannot stand in for {quote(target)}, which is not a user-compiled object"
             + (" or another fallback" if kind == "library" else ""),
-            f"such are: {', '.join(known)}" if known else "the manifest has none",
+            f"objects it can replace: {', '.join(known)}" if known else "the manifest has none",
         )
         return
     if kind == "module" and not modules:
         yield Problem(
             path,
-            f"{title} is a set of modules, and stands in for {quote(target)}, a library",
+            f"{title} is a set of modules, and cannot stand in for {quote(target)}, a library",
             _KIND_HINT,
         )
         return
     if "abi" in thing:
         yield Problem(
             (*path[:2], "abi"),
-            f"{title} has an `abi` of its own, and stands in for {quote(target)}, whose ABI it has",
+            f"{title} has an `abi`, but takes the ABI of {quote(target)}, which it stands in for",
             "remove it",
             at_key=True,
         )
     if "abi" not in other and not modules:
         yield Problem(
             ("objects", index),
-            f"{object_title(other)} has no `abi` to share with {title}, which stands in for it",
+            f"{object_title(other)} needs `abi`, because {title} stands in for it",
             _ABI_HINT,
         )
 

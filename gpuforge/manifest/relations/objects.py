@@ -33,7 +33,7 @@ def objects(data: Raw) -> Iterator[Problem]:
                     yield Problem(
                         path,
                         f"{title} names the toolchain {quote(name)}, which is not declared",
-                        f"declared are: {', '.join(declared)}"
+                        f"declared toolchains: {', '.join(declared)}"
                         if declared
                         else f"add a table [toolchains.{name}] with compiler = {likely}",
                     )
@@ -44,9 +44,7 @@ def _role_keys(path: KeyPath, title: str, thing: Raw, keys: RoleKeys) -> Iterato
     known = {key for role_keys in ROLE_KEYS.values() for key in role_keys.required + role_keys.optional}
     for key in keys.required:
         if key not in thing:
-            yield Problem(
-                path, f"{title} has no `{key}`, which its role {quote(role)} needs", _ROLE_HINTS[key]
-            )
+            yield Problem(path, f"{title} needs `{key}`, because its role is {quote(role)}", _ROLE_HINTS[key])
         elif thing[key] == []:
             yield Problem((*path, key), f"{title}: `{key}` must not be empty", _ROLE_HINTS[key])
     for key in thing:
@@ -56,8 +54,8 @@ def _role_keys(path: KeyPath, title: str, thing: Raw, keys: RoleKeys) -> Iterato
             ]
             yield Problem(
                 (*path, key),
-                f"{title} has `{key}`, which does not go with its role {quote(role)}",
-                f"`{key}` goes with {' and '.join(owners)}; "
+                f"{title} has `{key}`, which its role {quote(role)} does not take",
+                f"`{key}` belongs to {' and '.join(owners)}; "
                 f"{quote(role)} takes {', '.join(f'`{k}`' for k in keys.required + keys.optional)}",
                 at_key=True,
             )
@@ -82,6 +80,6 @@ def names(data: Raw) -> Iterator[Problem]:
                 yield Problem(
                     ("objects", index, "name"),
                     f"two objects have the name {quote(name)}",
-                    "give each its own",
+                    "give each its own name",
                 )
             seen.add(name)

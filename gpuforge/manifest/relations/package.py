@@ -29,20 +29,20 @@ def python(data: Raw) -> Iterator[Problem]:
     if abi is None and not python:
         yield Problem(
             ("package", "python") if "python" in package else ("package",),
-            "[package] does not say for which Python versions wheels are built",
-            'write, for example, python = ["3.11", "3.12"], or set `abi` when one wheel serves them all',
+            "[package] needs `python`: the versions to build wheels for",
+            'write, for example, python = ["3.11", "3.12"], or set `abi` if one wheel serves all versions',
         )
     if abi == "abi3" and len(python) != 1:
         yield Problem(
             ("package", "python") if python else ("package", "abi"),
-            f'[package] abi = "abi3" goes with exactly one Python version, but `python` has {len(python)}',
-            "keep the lowest version that the wheel supports: the one wheel serves it and all later ones",
+            f'[package] abi = "abi3" needs exactly one Python version, but `python` has {len(python)}',
+            "keep the lowest version that the wheel supports; one wheel serves it and all later versions",
         )
     if abi == "none" and len(python) > 1:
         yield Problem(
             ("package", "python"),
-            f'[package] abi = "none" goes with one Python version at most, but `python` has {len(python)}',
-            "one wheel serves them all; keep the version that builds it, or leave `python` out",
+            f'[package] abi = "none" takes at most one Python version, but `python` has {len(python)}',
+            "one wheel serves all versions; keep the one that builds it, or remove `python`",
         )
 
 
@@ -56,6 +56,6 @@ def import_name(data: Raw) -> Iterator[Problem]:
     if re.match(r"[A-Za-z0-9]", name) and not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", default):
         yield Problem(
             ("package", "name"),
-            f"[package] needs `import`: {quote(default)}, which follows from the name, cannot be imported",
-            'say which import package the kernels go into, e.g. import = "example"',
+            f"[package] needs `import`: its default from the name, {quote(default)}, cannot be imported",
+            'name the import package for the kernels, e.g. import = "example"',
         )
