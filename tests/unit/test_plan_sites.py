@@ -45,8 +45,8 @@ OLD = image("old", "11.3.0", "3.11")
 NEW = image("new", "14.2.0", "3.11", "3.13")  # too new a compiler for CUDA 12.4
 
 
-def plan_in(file: ManifestFile, *images: ContainerImage, asked: tuple[str, ...] = ()) -> Plan:
-    machine, chosen = resolve(file, select(file, "x86_64"), requested=asked, sites=images)
+def plan_in(file: ManifestFile, *images: ContainerImage, requested: tuple[str, ...] = ()) -> Plan:
+    machine, chosen = resolve(file, select(file, "x86_64"), requested=requested, sites=images)
     return lower(file, chosen.cells, machine)
 
 
