@@ -10,22 +10,22 @@ from gpuforge.wheel.folder import Folder, files_below
 
 
 class Input(NamedTuple):
-    """One thing to audit, as a wheel. `label` is what the report calls it: no two in one call have the same."""
+    """One thing to audit, as a wheel. `label` is its name in the report, unique within a call."""
 
     label: str
-    path: Path  # the file or the folder that is opened
-    place: PurePosixPath  # where it is, for messages: of a wheel in an sdist, the sdist and its name there
+    path: Path  # the file or folder to open
+    place: PurePosixPath  # its path in messages; for a wheel in an sdist, the sdist and the name in it
     form: Form = "wheel"
     info: str = ""  # for "installed": its .dist-info folder
     member: str = ""  # for "file": its name among the single files given
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Take `path` for a wheel."""
+        """Return the input for a wheel."""
         return cls(path.name, path, PurePosixPath(path))
 
     def open(self) -> Archive:
-        """Open it for reading; raises MalformedError for what is broken, OSError when it cannot be read."""
+        """Open it for reading; raises MalformedError for a broken file, OSError when it cannot be read."""
         match self.form:
             case "unpacked" | "folder":
                 return Folder(self.path, files_below(self.path))

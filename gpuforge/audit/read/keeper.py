@@ -1,4 +1,4 @@
-"""Keep the ranges of a stream of bytes that reading it as ELF needs."""
+"""Keep those ranges of a stream of bytes that reading an ELF file needs."""
 
 from collections.abc import Iterable
 
@@ -7,18 +7,18 @@ from gpuforge.binary.elf.outline import front, outline
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import MalformedError
 
-_RANGES = 256  # that are kept of one file; sound files need a dozen
+_RANGES = 256  # kept of one file at most; sound files need a dozen
 _NAMES = b"\0.shstrtab\0"
 _AROUND = 1 << 14  # bytes kept on each side of it
-_NEEDED = b"\0libc.so.6\0"  # in the names that the dynamic section speaks of
+_NEEDED = b"\0libc.so.6\0"  # stands among the names of the NEEDED entries
 _BESIDE_IT = 1 << 16
 
 
 class Keeper:
-    """Keeps the ranges of a stream that ELF wants, and learns of more while the stream goes by."""
+    """Keeps ranges of a stream, and adds those that the headers and the dynamic section point to."""
 
     def __init__(self, window: Window, ranges: Iterable[tuple[int, int]], front: int = 0) -> None:
-        """Keep `ranges`, what they say of others, and of the first `front` bytes all but code."""
+        """Keep `ranges`, the ranges that they point to, and of the first `front` bytes all but code."""
         self.window = window
         self._front = front
         self._open = set(ranges)
@@ -51,13 +51,13 @@ class Keeper:
             self._find_needed()
 
     def _learn(self) -> bool:
-        """Ask for what is known to be wanted by now; return whether some of it was in hand."""
+        """Add the ranges that are known by now; return whether one of them is complete already."""
         try:
             self._header = self._header or read_header(self.window)
             wanted = front(self._header, self._front) + outline(self.window, self._header)
-        except MalformedError:  # said when the file is read
+        except MalformedError:  # reported when the file is read
             return False
-        except MissedError as missed:  # of the headers, which BOLT puts behind: the front is not known yet
+        except MissedError as missed:  # BOLT puts the headers behind: the front is not known yet
             wanted = [(0, self._front), (missed.start, missed.stop)]
         kept = [self._want(start, stop) for start, stop in wanted[:_RANGES]]
         return any(kept)
@@ -77,7 +77,7 @@ class Keeper:
         return False
 
     def _find_needed(self) -> None:
-        """Keep the names of what is NEEDED: LLD and Go put them far behind the front, and before what says where."""
+        """Keep the names of NEEDED entries: LLD and Go put them behind the front, and before the dynamic section."""
         offset, chunk = self._recent[-1]
         if (hit := chunk.find(_NEEDED)) >= 0:
             self._seen_needed = True
@@ -86,7 +86,7 @@ class Keeper:
                 self._want(start, min(self.window.size, offset + hit + _BESIDE_IT))
 
     def _find_names(self) -> None:
-        """Keep the sections' names, which LLD puts between the symbols and their names: no header says where."""
+        """Keep the sections' names: LLD puts them between the symbols and their names, and no header points to them."""
         (before, last), (offset, chunk) = self._recent[0], self._recent[-1]
         if before != offset and _NAMES in last[-len(_NAMES) :] + chunk[: len(_NAMES)]:
             self._want(offset - _AROUND, min(self.window.size, offset + _AROUND))

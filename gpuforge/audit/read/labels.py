@@ -1,4 +1,4 @@
-"""Give every input a label of its own, and drop those that were given twice."""
+"""Give every input a label of its own, and drop duplicates."""
 
 import os
 from collections import Counter
@@ -9,9 +9,9 @@ from gpuforge.audit.read.input import Input
 
 
 def unique(found: Sequence[Input]) -> list[Input]:
-    """Drop what was given twice, and name single files from the folder that has them all.
+    """Drop duplicates, and name single files by their paths below the folder that they have in common.
 
-    So two of them see each other as their RPATH has it: `$ORIGIN/../lib`.
+    So the RPATH of one leads to the other: `$ORIGIN/../lib`.
     """
     unique = list(
         {(i.form, i.info, i.place if i.form == "nested" else _real(i.path)): i for i in found}.values()
@@ -31,7 +31,7 @@ def _real(path: Path) -> Path:
 
 
 def labelled(found: Sequence[Input]) -> list[Input]:
-    """Give those of the same name as much of their path as tells them apart."""
+    """Give inputs of the same name as much of their paths as distinguishes them."""
     counts = Counter(i.label for i in found)
     return [i if counts[i.label] == 1 else i._replace(label=_label(i, found)) for i in found]
 

@@ -1,4 +1,4 @@
-"""Read one binary member of a wheel in a single pass: what ELF wants of it, and its GPU code."""
+"""Read one binary member of a wheel in a single pass: its ELF facts and its GPU code."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from gpuforge.wheel.archive import Archive, Member
 
 ARCHIVE_MAGIC = b"!<arch>\n"
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings
-# bytes of a file that is read in one piece, which is quicker than choosing what to keep of it
+# bytes of a file that is read in one piece: quicker than choosing the ranges to keep
 _WHOLE = 2 << 20
 _START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the directives of a PTX text
 _PASSES = 6
@@ -25,7 +25,7 @@ _SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake", ".c", ".cc", 
 
 
 class Scanned(NamedTuple):
-    """What one member turned out to be; `problem` says why it could not be read as what it seems."""
+    """The facts of one member; `problem` says why it could not be read."""
 
     file: str
     object: ElfObject | None = None
@@ -54,7 +54,7 @@ def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
     except MalformedError as error:
         corrupt = isinstance(error, CorruptError)
         return Scanned(member.name, problem=error.diagnostics[0].message, corrupt=corrupt)
-    except MissedError:  # in what nothing has fetched: other wheels are still to be read
+    except MissedError:  # after all passes; the other members are still read
         return Scanned(member.name, problem=_ENDLESS)
 
 
@@ -82,7 +82,7 @@ def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
 def _whole(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
     data = archive.data(member)
     scanner = fatbin.Scanner(len(data), static_cudart().text)
-    if not is_cubin(data):  # which has no containers in it
+    if not is_cubin(data):  # a cubin has no containers in it
         scanner.feed(0, data)
         scanner.finish()
     return Window.of(data), scanner
@@ -102,10 +102,10 @@ def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanne
 
 
 def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, int]) -> None:
-    """Bring a range that was missed, and with it whatever else is known to be missing."""
+    """Read a range that was missed, and the other ranges that are known to be missing."""
     try:
         ranges = outline(window, read_header(window))
-    except MissedError:  # of what the headers themselves say
+    except MissedError:  # the headers are missing, too
         ranges = []
     keeper = Keeper(window, [missed, *(r for r in ranges if not window.has(*r))])
     offset = 0

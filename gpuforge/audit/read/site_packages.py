@@ -1,4 +1,4 @@
-"""Find installed distributions, and the files of each as the members that they were in its wheel."""
+"""Find installed distributions, and name their files as in their wheels."""
 
 import csv
 import os
@@ -27,7 +27,7 @@ def sites(path: Path) -> list[Path]:
 
 
 def recorded(site: Path, info: str) -> dict[str, Path]:
-    """Return the files of an installed distribution as the members they were in its wheel."""
+    """Return the files of an installed distribution by their names in its wheel."""
     stem = info.removesuffix(INFO)
     with (site / info / "RECORD").open("rb") as stream:
         try:
