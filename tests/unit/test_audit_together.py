@@ -960,7 +960,7 @@ def test_cubins_beside_each_other_are_chosen_by_name(tmp_path: Path) -> None:
     cubin[16:20] = (2).to_bytes(2, "little") + (190).to_bytes(2, "little")
     cubin[48:52] = (0x06005A02).to_bytes(4, "little")
     report = audit([wheel(tmp_path, {"demo/k_sm90.cubin": bytes(cubin)})])
-    assert {e.arch for d in report.wheels[0].facts.device for c in d.containers for e in c.entries} == {
+    assert {e.target for d in report.wheels[0].facts.device for c in d.containers for e in c.entries} == {
         "sm_90"
     }
     assert said(report, "GF403") == []
