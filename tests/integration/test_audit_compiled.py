@@ -138,7 +138,7 @@ def test_versions_of_a_library_that_is_not_needed(compiled: Compile, tmp_path: P
     data = bytearray(module.read_bytes())
     data[entry : entry + 8] = (0x6000000D).to_bytes(8, "little")  # a tag of no meaning to this linker
     module.write_bytes(data)
-    assert codes(tmp_path, files)["GF211", "error"] == ("demo/ext.so wants G_1 of libg.so.1",)
+    assert codes(tmp_path, files)["GF211", "error"] == ("demo/ext.so: wants G_1 of libg.so.1",)
     done = subprocess.run(
         [sys.executable, "-c", f"import ctypes; ctypes.CDLL({str(module)!r})"],
         capture_output=True,
@@ -175,7 +175,7 @@ def test_another_packages_library_wins(compiled: Compile, tmp_path: Path) -> Non
     early = compiled("early.so", MODULE + CALLS, cudart, f"-Wl,-rpath,{own}:{system}")
     found = codes(tmp_path, {"demo/late.so": late, "demo/early.so": early}, requires)
     assert found["GF305", "warning"] == (
-        f"libcudart.so.13 for demo/late.so: RUNPATH {system} before RUNPATH {own}",
+        f"demo/late.so: libcudart.so.13 (RUNPATH {system} before RUNPATH {own})",
     )
 
 
@@ -193,7 +193,7 @@ def test_a_runtime_that_leaves_its_symbols_to_the_program(compiled: Compile, tmp
     loose = compiled("libnvomp.so", text)
     found = codes(tmp_path, {"demo.libs/libacchost.so": host, "demo.libs/libnvomp.so": loose})
     assert found["GF212", "warning"] == (
-        "demo.libs/libnvomp.so wants __pgi_uacc_enter, which libacchost.so would give",
+        "demo.libs/libnvomp.so: wants __pgi_uacc_enter, which libacchost.so would give",
     )
     linked = compiled("libnvomp.so", text, host, "-Wl,-rpath,$ORIGIN")
     found = codes(tmp_path, {"demo.libs/libacchost.so": host, "demo.libs/libnvomp.so": linked})
