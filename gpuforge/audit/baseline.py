@@ -1,4 +1,4 @@
-"""Findings that were there before: a file of them is written once, and accepts them from then on, but no new one.
+"""Findings that were there before: a file lists them, and the audit accepts them and no new one.
 
 A finding is identified by its rule, its severity, the project, and the file, the library and the item of each of its
 subjects, so that its words may change. What changes from build to build (the hash in a grafted library's name, the

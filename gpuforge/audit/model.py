@@ -37,13 +37,13 @@ class Preload(NamedTuple):
     file: str
     pathfinder: bool  # through cuda-pathfinder
     everything: bool  # it loads into the global scope what a list elsewhere names
-    names: frozenset[str]  # the libraries and words it speaks of, without "lib" and ".so"
+    names: frozenset[str]  # the libraries and words in it, without "lib" and ".so"
     folders: bool = False  # it lists folders, and may load all that lies there
     bare: bool = False  # by bare names: it loads only what the linker finds anyway
     # for a framework that it hands them to (torch.ops.load_library), and that loads no others
     ops: bool = False
     fixed: bool = False  # each by a name that is written there, none by a variable
-    # it starts programs, and speaks of LD_LIBRARY_PATH; one that loads nothing is bare, too
+    # it starts programs and has LD_LIBRARY_PATH in it; one that loads nothing is bare, too
     starts: bool = False
     # CUDA's words in the Python files and lists beside it; with pathfinder in all Python files
     listed: frozenset[str] = frozenset()
@@ -69,7 +69,7 @@ class WheelFacts(NamedTuple):
     python: str = ""  # Requires-Python: ">=3.11,<3.15"
     members: Mapping[str, int] = MappingProxyType({})  # name -> size in bytes
     checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32, as the archive's directory has it
-    purelib: bool = False  # WHEEL says Root-Is-Purelib
+    purelib: bool = False  # Root-Is-Purelib in WHEEL
     pins: tuple[Pin, ...] = ()
     record: Record | None = None  # None without a RECORD
     objects: tuple[ElfObject, ...] = ()
@@ -79,7 +79,9 @@ class WheelFacts(NamedTuple):
     kernels_wheels: Mapping[str, object] = MappingProxyType(
         {}
     )  # its list of kernels wheels; empty without one
-    kernels_wheel: Mapping[str, object] = MappingProxyType({})  # what a kernels wheel says of itself
+    kernels_wheel: Mapping[str, object] = MappingProxyType(
+        {}
+    )  # the description of a kernels wheel, in the wheel itself
     preloads: tuple[Preload, ...] = ()
     metadata_problems: tuple[str, ...] = ()
     identities: tuple[Identity, ...] = ()

@@ -29,7 +29,7 @@ class Declared(NamedTuple):
 def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str, Declared]:
     """Resolve the wheel's requirements as far as the tables know; unconditional ones win over extras.
 
-    What is among those `given`, in a version that is asked for, brings what it says itself.
+    A package among the wheels `given`, in a version that is allowed, brings what its own METADATA requires.
     """
     found: dict[str, Declared] = {}
     if not facts.requires:
@@ -52,11 +52,11 @@ def brought_by(package: str, given: Mapping[str, WheelFacts]) -> Mapping[str, De
 
 
 def by_project(wheels: Iterable[WheelFacts]) -> Mapping[str, WheelFacts]:
-    """Return the wheels given by their projects, without those of which there are several."""
+    """Return the wheels given by their projects, without projects of several wheels."""
     found: dict[str, list[WheelFacts]] = {}
     for wheel in wheels:
         found.setdefault(wheel.project, []).append(wheel)
-    return {project: held[0] for project, held in found.items() if project and len(held) == 1}
+    return {project: same[0] for project, same in found.items() if project and len(same) == 1}
 
 
 def _brought(
@@ -83,14 +83,14 @@ def _brought(
         package_tables.requirements().get(wanted.name, ()) if wanted.name.startswith("nvidia-") else ()
     )
     brings = tuple(text for row in rows for text in row["brings"])
-    told = tuple(_required(own, exact.extras)) if own and exact and brings and own.requires else None
-    known = (requirement(Parsed(text)) for text in (*(brings if told is None else ()), *of_library))
-    for more in (*(told or ()), *known):
+    own_requires = tuple(_required(own, exact.extras)) if own and exact and brings and own.requires else None
+    known = (requirement(Parsed(text)) for text in (*(brings if own_requires is None else ()), *of_library))
+    for more in (*(own_requires or ()), *known):
         yield from _brought(more, line, extra, loader, depth - 1, machine, given)
 
 
 def _of_release(wanted: Requirement, own: WheelFacts) -> Requirement | None:
-    """Return a requirement of the very release that was given; None when another one is asked for."""
+    """Return a requirement of the very release that was given; None if its clauses do not allow that release."""
     version = own.version.partition("+")[0]
     return wanted._replace(versions=f"=={version}") if releases.allows(wanted.versions, version) else None
 
@@ -126,11 +126,11 @@ def _rows(wanted: Requirement, machine: str) -> Iterator[dict[str, Any]]:
 
 def _chosen(rows: Iterable[dict[str, Any]], wanted: str) -> dict[str, Any] | None:
     """Return the row that pip would end at: that of the newest release which these clauses allow."""
-    held = list(rows)
-    known = {version for row in held for version in row["known"]}
+    listed = list(rows)
+    known = {version for row in listed for version in row["known"]}
     for version in (*releases.newest_first(known | releases.named(wanted)), *releases.below(wanted)):
         if releases.allows(wanted, version):
-            for row in held:
+            for row in listed:
                 if releases.allows(row["versions"], version):
                     return row
     return None

@@ -118,22 +118,22 @@ def build(
     against: "Against | None" = None,
 ) -> LinkGraph:
     """Resolve every NEEDED entry of every object in the wheels, load set by load set."""
-    held = tuple(wheels)
-    resolver = Resolver(held)
-    copies = {key(copy): library for w in held for copy, library in _linkers_names(w)}
-    objects = [o for w in held for o in w.objects if o.links and key(o) not in copies]
+    given = tuple(wheels)
+    resolver = Resolver(given)
+    copies = {key(copy): library for w in given for copy, library in _linkers_names(w)}
+    objects = [o for w in given for o in w.objects if o.links and key(o) not in copies]
     sets = [resolver.load(root) for root in _roots(objects)]
     reached = {key(o) for s in sets for o in s.objects}
     for found in objects:  # what is left needs one another in a circle: any of it may be the first
         if key(found) not in reached:
             sets.append(resolver.load(found))
             reached.update(key(o) for o in sets[-1].objects)
-    for copy in (o for w in held for o in w.objects if key(o) in copies):
+    for copy in (o for w in given for o in w.objects if key(o) in copies):
         for name in copy.needed:
             edge = resolver.edges[(*key(copies[key(copy)]), name)]
             resolver.edges[(*key(copy), name)] = edge._replace(loader=copy)
     return LinkGraph(
-        held,
+        given,
         tuple(resolver.edges.values()),
         tuple(sets),
         resolver.installed.declared,

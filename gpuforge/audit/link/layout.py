@@ -67,7 +67,7 @@ def _folders(found: ElfObject, path: str, kind: SearchKind, via: str = "") -> tu
     return _resolved(found.file, path, kind, via)
 
 
-@cache  # the same object is asked in every load set that it is in
+@cache  # the same object is searched for in every load set
 def _resolved(file: str, path: str, kind: SearchKind, via: str) -> tuple[SearchEntry, ...]:
     return tuple(_entries(posixpath.dirname(install_path(file)), path, kind, via))
 

@@ -47,7 +47,7 @@ def candidates(soname: str) -> tuple[Library, ...]:
 def carrying(soname: str) -> tuple[str, ...]:
     """Return the packages that have a library of their own by this SONAME loaded once they are imported.
 
-    What is of a CUDA toolkit, of whatever version, is nobody's own but NVIDIA's.
+    Libraries of a CUDA toolkit, of any version, belong to NVIDIA's packages alone.
     """
     if of_toolkit(soname):
         return ()
@@ -57,7 +57,7 @@ def carrying(soname: str) -> tuple[str, ...]:
 
 @cache
 def of_toolkit(soname: str) -> bool:
-    """Say whether a SONAME is that of a CUDA library, of whatever version: libcudart.so.9.0 is, as libcudart.so.12."""
+    """Say whether a SONAME is that of a CUDA library of any version: libcudart.so.9.0, libcudart.so.12."""
     stem = soname.partition(".so")[0]
     return any(entry.soname.partition(".so")[0] == stem for entry in _toolkit_libraries())
 

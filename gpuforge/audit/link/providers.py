@@ -44,16 +44,16 @@ class Providers:
             if given := self._given(provider, name):
                 provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, route, preload)
-        namesake = self._namesake(loader.wheel, name)
+        same_named = self._same_named(loader.wheel, name)
         if others := [o for o in self.installed.named.get(name, ()) if self._provides(o, loader.wheel, name)]:
             others.sort(key=lambda o: o.name != name)  # rather than a copy of it for linkers
-            package, found = self._brought_by(loader.wheel, others, namesake)
+            package, found = self._brought_by(loader.wheel, others, same_named)
             return Edge(loader, name, self.of_object(loader, found), imported(package), preload)
-        if namesake:
-            provider = Provider("package", package=namesake.package, declared=namesake)
-            route = imported(namesake.package)
+        if same_named:
+            provider = Provider("package", package=same_named.package, declared=same_named)
+            route = imported(same_named.package)
             if loader.program:
-                route = _into(namesake.package, layout.search(loader, ancestors))
+                route = _into(same_named.package, layout.search(loader, ancestors))
             return Edge(loader, name, provider, route)
         return Edge(loader, name, Provider("nobody"), preload=preload)
 
@@ -65,7 +65,7 @@ class Providers:
         """
         one, other = self.installed.projects[wheel], self.installed.projects[found.wheel]
         related = other in self.installed.declared[wheel] or one in self.installed.declared[found.wheel]
-        unknown = not (one and other)  # a folder or a binary says nothing of what it requires
+        unknown = not (one and other)  # a folder or a binary has no requirements to look at
         return one == other or related or unknown or name.endswith(".so")
 
     def _imported_with(self, wheel: str, known: Declared | None) -> str:
@@ -77,8 +77,8 @@ class Providers:
             return ""
         if known.extra and known.loaded_by not in self.installed.linked(wheel):
             unlisted = (name for name in self.installed.needed[wheel] if not package_tables.candidates(name))
-            namesakes = (self._namesake(wheel, name) for name in unlisted)
-            if not any(found and found.loaded_by == known.loaded_by for found in namesakes):
+            same_named = (self._same_named(wheel, name) for name in unlisted)
+            if not any(found and found.loaded_by == known.loaded_by for found in same_named):
                 return ""
         return known.loaded_by
 
@@ -90,12 +90,12 @@ class Providers:
         return next((d for d in known if name in d.carries and d.loaded_by and not d.extra), None)
 
     def _brought_by(
-        self, wheel: str, others: list[ElfObject], namesake: Declared | None
+        self, wheel: str, others: list[ElfObject], same_named: Declared | None
     ) -> tuple[str, ElfObject]:
         """Return which of the libraries of one name in other wheels it is, and the package whose import loads it."""
         for found in others:
             project = self.installed.projects[found.wheel]
-            called = namesake is not None and namesake.package == project
+            called = same_named is not None and same_named.package == project
             if (called and self._has_code(found.wheel)) or self.installed.imports(wheel, project):
                 return project, found
         return "", others[0]
@@ -106,7 +106,7 @@ class Providers:
             self.installed.preloads[wheel] or self.installed.modules.get(self.installed.projects[wheel])
         )
 
-    def _namesake(self, wheel: str, name: str) -> Declared | None:
+    def _same_named(self, wheel: str, name: str) -> Declared | None:
         """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it."""
         stem = canonicalize_name(name.partition(".so")[0])
         for package, known in self.installed.declared[wheel].items():
@@ -149,7 +149,7 @@ class Providers:
         return next(of_package, None)
 
     def preload_of(self, wheel: str, name: str) -> Preload | None:
-        """Return the Python file of a wheel that says it loads this library."""
+        """Return the Python file of a wheel that names this library among those it loads."""
         stem = name.partition(".so")[0].removeprefix("lib")
         for preload in self.installed.preloads[wheel]:
             if not preload.bare and _covers(preload, name, stem, self.installed.declared[wheel]):

@@ -56,7 +56,7 @@ class Resolver:
         return LoadSet(root, tuple(order))
 
     def _is_apart(self, edge: Edge) -> bool:
-        """Say whether an edge leads to the system's library whatever the search paths of others: nobody else has it."""
+        """Say whether an edge leads to the system for any search path: no wheel given has a file of that name."""
         return edge.provider.source == "system" and edge.needed not in self.installed.file_names
 
     def _edge(

@@ -1,4 +1,4 @@
-"""The audit's report as plain data: what the JSON report says, as `report.schema.json` describes it."""
+"""The audit's report as plain data, for JSON: as `report.schema.json` describes it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def dumps(report: Report, unused: Sequence[str] = ()) -> str:
 
 
 def pieces(report: Report, unused: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the JSON text piece by piece: of thousands of files it is too long to be held whole."""
+    """Yield the JSON text piece by piece: with thousands of files it is too long for one string."""
     before = "{\n"
     for name, value in _fields(report, unused):
         yield f"{before}  {json.dumps(name)}: "
@@ -113,13 +113,13 @@ def _load_set(loaded: LoadSet) -> dict[str, Any]:
     }
 
 
-def verdict(held: WheelReport) -> str:
+def verdict(wheel: WheelReport) -> str:
     """Return the severity of a wheel's worst finding, or "clean"."""
-    return held.findings[0].severity if held.findings else "clean"
+    return wheel.findings[0].severity if wheel.findings else "clean"
 
 
-def _wheel(held: WheelReport) -> dict[str, Any]:
-    facts = held.facts
+def _wheel(wheel: WheelReport) -> dict[str, Any]:
+    facts = wheel.facts
     return {
         "name": facts.name,
         "form": facts.form,
@@ -128,9 +128,9 @@ def _wheel(held: WheelReport) -> dict[str, Any]:
         "version": facts.version,
         "tags": list(facts.file_tags),
         "requires": list(facts.requires),
-        "verdict": verdict(held),
-        "counts": dict(Counter(f.severity for f in held.findings)),
-        "proved": [{"topic": p.topic, "text": p.text} for p in held.proofs],
+        "verdict": verdict(wheel),
+        "counts": dict(Counter(f.severity for f in wheel.findings)),
+        "proved": [{"topic": p.topic, "text": p.text} for p in wheel.proofs],
     }
 
 

@@ -24,7 +24,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  
 def dumps(report: Report, *, fail_on: Severity = "error") -> str:
     """Return the report as the text of a JUnit file; findings at or above `fail_on` are failures."""
     failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
-    suites = [_suite(held, failing) for held in report.wheels]
+    suites = [_suite(wheel, failing) for wheel in report.wheels]
     suites += [_unread(problem) for problem in report.problems]
     root = ET.Element("testsuites", {"name": "gpuforge audit", **_totals(suites)})
     root.extend(suites)
@@ -32,9 +32,9 @@ def dumps(report: Report, *, fail_on: Severity = "error") -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def _suite(held: WheelReport, failing: Sequence[Severity]) -> ET.Element:
-    cases = [_case(rule, held, failing) for rule in RULES]
-    return _suite_of(held.facts.name, cases)
+def _suite(wheel: WheelReport, failing: Sequence[Severity]) -> ET.Element:
+    cases = [_case(rule, wheel, failing) for rule in RULES]
+    return _suite_of(wheel.facts.name, cases)
 
 
 def _suite_of(name: str, cases: Sequence[ET.Element]) -> ET.Element:
@@ -56,10 +56,10 @@ def _totals(suites: Sequence[ET.Element]) -> dict[str, str]:
     return {name: str(sum(int(suite.attrib[name]) for suite in suites)) for name in names}
 
 
-def _case(rule: Rule, held: WheelReport, failing: Sequence[Severity]) -> ET.Element:
-    case = _named(f"{rule.code} {rule.title}", held.facts.name)
-    findings = [f for f in held.findings if f.code == rule.code]
-    ignored = [i for i in held.ignored if i.finding.code == rule.code]
+def _case(rule: Rule, wheel: WheelReport, failing: Sequence[Severity]) -> ET.Element:
+    case = _named(f"{rule.code} {rule.title}", wheel.facts.name)
+    findings = [f for f in wheel.findings if f.code == rule.code]
+    ignored = [i for i in wheel.ignored if i.finding.code == rule.code]
     bad = [f for f in findings if f.severity in failing]
     rest = [_told(f) for f in findings if f.severity not in failing]
     rest += [f"accepted ({i.reason}): {_told(i.finding)}" for i in ignored]

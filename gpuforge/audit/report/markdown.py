@@ -29,14 +29,14 @@ _CODE = re.compile(
 
 
 def render(report: Report, *, show_tree: bool = False, show_gpus: bool = False) -> str:
-    """Return the report as Markdown, with the link graph and the GPU tables where they are asked for."""
+    """Return the report as Markdown, with the link graph and the GPU tables on request."""
     lines = ["## GPU wheel audit", "", *_overview(report)]
-    for held in report.wheels:
-        lines += _wheel(held)
+    for wheel in report.wheels:
+        lines += _wheel(wheel)
         if show_tree:
-            lines += _folded("Link graph", _fenced(tree.lines(report.graph, held.facts)))
+            lines += _folded("Link graph", _fenced(tree.lines(report.graph, wheel.facts)))
         if show_gpus:
-            lines += _folded("GPU code by file", _gpu_code(held))
+            lines += _folded("GPU code by file", _gpu_code(wheel))
     if show_gpus and report.wheels:
         lines += ["### GPU generations", "", *_generations(report)]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -45,36 +45,36 @@ def render(report: Report, *, show_tree: bool = False, show_gpus: bool = False) 
 def _overview(report: Report) -> Iterator[str]:
     yield "| | wheel | errors | warnings | information |"
     yield "|---|---|--:|--:|--:|"
-    for held in report.wheels:
-        counts = Counter(f.severity for f in held.findings)
+    for wheel in report.wheels:
+        counts = Counter(f.severity for f in wheel.findings)
         numbers = " | ".join(str(counts[s]) if counts[s] else "" for s in SEVERITIES)
-        yield f"| {_SIGNS[_verdict(held)]} | {_code(held.facts.name, cell=True)} | {numbers} |"
+        yield f"| {_SIGNS[_verdict(wheel)]} | {_code(wheel.facts.name, cell=True)} | {numbers} |"
     for problem in report.problems:
         name = problem.place.file if problem.place else ""
         yield f"| 🚫 | {_code(name, cell=True)} | cannot be read: {_text(problem.message)} | | |"
     yield ""
 
 
-def _verdict(held: WheelReport) -> str:
-    return held.findings[0].severity if held.findings else "clean"
+def _verdict(wheel: WheelReport) -> str:
+    return wheel.findings[0].severity if wheel.findings else "clean"
 
 
-def _wheel(held: WheelReport) -> Iterator[str]:
-    yield f"### {_SIGNS[_verdict(held)]} {_code(held.facts.name)}"
+def _wheel(wheel: WheelReport) -> Iterator[str]:
+    yield f"### {_SIGNS[_verdict(wheel)]} {_code(wheel.facts.name)}"
     yield ""
-    if not held.findings:
-        yield f"Clean: nothing was found{' that is not accepted' if held.ignored else ''}."
+    if not wheel.findings:
+        yield f"Clean: nothing was found{' that is not accepted' if wheel.ignored else ''}."
         yield ""
-    for finding in held.findings:
+    for finding in wheel.findings:
         yield from _finding(finding)
-    if held.ignored:
+    if wheel.ignored:
         rows = [
             f"- {i.finding.code} {_subject(i.finding.file or 'the wheel')}: {_text(i.reason)}"
-            for i in held.ignored
+            for i in wheel.ignored
         ]
-        yield from _folded(f"Accepted: {len(held.ignored)}", rows)
-    if held.proofs:
-        rows = [f"- **{_text(proof.topic)}**: {_subject(proof.text)}" for proof in held.proofs]
+        yield from _folded(f"Accepted: {len(wheel.ignored)}", rows)
+    if wheel.proofs:
+        rows = [f"- **{_text(proof.topic)}**: {_subject(proof.text)}" for proof in wheel.proofs]
         yield from _folded("Looked at, and holds", rows)
 
 
@@ -96,8 +96,8 @@ def _folded(head: str, body: Iterable[str], severity: Severity | None = None) ->
     yield ""
 
 
-def _gpu_code(held: WheelReport) -> Iterator[str]:
-    rows = devices.code(held.facts)
+def _gpu_code(wheel: WheelReport) -> Iterator[str]:
+    rows = devices.code(wheel.facts)
     if not rows:
         yield "There is none."
         return
@@ -106,7 +106,7 @@ def _gpu_code(held: WheelReport) -> Iterator[str]:
     for row in rows:
         names = "<br>".join(_code(name, cell=True) for name in row.files)
         where = f"{row.count} {_code(row.section, cell=True)}" if row.section else str(row.count)
-        runs = devices.runs_on(held.facts, row.files[0])
+        runs = devices.runs_on(wheel.facts, row.files[0])
         cells = (" ".join(row.cubins), ", ".join(row.ptx), row.toolkit, row.packing, row.driver, runs)
         yield f"| {names} | {where} | {' | '.join(map(_text, cells))} |"
 

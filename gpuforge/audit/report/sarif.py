@@ -35,7 +35,7 @@ def dumps(report: Report) -> str:
 
 
 def pieces(report: Report) -> Iterator[str]:
-    """Yield that text piece by piece: of thousands of files it is too long to be held whole."""
+    """Yield that text piece by piece: with thousands of files it is too long for one string."""
     tokens = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(of(report))
     while some := list(islice(tokens, _AT_ONCE)):
         yield "".join(some)
@@ -94,7 +94,7 @@ def _result(finding: Finding) -> dict[str, Any]:
         "level": _LEVELS[finding.severity],
         "message": {"text": f"{finding.message}{subjects}\nRemedy: {finding.remedy}"},
         "locations": [_location(finding.wheel, file) for file in finding.files[:_MOST_LOCATIONS] or ("",)],
-        "partialFingerprints": {"causeAndSubjects/v1": _fingerprint(finding)},
+        "partialFingerprints": {"causeAndSubjects/v2": _fingerprint(finding)},
     }
 
 
@@ -103,7 +103,7 @@ def _location(wheel: str, file: str) -> dict[str, Any]:
     return {
         "physicalLocation": {
             "artifactLocation": {"uri": quote(name)},
-            "region": {"startLine": 1},  # of a binary nothing better can be said, and GitHub wants one
+            "region": {"startLine": 1},  # GitHub requires one, also for a binary
         }
     }
 
@@ -113,13 +113,13 @@ def _fingerprint(finding: Finding) -> str:
 
 
 def _invocation(report: Report) -> dict[str, Any]:
-    told: dict[str, Any] = {"executionSuccessful": not report.problems}
+    invocation: dict[str, Any] = {"executionSuccessful": not report.problems}
     if report.problems:
-        told["toolExecutionNotifications"] = [
+        invocation["toolExecutionNotifications"] = [
             {
                 "level": "error",
                 "message": {"text": f"{d.place}: {d.message}" if d.place else d.message},
             }
             for d in report.problems
         ]
-    return told
+    return invocation

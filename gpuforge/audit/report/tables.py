@@ -72,12 +72,12 @@ def _show_tree(root: tree.Node, console: Console) -> None:
 def _grow(drawn: Tree, node: tree.Node) -> None:
     for child in node.children:
         style = "" if child.found else "bold red"
-        _grow(drawn.add(Text.assemble((child.name, style), (tree.told(child), style or "dim"))), child)
+        _grow(drawn.add(Text.assemble((child.name, style), (tree.after_name(child), style or "dim"))), child)
 
 
 def _widest(node: tree.Node) -> int:
     """Return the columns that a tree takes if none of its names is broken."""
-    words = f"{node.name}{tree.told(node)}".split()
+    words = f"{node.name}{tree.after_name(node)}".split()
     own = max(map(cell_len, words), default=0)
     return _INDENT + max(own, *(_GUIDE + _widest(child) - _INDENT for child in node.children), 0)
 

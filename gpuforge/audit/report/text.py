@@ -150,7 +150,7 @@ def _summary(report: Report) -> str:
 
 
 def _kind(report: Report) -> str:
-    forms = {held.facts.form for held in report.wheels}
+    forms = {wheel.facts.form for wheel in report.wheels}
     if forms == {"installed"}:
         return "distributions"
     return "wheels" if forms <= {"wheel", "nested", "unpacked"} else "inputs"

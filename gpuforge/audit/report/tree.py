@@ -28,13 +28,15 @@ class Node:
 def roots(graph: LinkGraph, wheel: WheelFacts) -> list[Node]:
     """Return a tree for each load root of a wheel; roots with the same below them are one, a line each in its name.
 
-    Below a root each object is opened once, and libraries of the system are told of the root alone.
+    Below a root each object is opened once, and libraries of the system are listed at the root alone.
     """
     found: dict[tuple[object, ...], Node] = {}
-    for held in graph.load_sets:
-        if held.root.wheel != wheel.name:
+    for loaded in graph.load_sets:
+        if loaded.root.wheel != wheel.name:
             continue
-        node = Node(shown(held.root.file), children=_children(graph, held.root, {_key(held.root)}, root=True))
+        node = Node(
+            shown(loaded.root.file), children=_children(graph, loaded.root, {_key(loaded.root)}, root=True)
+        )
         look = _look(node)[1:]
         if known := found.get(look):
             known.name += f"\n{node.name}"
@@ -57,8 +59,8 @@ def lines(graph: LinkGraph, wheel: WheelFacts) -> list[str]:
     return found or ["nothing in it is loaded by the dynamic linker"]
 
 
-def told(node: Node) -> str:
-    """Say what a line of the tree says, after its name."""
+def after_name(node: Node) -> str:
+    """Return what follows the name on a line of the tree."""
     if not node.provider:
         return ""
     return f" → {node.provider}" + (f", {node.route}" if node.route else "")
@@ -67,7 +69,7 @@ def told(node: Node) -> str:
 def _below(node: Node, indent: str) -> Iterator[str]:
     for index, child in enumerate(node.children):
         last = index == len(node.children) - 1
-        yield f"{indent}{'└── ' if last else '├── '}{child.name}{told(child)}"
+        yield f"{indent}{'└── ' if last else '├── '}{child.name}{after_name(child)}"
         yield from _below(child, indent + ("    " if last else "│   "))
 
 
