@@ -20,6 +20,8 @@ class StringTable:
         self._window, self._offset = window, offset
         self._size = size if content is None else len(content)
         self._all = content
+        beyond = offset + size > window.size
+        self._too_long = content is None and (size > LONGEST or beyond)
 
     def text(self, index: int) -> str:
         """Return the string at `index`."""
@@ -65,8 +67,3 @@ class StringTable:
         if self._all is None:
             self._all = b"" if self._size > LONGEST else self._window.read(self._offset, self._size)
         return self._all
-
-    @property
-    def _too_long(self) -> bool:
-        beyond = self._offset + self._size > self._window.size
-        return self._all is None and (self._size > LONGEST or beyond)
