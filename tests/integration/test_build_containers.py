@@ -124,7 +124,9 @@ def test_each_linkage_works_in_a_clean_container(linkage: str, cache: Path, tmp_
     assert wanted is None or re.search(wanted + "$", runtimes[0])
 
 
-def test_a_compile_error_is_said_and_the_other_cells_go_on(recipe: Path, cache: Path, tmp_path: Path) -> None:
+def test_a_compile_error_is_shown_and_the_other_cells_go_on(
+    recipe: Path, cache: Path, tmp_path: Path
+) -> None:
     broken = shutil.copytree(recipe, tmp_path / "broken")
     source = broken / "src" / "core.cpp"
     source.write_text(
@@ -195,7 +197,7 @@ def test_a_full_disk_keeps_what_is_finished(recipe: Path, tmp_path: Path) -> Non
         subprocess.run(["umount", cache], check=True)
 
 
-def test_an_image_without_a_compiler_is_said_before_anything_runs(recipe: Path) -> None:
+def test_an_image_without_a_compiler_is_refused_before_anything_runs(recipe: Path) -> None:
     only = [GPUFORGE, "build", str(recipe), "--runner", "docker", "--image", f"{IMAGE}-test", "--cuda", "13"]
     done = subprocess.run(only, capture_output=True, text=True, check=False)
     assert done.returncode == 3

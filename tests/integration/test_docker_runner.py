@@ -167,7 +167,7 @@ def test_a_container_has_no_rights_beyond_a_plain_users(
     assert asked.log.read_text().split()[-4:] == ["CapEff:", "0000000000000000", "NoNewPrivs:", "1"]
 
 
-def test_status_and_signals_are_told_apart(
+def test_status_and_signals_are_distinguished(
     client: Any, image: ContainerImage, runner: DockerRunner, tmp_path: Path
 ) -> None:
     assert runner.run(task(tmp_path, image, "exit 3")).status == 3
@@ -189,7 +189,9 @@ def test_a_program_that_is_not_in_the_image(
     assert left(client) == []
 
 
-def test_too_much_memory_and_too_long_are_said(client: Any, image: ContainerImage, tmp_path: Path) -> None:
+def test_too_much_memory_and_too_much_time_are_reported(
+    client: Any, image: ContainerImage, tmp_path: Path
+) -> None:
     small = runner_of(image, tmp_path, limits=Limits(memory=64 * 1024 * 1024))
     eater = (
         "exec $(ls /opt/python/*/bin/python3 /usr/bin/python3 2>/dev/null | head -1) -c 'x = b\"x\" * 10**9'"

@@ -103,7 +103,7 @@ def test_images_that_are_there_are_found_at_once(images: DockerImages) -> None:
 
 
 @pytest.mark.parametrize("name", [image.name for image in catalog.images() if image.kind == "debian"])
-def test_every_debian_image_here_holds_what_the_catalog_says(
+def test_every_debian_image_here_holds_what_the_catalog_lists(
     images: DockerImages, name: str, tmp_path: Path
 ) -> None:
     image = catalog.find(name)

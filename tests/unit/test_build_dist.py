@@ -61,7 +61,7 @@ def test_another_package_may_share_the_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"wheels": 1}', '{"wheels": {"../x.whl": {}, "y.whl": 1}}'])
-def test_a_record_that_somebody_changed_says_nothing(tmp_path: Path, text: str) -> None:
+def test_a_record_that_somebody_changed_is_ignored(tmp_path: Path, text: str) -> None:
     dist = tmp_path / "dist"
     finished(dist, "demo-1.0-cp311.whl")
     (dist / RECORD).write_text(text)

@@ -26,7 +26,7 @@ def build(file: ManifestFile, *options: str, **environ: str) -> subprocess.Compl
     )
 
 
-def test_all_that_is_wrong_is_said_at_once(recipe: Callable[..., ManifestFile], tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once(recipe: Callable[..., ManifestFile], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     file = recipe()
     dist, cache, work = tmp_path / "file/dist", tmp_path / "file/cache", tmp_path / "my work"

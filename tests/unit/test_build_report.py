@@ -23,7 +23,7 @@ from gpuforge.plan.site import Machine
 from gpuforge.toolkits.select import select as select_toolkit
 
 
-def test_the_plan_says_where_each_toolkit_comes_from(
+def test_the_plan_shows_where_each_toolkit_comes_from(
     recipe: Callable[..., ManifestFile], machine: Machine, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     debian = select_toolkit("12.4", provider="debian", libraries=["cufft"], machine="x86_64")
@@ -70,7 +70,7 @@ SAID = (
 )
 
 
-def test_what_was_tested_is_said() -> None:
+def test_what_was_tested_is_shown() -> None:
     assert tuple(words_of_test(TEST)) == SAID
     alone = {key: TEST[key] for key in ("python", "import", "import_seconds")} | {"packages": ["demo 1.0"]}
     assert list(words_of_test(alone)) == [
@@ -80,7 +80,7 @@ def test_what_was_tested_is_said() -> None:
     assert list(words_of_test(other))[1] == "test: python run.py: passed (1.5 s)"
 
 
-def test_each_way_of_installing_a_wheel_is_said() -> None:
+def test_each_way_of_installing_a_wheel_is_shown() -> None:
     cuda = {
         "machine": "hidden",
         "loaded": [{"library": "libcufft.so.12", "from": "environment", "path": "x"}],

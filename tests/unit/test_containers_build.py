@@ -117,7 +117,7 @@ def test_a_failed_build_shows_its_last_lines_and_names_its_log(
         ("g++: internal compiler error", ActionError, "log: "),
     ],
 )
-def test_what_is_missing_on_the_machine_is_said_with_what_to_do(
+def test_what_the_machine_lacks_is_reported_with_a_hint(
     builder: Callable[..., ImageBuilder], says: str, error: type[GpuforgeError], hint: str
 ) -> None:
     images = MemoryImages(
@@ -178,7 +178,7 @@ def test_a_debian_base_of_the_mirrors_release_is_used_again(
     assert said == []
 
 
-def test_a_release_that_the_mirror_no_longer_has_is_said(
+def test_a_release_that_the_mirror_no_longer_has_is_reported(
     builder: Callable[..., ImageBuilder], server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUFORGE_DEBIAN_MIRROR", server.url)
@@ -215,7 +215,7 @@ def mirrored(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("keys", "needs Debian's archive keys", "debian-archive-keyring"),
     ],
 )
-def test_what_a_debian_base_needs_is_said_before_anything_is_made(
+def test_what_a_debian_base_needs_is_reported_before_anything_is_made(
     builder: Callable[..., ImageBuilder],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -85,7 +85,7 @@ def test_python_3_9_alone_is_too_old() -> None:
     assert missing(old, None, "build") == [NO_PYTHON]
 
 
-def test_an_image_that_is_not_what_the_catalog_says() -> None:
+def test_an_image_that_differs_from_its_description() -> None:
     assert IMAGE is not None
     other = found(
         pythons=[python("cp311-cp311", "3.11.2"), python("cp312-cp312", "3.12.1")],
@@ -110,7 +110,7 @@ def test_a_clean_container_has_no_compiler() -> None:
     ("version", "lacks"),
     [("", ["nvcc 11.8"]), ("11.8.89", []), ("12.4.131", ["nvcc 11.8: it has 12.4.131"])],
 )
-def test_the_toolkit_is_the_one_that_the_catalog_says(version: str, lacks: list[str]) -> None:
+def test_the_toolkit_is_the_one_of_the_catalog(version: str, lacks: list[str]) -> None:
     compilers = [*BOOKWORM["compilers"], *([nvcc(version)] if version else [])]
     cuda = catalog.find("bookworm-cuda11.8", "x86_64")
     assert missing(found(compilers=compilers), cuda, "build") == lacks

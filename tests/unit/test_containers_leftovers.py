@@ -51,5 +51,5 @@ def test_of_a_process_that_cannot_be_seen_they_are_left_after_their_time(unseen:
 
 
 @pytest.mark.parametrize("missing", [{SECONDS: ""}, {OWNER: ""}, {OWNER: "x", SECONDS: "soon"}])
-def test_labels_that_say_less_are_not_a_reason(missing: dict[str, str]) -> None:
+def test_incomplete_labels_are_no_reason_to_remove_a_container(missing: dict[str, str]) -> None:
     assert not is_left(other(namespace="pid:[7]") | missing, 1.0)

@@ -56,7 +56,7 @@ def reference(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_a_build_in_an_image_that_is_not_made_yet_says_how_and_pulls_nothing(
+def test_a_build_in_an_image_that_is_not_built_yet_shows_how_and_pulls_nothing(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     assert build(tmp_path, "--image", name) == 3

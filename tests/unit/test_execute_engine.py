@@ -401,7 +401,7 @@ def test_two_steps_that_read_the_same_are_worked_on_once(tmp_path: Path) -> None
     assert {*states(rig.run(*steps)).values()} == {"reused"}
 
 
-def test_waiting_for_another_gpuforge_is_told_and_its_work_is_used(tmp_path: Path) -> None:
+def test_waiting_for_another_gpuforge_is_shown_and_its_work_is_used(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     mine = step("a")
     claim = rig.store.claim(mine.key)

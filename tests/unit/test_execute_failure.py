@@ -80,7 +80,7 @@ def test_a_log_without_such_lines_is_shown_from_its_end(tmp_path: Path) -> None:
         (UNKNOWN_OPTION, "its log shows the command and its output"),
     ],
 )
-def test_the_hint_of_a_failed_compile_is_for_what_its_compiler_said(
+def test_the_hint_of_a_failed_compile_is_for_the_compilers_error(
     said: str, hint: str, manifest: ManifestFile
 ) -> None:
     compiled = Action(
@@ -103,7 +103,7 @@ def test_the_hint_of_a_failed_compile_is_for_what_its_compiler_said(
         ("a.cpp:2:1: error: 'x' was not declared\n", "its first errors are above"),
     ],
 )
-def test_the_hint_of_a_failed_host_build_is_for_what_its_compiler_said(
+def test_the_hint_of_a_failed_host_build_is_for_the_compilers_error(
     said: str, hint: str, manifest: ManifestFile, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
@@ -113,7 +113,7 @@ def test_the_hint_of_a_failed_host_build_is_for_what_its_compiler_said(
     assert (told.message, told.hint) == ("the project's own build failed", hint)
 
 
-def test_a_library_that_was_asked_for_is_not_advised(manifest: ManifestFile) -> None:
+def test_a_library_that_the_manifest_lists_is_not_advised(manifest: ManifestFile) -> None:
     said = ["a.cu:1:10: fatal error: cufft.h: No such file or directory"]
     built = Action("build", "build", "", (), advice=advice.of_host_build(manifest))
     assert "libraries" not in failure.of_status(built, 1, said).hint

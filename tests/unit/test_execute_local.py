@@ -57,7 +57,7 @@ def runner(tmp_path: Path) -> LocalRunner:
     )
 
 
-def test_the_environment_is_exactly_the_actions_and_the_log_tells_how_to_repeat_it(
+def test_the_environment_is_exactly_the_actions_and_the_log_shows_how_to_repeat_it(
     tmp_path: Path, runner: LocalRunner
 ) -> None:
     code = "import os; print(sorted(os.environ.items())); print(os.getcwd()); print(input())"
@@ -185,7 +185,7 @@ def test_what_an_earlier_run_left_in_the_working_directory_is_gone(
         ),
     ],
 )
-def test_what_cannot_be_started_says_why(
+def test_the_error_of_what_cannot_be_started_has_the_cause(
     tmp_path: Path, runner: LocalRunner, argv: tuple[str, ...], kind: type[GpuforgeError], message: str
 ) -> None:
     with pytest.raises(kind) as caught:

@@ -83,7 +83,9 @@ def test_an_unknown_key_is_absent_without_damage_and_looking_writes_nothing(tmp_
         ),
     ],
 )
-def test_a_damaged_entry_is_absent_says_why_and_is_replaced(tmp_path: Path, harm: str, reason: str) -> None:
+def test_a_damaged_entry_is_absent_with_a_reason_and_is_replaced(
+    tmp_path: Path, harm: str, reason: str
+) -> None:
     store = FolderStore(tmp_path)
     entry = put(store).folder.parent
     store = FolderStore(tmp_path)  # another process

@@ -121,7 +121,7 @@ def test_changes_are_named(store: MemoryStore, old: dict[str, str], new: dict[st
     assert reasons([now], store, entry(now, key="other", facts=old)) == {"a": f"runs: {reason}"}
 
 
-def test_a_change_further_up_is_told_by_the_name_of_the_action_that_runs(store: MemoryStore) -> None:
+def test_a_change_further_up_is_reported_as_the_action_that_runs(store: MemoryStore) -> None:
     fetch = step("fetch", key="new")
     build = step("build", "fetch", key="new2", **{"input fetch": f"{NEW}:out", "command": OLD})
     last = entry(build, key="old2", facts={"input fetch": f"{OLD}:out", "command": OLD})
@@ -129,7 +129,7 @@ def test_a_change_further_up_is_told_by_the_name_of_the_action_that_runs(store: 
     assert found["build"] == "runs: needs fetch, which will run"
 
 
-def test_the_same_key_without_output_says_what_became_of_it(store: MemoryStore) -> None:
+def test_the_same_key_without_output_has_its_own_reason(store: MemoryStore) -> None:
     now = step("a")
     assert reasons([now], store, entry(now)) == {
         "a": "runs: its output of 2026-11-21 14:03 is no longer stored"

@@ -45,7 +45,7 @@ def call(images: MemoryImages, *arguments: str) -> Result:
     return CliRunner().invoke(command.command, arguments, obj=images)
 
 
-def test_the_list_says_what_each_image_is_for_and_which_are_here() -> None:
+def test_the_list_shows_what_each_image_is_for_and_which_are_here() -> None:
     images = MemoryImages({reference("bookworm"): EngineImage("sha256:0", 612_000_000)})
     lines = call(images, "list").stdout.splitlines()
     rows = {line.split()[0]: line.split() for line in lines[1:] if line}
@@ -129,7 +129,7 @@ nothing is missing
     )
 
 
-def test_any_reference_is_checked_and_what_it_lacks_is_said() -> None:
+def test_any_reference_is_checked_and_what_it_lacks_is_shown() -> None:
     images = MemoryImages({"team/old:1": EngineImage("sha256:0", 1)}, says=[OLD])
     done = call(images, "check", "team/old:1")
     assert done.exit_code == 1

@@ -99,7 +99,7 @@ def test_an_interruption_is_acknowledged_at_once() -> None:
     )
 
 
-def test_nothing_to_do_says_nothing() -> None:
+def test_nothing_is_shown_when_nothing_runs() -> None:
     for terminal in (False, True):
         stream = io.StringIO()
         console = Console(file=stream, width=80, force_terminal=terminal, _environ={"TERM": "xterm"})
