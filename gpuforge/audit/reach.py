@@ -103,5 +103,5 @@ def _newest(isas: Iterable[str]) -> str:
 
 
 def _reaches(ptx: Entry, gpu: runs_on.Version) -> bool:
-    """Say whether a driver can compile PTX for a GPU."""
+    """Return whether a driver can compile PTX for a GPU."""
     return runs_on.ptx_mismatch(ptx.arch, gpu) is None

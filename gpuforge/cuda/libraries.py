@@ -1,4 +1,4 @@
-"""Which package brings which SONAME, and which names belong to the driver or to a compiler; data in data/*.toml."""
+"""Libraries by SONAME: the package that has each, or the driver or compiler that it belongs to; data in data/*.toml."""
 
 import re
 from collections import defaultdict
@@ -50,27 +50,27 @@ def by_soname(soname: str) -> tuple[Library, ...]:
 
 
 def toolkit_libraries(cuda: int) -> tuple[Library, ...]:
-    """Return every library that packages for this CUDA major bring: what a wheel that relies on them excludes."""
+    """Return every library in the packages for this CUDA major: a wheel that depends on them does not contain these."""
     return tuple(entry for entries in _packaged().values() for entry in entries if entry.cuda == cuda)
 
 
 def is_toolkit(soname: str) -> bool:
-    """Say whether a SONAME is that of a library which NVIDIA's CUDA packages bring."""
+    """Return whether NVIDIA's CUDA packages have a library of this SONAME."""
     return any(entry.kind == "toolkit" for entry in by_soname(soname))
 
 
 def is_toolkit_file(name: str) -> bool:
-    """Say whether a file name (mangled or not, of any version or none) is that of a library of CUDA's packages."""
+    """Return whether CUDA's packages have a library of this file name (mangled or not, with any version or none)."""
     return plain_name(name).partition(".so")[0] in _toolkit_stems() and ".so" in name
 
 
 def is_driver(name: str) -> bool:
-    """Say whether a file name or SONAME (mangled or not) is one of the driver's own libraries."""
+    """Return whether a file name or SONAME (mangled or not) is one of the driver's libraries."""
     return _unversioned(plain_name(name)) in drivers()
 
 
 def compiler_runtime(name: str) -> str | None:
-    """Return whose runtime a file name or SONAME (mangled or not) is: "nvhpc", "pgi", "gcc-openmp" …; else None."""
+    """Return the compiler of a runtime, by a file name or SONAME (mangled or not): "nvhpc", "gcc-openmp"; else None."""
     return _compilers().get(_unversioned(plain_name(name)))
 
 
@@ -88,7 +88,7 @@ def runtimes_of(compiler: str) -> frozenset[str]:
 
 
 def opener(soname: str) -> Opener | None:
-    """Return what a toolkit library opens by name (dlopen) while it runs; None when nothing of the toolkit."""
+    """Return the toolkit libraries that a toolkit library opens by name (dlopen); None if it opens none."""
     return _openers().get(_unversioned(soname))
 
 

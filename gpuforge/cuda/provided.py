@@ -1,4 +1,4 @@
-"""What the packages that a wheel requires have and need: the oldest that fit, and what they forget to declare."""
+"""The packages that a wheel requires: the oldest releases that fit, their content, and undeclared dependencies."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -21,7 +21,7 @@ class Shared(NamedTuple):
 
 
 class Release(NamedTuple):
-    """One release of a package that was looked at."""
+    """One release of a package, with its content."""
 
     package: str
     version: str
@@ -48,7 +48,7 @@ class Floor(NamedTuple):
 
 
 class Provided(NamedTuple):
-    """Everything that was found out; `missing` are libraries that a release needs and no package brings."""
+    """All results; `missing` are libraries that a release needs and no package has."""
 
     floors: tuple[Floor, ...] = ()
     releases: tuple[Release, ...] = ()
@@ -67,7 +67,7 @@ class Provided(NamedTuple):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Provided":
-        """Make it of what `as_data` gave."""
+        """Make it from the result of `as_data`."""
         floors = (
             Floor(**{**row, "refused": tuple(row["refused"]), "forgotten_by": tuple(row["forgotten_by"])})
             for row in data["floors"]
@@ -100,7 +100,7 @@ def requirement(floor: Floor, cuda: int) -> str:
 
 
 def tells_major(package: str, cuda: int) -> bool:
-    """Say whether a package's name or its own major version is that of one CUDA major alone.
+    """Return whether a package's name or major version belongs to one CUDA major only.
 
     cufft is 11.x in CUDA 12 and 12.x in 13; cusparse is 12.x in both.
     """
@@ -116,7 +116,7 @@ def _own_majors(package: str, cuda: int) -> set[int]:
 
 
 def outside(floor: Floor, cuda: int) -> tuple[str, ...]:
-    """Return versions of a package that a requirement of its must shut out: the next major's, and those too old."""
+    """Return versions of a package that its requirement must exclude: those of the next major, and those too old."""
     chosen = parsed(floor.version)
     below = f"{chosen.major}.{chosen.minor - 1}.99999" if chosen.minor else f"{chosen.major - 1}.99999"
     above: tuple[str, ...] = (str(chosen.major + 1), f"{chosen.major + 1}.99999")
@@ -134,7 +134,7 @@ def shortest(version: str, releases: Iterable[str]) -> str:
 
 
 def says(floor: Floor) -> str:
-    """Say in one line what a floor rests on."""
+    """Return the reason for a floor, in one line."""
     counts = [(n, name.partition(".so")[0]) for name, n in floor.symbols.items() if n]
     symbols = ", ".join(f"{n} symbol{'s' * (n > 1)} of {name}" for n, name in counts)
     newer = f", and not in {floor.refused[-1]}" if floor.refused else ""
@@ -143,7 +143,7 @@ def says(floor: Floor) -> str:
 
 
 def as_record(floor: Floor) -> dict[str, Any]:
-    """Return what a wheel's build record says of a floor: nothing that a newer release of the package changes."""
+    """Return a floor for a wheel's build record, without facts that a newer release of the package changes."""
     return {
         "version": floor.version,
         "cuda": floor.cuda,

@@ -8,7 +8,6 @@ from gpuforge.datafile import load
 
 _GPU_COMPILERS = frozenset({"nvhpc", "pgi", "gcc-offload"})
 _ANYBODYS = frozenset({"checkpoint"})  # CUPTI's library, a name that others choose too
-# patterns that few wheels need: `re` compiles them when they are first used
 _NAME = r"(?:lib)?(.+?)\.so(?:\..*)?"
 _OPENED = rb"lib[A-Za-z][\w.+-]{0,60}?\.so(?:\.\d{1,4}){0,4}(?![\w.%])"
 _BEFORE = rb"[\w.+-]"  # in front of "lib": then this is the end of another word
@@ -34,7 +33,7 @@ def member(filename: str) -> str | None:
 
 
 def is_name(text: str) -> bool:
-    """Say whether a manifest's `needs` names a library of a GPU stack: "cufft"; upper and lower case are alike."""
+    """Return whether a name in a manifest's `needs` is a library of a GPU stack: "cufft". Case is ignored."""
     folded = text.casefold()
     return folded in {name.casefold() for name in _names()} or member(f"lib{text}.so") is not None
 
@@ -47,7 +46,7 @@ def opened(data: bytes) -> frozenset[str]:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names that `needs` may have and that are no patterns, sorted."""
+    """Return the names that `needs` accepts, without those that match a pattern only, sorted."""
     return tuple(sorted(_names()))
 
 

@@ -68,16 +68,16 @@ def plain(text: str) -> Requirement:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    held, first = "", 1
+    joined, first = "", 1
     for number, line in enumerate(text.splitlines(), start=1):
-        first = first if held else number
+        first = first if joined else number
         if line.endswith("\\"):
-            held += line[:-1] + " "
+            joined += line[:-1] + " "
             continue
-        yield first, held + line
-        held = ""
-    if held:
-        yield first, held
+        yield first, joined + line
+        joined = ""
+    if joined:
+        yield first, joined
 
 
 def _hint(found: str) -> str:

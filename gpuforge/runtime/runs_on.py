@@ -93,7 +93,7 @@ def driver_for_binary(toolkit: Version) -> Version:
 
 
 def is_exact(arch: Arch, gpu: Version) -> bool:
-    """Say whether code for `arch` was built for this very compute capability."""
+    """Return whether code for `arch` was built for exactly this compute capability."""
     return _today(arch.capability) == _today(gpu)
 
 

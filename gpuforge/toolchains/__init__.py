@@ -1,1 +1,1 @@
-"""The compilers: one file each for how it is found, asked for its version and called."""
+"""The compilers: one module each, with its program names, its version output and its argv."""

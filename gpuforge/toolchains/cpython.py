@@ -77,7 +77,7 @@ def find(minor: str, *, or_newer: bool = False, search: Sequence[Path] | None = 
 
 
 def ask(path: Path) -> Interpreter | None:
-    """Return what the interpreter at `path` says of itself; None when it does not answer or is no CPython."""
+    """Return the interpreter at `path`; None if it does not answer or is not CPython."""
     if path == Path(sys.executable):
         path = Path(sys._base_executable)  # type: ignore[attr-defined]
     try:
@@ -96,7 +96,7 @@ def ask(path: Path) -> Interpreter | None:
 
 
 def read(facts: Mapping[str, Any]) -> Interpreter | None:
-    """Return the interpreter that answered `ASK` with these facts; None for one that is no CPython."""
+    """Return the interpreter with these facts, its output for `ASK`; None if it is not CPython."""
     if facts["implementation"] != "CPython":
         return None
     executable = Path(facts["executable"])

@@ -183,14 +183,14 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a program said to `--version`, or why it did not."""
+    """A program's output for `--version`, or why there is none."""
 
     text: str = ""
     reason: str = ""
 
 
 def _ask(path: Path) -> Answer:
-    """Run `path --version` and return what it said, or why it could not."""
+    """Run `path --version` and return its output, or why there is none."""
     if not path.exists():
         return Answer(reason="there is no such file")
     if path.is_dir() or not os.access(path, os.X_OK):
@@ -211,8 +211,8 @@ def _ask(path: Path) -> Answer:
         return Answer(reason=f"cannot be run ({problem.strerror})")
     text = done.stdout.decode(errors="replace")
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip().partition("\n")[0]
+        first = (done.stderr or done.stdout).decode(errors="replace").strip().partition("\n")[0]
         return Answer(
-            reason=f"--version failed with exit status {done.returncode}" + (f": {said}" if said else "")
+            reason=f"--version failed with exit status {done.returncode}" + (f": {first}" if first else "")
         )
     return Answer(text=text)

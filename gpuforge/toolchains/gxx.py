@@ -40,7 +40,7 @@ _NO_PTXAS = "-foffload-options=nvptx-none=-Wa,--no-verify"
 def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
     """Return how g++ makes a library; with OpenACC or OpenMP offloading in `flags`, of GPU code, too.
 
-    A g++ whose offload compiler is not installed leaves the GPU code out and says nothing, so it is asked for.
+    A g++ without its offload compiler silently leaves out the GPU code, so the call names the target that it must have.
     """
     openmp = any(flag.startswith(("-fopenmp", "-fopenacc")) for flag in flags)
     offload = "-fopenacc" in flags or (openmp and any(flag.startswith("-foffload") for flag in flags))

@@ -1,4 +1,4 @@
-"""What a container image holds: its compilers, interpreters and toolkits, asked once by a script that runs in it."""
+"""The content of a container image: compilers, interpreters and toolkits, reported once by a script that runs in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import glob, json, os, platform, re, subprocess, sys
 programs, places, ask = json.loads(sys.argv[1])
 environ = dict(os.environ, LC_ALL="C")
 
-def said(*argv):
+def output(*argv):
     try:
         done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, timeout=20,
                               stdin=subprocess.DEVNULL)
@@ -40,13 +40,13 @@ for folder in folders:
         if same in seen or not any(re.fullmatch(program, name) for program in programs):
             continue
         seen.add(same)
-        text = os.access(path, os.X_OK) and said(path, "--version")
+        text = os.access(path, os.X_OK) and output(path, "--version")
         if text:
             compilers.append([path, text])
 pythons = []
 paths = sorted(glob.glob("/opt/python/cp*-cp*/bin/python3"))
 for path in paths + glob.glob("/usr/local/bin/python3.*") + glob.glob("/usr/bin/python3.*"):
-    text = re.fullmatch(r"python3(\.\d+)?", os.path.basename(path)) and said(path, "-I", "-c", ask)
+    text = re.fullmatch(r"python3(\.\d+)?", os.path.basename(path)) and output(path, "-I", "-c", ask)
     if text:
         pythons.append([path, json.loads(text)])
 toolkits = {}
@@ -71,8 +71,8 @@ class Inventory:
 
     name: str
     machine: str  # "x86_64"
-    glibc: str  # "2.36"; "" when it is no glibc
-    compilers: Mapping[Path, str]  # what each program said to --version; C compilers, empty texts
+    glibc: str  # "2.36"; "" if it is not glibc
+    compilers: Mapping[Path, str]  # each program's output for --version; "" for C compilers
     interpreters: tuple[Interpreter, ...]
     toolkits: Mapping[Path, str]  # CUDA toolkits by their folder: the version, as exact as it is known
     path: str = "/usr/bin:/bin"  # its PATH

@@ -43,7 +43,7 @@ class CacheUse:
 
 
 def is_setting(name: str) -> bool:
-    """Say whether the variable `name` is one by which a user sets up the compiler cache of builds."""
+    """Return whether the variable `name` configures the compiler cache of builds."""
     if name in _OWN:
         return False
     return name == OFF or name.startswith(_PREFIXES) or name.lower() in _REACH

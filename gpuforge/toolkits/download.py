@@ -17,7 +17,7 @@ from gpuforge.errors import ActionError, MissingError
 TRIES = 3
 TIMEOUT_S = 60  # seconds without an answer
 CHUNK = 1 << 20  # bytes
-# Where a company's own certificates are told of; OpenSSL itself reads SSL_CERT_FILE and SSL_CERT_DIR.
+# Variables with the path of a company's own certificates; OpenSSL itself reads SSL_CERT_FILE and SSL_CERT_DIR.
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT")
 
 
@@ -71,7 +71,7 @@ def _fetch(url: str, target: Path, start: int, size: int | None) -> str:
 
 
 def _chunks(answer: http.client.HTTPResponse, skip: int, size: int | None) -> Iterator[bytes]:
-    """Yield the wanted bytes; a server that knows no ranges sends all, of which the first `skip` are read over."""
+    """Yield the wanted bytes; a server without ranges sends the whole file, and the first `skip` bytes are dropped."""
     left = size
     while left is None or left > 0:
         chunk = answer.read(CHUNK)

@@ -64,7 +64,7 @@ def fetch_wheels(pins: Sequence[Pin], partial: Path, say: Say) -> None:
 
 
 def _pip_failure(output: str, partial: Path, size: int) -> ActionError | MissingError:
-    """Turn what pip said into the error that a user can act on; the wheels have `size` bytes."""
+    """Return an error that a user can act on, from pip's output; the wheels have `size` bytes."""
     errors = [line.strip() for line in output.splitlines() if line.startswith("ERROR:") or "Error" in line]
     last = "; ".join(errors[-3:]) or output.strip()[-500:]
     if "DO NOT MATCH THE HASHES" in output:

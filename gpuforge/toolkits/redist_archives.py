@@ -61,7 +61,7 @@ def release_list(wanted: Archives, file: Path) -> Mapping[str, Any]:
         download(url, file)
     except GoneError:
         raise MissingError.of(
-            f"there is no list of CUDA {wanted.label}'s archives at {url}",
+            f"no list of CUDA {wanted.label}'s archives at {url}",
             hint="check GPUFORGE_REDIST_URL: the folder that holds redistrib_*.json",
         ) from None
     try:

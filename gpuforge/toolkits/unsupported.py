@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """What is asked of a host compiler (toolchains.model.Compiler has it)."""
+    """The attributes of a host compiler that matter here; `toolchains.family.Compiler` has them."""
 
     @property
     def family(self) -> str:
