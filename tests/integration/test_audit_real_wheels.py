@@ -84,8 +84,8 @@ def test_neuron_gpu_names_each_runtime_and_who_loads_it(said: Said) -> None:
         "neuron/.data/lib/libnrniv.so",
         "NEURON_gpu.libs/libnrniv-b13f8654.so",
     ]
-    assert any("libnvcpumath-avx2-91375214.so, for avx2" in line for line in found["GF505", "warning"])
-    loose = {Path(line.partition(" wants ")[0]).name: line for line in found["GF212", "warning"]}
+    assert any("libnvcpumath-avx2-91375214.so (for avx2)" in line for line in found["GF505", "warning"])
+    loose = {Path(line.partition(": wants ")[0]).name: line for line in found["GF212", "warning"]}
     assert loose.keys() == {f"{name}.so" for name in NVHPC if name.startswith(("libnvomp", "libacc"))}
     assert "and 33 more" in loose["libnvomp-fb1a2b9f.so"]  # 36 in all, by readelf
     for loader in ("libnrniv.so", "libnrnpython3.so", "librxdmath.so", "libcorenrnmpi_ompi.so", "nrniv-core"):
@@ -128,7 +128,7 @@ def test_neuron_without_gpu_has_no_toolchain_runtime(said: Said) -> None:
     assert not any(code.startswith("GF1") for code, _ in found)
     # its demo program was left with the build machine's RUNPATH, and cannot start
     assert found["GF202", "error"] == (
-        "libnrniv.so at neuron/.data/lib/libnrniv.so, "
+        "libnrniv.so (neuron/.data/lib/libnrniv.so), "
         "NEEDED by neuron/.data/share/nrn/demo/release/x86_64/special",
     )
     assert {code for code, severity in found if severity == "error"} == {"GF202", "GF302"}
