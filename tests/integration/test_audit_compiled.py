@@ -138,7 +138,7 @@ def test_versions_of_a_library_that_is_not_needed(compiled: Compile, tmp_path: P
     data = bytearray(module.read_bytes())
     data[entry : entry + 8] = (0x6000000D).to_bytes(8, "little")  # a tag of no meaning to this linker
     module.write_bytes(data)
-    assert codes(tmp_path, files)["GF211", "error"] == ("demo/ext.so: wants G_1 of libg.so.1",)
+    assert codes(tmp_path, files)["GF211", "error"] == ("demo/ext.so: versions of libg.so.1: G_1",)
     done = subprocess.run(
         [sys.executable, "-c", f"import ctypes; ctypes.CDLL({str(module)!r})"],
         capture_output=True,
