@@ -20,7 +20,7 @@ def total(uses: Iterable[CacheUse]) -> list[str]:
     counted = [use for use in found if use.steps is not None]
     hits = CacheUse(sum(use.hits for use in counted), sum(use.steps or 0 for use in counted))
     notes = dict.fromkeys(str(CacheUse(notes=use.notes)) for use in found if use.notes)
-    return [*([str(hits)] if counted else []), *notes]
+    return [*([str(hits)] if hits.steps else []), *notes]
 
 
 def as_data(use: CacheUse) -> dict[str, int | str]:
