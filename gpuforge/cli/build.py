@@ -20,7 +20,7 @@ from gpuforge.cli.build_text import show_plan, show_result
 from gpuforge.cli.collect import collect
 from gpuforge.cli.dist import keep_current, kept_back
 from gpuforge.cli.main import INTERRUPTED
-from gpuforge.cli.options import SIZE, cache_dir, listed, selection
+from gpuforge.cli.options import SIZE, cache_dir, images, selection
 from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError, UsageError
@@ -60,14 +60,7 @@ class Options:
 @click.command("build")
 @selection
 @click.option("--runner", type=click.Choice([*RUNNERS, *_PLANNED]), default="local", show_default=True)
-@click.option(
-    "--image",
-    "images",
-    multiple=True,
-    callback=listed,
-    metavar="NAME",
-    help="Container images to build in, instead of the manifest's [wheel] image.",
-)
+@images
 @click.option(
     "--memory", type=SIZE, default=None, metavar="SIZE", help='Most memory of one container: "8 GB".'
 )

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from gpuforge.cli import ci
 from gpuforge.cli.arguments import errors_as_json
 from gpuforge.cli.left_out import as_data, by_reason
-from gpuforge.cli.options import listed, selection
+from gpuforge.cli.options import images, selection
 from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
 from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog, expected
@@ -28,14 +28,7 @@ from gpuforge.plan.survey import machine_type
 
 @click.command("matrix")
 @selection
-@click.option(
-    "--image",
-    "images",
-    multiple=True,
-    callback=listed,
-    metavar="NAME",
-    help="Container images to build in, instead of the manifest's [wheel] image.",
-)
+@images
 @click.option(
     "--format",
     "form",

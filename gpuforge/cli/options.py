@@ -68,6 +68,16 @@ def selection(function: F) -> F:
     return function
 
 
+images = click.option(
+    "--image",
+    "images",
+    multiple=True,
+    callback=listed,
+    metavar="NAME",
+    help="Container images to build in, instead of the manifest's [wheel] image.",
+)
+
+
 CACHE_VARIABLE = "GPUFORGE_CACHE_DIR"
 
 
