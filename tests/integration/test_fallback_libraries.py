@@ -79,7 +79,7 @@ def test_a_wheel_with_libraries_for_gpus_and_cpus(tmp_path: Path) -> None:
     assert "of sm_75 sm_80 sm_90 sm_100 sm_120 + compute_75 (PTX 9.0)" in said
     assert "libcudart.so.13 ← nvidia-cuda-runtime" in said
     assert "kernel sets: cpu-ops, ops, static-ops: files and images match the index" in said
-    assert "! warning GF103: a kernel library and the rest of the wheel have different CUDA runtimes" in said
+    assert "! warning GF103: A kernel library and the rest of the wheel have different CUDA runtimes" in said
     (wheel,) = (tmp_path / "out").glob("*.whl")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path / "site")]
     subprocess.run([*pip, str(wheel)], check=True)
