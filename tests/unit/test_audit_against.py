@@ -36,10 +36,8 @@ def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -
         "error",
         finding.wheel,
         files=(f"demo.libs/{HASHED}",),
-        subjects=(
-            Subject(detail=f"{HASHED}, which comes in through libhost.so; nvhpc 24.9 brings libnvomp.so"),
-        ),
-        message="Code that users build with nvhpc 24.9 brings other files of libraries that this wheel loads. Both "
+        subjects=(Subject(detail=f"{HASHED}, loaded through libhost.so; nvhpc 24.9 brings libnvomp.so"),),
+        message="Code that users build with nvhpc 24.9 brings second copies of libraries that this wheel loads. Both "
         "copies run in one process, each with its own state.",
         remedy="Compile the code that users link with g++ alone, and leave these libraries out of the wheel: "
         "auditwheel repair --exclude NAME",

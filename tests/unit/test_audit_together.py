@@ -1168,7 +1168,7 @@ def test_a_library_with_the_checksum_of_another_is_no_copy_of_it(tmp_path: Path)
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        (b"", "A library of this name is found in several places."),
+        (b"", "Libraries with the same name are in several places."),
         (b"CDLL(join(dirname(__file__), 'libgomp.so.1'))", "Modules that are imported together"),
     ],
 )

@@ -218,7 +218,7 @@ def test_the_audit_holds_a_kernels_wheel_against_its_package(packed: Path, tmp_p
             {"sets": [{**SETS[0], "abi": "k2"}]},
             "default-kernels has the interface k2, and saxpy-1.0-py3-none-any.whl was built for k1",
         ),
-        ({"sets": []}, "it has no default-kernels, which saxpy-1.0-py3-none-any.whl looks for"),
+        ({"sets": []}, "it lacks the kernel set default-kernels, which saxpy-1.0-py3-none-any.whl needs"),
     ],
 )
 def test_the_audit_finds_what_the_runtime_would_refuse(

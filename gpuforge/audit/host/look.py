@@ -15,8 +15,8 @@ from gpuforge.errors import MalformedError
 _DEEPEST = 4  # archives in archives
 _MEMBERS = 100_000  # of an archive, with those of archives in it
 _UNREADABLE = {
-    b"BC\xc0\xde": "it is LLVM bitcode: what will be compiled from it is not decided yet",
-    b"\xde\xc0\x17\x0b": "it is LLVM bitcode: what will be compiled from it is not decided yet",
+    b"BC\xc0\xde": "it is LLVM bitcode, which is compiled later",
+    b"\xde\xc0\x17\x0b": "it is LLVM bitcode, which is compiled later",
     b"\xcf\xfa\xed\xfe": "it is a binary of macOS, which is not read",
     b"\xca\xfe\xba\xbe": "it is a binary of macOS, which is not read",
     b"!<bi": "it is an archive of AIX, which is not read",
@@ -114,7 +114,7 @@ def _unproved(found: ObjectFile) -> str:
     if not found.sections:
         return "it is a relocatable object without sections"
     if _is_gimple(found):
-        return "it is bytecode of GCC alone (-flto): what will be compiled from it is not decided yet"
+        return "it has only bytecode of GCC (-flto), which is compiled later"
     if found.executable and not traces.names_its_compiler(found) and not traces.is_assembly(found):
         return "neither .comment nor debug info names its compiler, which may be one for GPUs"
     return ""

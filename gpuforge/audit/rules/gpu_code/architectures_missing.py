@@ -48,9 +48,9 @@ def _lacking(wheel: WheelFacts, code: DeviceCode, arch: str, lacking: int, total
         files=(code.file,),
         subjects=(Subject(file=code.file, item=arch, detail=f"in {count}"),),
         what="Declared GPU architectures are missing in the wheel.",
-        why="Such a GPU runs these kernels by JIT compilation of PTX, or not at all.",
-        fix="Pass the declared architectures to the build (CMAKE_CUDA_ARCHITECTURES), or declare those "
-        "that it uses.",
+        why="GPUs of these architectures run the kernels by JIT compilation of PTX, or not at all.",
+        fix="Pass the declared architectures to the build (CMAKE_CUDA_ARCHITECTURES), or declare the "
+        "architectures that it uses.",
     )
 
 

@@ -37,7 +37,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 RULE = Rule(
     code="GF403",
     severity="warning",
-    title="GPUs newer than the machine code cannot run it: there is no PTX",
+    title="newer GPUs cannot run the kernels: there is no PTX",
     check=check,
 )
 
@@ -52,7 +52,7 @@ def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Find
             code,
             "warning",
             f"{code.file}: {_archs(code)}; nothing for {_list(lost)}",
-            "Kernels have neither machine code nor PTX for GPUs that are newer than their machine code.",
+            "Kernels have neither machine code nor PTX for newer GPUs.",
             f"A launch fails there with {_NO_IMAGE}.",
         )
     elif any(r.way == "partly" for r in table[first:]):
@@ -64,7 +64,7 @@ def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Find
             "info",
             f"{code.file}: not on each of {_list(partly)}; at worst {worst.none} of "
             f"{worst.none + worst.native + worst.jit} containers do not run ({worst.generation.capability})",
-            "Some kernels do not run on every GPU that other kernels in the same file run on.",
+            "Some kernels have no code for GPUs that other kernels in the same file support.",
             f"A launch of such a kernel fails there with {_NO_IMAGE}.",
         )
     else:
@@ -73,8 +73,8 @@ def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Find
             code,
             "info",
             f"{code.file}: {_archs(code)}",
-            "Kernels run on all GPUs of today from their oldest one on, and not all of them have PTX.",
-            "Later GPUs will not run them.",
+            "Kernels run on all current GPUs from their oldest architecture on, and some have no PTX.",
+            "Future GPUs cannot run the kernels without PTX.",
         )
 
 

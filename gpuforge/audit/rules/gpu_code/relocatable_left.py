@@ -30,13 +30,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 what="The inputs of the device link (__nv_relfatbin) are still in the file, beside its result.",
                 why="Users download the machine code twice, and only the PTX of the inputs can ever be used.",
                 fix="Compile without relocatable device code (CUDA_SEPARABLE_COMPILATION OFF) if kernels do not "
-                "call across files. Otherwise compile the inputs for the link, and keep only their PTX.",
+                "call across files. Otherwise link-time optimisation (nvcc -dlto) leaves less behind.",
             )
 
 
 RULE = Rule(
     code="GF407",
     severity="warning",
-    title="relocatable device code is left in the file beside what was linked of it",
+    title="the inputs of the device link are left in the file beside its result",
     check=check,
 )

@@ -27,7 +27,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 subjects=tuple(Subject(detail=problem) for problem in problems),
                 what="Installers cannot use the metadata of the wheel.",
                 why="pip refuses the wheel, or installs it under a wrong name or version.",
-                fix="Correct the lines above by the PyPA specifications of the wheel format and of core metadata.",
+                fix="Correct the lines above: see the PyPA specifications of the wheel format and of core metadata.",
             )
 
 

@@ -23,7 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 subjects=tuple(dict.fromkeys(Subject(detail=reason) for each in reasons for reason in each)),
-                what="The kernels wheel does not belong to the wheel of the package.",
+                what="The kernels wheel does not match the wheel of the package.",
                 why="The runtime refuses its kernels, and the package computes on the CPU.",
                 fix="Publish and install the wheels of one build.",
             )
@@ -32,7 +32,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 RULE = Rule(
     code="GF711",
     severity="error",
-    title="a kernels wheel does not belong to the package that is given",
+    title="a kernels wheel does not match the wheel of its package",
     check=check,
 )
 
@@ -44,13 +44,13 @@ def _names(listing: Mapping[str, object]) -> set[object]:
 def _reasons(about: Mapping[str, object], package: WheelFacts) -> Iterator[str]:
     known = package.kernels_wheels
     if about.get("version") != known.get("version"):
-        yield f"it is of version {about.get('version')}, and {package.name} of {known.get('version')}"
+        yield f"its version is {about.get('version')}, and {package.name} has {known.get('version')}"
         return
     there = {each.get("name"): each.get("abi") for each in _tables(about.get("sets"))}
     for each in _tables(known.get("sets")):
         name = each.get("name")
         if name not in there:
-            yield f"it has no {name}, which {package.name} looks for"
+            yield f"it lacks the kernel set {name}, which {package.name} needs"
         elif there[name] != each.get("abi"):
             yield f"{name} has the interface {there[name]}, and {package.name} was built for {each.get('abi')}"
 

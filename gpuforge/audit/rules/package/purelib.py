@@ -26,7 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 files=tuple(bound),
                 subjects=(Subject(detail=f"{len(bound)} shared objects, such as {bound[0]}"),),
-                what="WHEEL says Root-Is-Purelib: true, and the wheel contains shared objects.",
+                what="WHEEL has Root-Is-Purelib: true, and the wheel contains shared objects.",
                 why="Where lib and lib64 differ, search paths between these objects and other packages break.",
                 fix="Write Root-Is-Purelib: false (setuptools: a distclass with has_ext_modules; "
                 "scikit-build-core: wheel.platlib).",
@@ -36,7 +36,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 RULE = Rule(
     code="GF706",
     severity="warning",
-    title="WHEEL says Root-Is-Purelib: true, and the wheel has shared objects",
+    title="WHEEL has Root-Is-Purelib: true, and the wheel has shared objects",
     check=check,
     applies_to=PACKAGES,
 )

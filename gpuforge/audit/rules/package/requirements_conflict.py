@@ -31,7 +31,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 RULE = Rule(
     code="GF710",
     severity="warning",
-    title="a wheel requires another version of one that is given, too",
+    title="a wheel requires another version of a wheel in the same audit",
     check=check,
 )
 
@@ -51,7 +51,7 @@ def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
     return RULE.finding(
         wheel.name,
         subjects=(Subject(detail=f"{line!r}, where {others[0].project} {given} is given"),),
-        what="These wheels cannot be installed together: one requires another version of the other.",
+        what="These wheels cannot be installed together: one requires a different version of the other.",
         why="pip refuses them, and objects that were compiled for the required version may not work with "
         "this one.",
         fix="Audit the wheels that pip would install together, or widen the requirement.",

@@ -29,7 +29,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     what="The same binary is in the wheel under several names, often former symbolic links.",
                     why="Users download and install each copy, and two copies that are loaded do not share their "
                     "data.",
-                    fix="Keep the name in its SONAME, which is the one that is NEEDED, and remove the others.",
+                    fix="Keep the file that is named like its SONAME, and remove the others.",
                 )
 
 

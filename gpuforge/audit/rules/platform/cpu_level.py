@@ -35,7 +35,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 RULE = Rule(
     code="GF505",
     severity="warning",
-    title="an object says that it needs a newer processor than the tag promises",
+    title="an object needs a newer processor than the tag promises",
     check=check,
 )
 

@@ -47,7 +47,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 RULE = Rule(
     code="GF501",
     severity="error",
-    title="the platform tag of the file name is not true",
+    title="objects do not run on every platform of the wheel's tag",
     check=check,
     contradicts="platform",
 )
@@ -72,7 +72,7 @@ def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -
                         file=found.file, detail=f"wants {', '.join(sorted(set(missing), key=_by_number))}"
                     ),
                 ),
-                what=f"The file name says {tag}, and objects require symbol versions that this platform does not "
+                what=f"The wheel is tagged {tag}, and objects require symbol versions that this platform does not "
                 "promise.",
                 why="pip installs the wheel on systems where the import fails.",
                 fix=fix,
@@ -106,7 +106,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 Subject(file=o.file, detail=f"is for {_MACHINES.get(o.machine, 'one machine')}")
                 for o in bound
             ),
-            what="The file name says that the wheel runs anywhere, and it contains shared objects.",
+            what="The wheel is tagged for any platform, and it contains shared objects.",
             why=meant or "pip installs it on every system and processor, and they do not load there.",
             fix="Tag the wheel for its platform: auditwheel repair FILE, or wheel tags --platform-tag TAG "
             "FILE",
@@ -121,10 +121,10 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 severity="error" if none else "warning",
                 files=(found.file,),
                 subjects=(Subject(file=found.file, detail=f"is for {actual}"),),
-                what=f"The file name says {', '.join(sorted(machines))}, and "
+                what=f"The wheel is tagged for {', '.join(sorted(machines))}, and "
                 + ("all objects" if none else "some objects")
                 + " are for another machine.",
-                why="pip installs the wheel on machines where nothing of it loads."
+                why="pip installs the wheel on machines where none of its objects load."
                 if none
                 else "These objects do not load on that machine.",
                 fix="Tag the wheel for the machine that it was built for: wheel tags --platform-tag TAG FILE"
@@ -155,7 +155,7 @@ def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Itera
                 severity="warning" if chosen else "error",
                 files=(found.file,),
                 subjects=(Subject(file=found.file, detail=f"is linked with {other}"),),
-                what=f"The file name says {', '.join(t for t in wheel.platforms if _LIBCS.get(t[:5]) == name)}, "
+                what=f"The wheel is tagged {', '.join(t for t in wheel.platforms if _LIBCS.get(t[:5]) == name)}, "
                 f"for systems with {name}, and objects are linked with {other}.",
                 why="These objects do not load there. The wheel has others for these systems, and code may "
                 "choose between them."

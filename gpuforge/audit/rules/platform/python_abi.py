@@ -67,7 +67,7 @@ def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> I
             module,
             "error" if bad or not promises_many else "warning",
             text + (f", and wants {', '.join(bad)}" if bad else ""),
-            "The tags promise more Python versions than the file names of modules.",
+            "Modules are named for one Python version, and the tags promise more versions.",
             "On the other versions the import fails with ModuleNotFoundError.",
         )
 
@@ -92,7 +92,7 @@ def _by_symbols(
             "warning" if helped else "error",
             f"{found.file} wants {', '.join(unknown)}",
             "Modules for the stable ABI use Python symbols that are not in it.",
-            "The import works only if a library that they need, and that is for the stable ABI itself, defines them."
+            "The import works only if a NEEDED library for the stable ABI (libNAME.abi3.so) defines them."
             if helped
             else "The import fails on Python versions that do not have these symbols.",
         )
@@ -104,7 +104,7 @@ def _by_symbols(
             found,
             "warning" if kept else "error",
             f"{found.file} wants {', '.join(later)}",
-            f"The tags promise CPython {floor[0]}.{floor[1]}, and modules use symbols that the stable ABI has since "
+            f"The tags promise CPython {floor[0]}.{floor[1]}, and modules use symbols that joined the stable ABI in "
             f"{version[0]}.{version[1]}.",
             f"Nothing breaks: Requires-Python: {wheel.python} excludes older versions."
             if kept

@@ -33,7 +33,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 *(Subject(item=tag, detail="in WHEEL only") for tag in only_inside),
             ),
             what="The tags in WHEEL are not those of the file name.",
-            why="Tools that read one disagree with tools that read the other.",
+            why="pip installs by the file name, and tools that read WHEEL may reject the installed package.",
             fix="Rename the wheel with `wheel tags`, which changes both.",
         )
 

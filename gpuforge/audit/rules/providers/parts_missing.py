@@ -40,7 +40,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 RULE = Rule(
     code="GF213",
     severity="warning",
-    title="a grafted library opens parts of its own by name, and none of them is there",
+    title="a grafted library opens its parts by name, and the wheel contains none of them",
     check=check,
     applies_to=SEVERAL_FILES,
 )
@@ -84,10 +84,10 @@ def _finding(found: ElfObject, wheel: WheelFacts, parts: list[str], packages: li
         wheel.name,
         files=(found.file,),
         subjects=(Subject(file=found.file, detail="opens", names=tuple(parts)),),
-        what="NVIDIA libraries in the wheel open further libraries by name, and the wheel contains none "
+        what="NVIDIA libraries in the wheel open other libraries by name, and the wheel contains none "
         "of these.",
         why="The first call that needs one fails, and cuDNN ends the process, unless the machine has the "
         "same version installed.",
         fix=f"Leave the library out of the wheel, require its package ({' or '.join(packages)}) and add a "
-        "RUNPATH to it; or graft the further libraries under their own names.",
+        "RUNPATH to it; or graft, under their own names, the libraries that it opens.",
     )

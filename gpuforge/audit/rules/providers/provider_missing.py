@@ -76,7 +76,7 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
         ),
         what="Nothing provides these libraries: they are not in the wheel, and no Requires-Dist line "
         "brings them."
-        + (f" {', '.join(others)} may bring them: gpuforge does not know what it requires." if others else "")
+        + (f" {', '.join(others)} may bring them: its requirements are unknown." if others else "")
         + (f" {lacking.line!r} does not have them for this machine." if lacking else "")
         + (" By their names, these objects are only for users who have that framework." if optional else ""),
         why="The import fails unless the user has installed the libraries some other way.",

@@ -33,7 +33,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 RULE = Rule(
     code="GF212",
     severity="warning",
-    title="a library wants symbols of the HPC SDK's runtimes, and nothing that it NEEDs defines them",
+    title="a library uses symbols of the HPC SDK's runtimes, and NEEDs no library that defines them",
     check=check,
 )
 

@@ -49,7 +49,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 RULE = Rule(
     code="GF211",
     severity="error",
-    title="symbol versions are wanted from a library that is not NEEDED",
+    title="symbol versions are required from a library that is not NEEDED",
     check=check,
 )
 

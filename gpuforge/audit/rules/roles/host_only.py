@@ -41,7 +41,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 RULE = Rule(
     code="GF601",
     severity="error",
-    title="a host-only object has something of a GPU toolchain in it",
+    title="a host-only object contains GPU code or traces of a GPU toolchain",
     check=check,
     contradicts="host-only",
 )

@@ -28,7 +28,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         ),
                         what="Patterns of host-only objects match no binary in the wheel.",
                         why="Nothing is checked for these patterns.",
-                        fix="Write the pattern as the files are called in the wheel: ** crosses folders, * does not.",
+                        fix="Match the paths of the files in the wheel: ** crosses folders, * does not.",
                     )
 
 

@@ -37,7 +37,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 RULE = Rule(
     code="GF604",
     severity="error",
-    title="a host-only file cannot be proved",
+    title="a host-only file cannot be proved to be host-only",
     check=check,
     contradicts="host-only",
 )

@@ -165,5 +165,5 @@ def _finding(process: Process, found: _Held) -> Finding:
         else "One import loads libraries of two CUDA majors.",
         why="Each major has its own runtime, so memory pools, handles and kernels of one are invalid in "
         "the other.",
-        fix="Build everything that is used together for one CUDA major, and bound the requirements to it.",
+        fix="Build everything that is used together for one CUDA major, and limit the requirements to it.",
     )

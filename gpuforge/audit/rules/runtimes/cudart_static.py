@@ -38,7 +38,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 RULE = Rule(
     code="GF103",
     severity="warning",
-    title="a static CUDA runtime is in one process with another image of it",
+    title="a static CUDA runtime and another copy of it would be loaded into one process",
     check=check,
 )
 

@@ -57,9 +57,9 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
                     process.wheel,
                     files=(image.origin.name,),
                     subjects=(image.subject(),),
-                    what="The wheel contains a part of the C library, which every process has already.",
-                    why="The copy belongs to another C library than the one that is loaded, and can crash the "
-                    "process.",
+                    what="The wheel contains a part of the C library.",
+                    why="Every process has loaded the C library of the system, and parts of another version can "
+                    "crash it.",
                     fix="Leave the C library out of the wheel: `auditwheel repair` does so.",
                 )
 

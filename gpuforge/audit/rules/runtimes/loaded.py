@@ -117,8 +117,7 @@ def one_of_them(found: Iterable[LoadedLibrary]) -> bool:
     return len({i.requested for i in loaded}) == 1 and not any(i.opened for i in loaded)
 
 
-SEVERAL_PLACES = "A library of this name is found in several places."
+SEVERAL_PLACES = "Libraries with the same name are in several places."
 FIRST_WINS = (
-    "The linker loads one of them, chosen by what is imported first, and code that opens another by its path loads "
-    "that one, too."
+    "The linker loads the one that is needed first. Code that opens another by its path loads a second copy."
 )

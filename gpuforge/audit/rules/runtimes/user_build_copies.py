@@ -31,8 +31,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 files=tuple(dict.fromkeys([*copies, *needed])),
                 subjects=tuple(Subject(detail=text) for text in (*copies.values(), *needed.values())),
-                what=f"Code that users build with {graph.against.label} brings other files of libraries that this "
-                "wheel loads.",
+                what=f"Code that users build with {graph.against.label} brings second copies of libraries that "
+                "this wheel loads.",
                 why="Both copies run in one process, each with its own state.",
                 fix="Compile the code that users link with g++ alone, and leave these libraries out of the "
                 "wheel: auditwheel repair --exclude NAME",
@@ -94,7 +94,7 @@ def _entered(graph: LinkGraph, found: ElfObject) -> str:
     linked = [o.name for o in above if not o.program and re.fullmatch(r"lib[^-]+\.so(\.\d+)*", o.name)]
     first = [o.name for o in above if not graph.users(o)]
     ways = list(dict.fromkeys(linked or first))
-    return f"which comes in through {shorten(ways)}" if ways else "which nothing else of the wheel needs"
+    return f"loaded through {shorten(ways)}" if ways else "NEEDED by nothing in the wheel"
 
 
 def _above(graph: LinkGraph, found: ElfObject) -> list[ElfObject]:

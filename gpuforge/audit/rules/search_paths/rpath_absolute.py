@@ -55,7 +55,7 @@ _SYSTEM: _Text = (
 )
 _UNUSED: _Text = (
     "Search paths name folders of the machine that built the wheel.",
-    "On other machines they are missing, or contain files of somebody else.",
+    "On other machines they do not exist, or contain other files.",
 )
 _WRITABLE: _Text = (
     "Search paths name folders that every user of a machine can create.",

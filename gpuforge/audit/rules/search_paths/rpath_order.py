@@ -23,8 +23,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield _finding(
                 edge,
                 f"{entry} before {edge.route}",
-                "Search paths name folders of others before the folder that has the library.",
-                "A copy there, of any version, is loaded instead.",
+                "Folders of the system or of other packages come first in the search paths.",
+                "If such a folder has a copy of the library, of any version, that copy is loaded.",
             )
         for entry in _behind(edge, places[edge.loader.wheel]):
             yield _finding(
