@@ -22,7 +22,7 @@ _OPENING = """\
 
 # The manifest: `gpuforge.toml`
 
-One TOML file beside the project says what is built, with which compilers and CUDA toolkits, and which files may
+One TOML file beside the project declares what is built, with which compilers and CUDA toolkits, and which files may
 hold code of a GPU toolchain. [`gpuforge.toml.example`](../gpuforge.toml.example) is a complete one, with comments.
 
 - Unknown keys are errors, and the hint names the nearest known key, its table, or all of them.

@@ -64,27 +64,28 @@ class Object(Table):
         default_factory=lambda seen: "library" if seen.get("role") == "user-compiled" else "module",
         examples=["module"],
     )
-    """What the sources become. A `library` is a shared object with a C interface. As a fallback it is made for CPUs by
-    the host toolchain or a `command`, or for the GPUs in `archs` by `nvcc`, with libcudart linked as `[cuda] linkage`
-    says. A `module` is loaded by name. `.cu` files become device images for the driver, made by `nvcc`, or by `nvrtc`
-    on the user's machine; `.cl` files become programs for `opencl`; C++ files become a library for the CPU. In a
-    user-compiled set, each toolchain compiles the files that it can. Default: `module` for `fallback`, `library` for
+    """What the sources become. A `library` is a shared object with a C interface. As a fallback, it is compiled for
+    CPUs by the host toolchain or a `command`, or for the GPUs in `archs` by `nvcc`. nvcc links libcudart according to
+    `[cuda] linkage`. A `module` is loaded by name. `.cu` files become device images, by `nvcc`, or by `nvrtc` on the
+    user's machine. `.cl` files become programs for `opencl`. C++ files become a library for the CPU. In a user-compiled
+    set, each toolchain compiles the files of its own language. Default: `module` for `fallback`, `library` for
     `user-compiled`."""
     cpu: Annotated[tuple[CpuLevel, ...], Distinct] = Field(default=(), examples=[["x86-64", "x86-64-v3"]])
     """CPU levels that the host toolchain compiles the library for, one library each. The runtime loads the highest that
-    the user's CPU has. Without the lowest, `x86-64`, older CPUs get none. Default: one library, for the CPU that the
+    the user's CPU has. Without `x86-64`, older CPUs have no library. Default: one library, for the CPU that the
     compiler and `flags` select (`fallback` with `kind = "library"`)."""
     abi: Abi | None = Field(default=None, examples=[{"version": "1", "headers": ["mod/mechanisms.h"]}])
     """What a compiled library must agree on with its callers. Its id is compiled into every library, and a library with
     another id is never loaded (`user-compiled`, and `fallback` with `kind = "library"`)."""
     stands_in_for: str | None = Field(default=None, alias="stands-in-for", examples=["mechanisms"])
-    """Name of the object that this one replaces (`fallback`). A `library` replaces a user-compiled library that the
-    user has not compiled, or another fallback that does not run; it has the ABI of that object. Several fallbacks may
-    name the same object; among those that run on the user's machine, one with code for its GPU is used. In a set of
-    modules, device images are used if nothing was compiled, and a library does the work on the CPU if no GPU can."""
+    """Name of the object that this one replaces (`fallback`). A `library` is used if the user has not compiled that
+    object or, for another fallback, if that one does not run. It has the ABI of that object. Several fallbacks may
+    replace the same object; among those that run on the user's machine, one with code for its GPU is preferred. In a
+    set of modules, device images are used if nothing was compiled, and a library is used if no GPU can run the
+    modules."""
     flags: tuple[str, ...] = Field(default=(), examples=[["-use_fast_math"]])
     """Flags for these sources, after those of the toolchain (`user-compiled`, `fallback`)."""
     in_host_build: StrictBool = Field(default=False, alias="in-host-build", examples=[True])
-    """Whether the project's own build also reads these sources, if the source is a folder (`path`). Otherwise the host
-    build's source tree does not contain them and their `headers`, so a changed kernel does not rebuild the host code.
-    Files of several objects stay in only if all of these objects say `true` (`user-compiled`, `fallback`)."""
+    """Whether the project's own build also reads these sources. It applies to a `path` source. With `false`, the host
+    build's source tree contains neither them nor their `headers`, so a changed kernel does not rebuild the host code. A
+    file of several objects stays in the tree only if all of them have `true` (`user-compiled`, `fallback`)."""

@@ -30,10 +30,10 @@ class Wheel(Table):
         default=(), examples=["manylinux_2_28", ["bookworm", "trixie"]]
     )
     """Container images for the build with `--runner docker`: a manylinux policy, a name from `gpuforge images list`, or
-    any image reference. With several, each cell is built in the first that has its Python and a compiler that fits its
-    toolkit; `gpuforge matrix --format json` shows which. Kernels are compiled in the first image with such a compiler,
-    and a host build without CUDA in the one with the oldest C library. Builds without containers ignore this key, but
-    report a wheel that needs a newer platform than a policy listed here (`manylinux_2_28`)."""
+    any image reference. With several, each cell is built in the first image that has its Python and a compiler that
+    fits its toolkit; `gpuforge matrix --format json` shows which. Kernels are compiled in the first image with such a
+    compiler. A host build without CUDA uses the image with the oldest C library. Builds without containers use no
+    image, but report a wheel that needs a newer platform than a policy listed here (`manylinux_2_28`)."""
     size_limit: forms.Size | None = Field(default=None, alias="size-limit", examples=["100 MB"])
     """Largest size of a wheel. MB is 10⁶ bytes, MiB 2²⁰."""
     exclude: Annotated[tuple[forms.LibraryName, ...], Distinct] = Field(default=(), examples=[["gomp"]])
