@@ -57,7 +57,7 @@ def _finding(graph: LinkGraph, process: Process, found: list[LoadedLibrary]) -> 
         + (" if these wheels are used together." if wide else "."),
         why=FIRST_WINS
         if one
-        else "Each copy has its own current device, last error and registered kernels. Kernels that are "
+        else "Each copy has its own last error and registered kernels. Kernels that are "
         "registered with one cannot be launched through the other.",
         fix="Leave libcudart out of the wheel (auditwheel repair --exclude 'libcudart.so.*'), and link "
         "every object with the same libcudart.",

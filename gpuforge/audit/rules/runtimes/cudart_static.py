@@ -71,7 +71,7 @@ def _finding(
         else "One import loads a statically linked CUDA runtime and another copy of it."
         if serious
         else "Several CUDA runtimes can be in one process, and some of them are linked statically.",
-        why="Each has its own current device, last error and registered kernels.",
+        why="Each has its own last error and registered kernels.",
         fix="Let gpuforge choose the runtime: remove -cudart from the flags in gpuforge.toml, and "
         "CUDA_RUNTIME_LIBRARY from the host build."
         if serious and mixed
