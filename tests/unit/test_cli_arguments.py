@@ -22,11 +22,11 @@ DIAGNOSTICS = [
         "hint": 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]',
     },
     {
-        "message": "[package] does not say for which Python versions wheels are built",
+        "message": "[package] needs `python`: the versions to build wheels for",
         "file": "gpuforge.toml",
         "line": 2,
         "column": 1,
-        "hint": 'write, for example, python = ["3.11", "3.12"], or set `abi` when one wheel serves them all',
+        "hint": 'write, for example, python = ["3.11", "3.12"], or set `abi` if one wheel serves all versions',
     },
     {
         "message": "[package] name must be a string, not the number 5",
