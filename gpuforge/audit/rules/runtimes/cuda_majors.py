@@ -163,7 +163,7 @@ def _finding(process: Process, found: _Held) -> Finding:
         what="Libraries of two CUDA majors come into one process if all these modules are imported."
         if wide
         else "One import loads libraries of two CUDA majors.",
-        why="Each major has its own runtime, so memory pools, handles and kernels of one are invalid in "
+        why="Each major has its own runtime, so library handles (cuBLAS, cuFFT) and kernels of one are invalid in "
         "the other.",
         fix="Build everything that is used together for one CUDA major, and limit the requirements to it.",
     )
