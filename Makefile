@@ -23,7 +23,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
-# Unit tests without those that start many processes, compile or draw many examples: 40 s with two processors.
+# Unit tests without those that start many processes, compile or draw many examples: 80 s with two processors.
 quick: $(VENV)/.installed
 	$(BIN)/python -m pytest tests/unit -n auto --dist loadgroup -m "not thorough" --hypothesis-profile=quick
 
