@@ -35,15 +35,31 @@ class Member(NamedTuple):
     header: int  # offset of its local header
 
 
+class Directory(NamedTuple):
+    """The directory at the end of a zip file, as `zipfile` reads it."""
+
+    entries: tuple[zipfile.ZipInfo, ...] = ()  # of folders, too
+    start: int = 0  # where it begins
+    size: int = 0  # bytes of the whole file
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Return the files in the archive."""
+        return tuple(_member(info, self.size) for info in self.entries if not info.is_dir())
+
+
 class Archive:
     """A zip file, open for reading its members."""
+
+    directory = Directory()  # empty for what is no zip file
 
     def __init__(self, path: Path | str) -> None:
         """Open it; raises MalformedError for a file that is not a sound zip file, OSError when it cannot be read."""
         self.path = path
         self._file = open(path, "rb")  # noqa: PTH123, SIM115  a string is a path, too; closed by __exit__
         try:
-            self.members = members(self._file, os.fstat(self._file.fileno()).st_size)
+            self.directory = directory(self._file, os.fstat(self._file.fileno()).st_size)
+            self.members = self.directory.members
         except BROKEN as error:
             self._file.close()
             raise MalformedError.of(_reason(path, error)) from error
@@ -127,6 +143,10 @@ class Archive:
         for position in range(start + count, end, count):
             yield self._read(member, position, min(count, end - position))
 
+    def at(self, offset: int, count: int) -> bytes:
+        """Return bytes of the zip file itself; fewer at its end."""
+        return self._pread(count, offset)
+
     def _begin(self, member: Member, count: int) -> tuple[int, bytes]:
         """Return where a member's data starts, and its first `count` bytes: for most members in one read."""
         data = self._pread(30 + len(member.name) + _EXTRA + count, member.header)
@@ -148,10 +168,10 @@ class Archive:
         return os.pread(self._file.fileno(), count, offset)
 
 
-def members(file: IO[bytes], size: int) -> tuple[Member, ...]:
+def directory(file: IO[bytes], size: int) -> Directory:
     """Read the directory of a zip file of `size` bytes; raises one of `BROKEN` for a damaged one."""
-    with zipfile.ZipFile(file) as directory:
-        return tuple(_member(info, size) for info in directory.infolist() if not info.is_dir())
+    with zipfile.ZipFile(file) as archive:
+        return Directory(tuple(archive.infolist()), archive.start_dir, size)
 
 
 def shared_libraries(archive: Archive) -> dict[str, Member]:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gpuforge.errors import MalformedError
-from gpuforge.wheel.archive import BROKEN, Archive, Member, members
+from gpuforge.wheel.archive import BROKEN, Archive, Member, directory
 
 Fetch = Callable[[int, int], Iterator[bytes]]  # the bytes from an offset on, and how many
 _BLOCK = 1 << 16  # bytes; the directory of most wheels fits into one
@@ -21,7 +21,8 @@ class RemoteArchive(Archive):
         self.path = name
         self._size, self._fetch = size, fetch
         try:
-            self.members = members(io.BufferedReader(_RangeFile(size, fetch), _BLOCK), size)
+            self.directory = directory(io.BufferedReader(_RangeFile(size, fetch), _BLOCK), size)
+            self.members = self.directory.members
         except BROKEN as error:
             raise MalformedError.of(f"{name} is not a sound wheel: {error}") from error
 
