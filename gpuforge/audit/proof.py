@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gpuforge.audit import policy
@@ -13,8 +14,10 @@ from gpuforge.audit.model import KernelSet, SourceSet, WheelFacts
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
 from gpuforge.audit.runnable import has_only_empty_cubins
+from gpuforge.binary.facts import Container
 from gpuforge.cuda.provided import says
 
+_ALONE = {".ptx": "PTX files", ".cubin": "cubin files"}  # other files have fatbin containers
 _SOURCES = {
     "wheel": "in the wheel",
     "sibling": "in a wheel beside it",
@@ -89,20 +92,27 @@ def _requirements(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
 
 
 def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
-    by_images: dict[str, tuple[int, int]] = {}
+    found: dict[str, Counter[str]] = {}
     for code in own_code(wheel):
-        for container in (c for c in code.containers if not has_only_empty_cubins(c)):
-            cubins = sorted({e.arch for e in container.entries if e.kind == "cubin"})
-            ptx = sorted({f"{e.target} (PTX {e.isa})" for e in container.entries if e.kind == "ptx"})
-            native = " ".join(arch.sm for arch in cubins)
-            text = " + ".join(filter(None, (native, ", ".join(ptx)))) if ptx else f"{native}, no PTX"
-            files, containers = by_images.get(text, (0, 0))
-            by_images[text] = (files, containers + 1)
-    if by_images:
-        expectation = graph.expectation_of(wheel)
-        promised = " as declared" if expectation and as_declared(expectation, wheel) else ""
-        lines = [f"{count} of {text}" for text, (_, count) in by_images.items()]
-        yield f"fatbin containers{promised}: " + "; ".join(lines)
+        kind = next((text for end, text in _ALONE.items() if code.file.endswith(end)), "fatbin containers")
+        kept = [c for c in code.containers if not has_only_empty_cubins(c)]
+        found.setdefault(kind, Counter()).update(map(_images, kept))
+    expectation = graph.expectation_of(wheel)
+    promised = " as declared" if found and expectation and as_declared(expectation, wheel) else ""
+    for kind, by_images in found.items():
+        lines = [f"{count} of {text}" for text, count in by_images.items()]
+        if lines:
+            yield f"{kind}{promised}: {'; '.join(lines)}"
+
+
+def _images(container: Container) -> str:
+    """Say what is in a container: "sm_80 sm_90 + compute_90 (PTX 8.7)", "sm_80, no PTX", "LTO-IR of compute_75"."""
+    native = " ".join(arch.sm for arch in sorted({e.arch for e in container.entries if e.kind == "cubin"}))
+    ptx = sorted({f"{e.target} (PTX {e.isa})" for e in container.entries if e.kind == "ptx"})
+    linked = {e.arch for e in container.entries if e.kind == "lto-ir"}
+    lto = f"LTO-IR of {' '.join(arch.compute for arch in sorted(linked))}" if linked else ""
+    text = " + ".join(filter(None, (native, ", ".join(ptx), lto)))
+    return text if ptx or not native else f"{text}, no PTX"
 
 
 def _platform(_: LinkGraph, wheel: WheelFacts) -> Iterator[str]:

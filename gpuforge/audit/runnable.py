@@ -61,7 +61,7 @@ def _without_kernels(container: Container) -> bool:
         return True
     if complete_ptx(container):
         return False
-    return container.empty if "cubin" in kinds else "ptx" in kinds
+    return container.empty is True if "cubin" in kinds else "ptx" in kinds
 
 
 def _shared(groups: Sequence[Sequence[Entry]]) -> list[Entry]:

@@ -30,7 +30,8 @@ class Container(NamedTuple):
     entries: tuple[Entry, ...]
     section: str = ""  # the ELF section that holds it; "" for a standalone file
     damaged: bool = False  # its entries do not add up to its size
-    empty: bool = False  # its cubins have no machine code: the source has no kernels
+    # its cubins have no machine code: the source has no kernels; None where that was not looked at
+    empty: bool | None = False
 
     @property
     def cubins(self) -> frozenset[str]:

@@ -21,7 +21,8 @@ _START = MAGIC + b"\x01\x00\x10\x00"  # version 1, a header of 16 bytes
 _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
 _LONGEST = 1 << 16  # stored bytes of a cubin that is unpacked
 _LONGEST_UNPACKED = 1 << 20
-_BUDGET = 16 << 20  # bytes that are unpacked of one file
+_SMALL = 64 << 10  # bytes; a cubin without kernels is seldom larger (13 KiB at most in 30 wheels)
+_BUDGET = 16 << 20  # bytes that are unpacked of one file's larger cubins, of which only some are looked at
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _LZ4, _ZSTD, _ARCH_SPECIFIC, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
 
@@ -88,14 +89,18 @@ class _Samples:
         if self._largest is None or found.stored > self._largest[0].stored:
             self._largest = found, stored
 
-    def judge(self, scanner: Scanner) -> tuple[str, bool]:
-        """Return the toolkit that wrote the cubins, and whether none of them has code, within the scanner's budget."""
-        if (
-            not (self._smallest and self._largest and self._smallest[1])
-            or scanner.budget < self._smallest[0].size
-        ):
+    def judge(self, scanner: Scanner) -> tuple[str, bool | None]:
+        """Return the toolkit that wrote the cubins, and whether none of them has code.
+
+        "" and None stand for unknown: of a large cubin, once the scanner's budget is spent.
+        """
+        if not (self._smallest and self._largest and self._smallest[1]):
             return "", False
-        scanner.budget -= self._smallest[0].size
+        size = self._smallest[0].size
+        if size > _SMALL:
+            if scanner.budget < size:
+                return "", None
+            scanner.budget -= size
         image = unpacked(*self._smallest)
         empty = cubin.is_empty(image)
         if empty and self._largest is not self._smallest:  # kernels may be for some architectures alone

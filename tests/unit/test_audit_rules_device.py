@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import lz4.block
 import pytest
 from audit_cases import Case, hold
 from audit_samples import elf, fatbin, image, wheel
@@ -156,6 +157,22 @@ def empty_ptx() -> bytes:
     )
 
 
+def written_by(*releases: str, ptx: str = "") -> bytes:
+    """A library with machine code of these releases of ptxas, a container each, and PTX of an ISA."""
+    found = []
+    for release in releases:
+        note = b"ptxas\0Cuda compilation tools, release %s, V%s.1\0.text.k\0" % ((release.encode(),) * 2)
+        header = bytearray(b"\x7fELF\x02\x01\x01\x33\x07".ljust(64, b"\0"))
+        struct.pack_into("<Q", header, 40, 64 + len(note))
+        struct.pack_into("<HH", header, 58, 64, 1)
+        row = struct.pack("<IIQQQQIIQQ", 0, 7, 0, 0, 64, len(note), 0, 0, 4, 0)
+        entries = image("sm_80", content=bytes(header) + note + row) + (
+            image(f"compute_80:{ptx}") if ptx else b""
+        )
+        found.append(b"\x50\xed\x55\xba\x01\x00\x10\x00" + len(entries).to_bytes(8, "little") + entries)
+    return elf(sections={NV: b"".join(found)})
+
+
 MIB = 1 << 20
 BIG = b"".join(
     b"\x50\xed\x55\xba\x01\x00\x10\x00" + len(e).to_bytes(8, "little") + e
@@ -197,9 +214,14 @@ CASES = {
         {"demo/ext.so": empty_ptx()}, {"demo/ext.so": so(("sm_80", "compute_80:8.4"))},
     ),
     "several toolkits": Case(
-        "GF406", "info", ("demo/ext.so: CUDA 12.4 (1 images), CUDA 12.5/12.6 (1 images)",),
+        "GF406", "info", ("demo/ext.so: PTX of CUDA 12.4 (1 image), PTX of CUDA 12.5/12.6 (1 image)",),
         {"demo/ext.so": so(("sm_80", "compute_80:8.4"), ("sm_80", "compute_80:8.5"))},
         {"demo/ext.so": so(("sm_80", "compute_80:8.5"), ("sm_80", "compute_80:8.5"))},
+    ),
+    "two releases of ptxas": Case(
+        "GF406", "info", ("demo/ext.so: machine code of CUDA 13.0 (2 images), machine code of CUDA 13.2 (1 image)",),
+        {"demo/ext.so": written_by("13.0", "13.2", "13.0")},
+        {"demo/ext.so": written_by("13.0", "13.0", ptx="8.4")},  # as clang does
     ),
     "relocatable code is left in": Case(
         "GF407", "warning", ("demo/ext.so: 33 of 33 MiB",),
@@ -228,3 +250,31 @@ def test_many_files_alike_are_counted(tmp_path: Path) -> None:
         "demo/x.fatbin: sm_90a alone",
     )
     assert len(found.files) == 21
+
+
+def test_a_cubin_that_was_not_looked_at_is_not_said_to_have_code(tmp_path: Path) -> None:
+    large = bytes(900_000)
+    packed = lz4.block.compress(large, store_size=False)
+    cubin = image("sm_80", size=len(large), content=packed, compressed=len(packed))
+    entries = cubin + image("compute_80:8.4", size=64)
+    one = b"\x50\xed\x55\xba\x01\x00\x10\x00" + len(entries).to_bytes(8, "little") + entries
+    report = audit([wheel(tmp_path, {"demo/ext.so": elf(sections={NV: one * 30})})])
+    (found,) = [f for f in report.findings if f.code == "GF405"]
+    assert bullets(found) == ("demo/ext.so: 18 of 30 containers",)
+
+
+def test_what_is_proved_of_gpu_code_calls_each_kind_by_its_name(tmp_path: Path) -> None:
+    ptx = b".version 8.4\n.target sm_80\n.address_size 64\n" + bytes(200)
+    held = image("sm_80", size=900)
+    lto = bytearray(held)
+    lto[0] = 8
+    only = b"\x50\xed\x55\xba\x01\x00\x10\x00" + len(lto).to_bytes(8, "little") + bytes(lto)
+    files = {
+        "demo/ext.so": elf(sections={NV: fatbin("sm_80", "compute_90:8.4") + fatbin("sm_80") + only}),
+        "demo/k.ptx": ptx,
+    }
+    (report,) = audit([wheel(tmp_path, files)]).wheels
+    assert [p.text for p in report.proofs if p.topic == "GPU code"] == [
+        "fatbin containers: 1 of sm_80 + compute_90 (PTX 8.4); 1 of sm_80, no PTX; 1 of LTO-IR of compute_80",
+        "PTX files: 1 of compute_80 (PTX 8.4)",
+    ]

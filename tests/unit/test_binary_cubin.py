@@ -121,3 +121,18 @@ def test_sections_of_all_kernels_are_added_up(
         found = cubin.read(ElfFile(window)).sections
         whole = sum(size for _, _, kind, size in sections if kind != 8)
         assert sum(section.size for section in found) == whole + len(table)
+
+
+def _container(*images: bytes) -> bytes:
+    entries = b"".join(images)
+    return b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(entries)) + entries
+
+
+def test_small_cubins_are_looked_at_whatever_came_before_and_of_large_ones_the_rest_is_unknown() -> None:
+    large = lz4.block.compress(_cubin(1, b"\0.text.k\0" + bytes(900_000)), store_size=False)
+    packed = image("sm_80", size=900_137, content=large, compressed=len(large))
+    small = image("sm_80", size=9000, content=DATA)
+    found = list(reader.scan(_container(packed) * 30 + _container(small, image("compute_80:8.4", size=60))))
+    assert [c.empty for c in found[:18]] == [False] * 18
+    assert {c.empty for c in found[19:30]} == {None}
+    assert found[30].empty is True

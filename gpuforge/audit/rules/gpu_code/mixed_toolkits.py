@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 
@@ -14,18 +15,22 @@ from gpuforge.cuda import releases
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Compare the PTX ISA and, where it is known, the toolkit of the images in each file."""
+    """Compare the toolkits that wrote the machine code of each file, and those that wrote its PTX.
+
+    Never the one with the other: clang writes PTX of an older ISA than that of the toolkit whose ptxas it runs.
+    """
     for wheel in graph.wheels:
         for code in own_code(wheel):
-            found = _toolkits(code)
-            if len(found) > 1:
-                texts = [f"{name} ({count} images)" for name, count in sorted(found.items())]
+            found = [counts for kind in ("cubin", "ptx") if len(counts := _toolkits(code, kind)) > 1]
+            if found:
+                texts = [text for counts in found for text in _texts(counts)]
                 yield RULE.finding(
                     wheel.name,
                     files=(code.file,),
                     subjects=(Subject(file=code.file, detail=", ".join(texts)),),
                     what="Files contain GPU code of several CUDA toolkits.",
-                    why="The newest of these toolkits decides which driver users need.",
+                    why="Users need a driver for the newest: for PTX one as new as its toolkit, for machine code one "
+                    "of its CUDA major.",
                     fix="None needed if static libraries of NVIDIA are linked in. Otherwise compile all sources with "
                     "one toolkit.",
                 )
@@ -39,12 +44,16 @@ RULE = Rule(
 )
 
 
-def _toolkits(code: DeviceCode) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for entry in (e for c in code.containers for e in c.entries if e.kind == "ptx"):
-        name = _by_isa().get(entry.isa, f"PTX {entry.isa}")
-        found[name] = found.get(name, 0) + 1
-    return found
+def _texts(counts: Counter[str]) -> list[str]:
+    return [f"{name} ({count} image{'s' if count > 1 else ''})" for name, count in sorted(counts.items())]
+
+
+def _toolkits(code: DeviceCode, kind: str) -> Counter[str]:
+    """Count the images of a kind by the toolkit that wrote them, where it is known."""
+    images = [e for c in code.containers for e in c.entries if e.kind == kind]
+    if kind == "ptx":
+        return Counter(f"PTX of {_by_isa().get(e.isa, f'ISA {e.isa}')}" for e in images)
+    return Counter(f"machine code of CUDA {e.toolkit}" for e in images if e.toolkit)
 
 
 @cache

@@ -42,5 +42,7 @@ RULE = Rule(
 
 
 def _empty(container: Container) -> bool:
+    if container.empty is None:  # the machine code may be as empty
+        return False
     ptx = [e for e in container.entries if e.kind == "ptx"]
     return bool(ptx) and all(e.size < EMPTY_PTX for e in ptx)
