@@ -1,5 +1,43 @@
-"""Judge wheels: what may meet in one process, who provides what, which GPUs and machines it really runs on."""
+"""Judge wheels: what may meet in one process, who provides what, which GPUs and machines it really runs on.
 
-from gpuforge.audit.judge import Ignore, Report, WheelReport, audit
+The audit is one pure call: paths of wheels in, a report out; nothing is printed, nothing is written.
+"""
 
-__all__ = ["Ignore", "Report", "WheelReport", "audit"]
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuforge.audit.read import inputs, wheel
+
+if TYPE_CHECKING:
+    from gpuforge.audit.against import Against
+    from gpuforge.audit.baseline import Acceptance
+    from gpuforge.audit.judge import Report
+    from gpuforge.cuda.provided import Provided
+    from gpuforge.expectation import Expectation
+
+__all__ = ["audit"]
+
+
+def audit(
+    paths: Sequence[Path],
+    *,
+    expectation: Expectation | None = None,
+    against: Against | None = None,
+    ignore: Iterable[Acceptance] = (),
+    jobs: int = 1,
+    brought: Provided | None = None,
+) -> Report:
+    """Audit wheels and other inputs (see `inputs`) together: one may provide what another needs.
+
+    The wheels are compared with the `expectation`, if there is one, and what it accepts is accepted. `brought` is what
+    a build found in the packages that the wheel requires, `against` what a user's own build brings into the process.
+    `jobs` threads read members at the same time. An input that cannot be read becomes a problem of the report.
+    """
+    with inputs.expand(paths) as given, wheel.reading(given.found, jobs) as outcomes:
+        # The rules are loaded while the threads read: it takes as long as inflating 30 MB.
+        from gpuforge.audit.judge import Question, judge  # noqa: PLC0415
+
+        return judge(given, outcomes(), Question(expectation, against, brought, tuple(ignore)))

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuforge.audit import audit
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Proof
-from gpuforge.audit.judge import Ignore, Report, WheelReport, audit
+from gpuforge.audit.judge import Ignore, Report, WheelReport
 
 
 class Neighbour(NamedTuple):

@@ -1,8 +1,7 @@
-"""The audit as one pure call: paths of wheels in, a report out; nothing is printed, nothing is written."""
+"""Judge wheels that were read: link them, apply the rules, and prove what no rule contradicts."""
 
 import fnmatch
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit import proof
@@ -11,7 +10,7 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Proof, Severit
 from gpuforge.audit.host.collect import collect
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.read import inputs, wheel
+from gpuforge.audit.read import inputs
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.diagnostics import Diagnostic, Place
@@ -21,6 +20,7 @@ from gpuforge.expectation import Expectation
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Acceptance
+    from gpuforge.audit.read.wheel import Outcome
     from gpuforge.cuda.provided import Provided
 
 
@@ -77,37 +77,35 @@ class Report(NamedTuple):
         return next((s for s in SEVERITIES if s in found), None)
 
 
-def audit(
-    paths: Sequence[Path],
-    *,
-    expectation: Expectation | None = None,
-    against: "Against | None" = None,
-    ignore: "Iterable[Acceptance]" = (),
-    jobs: int = 1,
-    brought: "Provided | None" = None,
-) -> Report:
-    """Audit wheels and other inputs (see `inputs`) together: one may provide what another needs.
+class Question(NamedTuple):
+    """What the wheels are compared with, and which findings are accepted."""
 
-    The wheels are compared with the `expectation`, if there is one, and what it accepts is accepted. `brought` is what
-    a build found in the packages that the wheel requires, `against` what a user's own build brings into the process.
-    `jobs` threads read members at the same time. An input that cannot be read becomes a problem of the report.
-    """
-    accepted = [*ignore, *accepted_by(expectation)]
-    with inputs.expand(paths) as given:
-        facts, problems = _read(given, jobs)
-        graph = link.build(facts, expectation, brought, against)
-        if expectation and expectation.host_only:
-            graph.evidence = collect(given.found, graph)
-    findings = _judge(graph)
+    expectation: Expectation | None = None
+    against: "Against | None" = None
+    brought: "Provided | None" = None
+    ignore: "Sequence[Acceptance]" = ()
+
+
+def judge(given: inputs.Inputs, outcomes: "Sequence[Outcome]", question: Question) -> Report:
+    """Judge the wheels that were read together; an input that could not be read becomes a problem of the report."""
+    facts, problems = _sorted_out(given, outcomes)
+    expectation = question.expectation
+    accepted = [*question.ignore, *accepted_by(expectation)]
+    graph = link.build(facts, expectation, question.brought, question.against)
+    if expectation and expectation.host_only:
+        graph.evidence = collect(given.found, graph)
+    findings = _findings(graph)
     wheels = tuple(_report(graph, each, findings, accepted) for each in facts)
     return Report(wheels, tuple(problems), graph)
 
 
-def _read(given: inputs.Inputs, jobs: int) -> tuple[list[WheelFacts], list[Diagnostic]]:
+def _sorted_out(
+    given: inputs.Inputs, outcomes: "Sequence[Outcome]"
+) -> tuple[list[WheelFacts], list[Diagnostic]]:
     """Return the facts of each input, and a problem for each that cannot be read."""
     facts: list[WheelFacts] = []
     problems = list(given.problems)
-    for one, outcome in zip(given.found, wheel.read_all(given.found, jobs), strict=True):
+    for one, outcome in zip(given.found, outcomes, strict=True):
         place = Place(str(one.place))
         match outcome:
             case MalformedError():
@@ -119,7 +117,7 @@ def _read(given: inputs.Inputs, jobs: int) -> tuple[list[WheelFacts], list[Diagn
     return facts, problems
 
 
-def _judge(graph: link.LinkGraph) -> list[Finding]:
+def _findings(graph: link.LinkGraph) -> list[Finding]:
     forms = {each.name: each.form for each in graph.wheels}
     return [f for rule in RULES for f in rule.check(graph) if forms[f.wheel] in rule.applies_to]
 

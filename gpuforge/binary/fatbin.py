@@ -13,6 +13,7 @@ from typing import Literal
 
 from gpuforge.binary import cubin
 from gpuforge.binary.facts import Container, Entry
+from gpuforge.binary.search import find
 from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
 
@@ -161,9 +162,9 @@ class Scanner:
     def _search(self, data: bytes, position: int) -> int:
         """Search from `position` on; return the next position, or the end of `data`."""
         start = position - self._base
-        hit = data.find(_START, start)
+        hit = find(data, _START, start)
         if self._mark and not self.marked:
-            self.marked = data.find(self._mark, start, hit if hit >= 0 else None) >= 0
+            self.marked = find(data, self._mark, start, hit if hit >= 0 else None) >= 0
         if hit < 0:
             keep = min(self._overlap - 1, len(data) - start)
             self._rest = data[len(data) - keep :] if keep else b""

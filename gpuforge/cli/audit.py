@@ -11,7 +11,7 @@ import click
 from gpuforge.cli.arguments import PATH, errors_as_json
 
 if TYPE_CHECKING:
-    from gpuforge.audit import Ignore
+    from gpuforge.audit.judge import Ignore
 
 _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
 
@@ -145,7 +145,7 @@ def command(
 
 
 def _ignored(option: str) -> Ignore:
-    from gpuforge.audit import Ignore
+    from gpuforge.audit.judge import Ignore
     from gpuforge.audit.rules import RULES
 
     match = re.fullmatch(_IGNORE, option)

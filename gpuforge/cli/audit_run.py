@@ -13,9 +13,9 @@ from gpuforge.audit.expected_archs import expecting
 from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
 
 if TYPE_CHECKING:
-    from gpuforge.audit import Ignore, Report
     from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Baseline
+    from gpuforge.audit.judge import Ignore, Report
     from gpuforge.expectation import Expectation
     from gpuforge.manifest.load import ManifestFile
 

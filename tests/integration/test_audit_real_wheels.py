@@ -16,7 +16,8 @@ from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
-from gpuforge.audit import Report, audit
+from gpuforge.audit import audit
+from gpuforge.audit.judge import Report
 from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report.sentences import lines
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import golden
 
-from gpuforge.audit import Report, WheelReport
 from gpuforge.audit.findings import Finding, Ignored, Proof, Subject
+from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import Container, DeviceCode, ElfObject, Entry

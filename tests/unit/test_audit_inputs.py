@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from audit_samples import elf, fatbin, wheel
 
-from gpuforge.audit import Report, audit
+from gpuforge.audit import audit
+from gpuforge.audit.judge import Report
 from gpuforge.audit.read import inputs
 
 CORE = elf(soname="libcore.so")

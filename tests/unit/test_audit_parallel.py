@@ -16,7 +16,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import wheel as reader
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.scan import Scanned
-from gpuforge.audit.read.wheel import read_all
+from gpuforge.audit.read.wheel import reading
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
 
@@ -25,8 +25,9 @@ FILES = {
 }
 
 
-def outcomes(paths: list[Path], jobs: int) -> list[WheelFacts | MalformedError | OSError]:
-    return read_all([Input.of(path) for path in paths], jobs)
+def outcomes_of(paths: list[Path], jobs: int) -> list[WheelFacts | MalformedError | OSError]:
+    with reading([Input.of(path) for path in paths], jobs) as outcomes:
+        return outcomes()
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 2])
@@ -36,7 +37,7 @@ def test_wheels_are_read_with_the_threads_that_can_be_started(
 ) -> None:
     names = ("demo", "other")[:count]
     paths = [wheel(tmp_path, FILES, name=f"{name}-1.0-cp311-cp311-linux_x86_64.whl") for name in names]
-    without = outcomes(paths, 1)
+    without = outcomes_of(paths, 1)
     left, start = [None] * allowed, Thread.start
 
     def limited(thread: Thread) -> None:
@@ -46,7 +47,7 @@ def test_wheels_are_read_with_the_threads_that_can_be_started(
         start(thread)
 
     monkeypatch.setattr(Thread, "start", limited)
-    assert outcomes(paths, 4) == without
+    assert outcomes_of(paths, 4) == without
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -92,4 +93,4 @@ def test_an_unexpected_error_is_raised_where_it_is_read(
 
     monkeypatch.setattr(reader, "scan", fail)
     with pytest.raises(ArithmeticError, match="no number"):
-        outcomes([wheel(tmp_path, FILES)], jobs)
+        outcomes_of([wheel(tmp_path, FILES)], jobs)

@@ -12,8 +12,9 @@ from audit_samples import EXEC_STACK, elf, fatbin, wheel
 from jsonschema import Draft202012Validator
 
 from gpuforge import __version__
-from gpuforge.audit import Ignore, Report, audit
+from gpuforge.audit import audit
 from gpuforge.audit.findings import Subject
+from gpuforge.audit.judge import Ignore, Report
 from gpuforge.audit.report import data, tables, text
 from gpuforge.audit.report.sentences import bullets, lines
 

@@ -14,8 +14,9 @@ import pytest
 from audit_cases import Case, findings
 from audit_samples import EXEC_STACK, STATIC_CUDART, elf, fatbin, image, wheel
 
-from gpuforge.audit import Ignore, audit
+from gpuforge.audit import audit
 from gpuforge.audit.host_files import matches
+from gpuforge.audit.judge import Ignore
 from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.rules import RULES
 from gpuforge.manifest.load import ManifestFile

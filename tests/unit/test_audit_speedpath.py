@@ -14,7 +14,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import scan as scanner
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.scan import binaries, scan
-from gpuforge.audit.read.wheel import read, read_all
+from gpuforge.audit.read.wheel import read, reading
 from gpuforge.binary.fatbin import Scanner
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
@@ -195,7 +195,8 @@ def test_threads_read_what_one_job_reads_in_the_order_given(tmp_path: Path) -> N
     broken = tmp_path / "broken.whl"
     broken.write_bytes(b"PK")
     given = [Input.of(path) for path in (*paths[:3], broken, tmp_path / "absent.whl", *paths[3:])]
-    one, several = read_all(given), read_all(given, jobs=3)
+    with reading(given) as alone, reading(given, jobs=3) as threads:
+        one, several = alone(), threads()
     assert [w for w in several if isinstance(w, WheelFacts)] == [w for w in one if isinstance(w, WheelFacts)]
     assert [type(w) for w in several] == [type(w) for w in one]
     assert isinstance(several[3], MalformedError)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 
-from gpuforge.audit import Report, audit
+from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
+from gpuforge.audit.judge import Report
 from gpuforge.audit.link.graph import build
 from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report.sentences import lines

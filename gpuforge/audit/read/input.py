@@ -1,12 +1,16 @@
 """One thing to audit, as a wheel: a wheel, a folder, an installed distribution, a single binary."""
 
-from pathlib import Path, PurePosixPath
-from typing import NamedTuple, Self
+from __future__ import annotations
 
-from gpuforge.audit.model import Form
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple, Self
+
 from gpuforge.audit.read.site_packages import recorded
 from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.folder import Folder, files_below
+
+if TYPE_CHECKING:
+    from gpuforge.audit.model import Form
 
 
 class Input(NamedTuple):

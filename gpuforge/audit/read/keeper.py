@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from gpuforge.binary.elf.header import Header, read_header
 from gpuforge.binary.elf.outline import front, outline
+from gpuforge.binary.search import find
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import MalformedError
 
@@ -79,7 +80,7 @@ class Keeper:
     def _find_needed(self) -> None:
         """Keep the names of NEEDED entries: LLD and Go put them behind the front, and before the dynamic section."""
         offset, chunk = self._recent[-1]
-        if (hit := chunk.find(_NEEDED)) >= 0:
+        if (hit := find(chunk, _NEEDED)) >= 0:
             self._seen_needed = True
             if offset + hit > self._front - _BESIDE_IT:
                 start = max(self._recent[0][0], offset + hit - _BESIDE_IT)
@@ -90,6 +91,6 @@ class Keeper:
         (before, last), (offset, chunk) = self._recent[0], self._recent[-1]
         if before != offset and _NAMES in last[-len(_NAMES) :] + chunk[: len(_NAMES)]:
             self._want(offset - _AROUND, min(self.window.size, offset + _AROUND))
-        if (hit := chunk.find(_NAMES)) >= 0:
+        if (hit := find(chunk, _NAMES)) >= 0:
             start = max(before, offset + hit - _AROUND)
             self._want(start, min(self.window.size, offset + hit + _AROUND))

@@ -1,0 +1,68 @@
+"""Everything that the audit knows of one wheel: what it declares, its code and indexes, and its scanned binaries."""
+
+from pathlib import PurePosixPath
+
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.read import kernels, pins, preload
+from gpuforge.audit.read.wheel import OpenWheel
+from gpuforge.binary.facts import DeviceCode
+from gpuforge.errors import MalformedError
+from gpuforge.wheel import filename
+from gpuforge.wheel.dist_info import DistInfo
+
+
+def facts(wheel: OpenWheel) -> WheelFacts:
+    """Return the facts of an open wheel. Raises MalformedError for a broken archive, or one that is no wheel.
+
+    What is not in binaries is read first, while threads read those.
+    """
+    source, archive = wheel.source, wheel.archive
+    info = _dist_info(wheel)
+    if source.form in {"wheel", "nested"}:
+        project, version, tags = filename.claims(PurePosixPath(source.label).name)
+    else:
+        project, version, tags = info.project, info.version, info.tags
+    code = preload.Code(archive)
+    preloads = preload.preloads(code) if wheel.binaries else ()
+    named = pins.pins(archive)
+    scanned = wheel.scanned()
+    objects = tuple(s.object for s in scanned if s.object)
+    linked = any(o.links for o in objects)
+    return WheelFacts(
+        name=source.label,
+        size=source.size or sum(m.size for m in archive.members),
+        project=project,
+        version=version,
+        file_tags=tags,
+        wheel_tags=info.tags,
+        requires=info.requires,
+        python=info.requires_python,
+        members={m.name: m.size for m in archive.members},
+        checksums={m.name: m.crc for m in archive.members},
+        purelib=info.purelib,
+        pins=named,
+        record=info.record,
+        objects=objects,
+        device=tuple(DeviceCode(s.file, s.containers) for s in scanned if s.containers),
+        kernels=tuple(kernels.kernel_sets(archive)),
+        sources=tuple(kernels.source_sets(archive)),
+        kernels_wheels=kernels.document(archive, "wheels.json"),
+        kernels_wheel=kernels.document(archive, "wheel.json"),
+        preloads=preloads if linked else (),
+        metadata_problems=info.problems,
+        identities=info.identities,
+        damaged={s.file: s.problem for s in scanned if s.problem} | (code.damaged if linked else {}),
+        corrupt=frozenset(s.file for s in scanned if s.corrupt) | (code.corrupt if linked else set()),
+        form=source.form,
+        links=info.links,
+    )
+
+
+def _dist_info(wheel: OpenWheel) -> DistInfo:
+    if wheel.source.form in {"file", "folder"}:
+        return DistInfo()
+    tops = {member.name.partition("/")[0] for member in wheel.archive.members}
+    folders = frozenset(name for name in tops if name.endswith(".dist-info"))
+    if not folders:
+        raise MalformedError.of("it is a zip file but no wheel: it has no .dist-info folder")
+    return DistInfo.of(wheel.archive, folders)
