@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-KINDS = {
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFDIR: "a folder",
-    stat.S_IFLNK: "a link",
-}
-"""What is no file, in words, by the format bits of its mode."""
+from gpuforge import tree
 
 
 def of_bytes(data: bytes) -> str:
@@ -32,9 +25,24 @@ def of_file(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def of_member(root: Path, path: str, *, follow: bool = False, stop: Callable[[], bool] = bool) -> str:
+    """Return the sha256 of a file below a folder that somebody else fills; see `tree.reading` for what it raises.
+
+    `stop` is called again and again; InterruptedError is raised once it returns True.
+    """
+    content = hashlib.sha256()
+    with tree.reading(root, path, follow=follow) as handle:
+        while chunk := os.read(handle, 1 << 22):
+            content.update(chunk)
+            if stop():
+                raise InterruptedError(errno.EINTR, "interrupted", f"{root}/{path}")
+    return content.hexdigest()
+
+
 def of_data(value: Any) -> str:
     """Return the sha256 of plain data (what JSON can say), independent of the order of mapping keys."""
-    return of_bytes(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode())
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return of_bytes(text.encode(errors="surrogateescape"))  # names of files may be any bytes
 
 
 def of_files(root: Path, members: Iterable[Path]) -> str:
@@ -52,21 +60,13 @@ def of_tree(path: Path) -> str:
     """Return one sha256 over a file or over everything in a folder."""
     if path.is_file() and not path.is_symlink():
         return of_file(path)
-    return of_files(path, walk(path))
-
-
-def walk(root: Path) -> Iterator[Path]:
-    """Yield every file and link below `root` (links are not followed), in no particular order."""
-    for name, folders, files in os.walk(root):
-        folder = Path(name)
-        yield from (folder / file for file in files)
-        yield from (folder / sub for sub in folders if (folder / sub).is_symlink())
+    return of_files(path, (path / each.path for each in tree.walk(path) if not each.is_folder))
 
 
 def _entry(root: Path, member: Path) -> tuple[str, str, str]:
     name = member.relative_to(root).as_posix()
     if member.is_symlink():
-        target = of_file(member) if member.is_file() else ""
+        target = of_member(root, name, follow=True) if member.is_file() else ""
         return name, "link", f"{member.readlink().as_posix()} {target}".rstrip()
     executable = "exec" if member.stat().st_mode & stat.S_IXUSR else "file"
-    return name, executable, of_file(member)
+    return name, executable, of_member(root, name, follow=True)

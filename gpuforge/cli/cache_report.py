@@ -9,9 +9,14 @@ from gpuforge.toolchains.sccache import CacheUse
 
 
 def use_of(result: ActionResult) -> CacheUse | None:
-    """Return what an action that ran had of the cache; None for one that does not use it."""
-    data = result.counts.get("compiler_cache")
-    return CacheUse(data["hits"], data["steps"], tuple(data["notes"])) if data else None
+    """Return what an action that ran had of the cache; None for one that does not use it.
+
+    The project's build may have written this, too: numbers and words of another kind are no report.
+    """
+    match result.counts.get("compiler_cache"):
+        case {"hits": int(hits), "steps": int() | None as steps, "notes": [*notes]}:
+            return CacheUse(hits, steps, tuple(map(str, notes)))
+    return None
 
 
 def total(uses: Iterable[CacheUse]) -> list[str]:

@@ -4,42 +4,72 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePosixPath
 
-from gpuforge import digest
+from gpuforge import digest, tree
 from gpuforge.errors import ActionError
 from gpuforge.execute.store_entry import StoredFile, StoreEntry
 
+MOST_BYTES = 64 * 10**9  # of an action's outputs; a CUDA toolkit has 8 GB
+MOST_FILES = 1_000_000
 
-def survey(folder: Path, outputs: Iterable[str]) -> tuple[StoredFile, ...]:
+
+def survey(
+    folder: Path, outputs: Iterable[str], *, links_out: bool = True, stop: Callable[[], bool] = bool
+) -> tuple[StoredFile, ...]:
     """Return every file and link of the outputs in `folder`, with sizes and digests, in name order.
 
-    Raises ActionError for an output that is a link itself, and for pipes, sockets and devices.
+    Raises ActionError for an output that is a link itself, for pipes, sockets and devices, for outputs of more than
+    `MOST_BYTES` and, unless `links_out`, for links that lead out of the output. `stop` is as in `digest.of_member`.
     """
     found: list[StoredFile] = []
-    for output in outputs:
-        top = folder / output
-        if top.is_symlink():
-            raise ActionError.of(
-                f"the output {output} is a link, to {top.readlink()}", hint="write a file or a folder there"
-            )
-        members = digest.walk(top) if top.is_dir() else [top]
-        found += [_describe(folder, member) for member in members]
+    size = 0
+    for name, entry in _members(folder, outputs):
+        _refuse(folder, name, entry, links_out=links_out)
+        size += entry.stat.st_size
+        if size > MOST_BYTES or len(found) == MOST_FILES:
+            most = f"{MOST_BYTES // 10**9} GB or {MOST_FILES:,} files"
+            raise ActionError.of(f"the outputs are more than {most}", hint=f"at {name} the limit was reached")
+        found.append(_describe(folder, name, entry, stop))
     return tuple(sorted(found, key=lambda file: file.path))
 
 
-def _describe(folder: Path, member: Path) -> StoredFile:
-    name = member.relative_to(folder).as_posix()
-    if member.is_symlink():
-        target = os.fspath(member.readlink())
-        return StoredFile(name, len(target), "", target)
-    found = member.stat()
-    if not stat.S_ISREG(found.st_mode):
-        kind = digest.KINDS.get(stat.S_IFMT(found.st_mode), "no file")
-        raise ActionError.of(f"{name} of the outputs is {kind}", hint="outputs are files, folders and links")
-    executable = bool(found.st_mode & stat.S_IXUSR)
-    return StoredFile(name, found.st_size, digest.of_file(member), executable=executable)
+def _members(folder: Path, outputs: Iterable[str]) -> Iterator[tuple[str, tree.Entry]]:
+    """Yield all files, links and other things of the outputs, each with its path below `folder`."""
+    for output in outputs:
+        top = tree.look(folder, output)
+        if top.link:
+            raise ActionError.of(
+                f"the output {output} is a link, to {top.link}", hint="write a file or a folder there"
+            )
+        if not top.is_folder:
+            yield output, top
+            continue
+        for entry in tree.walk(folder / output):
+            if not entry.is_folder:
+                yield f"{output}/{entry.path}", entry
+
+
+def _refuse(folder: Path, name: str, entry: tree.Entry, *, links_out: bool) -> None:
+    if entry.link:
+        if not links_out and tree.leads_out(folder / PurePosixPath(name).parts[0], entry):
+            raise ActionError.of(
+                f"{name} of the outputs is a link that leads out of them, to {entry.link}",
+                hint="write a copy there in place of the link",
+            )
+    elif entry.kind != stat.S_IFREG:
+        what = tree.KINDS.get(entry.kind, "no file")
+        raise ActionError.of(f"{name} of the outputs is {what}", hint="outputs are files, folders and links")
+
+
+def _describe(folder: Path, name: str, entry: tree.Entry, stop: Callable[[], bool]) -> StoredFile:
+    if entry.link:
+        return StoredFile(name, len(entry.link), "", entry.link)
+    executable = bool(entry.stat.st_mode & stat.S_IXUSR)
+    return StoredFile(
+        name, entry.stat.st_size, digest.of_member(folder, name, stop=stop), executable=executable
+    )
 
 
 def damage(folder: Path, entry: StoreEntry) -> str:
@@ -70,13 +100,13 @@ def _wrong(path: str, file: StoredFile) -> str:
     return ""
 
 
-def changes(folder: Path, entry: StoreEntry) -> str:
+def changes(folder: Path, entry: StoreEntry, stop: Callable[[], bool] = bool) -> str:
     """Return what is wrong with the files in `folder` when every byte is read, or an empty string.
 
     What is there besides counts, too: a header or a `.pth` file more changes a build.
     """
     stored = {file.path: file for file in entry.files}
-    there = {file.path: file for file in survey(folder, entry.outputs)}
+    there = {file.path: file for file in survey(folder, entry.outputs, stop=stop)}
     for name in sorted(stored.keys() | there.keys()):
         if name not in stored:
             return f"{name} was put there later"
@@ -90,10 +120,7 @@ def stamp(folder: Path) -> str:
 
     The kernel sets these times (ctime), so a write shows also where its modification time was put back.
     """
-    found = [os.lstat(folder)]
-    for name, folders, files in os.walk(folder):
-        found += [os.lstat(f"{name}/{each}") for each in sorted([*folders, *files])]
-        folders.sort()
+    found = [os.lstat(folder), *(each.stat for each in tree.walk(folder))]
     return digest.of_data([[each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns] for each in found])
 
 

@@ -6,11 +6,9 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpuforge.execute.integrity import survey
 from gpuforge.execute.ledger import LedgerEntry
 from gpuforge.execute.store import Stored
 from gpuforge.execute.store_entry import StoreEntry
@@ -41,9 +39,7 @@ class MemoryStore:
     def commit(self, key: str, folder: Path, entry: StoreEntry) -> Stored:
         """Keep the entry unless there is one."""
         self.damaged.pop(key, None)
-        return self.entries.setdefault(
-            key, Stored(key, folder, replace(entry, files=survey(folder, entry.outputs)))
-        )
+        return self.entries.setdefault(key, Stored(key, folder, entry))
 
     def alias(self, key: str, other: str) -> None:
         """Let an entry be found by another key too."""

@@ -16,6 +16,7 @@ from gpuforge import digest
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import ActionError, GpuforgeError
 from gpuforge.execute import failure, locks
+from gpuforge.execute.integrity import survey
 from gpuforge.execute.ledger import Ledger, LedgerEntry
 from gpuforge.execute.outcome import ActionResult, Reason, Step
 from gpuforge.execute.runners.runner import Exit, Runner, Source, Task
@@ -124,13 +125,18 @@ def _run(step: Step, context: RunContext, reason: Reason, jobs: int, key: str) -
     with context.store.scratch() as out:
         end = context.runner.run(Task(action, inputs, out, log, jobs))
         result = StepResult.read(out / step_result.FILE)
-        (out / step_result.FILE).unlink(missing_ok=True)
+        with suppress(IsADirectoryError):  # as something else that is no output it is removed by the store
+            (out / step_result.FILE).unlink(missing_ok=True)
         if end.cancelled:
             return ActionResult(action.id, "cancelled", Reason("not run", "interrupted"), end.seconds, log)
         error = _judge(step, end, out, log, result.error) or _changed(action)
         if error:
             return _failed(step, context, reason, end.seconds, error, end.status)
-        context.store.commit(key, out, StoreEntry(action.id, end.seconds, now(), action.outputs))
+        try:
+            files = survey(out, action.outputs, links_out=action.links_out, stop=context.stop.is_set)
+        except InterruptedError:
+            return ActionResult(action.id, "cancelled", Reason("not run", "interrupted"), end.seconds, log)
+        context.store.commit(key, out, StoreEntry(action.id, end.seconds, now(), action.outputs, files))
         if key != step.key:
             context.store.alias(step.key, key)
     _write_down(step, context, end.seconds, "ok")

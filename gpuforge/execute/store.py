@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 from uuid import uuid4
@@ -21,8 +20,9 @@ from uuid import uuid4
 from gpuforge import digest
 from gpuforge.errors import ActionError
 from gpuforge.execute import locks
-from gpuforge.execute.integrity import changes, damage, stamp, survey
+from gpuforge.execute.integrity import changes, damage, stamp
 from gpuforge.execute.store_entry import StoreEntry, from_json, to_json
+from gpuforge.tree import remove
 
 _LARGE = 100_000_000  # bytes: a toolkit; reading it takes part of a second
 
@@ -60,10 +60,7 @@ class Store(Protocol):
         """Make an empty folder on the store's own disk for outputs; gone afterwards if not committed."""
 
     def commit(self, key: str, folder: Path, entry: StoreEntry) -> Stored:
-        """Keep the outputs in `folder`, which moves; if another process was faster, keep and return theirs.
-
-        Its `files` are filled in here.
-        """
+        """Keep the outputs in `folder`, which moves; if another process was faster, keep and return theirs."""
 
     def alias(self, key: str, other: str) -> None:
         """Let an entry that is there, `other`, be found by `key` too."""
@@ -160,11 +157,12 @@ class FolderStore:
 
     def commit(self, key: str, folder: Path, entry: StoreEntry) -> Stored:
         """Keep the outputs in `folder` (made by `scratch`; it moves) under `key`; the first to come wins."""
-        full = replace(entry, files=survey(folder, entry.outputs))
-        _protect(folder, full)
+        _protect(folder, entry)
+        for other in {each.name for each in folder.iterdir()} - {*entry.outputs}:
+            _discard(folder / other)
         box = folder.parent
         with (box / "record.json").open("w", encoding="utf-8") as stream:
-            stream.write(to_json(full))
+            stream.write(to_json(entry))
             stream.flush()
             os.fsync(stream.fileno())
         place = self._place(key)
@@ -183,7 +181,7 @@ class FolderStore:
             if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
                 raise
         else:
-            self._stamp(place, full)
+            self._stamp(place, entry)
             self._sound.add(key)
         stored = self.get(key)
         if stored is None:
@@ -255,16 +253,9 @@ def _protect(folder: Path, entry: StoreEntry) -> None:
             path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
 
 
-def remove(tree: Path) -> None:
-    """Remove a folder, if it is there, and all below it, also folders without write permission."""
-    try:
-        shutil.rmtree(tree)
-    except FileNotFoundError:
-        pass
-    except PermissionError:
-        tree.chmod(0o700)
-        for name, folders, _ in os.walk(tree):
-            for folder in (Path(name, each) for each in folders):
-                if not folder.is_symlink():
-                    folder.chmod(0o700)
-        shutil.rmtree(tree)
+def _discard(path: Path) -> None:
+    """Remove a file or folder that is no output."""
+    if path.is_dir() and not path.is_symlink():
+        remove(path)
+    else:
+        path.unlink()

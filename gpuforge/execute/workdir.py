@@ -12,10 +12,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuforge import tree
 from gpuforge.errors import MissingError
 from gpuforge.execute import locks
 from gpuforge.execute.runners.runner import Source
-from gpuforge.execute.store import remove
+from gpuforge.tree import remove
 
 VARIABLE = "GPUFORGE_WORK"
 DEFAULT = Path("/tmp/gpuforge")  # noqa: S108 - its owner and mode are checked before it is used
@@ -133,29 +134,14 @@ def stage(source: Source, target: Path) -> None:
     Raises OSError when something cannot be read or written.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    if source.members is not None:
-        target.mkdir(exist_ok=True)
-        for member in source.members:
-            (target / member).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source.path / member, target / member, follow_symlinks=False)
-    elif source.path.is_dir():
-        shutil.copytree(source.path, target, symlinks=True, copy_function=shutil.copy)
+    if source.members is not None or source.path.is_dir():
+        tree.copy(source.path, target, source.members)
+        for each in tree.walk(target):
+            _settle_one(target / each.path, 0o755 if each.is_folder or each.stat.st_mode & 0o100 else 0o644)
+        _settle_one(target, 0o755)
     else:
         shutil.copy(source.path, target)
-    _settle(target)
-
-
-def _settle(target: Path) -> None:
-    if not target.is_dir():
         _settle_one(target, 0o755 if target.stat().st_mode & 0o100 else 0o644)
-        return
-    for name, folders, files in os.walk(target, topdown=False):
-        for file in files:
-            path = Path(name, file)
-            _settle_one(path, 0o755 if path.lstat().st_mode & 0o100 else 0o644)
-        for folder in folders:
-            _settle_one(Path(name, folder), 0o755)
-    _settle_one(target, 0o755)
 
 
 def _settle_one(path: Path, mode: int) -> None:

@@ -85,6 +85,7 @@ class Action:
     request: str = ""  # JSON
     inputs: Mapping[str, Input] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()  # names; each a file or folder the action must leave behind
+    links_out: bool = False  # links in them may lead to this machine's files: an environment's, to its Python
     env: Mapping[str, str] = field(default_factory=dict)  # the whole environment, but for what `passes` adds
     passes: tuple[
         str, ...

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from gpuforge import digest
+from gpuforge import digest, tree
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
@@ -46,8 +46,12 @@ def host_tree(file: ManifestFile, root: Path) -> FileInput:
         if item.sources and not item.in_host_build
         for member in matches(file, item)
     }
-    apart |= {path for folder in file.manifest.build.overlay for path in digest.walk(file.folder / folder)}
-    members = sorted(path for path in _tree(root) if path not in apart and path != file.path)
+    overlays = {file.folder / folder for folder in file.manifest.build.overlay}
+    members = sorted(
+        path
+        for path in _tree(root)
+        if path not in apart and path != file.path and overlays.isdisjoint(path.parents)
+    )
     return files(root, members)
 
 
@@ -81,6 +85,18 @@ def test_sources(file: ManifestFile) -> FileInput:
             )
         found.update(_tree(path) if path.is_dir() else [path])
     return files(file.folder, sorted(found))
+
+
+def overlay(file: ManifestFile, number: int) -> FileInput:
+    """Return all of a folder of `[build] overlay`; raises UsageError for what leads out of it."""
+    root = file.folder / file.manifest.build.overlay[number]
+    if not Path(os.path.realpath(root)).is_relative_to(os.path.realpath(file.folder)):
+        raise UsageError.of(
+            f"[build] overlay: {root.name!r} leads out of the manifest's folder",
+            hint="put a copy there in place of the link",
+            place=file.place("build", "overlay", number),
+        )
+    return files(root, [root / each.path for each in tree.walk(root) if not each.is_folder])
 
 
 def one_source(file: ManifestFile, item: Object, source: str) -> FileInput:
@@ -157,7 +173,7 @@ def _refuse_what_is_no_source(root: Path, within: str, member: Path) -> None:
     name, kind = member.relative_to(root).as_posix(), stat.S_IFMT(member.lstat().st_mode)
     if kind not in {stat.S_IFREG, stat.S_IFLNK}:
         raise UsageError.of(
-            f"{name} is {digest.KINDS.get(kind, 'no file')}, and sources are files and folders",
+            f"{name} is {tree.KINDS.get(kind, 'no file')}, and sources are files and folders",
             hint="remove it, or build from a copy of the project without it",
             place=Place(str(root)),
         )
@@ -173,14 +189,15 @@ def _refuse_what_is_no_source(root: Path, within: str, member: Path) -> None:
 
 
 def _tree(root: Path) -> Iterator[Path]:
-    for name, folders, files in os.walk(root):
-        folder = Path(name)
-        top = LEFT_OUT_AT_TOP if folder == root else frozenset()
-        if (folder / "pyvenv.cfg").is_file():  # a virtual environment of any name
-            folders.clear()
-            continue
-        folders[:] = [
-            f for f in folders if f not in LEFT_OUT and f not in top and not f.endswith(".egg-info")
-        ]
-        yield from (folder / file for file in files if not file.endswith((".pyc", ".pyo")))
-        yield from (folder / sub for sub in folders if (folder / sub).is_symlink())
+    def leaves_out(entry: tree.Entry) -> bool:
+        folder, name = os.path.split(entry.path)
+        if not (entry.is_folder or entry.link):
+            return name.endswith((".pyc", ".pyo")) or name == ".git"  # a worktree's
+        return (
+            name in LEFT_OUT
+            or (not folder and name in LEFT_OUT_AT_TOP)
+            or name.endswith(".egg-info")
+            or (root / entry.path / "pyvenv.cfg").is_file()  # a virtual environment of any name
+        )
+
+    yield from (root / each.path for each in tree.walk(root, leaves_out) if not each.is_folder)

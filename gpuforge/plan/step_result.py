@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpuforge import tree
 from gpuforge.diagnostics import Diagnostic, Place
 
 FILE = "step-result.json"  # its name beside the outputs
+MOST = 1_000_000  # bytes of it that are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +35,22 @@ class StepResult:
 
     @classmethod
     def read(cls, file: Path) -> StepResult:
-        """Read what `write` wrote; empty when the step ended before it wrote anything whole."""
+        """Read what `write` wrote; empty when the step ended before it wrote anything whole.
+
+        A project's build can write there, too: what has another form does not count, and pipes are not opened.
+        """
         try:
-            data = json.loads(file.read_bytes())
+            with tree.reading(file.parent, file.name) as handle:
+                data = json.loads(os.read(handle, MOST))
+            counts = data["counts"] if isinstance(data["counts"], dict) else {}
             error = data["error"]
-            if error:
-                place = Place(*error["place"]) if error["place"] else None
-                return cls(Diagnostic(error["message"], place, error["hint"]), data["counts"])
-            return cls(None, data["counts"])
-        except (OSError, ValueError, KeyError, TypeError):
+            if not error:
+                return cls(None, counts)
+            place = Place(*error["place"]) if error["place"] else None
+            words = (error["message"], error["hint"], *(place[:1] if place else ()))
+            is_sound = all(isinstance(word, str) for word in words) and all(
+                isinstance(number, int) for number in (place or ())[1:]
+            )
+            return cls(Diagnostic(error["message"], place, error["hint"]), counts) if is_sound else cls()
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return cls()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from typing import Any
 
 from build import BuildBackendException, BuildException, ProjectBuilder
 
+from gpuforge import tree
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.build import HostBuild
 from gpuforge.steps import cached_compilers, compiler_cache, entry, stable_nvcc
@@ -28,7 +28,7 @@ def main(request: HostBuild) -> dict[str, Any]:
     overlay = request.scratch / "overlay"
     overlay.mkdir()
     for folder in request.overlays:
-        shutil.copytree(folder, overlay, dirs_exist_ok=True)
+        tree.copy(folder, overlay)
     programs = request.scratch / "bin"
     for name, path in request.compilers.items():
         cached_compilers.write(path, name, programs)

@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from gpuforge import digest, disk
+from gpuforge import disk, tree
 from gpuforge.errors import ActionError
 from gpuforge.wheel.archive import BROKEN
 from gpuforge.wheel.refusals import refusals
@@ -55,6 +55,6 @@ def dist_info(tree: Path) -> Path:
     return found[0]
 
 
-def files(tree: Path) -> list[Path]:
+def files(folder: Path) -> list[Path]:
     """Return every file of an unpacked wheel, sorted by name."""
-    return sorted(path for path in digest.walk(tree))
+    return sorted(folder / each.path for each in tree.walk(folder) if not each.is_folder)

@@ -11,7 +11,7 @@ import pytest
 import gpuforge
 
 ROOT = Path(gpuforge.__file__).parent
-FOUNDATION = {"expectation", "datafile", "errors", "diagnostics", "digest", "disk"}
+FOUNDATION = {"expectation", "datafile", "errors", "diagnostics", "digest", "disk", "tree"}
 # folder -> the folders it may import from, beside the foundation and itself
 MAY_IMPORT = {
     "binary": {"cuda"},

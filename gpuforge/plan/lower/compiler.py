@@ -48,6 +48,7 @@ def fetch(context: Context, host: FetchedCompiler) -> ActionInput:
         kind="fetch",
         title=f"fetch {host.family} {host.version} from Debian {host.suite} ({host.size / 1e6:.0f} MB)",
         outputs=("compiler",),
+        links_out=True,  # Debian's packages: libstdc++.so -> /usr/lib/…, which is installed
         env=variables.fetch(),
         passes=variables.fetch_passes(),
         network=True,

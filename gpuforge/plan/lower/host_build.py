@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuforge.manifest import braces
-from gpuforge.plan import advice, variables
+from gpuforge.plan import advice, sources, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.context import Context, placeholders
-from gpuforge.plan.lower.requirements import content, python_name, requirements
+from gpuforge.plan.lower.requirements import python_name, requirements
 from gpuforge.plan.lower.source import source
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.build import HostBuild
@@ -21,7 +21,7 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
     manifest = context.file.manifest
     build, cuda = manifest.build, manifest.build.cuda
     at, host = context.machine.host_at(cell)
-    overlays = {f"overlay{n}": content(context.file.folder / name) for n, name in enumerate(build.overlay)}
+    overlays = {f"overlay{n}": sources.overlay(context.file, n) for n in range(len(build.overlay))}
     used = compiler.use(context, host, at, lay=True)
     env = variables.host_build(host, f"${{in:toolkit}}/bin:{at.path}" if cuda else at.path)
     if cuda:

@@ -45,6 +45,7 @@ def requirements(context: Context, cell: Cell, at: Location) -> ActionInput:
         title=f"fetch the build requirements for Python {cell.python}",
         inputs={"source": tree, "python": compiler.interpreter(cell, at), **constraints},
         outputs=("environment", LOCK),
+        links_out=True,
         facts=context.pip_facts,
         env=variables.fetch(),
         passes=variables.requirement_passes(),

@@ -23,9 +23,9 @@ from packaging.utils import canonicalize_name
 from gpuforge import digest
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import locks
-from gpuforge.execute.store import remove
 from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.toolchains.inventory import Inventory
+from gpuforge.tree import remove
 
 CODE = Path(__file__).resolve().parents[3]  # the package gpuforge
 

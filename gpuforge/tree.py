@@ -1,0 +1,222 @@
+"""Read folders whose content somebody else decides on: no link leads out, no pipe or device is opened, none is skipped.
+
+Paths are opened folder by folder, so that a link that is put there after a check is not followed (openat(2)).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
+}
+"""What is no file, in words, by the format bits of its mode."""
+
+LONGEST = 2000  # bytes of a path below its root: whole paths may have 4096 (PATH_MAX of linux/limits.h)
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file, folder, link or other thing: its path below the root, what lstat(2) says of it, and a link's target."""
+
+    path: str
+    stat: os.stat_result
+    link: str = ""
+
+    @property
+    def kind(self) -> int:
+        """The format bits of its mode."""
+        return stat.S_IFMT(self.stat.st_mode)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder itself; a link to one is not."""
+        return self.kind == stat.S_IFDIR
+
+
+def leads_out(root: Path, entry: Entry) -> bool:
+    """Return whether a link below `root` is absolute or ends outside, also by way of other links."""
+    if entry.link.startswith("/"):
+        return True
+    inside = os.path.realpath(root)
+    return bool(entry.link) and not f"{os.path.realpath(f'{inside}/{entry.path}')}/".startswith(f"{inside}/")
+
+
+def walk(root: Path, leaves_out: Callable[[Entry], bool] = lambda _: False) -> Iterator[Entry]:
+    """Yield all that lies below a folder, in name order within each folder, folders before what they hold.
+
+    What `leaves_out` returns True for is not yielded, and not entered. Raises OSError for what cannot be read, and for
+    paths that are too long to be used.
+    """
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        with _opened(root, folder, _FOLDER) as handle:
+            found = [_entry(handle, folder, name) for name in sorted(_names(handle))]
+        kept = [each for each in found if not leaves_out(each)]
+        yield from kept
+        pending.extend(each.path for each in reversed(kept) if each.is_folder)
+
+
+def _names(folder: int) -> list[str]:
+    return os.listdir(folder)
+
+
+def look(root: Path, path: str) -> Entry:
+    """Return what lies at a path below `root`; links are not followed. Raises OSError when it is not there."""
+    folder, name = os.path.split(path)
+    with _opened(root, folder, _FOLDER) as handle:
+        return _entry(handle, folder, name)
+
+
+def _entry(handle: int, folder: str, name: str) -> Entry:
+    path = f"{folder}/{name}" if folder else name
+    if len(os.fsencode(path)) > LONGEST:
+        raise OSError(errno.ENAMETOOLONG, f"the path is longer than {LONGEST} bytes", f"{path[:60]}…")
+    found = os.stat(name, dir_fd=handle, follow_symlinks=False)
+    is_link = stat.S_ISLNK(found.st_mode)
+    return Entry(path, found, os.readlink(name, dir_fd=handle) if is_link else "")
+
+
+@contextmanager
+def _opened(root: Path, path: str, flags: int) -> Iterator[int]:
+    """Open what lies at a path below `root`, through folders alone."""
+    handle = os.open(root, _FOLDER if path else flags)
+    try:
+        names = path.split("/") if path else []
+        for at, name in enumerate(names):
+            last = at == len(names) - 1
+            try:
+                deeper = os.open(name, flags if last else _FOLDER, dir_fd=handle)
+            except OSError as error:
+                raise OSError(error.errno, _reason(error), f"{root}/{path}") from error
+            os.close(handle)
+            handle = deeper
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+        return "it is a link, or lies behind one, and was something else a moment ago"
+    return error.strerror or str(error)
+
+
+@contextmanager
+def reading(root: Path, path: str, *, follow: bool = False) -> Iterator[int]:
+    """Open a file below `root` to read it; with `follow`, through links that stay below `root`.
+
+    Raises OSError for what is no file and for what leads out of `root`.
+    """
+    if follow:
+        inside = os.path.realpath(root)
+        real = os.path.realpath(f"{inside}/{path}")
+        if not real.startswith(f"{inside}/"):
+            raise OSError(errno.ELOOP, "it leads out of its folder", f"{root}/{path}")
+        root, path = Path(inside), real[len(inside) + 1 :]
+    with _opened(root, path, _FILE) as handle:
+        kind = stat.S_IFMT(os.fstat(handle).st_mode)
+        if kind != stat.S_IFREG:
+            what = KINDS.get(kind, "something else")
+            raise OSError(errno.EINVAL, f"it is {what}, not a file", f"{root}/{path}")
+        yield handle
+
+
+def copy(root: Path, target: Path, members: Iterable[str] | None = None) -> None:
+    """Copy a folder, or some files and links of it, over what lies in `target`; links stay links, modes are kept.
+
+    Raises OSError for what is neither file, folder nor link.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in walk(root) if members is None else (look(root, member) for member in members):
+        place = target / entry.path
+        if entry.is_folder:
+            place.mkdir(exist_ok=True)
+            continue
+        if members is not None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        if entry.link:
+            place.symlink_to(entry.link)
+            continue
+        with reading(root, entry.path) as source, place.open("wb") as stream:
+            while os.sendfile(stream.fileno(), source, None, 1 << 30):
+                pass
+        place.chmod(entry.stat.st_mode & 0o777)
+
+
+def remove(place: Path) -> None:
+    """Remove a folder, if it is there, and all below it: folders without write permission, and of any depth.
+
+    Raises OSError for what cannot be removed, and removes nothing where something is mounted below.
+    """
+    if place.is_symlink():
+        place.unlink()
+        return
+    if mounted := _mounted_below(place):
+        raise OSError(errno.EBUSY, "something is mounted there; unmount it", mounted)
+    try:
+        shutil.rmtree(place)
+    except FileNotFoundError:
+        pass
+    except (OSError, RecursionError):
+        _remove_flattened(place)
+
+
+def _mounted_below(place: Path) -> str:
+    """Return a mount point below a folder, or an empty string: what is mounted there may be anybody's files."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return ""
+    prefix = os.fsencode(os.path.realpath(place)) + b"/"
+    points = (re.sub(rb"\\(\d{3})", lambda m: bytes([int(m[1], 8)]), line.split()[4]) for line in lines)
+    return next((os.fsdecode(each) for each in points if each.startswith(prefix)), "")
+
+
+def _remove_flattened(place: Path) -> None:
+    """Remove a folder by moving its deeper folders up: no path gets long, nothing recurses, two folders are open."""
+    place.chmod(0o700)
+    top = os.open(place, _FOLDER)
+    token = uuid4().hex
+    moved = 0
+    try:
+        while names := _names(top):
+            for name in names:
+                if not _unlinked(name, top):
+                    inner = os.open(name, _FOLDER, dir_fd=top)
+                    for deeper in _names(inner):
+                        if not _unlinked(deeper, inner):
+                            os.rename(deeper, f"{token}-{moved}", src_dir_fd=inner, dst_dir_fd=top)
+                            moved += 1
+                    os.close(inner)
+                    os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    place.rmdir()
+
+
+def _unlinked(name: str, folder: int) -> bool:
+    """Remove what is no folder; make a folder writable, and return False."""
+    if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        os.unlink(name, dir_fd=folder)
+        return True
+    os.chmod(name, 0o700, dir_fd=folder)
+    return False

@@ -1,0 +1,275 @@
+"""Folders that somebody else fills: sources and outputs with links, pipes, depths and sizes that are meant to harm."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gpuforge import digest, tree
+from gpuforge.cli.cache_report import use_of
+from gpuforge.errors import ActionError, UsageError
+from gpuforge.execute import integrity
+from gpuforge.execute.integrity import survey
+from gpuforge.execute.outcome import ActionResult, Reason
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.action import FileInput
+from gpuforge.plan.cell import select
+from gpuforge.plan.lower.cell_actions import Plan, lower
+from gpuforge.plan.site import Machine
+from gpuforge.plan.step_result import MOST, StepResult
+
+Recipe = Callable[..., ManifestFile]
+
+
+@pytest.fixture(autouse=True)
+def no_hang() -> Iterator[None]:
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def plan_of(file: ManifestFile, machine: Machine) -> Plan:
+    return lower(file, select(file, "x86_64", cuda=["13"], python=["3.11"]).cells, machine)
+
+
+def deep(folder: Path, levels: int) -> None:
+    """Make folders in folders whose whole path no system call takes."""
+    folder.mkdir(exist_ok=True)
+    code = "import os, sys; os.chdir(sys.argv[1])\n"
+    code += "for _ in range(int(sys.argv[2])): os.mkdir('deeper'); os.chdir('deeper')"
+    subprocess.run([sys.executable, "-c", code, folder, str(levels)], check=True)
+
+
+OVERLAY = '\n[build]\noverlay = ["over"]\n'
+LINKS = [
+    "ln -s /etc/passwd {0}/a",
+    "ln -s /etc {0}/a",
+    "ln -s ../../outside {0}/a",
+    "ln -s ../.. {0}/a",
+    "mkdir {0}/sub; ln -s .. {0}/sub/up; ln -s sub/up/../../outside {0}/a",
+    "ln -s b {0}/a; ln -s c {0}/b; ln -s ../../outside {0}/c",
+]
+
+
+@pytest.mark.parametrize("make", [*LINKS, "rmdir {0}; ln -s /etc {0}", "rmdir {0}; ln -s ../../private {0}"])
+@pytest.mark.parametrize("add", [OVERLAY, '\n[test]\ncommand = ["pytest"]\nsources = ["over"]\n'])
+def test_no_link_of_an_overlay_or_of_a_tests_sources_leads_out(
+    recipe: Recipe, machine: Machine, add: str, make: str
+) -> None:
+    """Files of the host were printed in a container's test, and shipped in wheels."""
+    file = recipe(add=add, header="over/one.txt")
+    (file.folder / "over/one.txt").unlink()
+    file.folder.with_name("outside").write_text("secret")
+    file.folder.with_name("private").mkdir()
+    (file.folder.parent / "private/key").write_text("secret")
+    subprocess.run(["sh", "-c", make.format(file.folder / "over")], check=True)
+    with pytest.raises(UsageError, match="leads out of"):
+        plan_of(file, machine)
+
+
+@pytest.mark.parametrize("add", [OVERLAY, '\n[test]\ncommand = ["pytest"]\nsources = ["over"]\n', ""])
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+def test_special_files_are_refused_at_once(
+    recipe: Recipe, machine: Machine, add: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = recipe(add=add, header="over/one.txt")
+    monkeypatch.chdir(file.folder / "over")
+    if kind == "pipe":
+        os.mkfifo("special")
+    elif kind == "socket":
+        socket.socket(socket.AF_UNIX).bind("special")
+    else:
+        try:
+            os.mknod("special", 0o600 | 0o020000, os.makedev(1, 5))  # /dev/zero, which never ends
+        except PermissionError:
+            pytest.skip("only root makes devices")
+    with pytest.raises(UsageError, match=f"special is a {kind}, and sources are files and folders"):
+        plan_of(file, machine)
+
+
+def test_a_loop_of_links_in_an_overlay_is_copied_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "over/sub").mkdir(parents=True)
+    (tmp_path / "over/sub/loop").symlink_to("..")
+    (tmp_path / "over/self").symlink_to("self")
+    for _ in range(2):
+        tree.copy(tmp_path / "over", tmp_path / "copy")
+    assert sorted(each.path for each in tree.walk(tmp_path / "copy")) == ["self", "sub", "sub/loop"]
+
+
+def test_names_may_be_any_bytes(recipe: Recipe, machine: Machine) -> None:
+    file = recipe()
+    for name in (b"new\nline.h", b"esc\x1b[31m.h", b"latin-\xe9.h", b"\xed\xb3\xbf.h"):
+        Path(os.fsdecode(os.fsencode(file.folder / "src") + b"/" + name)).write_text("x")
+    inputs = [each for action in plan_of(file, machine).actions for each in action.inputs.values()]
+    names = {name for each in inputs if isinstance(each, FileInput) for name in each.members or ()}
+    assert {"src/new\nline.h", "src/latin-\udce9.h"} <= names
+
+
+def test_a_source_that_becomes_a_link_after_the_check_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "project/src").mkdir(parents=True)
+    (tmp_path / "project/src/passwd").write_text("own")
+    (tmp_path / "project/src").rename(tmp_path / "project/was")
+    (tmp_path / "project/src").symlink_to("/etc")
+    with pytest.raises(OSError, match="it is a link, or lies behind one"):
+        tree.copy(tmp_path / "project", tmp_path / "copy", ["src/passwd"])
+    with pytest.raises(OSError, match="it leads out of its folder"):
+        digest.of_each(tmp_path / "project", [tmp_path / "project/src/passwd"])
+    (tmp_path / "project/src").unlink()
+    (tmp_path / "project/src").mkdir()
+    os.mkfifo(tmp_path / "project/src/passwd")
+    with pytest.raises(OSError, match="it is a pipe, not a file"):
+        digest.of_each(tmp_path / "project", [tmp_path / "project/src/passwd"])
+    with pytest.raises(OSError, match="it is a pipe, not a file"):
+        tree.copy(tmp_path / "project", tmp_path / "copy", ["src/passwd"])
+
+
+def test_a_link_that_is_swapped_all_the_time_never_shows_what_lies_outside(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret/file").write_text("secret")
+    (tmp_path / "own/sub").mkdir(parents=True)
+    (tmp_path / "own/sub/file").write_text("own")
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    ended = threading.Event()
+
+    def swap() -> None:
+        while not ended.is_set():
+            for one, other in (
+                ("own/sub", "real"),
+                ("link", "own/sub"),
+                ("own/sub", "link"),
+                ("real", "own/sub"),
+            ):
+                (tmp_path / one).rename(tmp_path / other)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    seen = set()
+    for number in range(400):
+        with suppress(OSError):
+            tree.copy(tmp_path / "own", tmp_path / f"copy{number}")
+            seen |= {
+                path.read_text()
+                for path in (tmp_path / f"copy{number}").glob("sub/file")
+                if not path.parent.is_symlink()
+            }
+        with suppress(OSError), tree.reading(tmp_path / "own", "sub/file", follow=True) as handle:
+            seen.add(os.read(handle, 99).decode())
+    ended.set()
+    thread.join()
+    assert seen == {"own"}
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        *((make, "is a link that leads out of them") for make in LINKS),
+        ("mkfifo {0}/x", "x of the outputs is a pipe"),
+        ("rmdir {0}; mkfifo {0}", "is a pipe"),
+        ("rmdir {0}; ln -s /etc {0}", "the output wheel is a link, to /etc"),
+        ("truncate -s 7E {0}/x 2>/dev/null || truncate -s 15T {0}/x", "more than 64 GB"),
+    ],
+)
+def test_outputs_that_are_meant_to_harm_are_refused(tmp_path: Path, make: str, words: str) -> None:
+    (tmp_path / "out/wheel").mkdir(parents=True)
+    (tmp_path / "outside").write_text("secret")
+    subprocess.run(["sh", "-c", make.format(tmp_path / "out/wheel")], check=True)
+    with pytest.raises(ActionError, match=words):
+        survey(tmp_path / "out", ["wheel"], links_out=False)
+
+
+def test_an_environments_links_lead_to_its_interpreter(tmp_path: Path) -> None:
+    (tmp_path / "env/bin").mkdir(parents=True)
+    (tmp_path / "env/bin/python").symlink_to("/usr/bin/python3")
+    assert survey(tmp_path, ["env"], links_out=True)[0].link == "/usr/bin/python3"
+
+
+def test_reading_outputs_ends_with_an_interrupt(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as stream:
+        stream.truncate(integrity.MOST_BYTES)
+    with pytest.raises(InterruptedError):
+        survey(tmp_path, ["large"], stop=lambda: True)
+
+
+def test_what_lies_too_deep_to_be_used_is_an_error_and_can_be_removed(tmp_path: Path) -> None:
+    """It would be left out without a word, and no folder around it could be removed."""
+    deep(tmp_path / "wheel", 3000)
+    with pytest.raises(OSError, match="longer than 2000 bytes") as raised:
+        survey(tmp_path, ["wheel"])
+    assert raised.value.errno == errno.ENAMETOOLONG
+    (tmp_path / "wheel/locked").mkdir(mode=0)
+    tree.remove(tmp_path / "wheel")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_is_removed_and_what_it_names_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/file").write_text("x")
+    (tmp_path / "link").symlink_to("mine")
+    (tmp_path / "tree/sub").mkdir(parents=True)
+    (tmp_path / "tree/sub/link").symlink_to(tmp_path / "mine")
+    deep(tmp_path / "tree/deep", 3000)
+    tree.remove(tmp_path / "link")
+    tree.remove(tmp_path / "tree")
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "file"]
+
+
+def test_what_is_mounted_in_a_working_directory_is_not_removed(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/file").write_text("x")
+    inner = tmp_path / "work/a b/in"
+    inner.mkdir(parents=True)
+    mount = subprocess.run(["mount", "--bind", tmp_path / "home", inner], check=False, capture_output=True)
+    if mount.returncode:
+        pytest.skip("only root mounts")
+    try:
+        with pytest.raises(OSError, match="something is mounted there"):
+            tree.remove(tmp_path / "work")
+    finally:
+        subprocess.run(["umount", inner], check=True)
+    assert (tmp_path / "home/file").read_text() == "x"
+    tree.remove(tmp_path / "work")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "mkfifo {0}",
+        "ln -s /dev/zero {0}",
+        "ln -s /etc/passwd {0}",
+        "mkdir {0}",
+        "truncate -s 1T {0}",
+        """echo '{{"error": null, "counts": 5}}' > {0}""",
+        """echo '{{"error": {{"message": 5, "place": null, "hint": []}}, "counts": {{}}}}' > {0}""",
+        """echo '{{"error": {{"message": "m", "place": [1, 2, 3, 4], "hint": ""}}, "counts": {{}}}}' > {0}""",
+        """echo '{{"error": null, "counts": {{"compiler_cache": 5}}}}' > {0}""",
+        """echo '{{"error": null, "counts": {{"compiler_cache": {{"hits": "1", "steps": [], "notes": 7}}}}}}' > {0}""",
+        "yes '[' | head -c 500000 > {0}",
+    ],
+)
+def test_a_steps_result_that_a_build_has_forged_is_no_result(tmp_path: Path, make: str) -> None:
+    file = tmp_path / "step-result.json"
+    subprocess.run(["sh", "-c", make.format(file)], check=True)
+    found = StepResult.read(file)
+    assert found.error is None
+    assert use_of(ActionResult("a", "done", Reason("runs", ""), counts=found.counts)) is None
+
+
+def test_a_steps_result_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "result").write_text(json.dumps({"error": None, "counts": {"x": "y" * MOST}}))
+    assert StepResult.read(tmp_path / "result") == StepResult()
