@@ -56,6 +56,11 @@ def of_each(root: Path, members: Iterable[Path]) -> dict[str, str]:
     return {name: of_data([kind, content]) for name, kind, content in entries}
 
 
+def of_output(files: Iterable[tuple[str, str, str, bool]]) -> str:
+    """Return the digest of an action's output: of each file's name, sha256, target as a link, and executable bit."""
+    return of_data([list(file) for file in files])
+
+
 def of_tree(path: Path) -> str:
     """Return one sha256 over a file or over everything in a folder."""
     if path.is_file() and not path.is_symlink():

@@ -44,7 +44,7 @@ class Stored:
     def content(self, output: str) -> str:
         """Return a digest of what an output holds: of its files' names, content and executable bits."""
         files = [file for file in self.entry.files if PurePosixPath(file.path).parts[0] == output]
-        return digest.of_data([[file.path, file.sha256, file.link, file.executable] for file in files])
+        return digest.of_output((file.path, file.sha256, file.link, file.executable) for file in files)
 
 
 class Store(Protocol):

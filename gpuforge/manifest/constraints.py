@@ -14,6 +14,9 @@ from typing import NamedTuple
 from packaging.requirements import InvalidRequirement, Requirement
 
 _HASH = re.compile(r"\s--hash=(\w+:[0-9A-Fa-f]+)(?=\s|$)")
+# pip fills in variables (`${HOME}`) in its files, and `===` takes any text for a version.
+_ODD = re.compile(r"[^\t\x20-#%-~\xa0-\U0010ffff]|[\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_LONGEST = 4000  # characters of one requirement
 _COMMENT = re.compile(r"(^|\s)#.*")
 
 
@@ -51,15 +54,23 @@ def read(text: str) -> Iterator[Constraint | Wrong]:
             yield Constraint(requirement, hashes)
 
 
-def plain(text: str) -> Requirement:
+def plain(text: object) -> Requirement:
     """Return a requirement by name; raises ValueError for anything else."""
-    if text.lstrip().startswith("-"):
+    if not isinstance(text, str) or len(text) > _LONGEST:
+        msg = f"{str(text)[:40]!r} is not a requirement: text of at most {_LONGEST} characters is expected"
+        raise ValueError(msg)
+    text = text.strip()
+    if text.startswith("-"):
         msg = f"{text.split(maxsplit=1)[0]!r} is an option of pip"
+        raise ValueError(msg)
+    if _ODD.search(text):
+        msg = f"{text!r} is not a requirement: it has a $, a control character or a line break"
         raise ValueError(msg)
     try:
         found = Requirement(text)
-    except InvalidRequirement as error:
-        msg = f"{text!r} is not a requirement: {str(error).splitlines()[0]}"
+    except (InvalidRequirement, SyntaxError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
+        msg = f"{text!r} is not a requirement: {why}"
         raise ValueError(msg) from None
     if found.url is not None:
         msg = f"{text!r} is a direct reference"

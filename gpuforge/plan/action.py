@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Literal
 
-Kind = Literal["fetch", "compile", "build", "package", "audit", "test"]
+Kind = Literal["fetch", "prepare", "compile", "build", "package", "audit", "test"]
 Pool = Literal["jobs", "downloads"]  # which slots an action takes; downloads wait more than they work
 Turns = Literal[
     "together", "one at a time", "first alone"

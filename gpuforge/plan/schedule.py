@@ -12,15 +12,16 @@ from gpuforge.plan.action import Action, Pool, Turns
 def scheduled(actions: Iterable[Action]) -> tuple[Action, ...]:
     """Return the actions, in their order, with `pool`, `priority` and `turns`.
 
-    Of downloads the one comes first that the longest chain of actions waits for. Packaging, which is short, comes
-    before what takes long: others wait for it.
+    Of downloads, and of what prepares builds, the one comes first that the longest chain of actions waits for.
+    Packaging, which is short, comes before what takes long: others wait for it.
     """
     plan = tuple(actions)
     waiting = _chains(plan)
     found = []
     for action in plan:
         pool: Pool = "downloads" if action.network else "jobs"
-        priority = waiting[action.id] if action.network else int(action.kind == "package")
+        chained = action.network or action.kind == "prepare"
+        priority = waiting[action.id] if chained else int(action.kind == "package")
         found.append(replace(action, pool=pool, priority=priority, turns=_turns(action)))
     return tuple(found)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -31,7 +30,6 @@ LEFT_OUT = frozenset(
         ".nox",
     }
 )
-_BUILD_FILE = re.compile(r"pyproject\.toml|setup\.(py|cfg)|CMakeLists\.txt|meson\.build|requirements.*\.txt")
 LEFT_OUT_AT_TOP = frozenset({"dist", "build", "wheelhouse"})
 
 
@@ -55,10 +53,10 @@ def host_tree(file: ManifestFile, root: Path) -> FileInput:
     return files(root, members)
 
 
-def build_files(root: Path, tree: FileInput) -> str:
-    """Return the digest of what decides on build requirements: the files at the top that build backends read."""
-    wanted = [name for name in tree.members or () if "/" not in name and _BUILD_FILE.fullmatch(name)]
-    return digest.of_files(root, [root / name for name in wanted])
+def of_tree(tree: FileInput, *names: str) -> FileInput:
+    """Return those of some files of a source tree that are there, as an input of their own."""
+    members = tuple(name for name in names if name in (tree.members or ()))
+    return FileInput(tree.path, digest.of_files(tree.path, [tree.path / name for name in members]), members)
 
 
 def object_sources(file: ManifestFile, item: Object) -> FileInput:

@@ -48,6 +48,7 @@ _NO_PIP_FACT = (
     "LOG",
 )
 
+_NO_INDEX = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1"}
 PIP_CACHE = (CacheFolder("pip", "PIP_CACHE_DIR"),)
 COMPILER_CACHE = (CacheFolder("sccache", sccache.FOLDER),)
 
@@ -58,10 +59,7 @@ def fetch_passes() -> tuple[str, ...]:
 
 
 def requirement_passes() -> tuple[str, ...]:
-    """Return those that a fetch of requirements sees, which asks the project's own code what it needs.
-
-    What that code finds on PATH decides on its answer, so PATH is the build's.
-    """
+    """Return those that a fetch of requirements sees: it runs the Python of a build, with the PATH of the build."""
     return tuple(name for name in fetch_passes() if name not in {"PATH", "SSH_AUTH_SOCK"})
 
 
@@ -117,6 +115,11 @@ def fetch() -> dict[str, str]:
     return {"TMPDIR": "${work}", "LC_ALL": "C.UTF-8"}
 
 
+def hook(path: str) -> dict[str, str]:
+    """Return what a hook of a project's build backend sees: PATH, and as a build, no index of packages."""
+    return plain() | {"PATH": path, **_NO_INDEX}
+
+
 def host_build(host: Compiler, path: str) -> dict[str, str]:
     """Return how a PEP 517 build learns of its compilers, by CC and CXX; `path` is its PATH but for those.
 
@@ -131,8 +134,7 @@ def host_build(host: Compiler, path: str) -> dict[str, str]:
         "CFLAGS": _PREFIX_MAP,
         "CXXFLAGS": _PREFIX_MAP,
         "SKBUILD_BUILD_DIR": "${work}/build",
-        "PIP_CONFIG_FILE": "/dev/null",
-        "PIP_NO_INDEX": "1",
+        **_NO_INDEX,
     }  # fmt: skip
 
 
@@ -170,8 +172,7 @@ def test(linkage: str, system_path: str, *, gpu: bool) -> dict[str, str]:
     return plain() | hidden | {
         "LD_LIBRARY_PATH": libraries if linkage == "system" else "",  # an image may set it
         "PATH": system_path,
-        "PIP_CONFIG_FILE": "/dev/null",
-        "PIP_NO_INDEX": "1",
+        **_NO_INDEX,
     }  # fmt: skip
 
 

@@ -17,6 +17,8 @@ from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.requests.audit import FetchBeside
 from gpuforge.steps import entry, wheelhouse
 from gpuforge.steps.fetch_source import index_url, pip_setting, public
+from gpuforge.steps.project_requirements import refuse_references
+from gpuforge.wheel import metadata
 
 _LONGEST = 600  # characters of uv's reason
 _UNREACHABLE = (
@@ -36,6 +38,7 @@ def main(request: FetchBeside) -> None:
     """
     request.output.mkdir()
     wheel = wheelhouse.one_wheel(request.wheel)
+    refuse_references(metadata.requirements(metadata.of_wheel(wheel)), wheel.name)
     own = canonicalize_name(wheel.name.split("-")[0])
     extras = f"[{','.join(request.extras)}]" if request.extras else ""
     wanted = request.scratch / "wanted.in"

@@ -7,13 +7,16 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuforge.errors import ActionError, MissingError
+import pip
 
-_PIP = (sys.executable, "-m", "pip")
+from gpuforge.errors import ActionError, MissingError
+from gpuforge.steps.pip_alone import REFUSED
+
+_PIP = Path(pip.__file__).with_name("__pip-runner__.py")  # which another Python runs, as for `pip --python`
+_ALONE = Path(__file__).with_name("pip_alone.py")
 _UNREACHABLE = ("Connection", "certificate", "Max retries", "incomplete-download")
 
 
@@ -35,17 +38,20 @@ def download(
     when the requirements cannot be met by wheels.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    command = [*_PIP, f"--python={python}", "download", "--only-binary=:all:"]
+    command = [str(python), "-I", str(_ALONE), str(_PIP), "download", "--only-binary=:all:"]
     command += ["--progress-bar=off", "--disable-pip-version-check", f"--dest={folder}"]
     command += [*(f"--constraint={path}" for path in constraints), *(["--no-deps"] if alone else [])]
     command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
-    done = subprocess.run(
-        command, env=_environ(), check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     output, _, crash = done.stdout.partition("ERROR: Exception:")  # what follows is pip's own traceback
     print(output, *crash.strip().splitlines()[-1:], sep="", flush=True)
     if done.returncode == 0:
         return
+    if REFUSED in done.stdout:
+        raise ActionError.of(
+            f"{what} cannot be met by wheels: one of them names what pip would have to build, which runs its code",
+            hint=f"pip's output is above; {hint}",
+        )
     if "No space left on device" in crash or _disk_full(done.stdout, folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if any(sign in done.stdout for sign in _UNREACHABLE):
@@ -72,15 +78,6 @@ def _disk_full(output: str, folder: Path) -> bool:
     sizes = [float(number) * units[unit] for number, unit in re.findall(r"\(([\d.]+) (kB|MB|GB)\)", output)]
     broke_off = "incomplete-download" in output and sizes
     return bool(broke_off) and shutil.disk_usage(folder).free < 2 * sizes[-1]
-
-
-def _environ() -> dict[str, str]:
-    """Return pip's environment: bytecode for the other Python goes to pip's cache.
-
-    The folder of its own code may be read-only, as in a container.
-    """
-    cache = os.environ.get("PIP_CACHE_DIR")
-    return {**os.environ, "PYTHONPYCACHEPREFIX": f"{cache}/modules"} if cache else dict(os.environ)
 
 
 def _cause(output: str) -> str:

@@ -111,8 +111,13 @@ def test_a_host_source_leaves_kernels_alone(recipe: Recipe, machine: Machine) ->
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
     (file.folder / "src/core.cpp").write_text("int main() { return 1; }\n")
     assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
-        f"cp311-cu13.0-x86_64/{name}"
-        for name in ("host-build", "links", "provided", "wheel", "audit", "test-requirements", "test")
+        *(
+            f"py3.11/{name}" for name in ("hook", "backend-requirements", "environment")
+        ),  # the hook may read it
+        *(
+            f"cp311-cu13.0-x86_64/{name}"
+            for name in ("host-build", "links", "provided", "wheel", "audit", "test-requirements", "test")
+        ),
     }
 
 
@@ -249,7 +254,7 @@ def test_a_command_makes_a_library_in_the_build_environment(recipe: Recipe, mach
         *("maketool", "-i", "${work}/gpuforge_abi.c", "${stage:sources}/mod", "${stage:sources}/mod/a.cpp")
     ]
     assert spec["packages"] == {"tool": "major"}
-    assert made.inputs["env"] == ActionInput("py3.11/requirements", "environment")
+    assert made.inputs["env"] == ActionInput("py3.11/environment", "environment")
     assert (made.env["CXX"], made.env["CC"]) == ("${in:cxx}", "${in:cc}")
 
 
@@ -606,7 +611,7 @@ def test_a_config_setting_may_name_the_toolkit_which_requirements_know_nothing_o
         places = Places(Path("/w"), Path("/o"), {name: Path("/i", name) for name in action.inputs})
         if text := write_request(action, places, tmp_path):
             found[action.id] = json.loads(text).get("config_settings")
-    assert found["py3.11/requirements"] == {"cmake.define.TK": "/w/toolkit"}
+    assert found["py3.11/hook"] == {"cmake.define.TK": "/w/toolkit"}
     assert found["cp311-cu13.0-x86_64/host-build"] == {"cmake.define.TK": "/i/toolkit"}
 
 

@@ -1,12 +1,24 @@
-"""Build requirements: what the backend asks for is fetched only when it is not there yet."""
+"""Build requirements: what is asked for, what is fetched, and what neither may do."""
 
 from __future__ import annotations
 
+import io
+import json
+import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from gpuforge.steps.fetch_requirements import is_met
+from gpuforge.errors import ActionError
+from gpuforge.plan.lower.requirements import NOTHING
+from gpuforge.plan.requests.build import AskBackend
+from gpuforge.steps import wheelhouse
+from gpuforge.steps.ask_backend import is_met, requested
+from gpuforge.steps.fetch_requirements import answered, required
+
+WHEELS = ("cmake-3.31.6-py3-none-any.whl", "scikit_build_core-0.11-py3-none-any.whl")
 
 
 @pytest.mark.parametrize(
@@ -21,7 +33,117 @@ from gpuforge.steps.fetch_requirements import is_met
         ("cmake; python_version > '3'", False),  # whether it holds is pip's to say
     ],
 )
-def test_a_backends_wish_is_met_by_name_and_version(tmp_path: Path, requirement: str, met: bool) -> None:
-    for name in ("cmake-3.31.6-py3-none-any.whl", "scikit_build_core-0.11-py3-none-any.whl"):
-        (tmp_path / name).touch()
-    assert is_met(requirement, tmp_path) is met
+def test_what_a_backend_requires_is_met_by_name_and_version(requirement: str, met: bool) -> None:
+    assert is_met(requirement, WHEELS) is met
+
+
+BACKEND = """
+import os, sys
+def get_requires_for_build_wheel(settings=None):
+    {}
+"""
+
+
+def answer(folder: Path, code: str) -> list[str]:
+    (folder / "backend.py").write_text(BACKEND.format(code))
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    )
+    request = AskBackend(
+        source=folder,
+        environment=folder,
+        python=folder,
+        config_settings={},
+        lock=folder,
+        answer=folder / "answer.json",
+    )
+    return requested(request, Path(sys.executable))
+
+
+def test_what_a_backend_requires_is_sorted(tmp_path: Path) -> None:
+    assert answer(tmp_path, "return ['ninja', 'cmake >= 3\\n']") == ["cmake>=3", "ninja"]
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("return ['-r /etc/passwd']", "'-r' is an option of pip"),
+        ("return ['--index-url=https://evil.example']", "is an option of pip"),
+        ("return ['a @ file:///etc/passwd']", "is a direct reference"),
+        ("return ['a===${HOME}']", "it has a $, a control character or a line break"),
+        ("return ['a; python_version > \"3\\n-r x\"']", "it has a $, a control character or a line break"),
+        ("return ['a; ' + '(' * 1500 + 'os_name == \"x\"' + ')' * 1500]", "it is nested too deeply"),
+        ("return ['a' * 5000]", "text of at most 4000 characters is expected"),
+        ("return ['a%d' % n for n in range(1001)]", "a list of at most 1000 is expected"),
+        ("return [1]", "is not a requirement: text"),
+        ("return [['a']]", "could not say what it needs: "),
+        ("return 7", "could not say what it needs: "),
+        ("os._exit(0)", "could not say what it needs: "),
+        ("raise SystemExit(1)", "could not say what it needs: "),
+    ],
+)
+def test_what_is_no_requirement_by_name_is_refused(tmp_path: Path, code: str, why: str) -> None:
+    with pytest.raises(ActionError) as caught:
+        answer(tmp_path, code)
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ['["a @ file:///x"]', '{"a": 1}', '"cmake"', "7", "", "\xff", "[" * 100_000])
+def test_an_answer_is_judged_again_before_it_is_fetched(tmp_path: Path, text: str) -> None:
+    """The project's code ran beside that file, and may have written it."""
+    (tmp_path / "answer.json").write_text(text, encoding="latin-1")
+    with pytest.raises(ActionError):
+        answered(tmp_path / "answer.json")
+
+
+def test_the_answer_that_asks_for_nothing_is_the_one_that_every_first_fetch_reads(tmp_path: Path) -> None:
+    """Where they are the same bytes, nothing is fetched or installed a second time."""
+    assert answered(NOTHING.path) == []
+    assert NOTHING.path.read_text() == json.dumps([]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            '[build-system]\nrequires = ["a", "-r x"]\n',
+            "its pyproject.toml asks for what is not a requirement",
+        ),
+        ('[build-system]\nrequires = ["a @ https://evil.example/a.tar.gz"]\n', "is a direct reference"),
+        ("a = " + "[" * 5000, "the project cannot be built: "),
+    ],
+)
+def test_a_pyproject_is_read_and_its_requirements_are_names(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(ActionError) as caught:
+        required(tmp_path)
+    assert why in str(caught.value)
+
+
+def test_pip_builds_nothing_that_a_wheel_names_by_a_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--only-binary` is for what lies in an index: a URL in the metadata of a wheel is fetched and built."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    ran = tmp_path / "ran"
+    code = f"open({str(ran)!r}, 'w').close()\n"
+    project = '[build-system]\nrequires = []\nbuild-backend = "evil"\nbackend-path = ["."]\n'
+    sdist = tmp_path / "evil-1.0.tar.gz"
+    with tarfile.open(sdist, "w:gz") as archive:
+        for name, text in (("evil.py", code), ("pyproject.toml", project), ("PKG-INFO", "")):
+            member = tarfile.TarInfo(f"evil-1.0/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    info = "lib-1.0.dist-info"
+    with zipfile.ZipFile(tmp_path / "lib-1.0-py3-none-any.whl", "w") as wheel:
+        requires = f"Requires-Dist: evil @ {sdist.as_uri()}\n"
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: lib\nVersion: 1.0\n{requires}")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    with pytest.raises(ActionError) as caught:
+        wheelhouse.download(
+            Path(sys.executable), ["lib"], tmp_path / "out", [tmp_path], what="lib", hint="ask for less"
+        )
+    assert not ran.exists()
+    assert "one of them names what pip would have to build, which runs its code" in str(caught.value)

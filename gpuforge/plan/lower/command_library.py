@@ -67,6 +67,7 @@ def run_command(context: Context, cell: Cell, item: Object, compiled: Sequence[s
             **used.inputs,
         },
         outputs=("library",),
+        by_content=True,
         env=variables.plain() | {name.upper(): program for name, program in used.programs.items()},
         cells=context.users(cuda=cell.cuda),
     )

@@ -1,63 +1,140 @@
-"""The environment of the host builds of one Python: its build requirements, fetched."""
+"""The environment of the host builds of one Python: what is fetched for it, and what the project's backend asks for.
+
+Fetches run pip alone, from lists of names and versions, and no code of the project. The hook of its build backend runs
+as builds do: without a network, in an environment that is thrown away.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from gpuforge import digest
 from gpuforge.plan import sources, variables
-from gpuforge.plan.action import ActionInput, FileInput
+from gpuforge.plan.action import ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.context import Context
 from gpuforge.plan.lower.source import source
-from gpuforge.plan.requests.build import FetchRequirements
+from gpuforge.plan.requests.build import AskBackend, FetchRequirements, MakeEnvironment
+from gpuforge.plan.requests.request import Request
 from gpuforge.plan.site import Location
 
 LOCK = "requirements.json"  # the output with what was requested, and each wheel's sha256
+# What the hook of a backend that needs nothing else writes.
+_ANSWER = Path(__file__).with_name("answer.json")
+NOTHING = FileInput(_ANSWER, digest.of_output([(_ANSWER.name, digest.of_file(_ANSWER), "", False)]))
 
 
 def requirements(context: Context, cell: Cell, at: Location) -> ActionInput:
-    """Fetch the PEP 517 build requirements into an environment, once per Python."""
+    """Return the environment that holds all build requirements, made once per Python.
+
+    What the backend asks for is fetched together with the rest. If it asks for nothing, the actions that fetch and
+    install read the same content as before, and what they made is reused.
+    """
+    return _installed(context, cell, at, _all(context, cell, at), "environment", "make the build environment")
+
+
+def lock(context: Context, cell: Cell, at: Location) -> ActionInput:
+    """Return the file that lists the build requirements."""
+    return ActionInput(_all(context, cell, at), LOCK)
+
+
+def _all(context: Context, cell: Cell, at: Location) -> str:
+    first = _fetch(context, cell, at, NOTHING, "requirements", "fetch the build requirements")
+    asked = _asked(context, cell, at, first)
+    return _fetch(context, cell, at, asked, "backend-requirements", "fetch what the build backend needs")
+
+
+def _fetch(context: Context, cell: Cell, at: Location, answer: Input, name: str, title: str) -> str:
+    """Fetch what pyproject.toml, the manifest and an answer of the backend require; return the action's id."""
     build, tree = context.file.manifest.build, source(context)
-    if context.tree is not None:  # what decides on requirements is in the key; the backend may read more
-        deciding = sources.build_files(context.tree.path, context.tree)
-        tree = FileInput(context.tree.path, deciding, context.tree.members)
+    if context.tree is not None:
+        tree = sources.of_tree(context.tree, "pyproject.toml")
     constraints = (
         {"constraints": content(context.file.folder / build.constraints)} if build.constraints else {}
     )
-    names = {**variables.NAMES, "toolkit": "${work}/toolkit", "env": "${work}/env"}  # shared by toolkits
-    return context.add_step(
-        FetchRequirements(
-            source=Path("${stage:source}"),
-            python=Path("${in:python}"),
-            requires=build.requires,
-            config_settings=variables.settings(build.config_settings, names),
-            constraints=Path("${in:constraints}") if constraints else None,
-            scratch=Path("${work}"),
-            output=Path("${out:environment}"),
-            lock=Path(f"${{out:{LOCK}}}"),
-        ),
+    request = FetchRequirements(
+        source=Path("${stage:source}"),
+        python=Path("${in:python}"),
+        requires=build.requires,
+        answer=Path("${in:answer}"),
+        constraints=Path("${in:constraints}") if constraints else None,
+        scratch=Path("${work}"),
+        output=Path("${out:wheels}"),
+        lock=Path(f"${{out:{LOCK}}}"),
+    )
+    return _add(
+        context,
+        cell,
         at,
-        "environment",
-        id=f"{python_name(cell, at)}/requirements",
+        request,
+        name,
+        title,
         kind="fetch",
-        title=f"fetch the build requirements for Python {cell.python}",
-        inputs={"source": tree, "python": compiler.interpreter(cell, at), **constraints},
-        outputs=("environment", LOCK),
-        links_out=True,
+        inputs={"source": tree, "answer": answer, **constraints},
+        outputs=("wheels", LOCK),
         facts=context.pip_facts,
         env=variables.fetch(),
         passes=variables.requirement_passes(),
         caches=variables.PIP_CACHE,
         network=True,
-        cells=context.users(python=cell.python),
     )
 
 
-def lock(context: Context, cell: Cell, at: Location) -> ActionInput:
-    """Return the file that lists the build requirements."""
-    return ActionInput(requirements(context, cell, at).action, LOCK)
+def _installed(context: Context, cell: Cell, at: Location, fetch: str, name: str, title: str) -> ActionInput:
+    """Install what an action fetched into an environment."""
+    request = MakeEnvironment(
+        wheels=Path("${in:wheels}"), python=Path("${in:python}"), output=Path("${out:environment}")
+    )
+    inputs = {"wheels": ActionInput(fetch, "wheels")}
+    outputs = ("environment",)
+    action = _add(context, cell, at, request, name, title, inputs=inputs, outputs=outputs, links_out=True)
+    return ActionInput(action, "environment")
+
+
+def _asked(context: Context, cell: Cell, at: Location, fetch: str) -> ActionInput:
+    """Ask the project's build backend what it needs beside what was fetched."""
+    build = context.file.manifest.build
+    names = {**variables.NAMES, "toolkit": "${work}/toolkit"}  # shared by toolkits
+    request = AskBackend(
+        source=Path("${stage:source}"),
+        environment=Path("${lay:env}"),
+        python=Path("${in:python}"),
+        config_settings=variables.settings(build.config_settings, names),
+        lock=Path("${in:lock}"),
+        answer=Path(f"${{out:{_ANSWER.name}}}"),
+    )
+    env = _installed(context, cell, at, fetch, "hook-environment", "install the build requirements")
+    action = _add(
+        context,
+        cell,
+        at,
+        request,
+        "hook",
+        "ask the build backend what it needs",
+        inputs={"source": source(context), "env": env, "lock": ActionInput(fetch, LOCK)},
+        outputs=(_ANSWER.name,),
+        env=variables.hook(at.path) | variables.with_names(build.env, names),
+    )
+    return ActionInput(action, _ANSWER.name)
+
+
+def _add(
+    context: Context, cell: Cell, at: Location, request: Request, name: str, title: str, **fields: Any
+) -> str:
+    """Add one of the actions that are done once for a Python; return its id."""
+    fields["inputs"] |= {"python": compiler.interpreter(cell, at)}
+    return context.add_step(
+        request,
+        at,
+        fields["outputs"][0],
+        id=f"{python_name(cell, at)}/{name}",
+        title=f"{title} for Python {cell.python}",
+        by_content=True,
+        cells=context.users(python=cell.python),
+        **{"kind": "prepare", **fields},
+    ).action
 
 
 def python_name(cell: Cell, at: Location) -> str:

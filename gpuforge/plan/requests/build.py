@@ -12,17 +12,17 @@ Settings = Mapping[str, str | list[str]]  # config settings of PEP 517
 
 @dataclass(frozen=True, kw_only=True)
 class FetchRequirements(Request):
-    """Make the environment that the builds of one Python start from.
+    """Fetch, as wheels, what the builds of one Python require: into the folder `output`.
 
-    `requires` is what the manifest adds, `constraints` a file as pip reads it. `lock` gets the names of what was
-    requested and each wheel's sha256.
+    `requires` is what the manifest adds, `answer` a file with what the project's backend adds (`AskBackend`),
+    `constraints` a file as pip reads it. `lock` gets the names of what was requested and each wheel's sha256.
     """
 
     program: ClassVar[str] = "fetch_requirements"
     source: Path
     python: Path
     requires: tuple[str, ...] = ()
-    config_settings: Settings
+    answer: Path
     constraints: Path | None = None
     scratch: Path
     output: Path
@@ -30,8 +30,35 @@ class FetchRequirements(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MakeEnvironment(Request):
+    """Install the wheels of a folder, and nothing else, into an environment in `output`."""
+
+    program: ClassVar[str] = "make_environment"
+    wheels: Path
+    python: Path
+    output: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskBackend(Request):
+    """Ask a project's build backend what it needs for a wheel (`get_requires_for_build_wheel`).
+
+    It runs in `environment`, which holds what `lock` lists. `answer` gets its requirements as JSON: none where all of
+    them are met.
+    """
+
+    program: ClassVar[str] = "ask_backend"
+    source: Path
+    environment: Path
+    python: Path
+    config_settings: Settings
+    lock: Path
+    answer: Path
+
+
+@dataclass(frozen=True, kw_only=True)
 class HostBuild(Request):
-    """Build one wheel into the folder `output`, in the environment that `FetchRequirements` made.
+    """Build one wheel into the folder `output`, in the environment that `MakeEnvironment` made.
 
     `compilers` are programs by the names that the build calls them by ("g++"). Without `nvcc` the build gets no CUDA
     toolkit. `overlays` are folders that are laid over each other; `before` are commands that run first.

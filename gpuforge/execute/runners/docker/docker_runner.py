@@ -153,8 +153,11 @@ class DockerRunner:
 
 
 def _compile(containers: DockerContainers, image: ContainerImage, folder: Path) -> None:
-    """Compile the packages of a new environment by the Python that will run them."""
-    argv = [str(IN_IMAGE / "bin" / "python"), "-I", "-m", "compileall", "-q", str(IN_IMAGE / "lib")]
+    """Compile the packages of a new environment by the Python that will run them, and pip by all that fetch.
+
+    Compiled modules lie where containers only read: none is ever taken from a folder that an action writes to.
+    """
+    argv = ["/bin/sh", "-c", image_venv.compiling(image.inventory)]
     mounted = (Mount(folder, Path(IN_IMAGE), writable=True),)
     spec = ContainerSpec(
         image.id, argv, labels(), image.name, mounts=mounted, as_caller=True, keeps_output=True

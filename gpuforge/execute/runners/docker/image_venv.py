@@ -7,6 +7,7 @@ along as they are where the wheel that they came from fits the image, else fetch
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def ensure(inventory: Inventory, cache: Path, finish: Callable[[Path], None]) ->
     minor = ".".join(python.version.split(".")[:2])
     names = _packages(minor)
     pins = [f"{each}=={version(each)}" for each in names]
-    name = digest.of_data([pins, str(python.path), inventory.machine, inventory.glibc, str(IN_IMAGE)])
+    name = digest.of_data([pins, str(python.path), inventory.machine, inventory.glibc, compiling(inventory)])
     folder = cache / f"cp{minor.replace('.', '')}-{inventory.machine}-{name[:16]}"
     with locks.wait(folder.with_suffix(".lock")):
         if not folder.is_dir():
@@ -58,6 +59,23 @@ def ensure(inventory: Inventory, cache: Path, finish: Callable[[Path], None]) ->
             finally:
                 remove(part)
     return folder
+
+
+def compiling(inventory: Inventory) -> str:
+    """Return the shell command that compiles an environment's packages, as its containers see them.
+
+    Its own Python runs all of them, and each Python that is built for runs pip, unless pip does not support it.
+    """
+    own = inventory.steps_python()
+    minor = ".".join(own.version.split(".")[:2])
+    pip = site_packages(Path(IN_IMAGE), minor) / "pip"
+    others = [each.path for each in inventory.interpreters if each.version != own.version]
+    tried = [f"{{ {_compile(path, pip)} >/dev/null 2>&1 || :; }}" for path in others]
+    return " && ".join([_compile(Path(IN_IMAGE, "bin", "python"), Path(IN_IMAGE, "lib")), *tried])
+
+
+def _compile(python: Path, folder: Path) -> str:
+    return shlex.join([str(python), "-I", "-m", "compileall", "-q", str(folder)])
 
 
 def _write(folder: Path, minor: str, python: Path, names: list[str], platforms: list[str]) -> None:

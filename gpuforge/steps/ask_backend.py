@@ -1,0 +1,52 @@
+"""Ask the build backend of a project what it needs to build a wheel: the project's own code, run as a build is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from build import BuildBackendException, BuildException, ProjectBuilder
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from gpuforge.errors import ActionError
+from gpuforge.manifest import constraints
+from gpuforge.plan.requests.build import AskBackend
+from gpuforge.steps import entry
+from gpuforge.steps.project_requirements import checked
+from gpuforge.steps.venv import adopt, runner_of
+
+
+def main(request: AskBackend) -> None:
+    """Write to `answer` what the backend requires: none where the wheels of `lock` meet all of it."""
+    asked = requested(request, adopt(request.environment, request.python))
+    wheels = json.loads(request.lock.read_text())["wheels"]
+    unmet = [] if all(is_met(text, wheels) for text in asked) else asked
+    request.answer.write_text(json.dumps(unmet) + "\n")
+    print(f"the backend requires: {', '.join(asked) or 'nothing else'}", flush=True)
+
+
+def requested(request: AskBackend, python: Path) -> list[str]:
+    """Return what the backend answers, by name and version; raises ActionError for anything else."""
+    try:
+        backend = ProjectBuilder(request.source, python_executable=str(python), runner=runner_of(python))
+        return checked(
+            backend.get_requires_for_build("wheel", request.config_settings), "its build backend asks"
+        )
+    except BuildBackendException as error:
+        raise ActionError.of(f"the project's build backend could not say what it needs: {error}") from error
+    except BuildException as error:
+        raise ActionError.of(f"the project cannot be built: {error}") from error
+
+
+def is_met(requirement: str, wheels: Iterable[str]) -> bool:
+    """Say whether wheels, by their names, hold what the backend asks for, as far as names and versions tell."""
+    wanted = constraints.plain(requirement)
+    found = dict(parse_wheel_filename(name)[:2] for name in wheels)
+    version = found.get(canonicalize_name(wanted.name))
+    plain = not (wanted.extras or wanted.marker)
+    return plain and version is not None and wanted.specifier.contains(version, prereleases=True)
+
+
+if __name__ == "__main__":
+    entry.run(AskBackend, main)

@@ -1,0 +1,43 @@
+"""What a project requires, where its own files or code say so: names and versions, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from packaging.requirements import Requirement
+
+from gpuforge.errors import ActionError
+from gpuforge.manifest import constraints
+
+_MOST = 1000  # requirements
+_HINT = "requirements come from the package index, by name; set one of your own as for pip (PIP_INDEX_URL)"
+
+
+def checked(requirements: object, who: str) -> list[str]:
+    """Return requirements by name and version, sorted; `who` asks for them, in a message.
+
+    Raises ActionError for options, direct references and what is no list of text.
+    """
+    if not isinstance(requirements, list | set) or len(requirements) > _MOST:
+        raise _refused(who, f"a list of at most {_MOST} is expected")
+    try:
+        return sorted(str(constraints.plain(text)) for text in requirements)
+    except ValueError as error:
+        raise _refused(who, str(error)) from None
+
+
+def refuse_references(requirements: Iterable[Requirement], wheel: str) -> None:
+    """Raise ActionError where a wheel's metadata names a file or repository: pip would fetch it, and build it."""
+    for each in requirements:
+        if each.url is not None:
+            raise ActionError.of(
+                f"{wheel} declares {each.name} by a direct reference, {str(each)!r}: package indexes refuse such a "
+                "wheel, and nothing is fetched from there",
+                hint="declare it by name and version",
+            )
+
+
+def _refused(who: str, why: str) -> ActionError:
+    return ActionError.of(
+        f"the project cannot be built: {who} for what is not a requirement by name: {why}", hint=_HINT
+    )
