@@ -70,7 +70,7 @@ class Options:
     default=6.0,
     metavar="HOURS",
     show_default=True,
-    help="Longest time that one action may run in a container.",
+    help="Longest time that one action may run.",
 )
 @click.option(
     "--jobs", "-j", type=click.IntRange(min=1), default=None, metavar="N", help="Default: one per CPU."
@@ -145,8 +145,9 @@ def _refuse_runner(ctx: click.Context, name: str) -> None:
         f"--{option}"
         for option, parameter in (("image", "images"), ("memory", "memory"), ("timeout", "timeout"))
         if ctx.get_parameter_source(parameter) is not click.core.ParameterSource.DEFAULT
+        and option not in chosen(name).takes
     ]
-    if given and not chosen(name).takes_limits:
+    if given:
         verb = "is" if len(given) == 1 else "are"
         raise UsageError.of(f"{' and '.join(given)} {verb} for containers", hint="add --runner docker")
 

@@ -139,7 +139,6 @@ def test_a_second_interrupt_has_the_status_of_the_first(
         (["build", "--jobs", "0"], "Invalid value for '--jobs'"),
         (["matrix", "--format", "xml"], "Invalid value for '--format'"),
         (["build", "--runner", "dask", "."], "the runner 'dask' cannot be used yet"),
-        (["build", "--timeout", "6", "."], "--timeout is for containers\n  hint: add --runner docker"),
         (["build", "--memory", "1GB", "--image", "x", "."], "--image and --memory are for containers"),
     ],
 )

@@ -17,7 +17,7 @@ import pytest
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.local.local_runner import LocalRunner
-from gpuforge.execute.runners.runner import Exit, Source, Task
+from gpuforge.execute.runners.runner import Exit, Limits, Source, Task
 from gpuforge.plan.action import Action, FileInput
 
 
@@ -416,3 +416,66 @@ def test_actions_of_one_place_have_the_same_path_one_after_another(
         thread.join()
     said = {each.log.read_text().splitlines()[-1] for each in asked}
     assert said == {f"{tmp_path / 'work root' / 'shared'} []"}
+
+
+ESCAPED = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open(sys.argv[1], "w").write(f"{os.getpid()} ")
+        time.sleep(100)
+        open(sys.argv[2] + "/late", "w").write("x")
+    os._exit(0)
+while not (os.path.exists(sys.argv[1]) and os.path.getsize(sys.argv[1])):
+    time.sleep(0.01)
+time.sleep(float(sys.argv[3]))
+"""
+
+
+@pytest.mark.parametrize(("seconds", "wait"), [(60.0, "0"), (1.5, "100")])
+def test_what_has_left_its_session_ends_with_the_command_and_with_its_time(
+    tmp_path: Path, seconds: float, wait: str
+) -> None:
+    """It would write into outputs after they were hashed."""
+    runner = LocalRunner(environ={}, root=tmp_path, limits=Limits(seconds=seconds))
+    asked = task(tmp_path, ESCAPED, str(tmp_path / "pid"), "${out:x}", wait, outputs=("x",))
+    begin = time.monotonic()
+    if wait == "0":
+        assert runner.run(asked).status == 0
+    else:
+        with pytest.raises(ActionError) as caught:
+            runner.run(asked)
+        assert str(caught.value) == (
+            "cell/act ran longer than 0.000416667 h and was stopped\n  hint: --timeout allows more"
+        )
+    assert time.monotonic() - begin < 20
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+COMET = """
+import os, sys, time
+end = time.time() + 100
+while time.time() < end:  # each lives for a moment, and its child goes on
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    open(sys.argv[1], "a").write("x")
+"""
+
+
+def test_processes_that_beget_each_other_without_end_are_stopped(tmp_path: Path) -> None:
+    runner = LocalRunner(environ={}, root=tmp_path)
+    runner.run(task(tmp_path, COMET, str(tmp_path / "marks")))
+    before = (tmp_path / "marks").stat().st_size if (tmp_path / "marks").exists() else 0
+    time.sleep(0.3)
+    assert before == ((tmp_path / "marks").stat().st_size if (tmp_path / "marks").exists() else 0)
+
+
+def test_a_command_that_ends_its_keeper_has_failed(tmp_path: Path, runner: LocalRunner) -> None:
+    with pytest.raises(ActionError) as caught:
+        runner.run(task(tmp_path, "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"))
+    assert str(caught.value) == (
+        "cell/act was ended by something else than gpuforge\n"
+        "  hint: what it started may run still; run the same command again: what is finished is kept"
+    )

@@ -39,8 +39,8 @@ class Setup(Protocol):
     """What the module `setup` of a runner has."""
 
     @property
-    def takes_limits(self) -> bool:
-        """Whether --image, --memory and --timeout are for it."""
+    def takes(self) -> Sequence[str]:
+        """Those of the options "image", "memory" and "timeout" that it heeds."""
 
     def sites(self, wanted: Wanted) -> list[ContainerImage]:
         """Return the images to build in, ready to run; none for this machine itself.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from gpuforge.errors import ActionError
 from gpuforge.plan.action import Action
 
 
@@ -55,12 +56,19 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one container may use: `memory` in bytes, `cpus`, `pids` (processes and threads), `seconds`."""
+    """What one action may use: `seconds` everywhere; `memory` in bytes, `cpus`, `pids` (processes) in a container."""
 
     memory: int | None = None
     cpus: float | None = None
     pids: int = 8192
     seconds: float = 6 * 3600
+
+    def exceeded(self, action: str) -> ActionError:
+        """Return the error of an action whose time was over."""
+        return ActionError.of(
+            f"{action} ran longer than {self.seconds / 3600:g} h and was stopped",
+            hint="--timeout allows more",
+        )
 
 
 class Runner(Protocol):

@@ -67,11 +67,7 @@ class Contained:
         finally:
             timer.cancel()
         if expired.is_set():
-            hours = self.limits.seconds / 3600
-            raise ActionError.of(
-                f"{self.task.action.id} ran longer than {hours:g} h and was stopped",
-                hint="--timeout allows more",
-            )
+            raise self.limits.exceeded(self.task.action.id)
         return ended
 
     def _judge(self, ended: Ended) -> int:

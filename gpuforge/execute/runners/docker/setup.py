@@ -18,7 +18,7 @@ from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
 from gpuforge.toolchains import sccache
 
-takes_limits = True
+takes = ("image", "memory", "timeout")
 
 
 def sites(wanted: Wanted) -> list[ContainerImage]:
@@ -50,7 +50,7 @@ def runner(sites: Sequence[ContainerImage], environment: Environment) -> DockerR
     variables = environment.variables
     return DockerRunner(
         {each.id: each for image in sites for each in (image, image.test) if each},
-        local=LocalRunner(environ=variables, project=environment.project),
+        local=LocalRunner(environ=variables, project=environment.project, limits=environment.limits),
         cache=environment.cache,
         limits=environment.limits,
         environ=variables,

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
-import subprocess
 import time
-import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.activity import GRACE, Activity
-from gpuforge.execute.runners.local.watchdog import Watchdog
+from gpuforge.execute.runners.local.kept import End, Kept
 from gpuforge.execute.runners.log_header import header
-from gpuforge.execute.runners.runner import Exit, Task
+from gpuforge.execute.runners.runner import Exit, Limits, Task
 from gpuforge.execute.substitution import Places, fill, laid, staged, write_request
 from gpuforge.plan.action import Action
 
@@ -27,7 +26,9 @@ class _CancelledError(Exception):
 
 
 class LocalRunner:
-    """Runs each action in a fixed working directory, in its own process group, with exactly its environment.
+    """Runs each action in a fixed working directory, in its own session, with exactly its environment.
+
+    When its command has ended, or its time is over, nothing of it runs any more (see `keeper`).
 
     `environ` is where the variables that actions pass through come from; `root` holds the working directories
     (default: see `workdir.root`), below it those of one `project`.
@@ -40,13 +41,14 @@ class LocalRunner:
         root: Path | None = None,
         project: str = "",
         grace: float = GRACE,
+        limits: Limits | None = None,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self._root = root
         self._project = project
         self._activity = Activity(self._signal, grace)
-        self._groups: set[int] = set()  # of processes; under the activity's guard, as the next
-        self._watchdog: Watchdog | None = None
+        self._limits = limits or Limits()
+        self._commands: set[Kept] = set()  # under the activity's guard
 
     def run(self, task: Task) -> Exit:
         """Run a task to its end; see `Runner.run`."""
@@ -77,9 +79,8 @@ class LocalRunner:
 
     def _signal(self, number: signal.Signals) -> None:
         with self._activity.guard:
-            for group in self._groups:
-                with suppress(ProcessLookupError):
-                    os.killpg(group, number)
+            for command in self._commands:
+                command.kill() if number == signal.SIGKILL else command.stop()
 
     @contextmanager
     def _workplace(self, task: Task) -> Iterator[Places]:
@@ -104,51 +105,47 @@ class LocalRunner:
         with task.log.open("wb") as log:
             log.write(header(task.action, argv, env, work, request=request).encode(errors="surrogateescape"))
         with task.log.open("ab", buffering=0) as log:
-            process = self._start(task.action, argv, env, work, log)
-            try:
-                # The group is cleared before its leader is reaped: until then nobody else can get its number.
-                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-            finally:
-                self._finish(process)
-        return process.returncode
+            command = self._start(task.action, argv, env, work, log)
+        try:
+            end = command.wait()
+        finally:
+            with self._activity.guard:
+                self._commands.discard(command)
+        if self._activity.cancelled.is_set():
+            return end.status if end.status is not None else -signal.SIGKILL
+        return self._judge(task.action, argv, env, end)
 
     def _start(
         self, action: Action, argv: list[str], env: dict[str, str], work: Path, log: IO[bytes]
-    ) -> subprocess.Popen[bytes]:
+    ) -> Kept:
+        if any("\0" in word for word in (*argv, *env, *env.values())):
+            message = f"{action.id} cannot be started: embedded null byte in its command line or environment"
+            raise ActionError.of(message)
         with self._activity.guard:  # so that `cancel` sees either no process, or one that it can signal
             if self._activity.cancelled.is_set():
                 raise _CancelledError
-            if self._watchdog is None:
-                self._watchdog = Watchdog()
-                weakref.finalize(self, self._watchdog.close)
-            try:
-                process = subprocess.Popen(
-                    argv,
-                    cwd=work,
-                    env=env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    umask=0o022,
-                )
-            except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-                raise _not_started(action, argv, env, error) from error
-            except ValueError as error:  # a NUL byte in an argument or a variable
-                message = f"{action.id} cannot be started: {error} in its command line or environment"
-                raise ActionError.of(message) from error
-            self._groups.add(process.pid)
-            self._watchdog.watch(process.pid)
-        return process
+            command = Kept(argv, env, work, log, self._limits.seconds)
+            self._commands.add(command)
+        return command
 
-    def _finish(self, process: subprocess.Popen[bytes]) -> None:
-        with self._activity.guard:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            self._groups.discard(process.pid)
-            if self._watchdog:
-                self._watchdog.forget(process.pid)
+    def _judge(self, action: Action, argv: list[str], env: Mapping[str, str], end: End) -> int:
+        """Return the command's status; raises for an end that the command did not choose."""
+        if end.error:
+            raise _not_started(action, argv, env, end.error)
+        if end.is_late:
+            raise self._limits.exceeded(action.id)
+        if end.left:
+            processes = f"{end.left} processes" if end.left > 1 else "a process"
+            raise ActionError.of(
+                f"{action.id} left {processes} that cannot be stopped",
+                hint="`ps -eo pid,stat,wchan,args` shows what they wait for (state D: the kernel, often a file system)",
+            )
+        if end.status is None:
+            raise ActionError.of(
+                f"{action.id} was ended by something else than gpuforge",
+                hint="what it started may run still; run the same command again: what is finished is kept",
+            )
+        return end.status
 
 
 def _linked(path: Path, link: Path) -> Path:
@@ -160,12 +157,14 @@ def _linked(path: Path, link: Path) -> Path:
 
 
 def _not_started(
-    action: Action, argv: list[str], env: Mapping[str, str], error: OSError
+    action: Action, argv: list[str], env: Mapping[str, str], error: int
 ) -> ActionError | MissingError:
     program = argv[0]
-    if isinstance(error, PermissionError):
+    if error == errno.EACCES:
         message = f"{action.id} cannot be started: {program} may not be executed"
         return ActionError.of(message, hint=f"check the permissions of {program} (is it a program?)")
+    if error not in {errno.ENOENT, errno.ENOTDIR}:
+        return ActionError.of(f"{action.id} cannot be started: {program}: {os.strerror(error)}")
     if "/" in program and Path(program).exists():
         message = f"{action.id} cannot be started: the interpreter that {program} names is not there"
         return MissingError.of(message, hint=f"look at the first line of {program}")

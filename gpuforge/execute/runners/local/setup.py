@@ -1,4 +1,4 @@
-"""Local processes as a choice of `--runner`: no images, no limits."""
+"""Local processes as a choice of `--runner`: no images, no limit but that of time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuforge.execute.runners.choice import Environment, Wanted
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.plan.site import ContainerImage
 
-takes_limits = False
+takes = ("timeout",)
 
 
 def sites(wanted: Wanted) -> list[ContainerImage]:
@@ -18,4 +18,4 @@ def sites(wanted: Wanted) -> list[ContainerImage]:
 
 def runner(sites: Sequence[ContainerImage], environment: Environment) -> LocalRunner:
     """Make the runner."""
-    return LocalRunner(environ=environment.variables, project=environment.project)
+    return LocalRunner(environ=environment.variables, project=environment.project, limits=environment.limits)
