@@ -1,8 +1,8 @@
-"""Runs one command and ends with it all that it has started, also what has left its session or its process group.
+"""Runs commands and ends with each all that it has started, also what has left its session or its process group.
 
-A program of its own, between gpuforge and the command: as a "child subreaper" (prctl(2)) it becomes the parent of what
-loses its own. It ends everything when the command has ended, when its time is over, and when gpuforge goes away, be it
-by SIGKILL.
+A program of its own, which makes a process for each command, its keeper. As a "child subreaper" (prctl(2)) a keeper
+becomes the parent of what loses its own. It ends everything when the command has ended, when its time is over, and when
+gpuforge goes away, be it by SIGKILL.
 """
 
 from __future__ import annotations
@@ -12,21 +12,46 @@ import marshal
 import os
 import select
 import signal
+import socket
 import sys
 import time
 from contextlib import suppress
 
 STOP = b"t"  # over the pipe from gpuforge: ask the command to end; the pipe's end: end everything now
-LATE, NOT_STARTED, ENDED, LEFT = "late", "not started", "ended", "left"  # what is reported, with a number
+# What is reported, with a number.
+KEEPER, LATE, NOT_STARTED, LEFT, ENDED = "keeper", "late", "not started", "left", "ended"
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
 _CLEARING_S = 10.0  # seconds; a process that the kernel does not let go of is left
 
 
-def main(orders: int, reports: int) -> None:
-    """Do what the other end of the pipe `orders` wants; write `WORD NUMBER` lines into `reports`."""
-    with os.fdopen(os.dup(orders), "rb") as stream:
-        argv, env, seconds = marshal.load(stream)  # noqa: S302  written by this very gpuforge
+def serve(descriptor: int) -> None:
+    """Make a keeper for each message on a socket: with the pipes of its orders and its reports, and a log."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers need no farewell
+    channel = socket.socket(fileno=descriptor)
+    while True:
+        data, handles, _, _ = socket.recv_fds(channel, 1, 3)
+        if not data:
+            return
+        if not os.fork():
+            channel.close()
+            try:
+                keep(*handles)
+            finally:
+                os._exit(0)
+        for handle in handles:
+            os.close(handle)
+
+
+def keep(orders: int, reports: int, log: int) -> None:
+    """Run the command that comes through the pipe `orders`; write `WORD NUMBER` lines into `reports`."""
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    os.setsid()
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    _report(reports, KEEPER, os.getpid())
+    with os.fdopen(os.dup(orders), "rb", buffering=0) as order:
+        argv, env, folder, seconds = marshal.load(order)  # noqa: S302  written by this very gpuforge
     heard, waking = os.pipe()
     os.set_blocking(waking, False)
     os.set_blocking(heard, False)
@@ -34,7 +59,7 @@ def main(orders: int, reports: int) -> None:
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
     child = os.fork()
     if not child:
-        _become(argv, env, reports)
+        _become(argv, env, folder, reports)
     status = _follow(child, orders, heard, time.monotonic() + seconds)
     if status is None:
         _report(reports, LATE, 0)
@@ -43,9 +68,11 @@ def main(orders: int, reports: int) -> None:
     _report(reports, ENDED, -signal.SIGKILL if status is None else status)
 
 
-def _become(argv: list[str], env: dict[str, str], reports: int) -> None:
+def _become(argv: list[str], env: dict[str, str], folder: str, reports: int) -> None:
     """Become the command, in a session of its own."""
     try:
+        os.chdir(folder)
+        os.umask(0o022)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
@@ -120,4 +147,4 @@ def _children() -> list[int]:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    serve(int(sys.argv[1]))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import marshal
 import os
 import select
+import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ from typing import IO
 
 from gpuforge.execute.runners.local import keeper
 
+_LONGEST_S = 10.0**8
 _SLOW_S = 30.0  # seconds that a keeper may be late by; then somebody has stopped it
 
 
@@ -32,37 +36,50 @@ class End:
     error: int = 0
 
 
-class Kept:
-    """A command that was started in `folder`, with its output in `log` and at most `seconds` of time."""
+class Keepers:
+    """The program that makes keepers, started with the first; `close` ends it once they are done."""
 
-    def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], folder: Path, log: IO[bytes], seconds: float
-    ) -> None:
-        told, self._orders = os.pipe()
-        self._reports, reported = os.pipe()
-        self._seconds = min(seconds, threading.TIMEOUT_MAX / 2)
-        command = [sys.executable, "-I", "-S", keeper.__file__, str(told), str(reported)]
-        try:
+    def __init__(self) -> None:
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-I", "-S", keeper.__file__, str(theirs.fileno())]
             self._process = subprocess.Popen(
-                command,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                umask=0o022,
-                pass_fds=(told, reported),
+                command, stdin=subprocess.DEVNULL, start_new_session=True, pass_fds=[theirs.fileno()]
             )
-        except BaseException:
-            os.close(self._orders)
-            os.close(self._reports)
-            raise
+
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], folder: Path, log: IO[bytes], seconds: float
+    ) -> Kept:
+        """Start a command in `folder`, with its output in `log` and at most `seconds` of time."""
+        told, orders = os.pipe()
+        reports, reported = os.pipe()
+        seconds = min(seconds, _LONGEST_S)
+        try:
+            socket.send_fds(self._channel, [b"k"], [told, reported, log.fileno()])
+            with os.fdopen(os.dup(orders), "wb", buffering=0) as stream:
+                os.close(told)
+                told = -1
+                stream.write(marshal.dumps(([*argv], {**env}, str(folder), seconds)))
+        except BrokenPipeError:  # somebody ended the program: `wait` finds no report
+            pass
         finally:
-            os.close(told)
-            os.close(reported)
+            for handle in (told, reported):
+                if handle >= 0:
+                    os.close(handle)
+        return Kept(orders, reports, seconds)
+
+    def close(self) -> None:
+        """End the program; commands that still run are ended by their keepers when gpuforge ends."""
+        self._channel.close()
+        self._process.wait()
+
+
+class Kept:
+    """A command with its keeper, at the other ends of two pipes."""
+
+    def __init__(self, orders: int, reports: int, seconds: float) -> None:
+        self._orders, self._reports, self._seconds = orders, reports, seconds
         self._guard = threading.Lock()
-        with suppress(BrokenPipeError), os.fdopen(os.dup(self._orders), "wb") as stream:
-            marshal.dump(([*argv], {**env}, self._seconds), stream)
 
     def stop(self) -> None:
         """Ask the command to end, by SIGTERM."""
@@ -72,12 +89,6 @@ class Kept:
 
     def kill(self) -> None:
         """End the command and all that it has started, at once."""
-        self._let_go()
-        timer = threading.Timer(_SLOW_S, self._process.kill)
-        timer.daemon = True
-        timer.start()
-
-    def _let_go(self) -> None:
         with self._guard:
             if self._orders >= 0:
                 os.close(self._orders)
@@ -85,25 +96,29 @@ class Kept:
 
     def wait(self) -> End:
         """Return how the command ended, once nothing of it runs any more."""
-        text = b""
+        found: dict[str, int] = {}
+        end = time.monotonic() + self._seconds + _SLOW_S
+        rest = b""
         try:
-            while select.select([self._reports], [], [], self._seconds + _SLOW_S)[0]:
-                more = os.read(self._reports, 4096)
-                if not more:
-                    break
-                text += more
+            while more := self._next(end):
+                *lines, rest = (rest + more).split(b"\n")
+                for word, _, number in (line.decode().rpartition(" ") for line in lines):
+                    found[word] = int(number)
+        except TimeoutError:  # the command has stopped its keeper
+            with suppress(OSError):
+                if keeper.KEEPER in found:
+                    os.kill(found[keeper.KEEPER], signal.SIGKILL)
         finally:
-            self._let_go()
+            self.kill()
             os.close(self._reports)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_SLOW_S)
-        self._process.kill()
-        self._process.wait()
-        found = dict(line.rsplit(" ", 1) for line in text.decode().splitlines())
-        status = int(found[keeper.ENDED]) if keeper.ENDED in found else None
-        return End(
-            status,
-            keeper.LATE in found,
-            int(found.get(keeper.LEFT, 0)),
-            int(found.get(keeper.NOT_STARTED, 0)),
-        )
+        status = found.get(keeper.ENDED)
+        return End(status, keeper.LATE in found, found.get(keeper.LEFT, 0), found.get(keeper.NOT_STARTED, 0))
+
+    def _next(self, end: float) -> bytes:
+        """Return what the keeper reports next; raises TimeoutError when it should have ended long ago."""
+        while not select.select([self._reports], [], [], 1.0)[0]:
+            if self._orders < 0:
+                end = min(end, time.monotonic() + _SLOW_S)
+            if time.monotonic() > end:
+                raise TimeoutError
+        return os.read(self._reports, 4096)

@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import IO
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.activity import GRACE, Activity
-from gpuforge.execute.runners.local.kept import End, Kept
+from gpuforge.execute.runners.local.kept import End, Keepers, Kept
 from gpuforge.execute.runners.log_header import header
 from gpuforge.execute.runners.runner import Exit, Limits, Task
 from gpuforge.execute.substitution import Places, fill, laid, staged, write_request
@@ -48,7 +49,8 @@ class LocalRunner:
         self._project = project
         self._activity = Activity(self._signal, grace)
         self._limits = limits or Limits()
-        self._commands: set[Kept] = set()  # under the activity's guard
+        self._commands: set[Kept] = set()  # under the activity's guard, as the next
+        self._keepers: Keepers | None = None
 
     def run(self, task: Task) -> Exit:
         """Run a task to its end; see `Runner.run`."""
@@ -124,7 +126,10 @@ class LocalRunner:
         with self._activity.guard:  # so that `cancel` sees either no process, or one that it can signal
             if self._activity.cancelled.is_set():
                 raise _CancelledError
-            command = Kept(argv, env, work, log, self._limits.seconds)
+            if self._keepers is None:
+                self._keepers = Keepers()
+                weakref.finalize(self, self._keepers.close)
+            command = self._keepers.start(argv, env, work, log, self._limits.seconds)
             self._commands.add(command)
         return command
 
