@@ -47,6 +47,8 @@ class Preload(NamedTuple):
     starts: bool = False
     # CUDA's words in the Python files and lists beside it; with pathfinder in all Python files
     listed: frozenset[str] = frozenset()
+    uncalled: tuple[str, ...] = ()  # its functions that load, if nothing in the wheel calls any of them
+    uncalled_names: frozenset[str] = frozenset()  # the libraries and words in those functions
 
 
 class Pin(NamedTuple):

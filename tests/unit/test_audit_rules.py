@@ -157,6 +157,15 @@ CASES = {
         {"demo/ext.so": elf(needed=["libcublas.so.12"]), "demo/a.py": b"CDLL(find('cublas'))\n"},
         {"demo/a.py": b"CDLL(find('cufft'))\n"},
     ),
+    "loaded by Python that users have to call": Case(
+        "GF205", "warning", ("libcublas.so.12 (nvidia-cublas-cu12), NEEDED by demo/ext.so",),
+        {
+            "demo/ext.so": elf(needed=["libcublas.so.12"]),
+            "demo/a.py": b"def preload():\n    CDLL(join(ROOT, 'libcublas.so.12'))\n",
+        },
+        {"demo/ext.so": elf(needed=["libcublas.so.12"], runpath="$ORIGIN/../nvidia/cublas/lib")},
+        requires=["nvidia-cublas-cu12"],
+    ),
     "inside, and imported by Python": Case(
         "GF202", "warning", ("libx.so (demo/libx.so), NEEDED by demo/plugins/p.so",),
         {"demo/libx.so": elf(strings=["PyInit_libx"]), "demo/plugins/p.so": elf(needed=["libx.so"])},

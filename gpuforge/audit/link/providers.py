@@ -151,7 +151,7 @@ class Providers:
     def preload_of(self, wheel: str, name: str) -> Preload | None:
         """Return the Python file of a wheel that names this library among those it loads."""
         stem = name.partition(".so")[0].removeprefix("lib")
-        for preload in self.installed.preloads[wheel]:
+        for preload in sorted(self.installed.preloads[wheel], key=lambda p: bool(p.uncalled)):
             if not preload.bare and _covers(preload, name, stem, self.installed.declared[wheel]):
                 return preload
         return None

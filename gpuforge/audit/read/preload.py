@@ -1,6 +1,7 @@
 """Find the Python code of a wheel that loads shared libraries by itself, before the linker would look for them.
 
-A reading of text, not of behaviour: it says "this file loads such libraries", never that it always does.
+A reading of code, not of behaviour: it says "this file loads such libraries", never that it always does. Files with the
+names of such calls are parsed; then the patterns see their code without comments, docstrings and sentences.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import sys
 from collections.abc import Collection, Iterator
 
 from gpuforge.audit.model import Preload
+from gpuforge.audit.read.python_source import Parser, Source
+from gpuforge.audit.read.uncalled import uncalled, used_names
 from gpuforge.binary.search import find_all
 from gpuforge.errors import CorruptError, MalformedError
 from gpuforge.wheel.archive import Archive, Member
@@ -17,7 +20,8 @@ from gpuforge.wheel.archive import Archive, Member
 # quicker to look for than the pattern, and what is read of the text around them, in bytes
 _CALLS = (b"CDLL(", b"ibrary(", b"ibraries(", b"loadPlugins", b"dynamic_lib(")
 _BEFORE, _BEHIND = 128, 512
-_LOADS = rb"\bCDLL\(|\bload_nvidia_dynamic_lib\(|\b[lL]oad_?\w*(?:[lL]ibrar|Plugins)\w*\("
+_LOADING = r"CDLL|load_nvidia_dynamic_lib|[lL]oad_?\w*(?:[lL]ibrar|Plugins)\w*"
+_LOADS = rb"\b(?:%b)\(" % _LOADING.encode()
 # The C library is in every process: who opens it wants to call it, and loads nothing.
 _LIBC = (
     rb"\bCDLL\(\s*(?:name\s*=\s*)?(?:None|[\"'](?:libc\.so\.6)?[\"']|[\w.]*find_library\(\s*[\"']c[\"']\s*\))"
@@ -25,7 +29,6 @@ _LIBC = (
 # A framework opens what it is given, which is an object of its own kind: nothing that others need comes of it.
 _OPS = rb"\b(?:ops|classes|tf|tensorflow)\.load_(?:op_)?library\(|\bload_op_library\("
 _OPENED = rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib|(?:ops|classes)\.load_library)\(([^\n]{0,400})"
-_COMMENT = rb"#[^\n]*"
 _WRITTEN = rb"[\"'][\w./-]{3,}[\"']"  # a name, and no pattern to fill in
 # A program is told where to look when it is started.
 _STARTS = rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_spawn)\w*\(|\bos\.system\("
@@ -77,7 +80,9 @@ class Code:
 
 def preloads(code: Code) -> tuple[Preload, ...]:
     """Return the Python files of a wheel that load libraries, with the names in them."""
-    return _beside(code, tuple(found for found in _loaders(code) if found))
+    parser = Parser()
+    found = tuple(found for found in _loaders(code, parser) if found)
+    return _beside(code, _called(code, found, parser))
 
 
 def _beside(code: Code, found: tuple[Preload, ...]) -> tuple[Preload, ...]:
@@ -92,30 +97,73 @@ def _beside(code: Code, found: tuple[Preload, ...]) -> tuple[Preload, ...]:
     return tuple(p._replace(listed=told if p.pathfinder else near) for p in found)
 
 
-def _loaders(code: Code) -> Iterator[Preload | None]:
+def _loaders(code: Code, parser: Parser) -> Iterator[Preload | None]:
     """Yield for each Python file what it loads, or None."""
     for member in _modules(code):
         text = code.text(member)
         starts = b"LD_LIBRARY_PATH" in text and re.search(_STARTS, text) is not None
-        calls = _calls(text)
-        hands_over = b"environ[" in text and re.search(_HANDS_OVER, text) is not None
-        if not hands_over and not (calls and re.search(_LOADS, calls)):
+        source = parser.parse(text) if _may_load(text) else None
+        if source and _may_load(source.code):
+            yield _loader(member.name, source, starts=starts)
+        else:
             yield _starter(member.name, frozenset()) if starts else None
+
+
+def _may_load(text: bytes) -> bool:
+    return _hands_over(text) or re.search(_LOADS, _calls(text)) is not None
+
+
+def _hands_over(text: bytes) -> bool:
+    return b"environ[" in text and re.search(_HANDS_OVER, text) is not None
+
+
+def _loader(file: str, source: Source, *, starts: bool) -> Preload:
+    text, calls, hands_over = source.code, _calls(source.code), _hands_over(source.code)
+    pathfinder = b"load_nvidia_dynamic_lib(" in text
+    opened = re.findall(_OPENED, calls)
+    by_users = None if hands_over or source.tree is None else uncalled(source.tree, _LOADING)
+    strings = by_users.strings if by_users else ()
+    quoted = "".join(f'"{each}"' for each in strings).encode("utf-8", "replace")
+    return Preload(
+        file=file,
+        pathfinder=pathfinder,
+        everything=b"RTLD_GLOBAL" in text and b"CDLL(" in text,
+        folders=re.search(_WHOLE_FOLDERS, text) is not None,
+        bare=not pathfinder and re.search(_BARE, text) is not None and re.search(_PATHS, text) is None,
+        ops=not hands_over and not re.search(_LOADS, re.sub(_OPS, b"", calls)),
+        starts=starts,
+        fixed=bool(opened) and all(re.search(_WRITTEN, argument) for argument in opened),
+        names=_names(text),
+        uncalled=by_users.functions if by_users else (),
+        uncalled_names=frozenset(strings) | _names(quoted),
+    )
+
+
+def _names(text: bytes) -> frozenset[str]:
+    names = {name for pattern in _NAMES for name in re.findall(pattern, text)}
+    return frozenset(name.decode("ascii", "replace") for name in names)
+
+
+def _called(code: Code, found: tuple[Preload, ...], parser: Parser) -> tuple[Preload, ...]:
+    """Return what loads libraries; functions that other files of the wheel use are not left to users."""
+    sought = {name for p in found for name in p.uncalled}
+    if not sought:
+        return found
+    pattern = rb"\b(?:%b)\b" % b"|".join(re.escape(name.encode()) for name in sorted(sought))
+    used: dict[str, set[str]] = {}  # name -> files
+    for member in (*_modules(code), *(m for m in code.members if re.fullmatch(_ENTRY_POINTS, m.name))):
+        text = code.text(member)
+        if not (met := {name.decode() for name in re.findall(pattern, text)}):
             continue
-        pathfinder = b"load_nvidia_dynamic_lib(" in text
-        names = {name for pattern in _NAMES for name in re.findall(pattern, text)}
-        opened = re.findall(_OPENED, re.sub(_COMMENT, b"", calls))
-        yield Preload(
-            file=member.name,
-            pathfinder=pathfinder,
-            everything=b"RTLD_GLOBAL" in text and b"CDLL(" in text,
-            folders=re.search(_WHOLE_FOLDERS, text) is not None,
-            bare=not pathfinder and re.search(_BARE, text) is not None and re.search(_PATHS, text) is None,
-            ops=not hands_over and not re.search(_LOADS, re.sub(_OPS, b"", calls)),
-            starts=starts,
-            fixed=bool(opened) and all(re.search(_WRITTEN, argument) for argument in opened),
-            names=frozenset(name.decode("ascii", "replace") for name in names),
-        )
+        source = parser.parse(text) if member.name.endswith(".py") else Source(text)
+        if source and source.tree:
+            met &= used_names(source.tree.body)
+        for name in met if source else ():
+            used.setdefault(name, set()).add(member.name)
+    return tuple(
+        p._replace(uncalled=()) if any(used.get(name, set()) - {p.file} for name in p.uncalled) else p
+        for p in found
+    )
 
 
 def _modules(code: Code) -> Iterator[Member]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.model import Preload
 from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.binary.facts import ElfObject
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -25,21 +28,48 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             where = "declared by no requirement"
         else:
             provider, where = known.package, f"in the extra [{known.extra}]" if known.extra else ""
+        text = _LACKING if lacking else _FIRST
+        function = "" if lacking else _left_to_users(edge.preload, edge.loader)
+        if function:
+            text = _UNCALLED
         yield RULE.finding(
             edge.loader.wheel,
-            severity="warning" if lacking else "info",
+            severity=text.severity,
             files=(edge.loader.file,),
             subjects=(
                 Subject(library=edge.needed, provider=provider, detail=where, needed_by=(edge.loader.file,)),
             ),
-            what=f"No search path leads to these libraries; {edge.preload.file} loads them first.",
-            why="No requirement brings them, so that code finds them only where the user has installed them."
-            if lacking
-            else "The import works only after that code has run.",
-            fix="Add the packages to Requires-Dist, always or in an extra."
-            if lacking
-            else "None needed if that code runs before these objects are imported.",
+            what=text.what.format(file=edge.preload.file, function=function),
+            why=text.why,
+            fix=text.fix.format(function=function),
         )
+
+
+class _Text(NamedTuple):
+    severity: Severity
+    what: str
+    why: str
+    fix: str
+
+
+_LACKING = _Text(
+    "warning",
+    "No search path leads to these libraries; {file} loads them first.",
+    "No requirement brings them, so that code finds them only where the user has installed them.",
+    "Add the packages to Requires-Dist, always or in an extra.",
+)
+_FIRST = _Text(
+    "info",
+    "No search path leads to these libraries; {file} loads them first.",
+    "The import works only after that code has run.",
+    "None needed if that code runs before these objects are imported.",
+)
+_UNCALLED = _Text(
+    "warning",
+    "No search path leads to these libraries; {function} in {file} loads them, and nothing in the wheel calls it.",
+    "These objects load only if the user's code has called it, or has imported a package that brings the libraries.",
+    "Call {function} when the package is imported, or give the objects a RUNPATH to the folders of the packages.",
+)
 
 
 RULE = Rule(
@@ -51,3 +81,9 @@ RULE = Rule(
     contradicts="providers",
     contradicts_from="info",
 )
+
+
+def _left_to_users(preload: Preload, loader: ElfObject) -> str:
+    """Return the function that only users call to load libraries; "" if it is called, or loads the object, too."""
+    stems = {loader.name, loader.name.partition(".so")[0].removeprefix("lib")}
+    return f"{preload.uncalled[0]}()" if preload.uncalled and not stems & preload.uncalled_names else ""

@@ -1,0 +1,84 @@
+"""Python code of a wheel as its syntax tree has it: the text without comments, docstrings and sentences."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
+# The cost of parsing is about that of the tokens. An expression in an f-string is looked for from its beginning on
+# (CPython 3.11), so that many expressions in a long text take as long as both together.
+_TOKEN = rb"\w+|[^\w\s]"
+_BUDGET = 400_000  # tokens that are parsed of one wheel: torch has 260,000 in 20 files
+_LARGEST = 100_000  # tokens of one file, which take 100 MB
+_PER_TOKEN = 5_000  # bytes of an f-string that are looked through in the time that a token takes
+_COMMENT = rb"#[^\n]*"
+_LIBRARY = r"\S*\.so\S*"  # a name among words is prose, a list of names is not
+
+
+class Source(NamedTuple):
+    """A Python file: its text without comments, docstrings and sentences, and its tree; None if it was not parsed."""
+
+    code: bytes
+    tree: ast.Module | None = None
+
+
+class Parser:
+    """Parses the files of one wheel, as long as they are not too many tokens together."""
+
+    def __init__(self) -> None:
+        """Start with all of the budget."""
+        self._budget = _BUDGET
+
+    def parse(self, text: bytes) -> Source | None:
+        """Return a file; None if Python cannot import it. Of what is too long to be parsed the text is the code."""
+        cost = len(re.findall(_TOKEN, text)) + text.count(b"{") * len(text) // _PER_TOKEN
+        if cost > min(self._budget, _LARGEST):
+            return Source(text)
+        self._budget -= cost
+        decoded = text.decode("utf-8-sig", "replace")  # not as a coding line says: some codecs are slow
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the file's own escapes and comparisons
+                tree = ast.parse(decoded)
+        except (SyntaxError, ValueError):
+            return None
+        except (RecursionError, MemoryError):
+            return Source(text)
+        return Source(_without_prose(decoded.encode(), tree), tree)
+
+
+def _without_prose(text: bytes, tree: ast.Module) -> bytes:
+    """Remove comments, strings that are statements, and strings with words in them."""
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    parts, end = [], 0
+    for node in sorted(_strings(tree), key=lambda n: (n.lineno, n.col_offset)):
+        start = starts[node.lineno - 1] + node.col_offset
+        if start < end:
+            continue  # inside of an f-string
+        parts.append(re.sub(_COMMENT, b"", text[end:start]))
+        end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+        parts.append(b'""' if _is_prose(node) else text[start:end])
+    return b"".join((*parts, re.sub(_COMMENT, b"", text[end:])))
+
+
+def _strings(tree: ast.Module) -> Iterator[ast.JoinedStr | ast.Constant | ast.Expr]:
+    for node in ast.walk(tree):
+        string = node.value if isinstance(node, ast.Expr) else node
+        if isinstance(string, ast.JoinedStr) or (
+            isinstance(string, ast.Constant) and isinstance(string.value, str | bytes)
+        ):
+            yield node if isinstance(node, ast.Expr) else string
+
+
+def _is_prose(node: ast.JoinedStr | ast.Constant | ast.Expr) -> bool:
+    if isinstance(node, ast.Expr):
+        return True
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    texts = [p.value if isinstance(p, ast.Constant) else "x" for p in parts]
+    words = "".join(t.decode("latin-1") if isinstance(t, bytes) else str(t) for t in texts).split()
+    return len(words) > 1 and not all(re.fullmatch(_LIBRARY, word) for word in words)
