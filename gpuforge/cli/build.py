@@ -188,8 +188,10 @@ class _Run:
         from gpuforge.cli.progress import progress
 
         limits = Limits(options.memory, options.jobs, seconds=options.timeout * 3600)
-        variables: Mapping[str, str] = sccache.configured(os.environ, cache / "sccache")
-        environment = Environment(self.made.file.manifest.package.name, cache, variables, limits)
+        package = self.made.file.manifest.package.name
+        compiled = sccache.folder(cache, package, self.made.file.path.resolve())
+        variables: Mapping[str, str] = sccache.configured(os.environ, compiled)
+        environment = Environment(package, cache, variables, limits)
         with progress() as observer:
             return engine.run(
                 self.steps,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuforge import digest
+
 FOLDER = "SCCACHE_DIR"
 CONFIGURATION = "SCCACHE_CONF"
 SIZE = "SCCACHE_CACHE_SIZE"
@@ -47,6 +49,11 @@ def is_setting(name: str) -> bool:
     if name in _OWN:
         return False
     return name == OFF or name.startswith(_PREFIXES) or name.lower() in _REACH
+
+
+def folder(cache: Path, package: str, manifest: Path) -> Path:
+    """Return the compiler cache of one project in gpuforge's folder `cache`: its builds write what they then link."""
+    return cache / "sccache" / f"{package}-{digest.of_data(str(manifest))[:12]}"
 
 
 def configured(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
