@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from gpuforge.errors import ActionError
 
+_PART = ".gpuforge.part"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _HINTS = {
     **dict.fromkeys(_FULL, "free some space there, or choose another folder for the output"),
@@ -37,18 +39,52 @@ def errors_at(place: Path) -> Iterator[None]:
 
 @contextmanager
 def appearing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing that takes the name `path` when it is complete; on an error nothing is left."""
+    """Open a file for writing that takes the name `path` when it is complete; on an error nothing is left.
+
+    What is left after SIGKILL is removed by `sweep`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-    temporary = Path(name)
+    handle, temporary = _part(path)
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
-        temporary.chmod(0o644)
-        temporary.replace(path)
+            stream.flush()
+            temporary.chmod(0o644)
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _part(path: Path) -> tuple[int, Path]:
+    """Make a file beside `path` and lock it, for as long as it is open."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=_PART)
+        if _locks(handle) and os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)  # it was swept before it was locked
+
+
+def _locks(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: nothing is swept there either
+        return True
+    return True
+
+
+def sweep(folder: Path) -> None:
+    """Remove the incomplete files of `appearing` that a killed process left in a folder; those of live ones stay."""
+    for path in folder.glob(f".*{_PART}"):
+        with suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+            finally:
+                os.close(handle)
 
 
 def write_text(file: Path, text: str) -> None:

@@ -6,10 +6,9 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
-from gpuforge import digest
+from gpuforge import digest, disk
 from gpuforge.cli.build_result import Wheel
 from gpuforge.cli.dist import proved
 from gpuforge.execute.outcome import Outcome, Step
@@ -19,6 +18,7 @@ from gpuforge.plan.lower.cell_actions import Plan
 
 def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, dist: Path) -> list[Wheel]:
     """Copy each proved and tested wheel from the store into `dist`, whole or not at all; return what lies there now."""
+    disk.sweep(dist)
     keys = {step.action.id: step.key for step in steps}
     wheels = []
     for cell in proved(plan, outcome):
@@ -41,13 +41,6 @@ def put(
     """Copy one wheel into `dist` unless the same bytes are there already."""
     target, sha256 = dist / source.name, digest.of_file(source)
     if not (target.is_file() and digest.of_file(target) == sha256):
-        dist.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=dist, prefix=".", suffix=".part", delete=False) as part:
-            try:
-                shutil.copyfile(source, part.name)
-                Path(part.name).chmod(0o644)
-                Path(part.name).replace(target)
-            except BaseException:
-                Path(part.name).unlink(missing_ok=True)
-                raise
+        with source.open("rb") as stream, disk.appearing(target) as part:
+            shutil.copyfileobj(stream, part, 1 << 20)
     return Wheel(cell, target, sha256, target.stat().st_size, report, test)

@@ -32,6 +32,8 @@ def _cache(cache: Path) -> Iterator[Diagnostic]:
     reason = _unwritable(cache)
     if not reason and cache.exists() and cache.stat().st_uid != os.geteuid():
         reason = f"it belongs to another user (uid {cache.stat().st_uid})"
+    if not reason and cache.exists() and cache.stat().st_mode & 0o002:
+        reason, hint = "every user can write to it", f"chmod o-w {cache}, or {hint}"
     if reason:
         yield Diagnostic(f"{message}: {reason}", hint=hint)
 

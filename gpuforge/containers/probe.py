@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from uuid import uuid4
 
-from gpuforge import digest
+from gpuforge import digest, disk
 from gpuforge.containers.engine_errors import not_started
 from gpuforge.containers.port import EngineImage, Images
 from gpuforge.errors import ActionError, MissingError
@@ -43,13 +42,8 @@ def contents(images: Images, image: EngineImage, name: str, cache: Path) -> Inve
     except (ValueError, KeyError, TypeError) as error:
         message = f"the answer of image {name} on what it holds cannot be read: {error}"
         raise ActionError.of(message, hint="does its shell or Python print at start?") from error
-    cache.mkdir(parents=True, exist_ok=True)
-    part = kept.with_suffix(f".{uuid4().hex}.part")
-    try:
-        part.write_text(answer)
-        part.replace(kept)
-    finally:
-        part.unlink(missing_ok=True)
+    disk.sweep(cache)
+    disk.write_text(kept, answer)
     return found
 
 

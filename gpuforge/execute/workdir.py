@@ -19,6 +19,7 @@ from gpuforge.execute.runners.runner import Source
 from gpuforge.tree import remove
 
 VARIABLE = "GPUFORGE_WORK"
+_MARK = ".gpuforge-work"  # in each project's folder
 DEFAULT = Path("/tmp/gpuforge")  # noqa: S108 - its owner and mode are checked before it is used
 # Every staged file has this time: tools that write times into archives see the same one on every run.
 # It is later than 1980, where ZIP begins, in every time zone.
@@ -37,7 +38,7 @@ def root(environ: Mapping[str, str]) -> Path:
         except OSError as error:
             message = f"the working directory {folder}, named by {VARIABLE}, cannot be made: {error.strerror}"
             raise MissingError.of(message, hint=f"set {VARIABLE} to a folder you can write to") from error
-        return folder
+        return requested(environ) or folder  # somebody else may have made it just now
     for folder in (DEFAULT, DEFAULT.with_name(f"{DEFAULT.name}-{os.geteuid()}")):
         if _own(folder):
             return folder
@@ -60,19 +61,43 @@ def requested(environ: Mapping[str, str]) -> Path | None:
             f"{message}: it has {what} in its path, which many builds cannot bear",
             hint=f"set {VARIABLE} to a folder of plain letters and digits",
         )
-    try:
-        found = folder.stat()
-    except OSError:  # it is made when it is needed, or cannot be
-        return folder
-    hint = f"set {VARIABLE} to a folder of your own"
-    if found.st_uid != os.geteuid():
-        raise MissingError.of(f"{message}: it belongs to another user (uid {found.st_uid})", hint=hint)
-    if stat.S_ISDIR(found.st_mode) and found.st_mode & 0o022:
-        mode = f"{stat.S_IMODE(found.st_mode):o}"
-        raise MissingError.of(
-            f"{message}: others can write to it (mode {mode})", hint=f"chmod go-w {folder}, or {hint}"
-        )
+    if reason := _not_private(folder):
+        what, hint = reason
+        own = f"set {VARIABLE} to a folder of your own"
+        raise MissingError.of(f"{message}: {what}", hint=f"{hint}, or {own}" if hint else own)
     return folder
+
+
+def _not_private(folder: Path) -> tuple[str, str] | None:
+    """Return why others could change what is in a folder, and what to do; None where they cannot.
+
+    They could where the folder or one above it is theirs, or where they can rename it. A folder that is not there yet
+    is judged by those above it.
+    """
+    if folder.is_symlink():
+        return f"it is a link, to {folder.readlink()}", f"set {VARIABLE} to what it names"
+    ours = {os.geteuid(), 0, _nobody()}
+    for each in dict.fromkeys([folder, *folder.parents, *Path(os.path.realpath(folder)).parents]):
+        try:
+            found = each.stat()
+        except OSError:  # it is made when it is needed, or cannot be
+            continue
+        it = "it" if each == folder else f"{each}, above it,"
+        if found.st_uid not in (ours if each != folder else {os.geteuid()}):
+            return f"{it} belongs to another user (uid {found.st_uid})", ""
+        shared = found.st_mode & (0o022 if each == folder else 0o002)
+        if stat.S_ISDIR(found.st_mode) and shared and (each == folder or not found.st_mode & stat.S_ISVTX):
+            who = "others can write to it" if each == folder else f"others can write to {each}, above it"
+            return f"{who} (mode {stat.S_IMODE(found.st_mode):o})", f"chmod go-w {each}"
+    return None
+
+
+def _nobody() -> int:
+    """Return the user that the kernel shows for users who have no number here: in a user namespace, root is one."""
+    try:
+        return int(Path("/proc/sys/kernel/overflowuid").read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def _own(folder: Path) -> bool:
@@ -97,8 +122,12 @@ class WorkPaths:
     @classmethod
     def below(cls, folder: Path, action: str) -> WorkPaths:
         """Return the paths of an action, by its id, below a project's folder."""
-        name = locks.file_name(action)
-        return cls(folder / name, folder / f"{name}.out", folder / f"{name}.in")
+        return cls.of(folder / locks.file_name(action))
+
+    @classmethod
+    def of(cls, work: Path) -> WorkPaths:
+        """Return the paths that go with a working directory."""
+        return cls(work, work.with_name(f"{work.name}.out"), work.with_name(f"{work.name}.in"))
 
     def clear(self) -> None:
         """Take everything away."""
@@ -106,6 +135,29 @@ class WorkPaths:
             self.out.unlink()
         for folder in (self.out, self.inputs, self.work):
             remove(folder)
+
+
+def project_folder(root: Path, project: str) -> Path:
+    """Return the folder of a project's working directories, made; what killed runs left below `root` is removed.
+
+    Only folders with gpuforge's mark are looked into: `root` may have others, when the user named it.
+    """
+    folder = root / project
+    folder.mkdir(exist_ok=True)
+    (folder / _MARK).touch()
+    for mark in root.glob(f"*/{_MARK}"):
+        for lock in mark.parent.glob("*.lock"):
+            _sweep(WorkPaths.of(lock.with_suffix("")), lock)
+    return folder
+
+
+def _sweep(paths: WorkPaths, lock: Path) -> None:
+    """Remove what is left of an action if nobody has its lock."""
+    if any(os.path.lexists(each) for each in (paths.work, paths.out, paths.inputs)):
+        with suppress(OSError):  # the next run tries again
+            if (claim := locks.claim(lock)) is not None:
+                with claim:
+                    paths.clear()
 
 
 @contextmanager

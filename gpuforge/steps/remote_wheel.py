@@ -15,6 +15,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
 
+from gpuforge import disk
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.errors import ActionError, MalformedError, MissingError
@@ -157,11 +158,7 @@ class Index:
     def _cache_result(self, wheel: Wheel, what: str, data: Any) -> None:
         if not wheel.sha256:
             return
-        target = self._file(wheel, what)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, prefix=".") as file:
-            json.dump(data, file)
-        Path(file.name).replace(target)
+        disk.write_text(self._file(wheel, what), json.dumps(data))
 
 
 def _fetch(client: requests.Session, url: str, start: int, count: int) -> Iterator[bytes]:

@@ -58,6 +58,7 @@ class DockerRunner:
         self._root = root
         self._project = project
         self._activity = Activity(self._signal, grace)
+        self._folder: Path | None = None
         self._running: set[str] = set()  # ids of containers, under the activity's guard
         self._venvs: dict[str, Path] = {}  # the environments of gpuforge's steps, by image
 
@@ -68,7 +69,7 @@ class DockerRunner:
         begin = time.monotonic()
         cancelled = self._activity.cancelled
         with self._activity.task(), closing(self._connect()) as containers:
-            paths = workdir.WorkPaths.below(self._folder(), task.action.id)
+            paths = workdir.WorkPaths.below(self._places(), task.action.id)
             with workdir.claimed(paths, cancelled) as is_claimed:
                 if not is_claimed:
                     return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
@@ -95,10 +96,12 @@ class DockerRunner:
             for container in running:
                 containers.signal(container, number.name)
 
-    def _folder(self) -> Path:
-        folder = (self._root or workdir.root(self._environ)) / self._project
-        folder.mkdir(exist_ok=True)
-        return folder
+    def _places(self) -> Path:
+        with self._activity.guard:
+            if self._folder is None:
+                root = self._root or workdir.root(self._environ)
+                self._folder = workdir.project_folder(root, self._project)
+        return self._folder
 
     def _spec(self, containers: DockerContainers, task: Task, paths: workdir.WorkPaths) -> ContainerSpec:
         """Return the container of a task, its working directory filled and the head of its log written."""

@@ -92,8 +92,7 @@ class LocalRunner:
         beside it, as links: compilers write the paths of what they read into what they make.
         """
         if self._root is None:
-            self._root = workdir.root(self._environ) / self._project
-            self._root.mkdir(exist_ok=True)
+            self._root = workdir.project_folder(workdir.root(self._environ), self._project)
         paths = workdir.WorkPaths.below(self._root, task.action.place or task.action.id)
         with workdir.claimed(paths, self._activity.cancelled) as is_claimed:
             if not is_claimed:

@@ -1,0 +1,165 @@
+"""What a killed gpuforge leaves behind, and folders that others could change."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuforge import disk
+from gpuforge.cli import places
+from gpuforge.cli.collect import put
+from gpuforge.errors import MissingError
+from gpuforge.execute import locks, workdir
+
+HALF = """
+import sys, time
+from pathlib import Path
+from gpuforge import disk
+with disk.appearing(Path(sys.argv[1])) as stream:
+    stream.write(b"half")
+    stream.flush()
+    print("written", flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.fixture
+def half_written(tmp_path: Path) -> Callable[[], subprocess.Popen[bytes]]:
+    def start() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", HALF, str(tmp_path / "dist/demo-1.0.whl")]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        return process
+
+    return start
+
+
+def test_half_a_wheel_of_a_killed_run_is_gone_after_the_next(
+    tmp_path: Path, half_written: Callable[[], subprocess.Popen[bytes]]
+) -> None:
+    dead, alive = half_written(), half_written()
+    (tmp_path / "dist/.users.part").write_text("mine")
+    (tmp_path / "dist/.link.gpuforge.part").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "dist/.pipe.gpuforge.part")
+    try:
+        dead.kill()
+        dead.communicate()
+        assert len(list((tmp_path / "dist").glob(".demo*.part"))) == 2
+        disk.sweep(tmp_path / "dist")
+        assert len(list((tmp_path / "dist").glob(".demo*.part"))) == 1  # that of the one that lives
+        (tmp_path / "source.whl").write_text("whole")
+        put(tmp_path / "source.whl", tmp_path / "dist", "cell", {})
+    finally:
+        alive.kill()
+        alive.communicate()
+    disk.sweep(tmp_path / "dist")
+    assert sorted(each.name for each in (tmp_path / "dist").iterdir()) == [
+        ".link.gpuforge.part",
+        ".users.part",
+        "source.whl",
+    ]
+    assert (tmp_path / "dist/source.whl").stat().st_mode & 0o777 == 0o644
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from gpuforge.execute.runners.local.local_runner import LocalRunner
+from gpuforge.execute.runners.runner import Task
+from gpuforge.plan.action import Action
+code = "import sys, time; open('half', 'w'); print('on', flush=True); time.sleep(100)"
+top = Path(sys.argv[1])
+action = Action("cell/act", "build", "do it", (sys.executable, "-c", code))
+LocalRunner(project="one", environ={"GPUFORGE_WORK": str(top / "work")}).run(Task(action, {}, top / "out", top / "log"))
+"""
+
+
+def test_working_directories_of_a_killed_run_are_gone_after_the_next_of_any_project(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)])
+    left = tmp_path / "work/one/cell-act"
+    while not (left / "half").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    assert workdir.project_folder(tmp_path / "work", "two").is_dir()
+    assert (left / "half").exists()  # it is in use
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    users = tmp_path / "work/mine/poetry"
+    users.mkdir(parents=True)
+    users.with_name("poetry.lock").touch()
+    workdir.project_folder(tmp_path / "work", "two")
+    assert sorted(each.name for each in left.parent.iterdir()) == [".gpuforge-work", "cell-act.lock"]
+    assert users.is_dir()
+    claim = locks.claim(left.with_name("cell-act.lock"))
+    assert claim is not None
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            "mkdir {0}/real; ln -s real {0}/w",
+            "it is a link, to real\n  hint: set GPUFORGE_WORK to what it names, or ",
+        ),
+        (
+            "mkdir -m 777 {0}/a; mkdir {0}/a/w; chmod 700 {0}/a/w; ln -s a/w {0}/x; ln -s x {0}/w",
+            "it is a link, to x",
+        ),
+        ("mkdir -m 770 {0}/w", "others can write to it (mode 770)\n  hint: chmod go-w {0}/w, or "),
+    ],
+)
+def test_a_named_work_folder_that_others_could_change_is_refused(
+    tmp_path: Path, make: str, message: str
+) -> None:
+    subprocess.run(["sh", "-c", make.format(tmp_path)], check=True)
+    with pytest.raises(MissingError) as caught:
+        workdir.root({"GPUFORGE_WORK": str(tmp_path / "w")})
+    head = f"the working directory {tmp_path}/w, named by GPUFORGE_WORK, cannot be used: "
+    assert str(caught.value).startswith(head + message.format(tmp_path))
+
+
+@pytest.mark.parametrize(("mode", "is_refused"), [(0o777, True), (0o1777, False), (0o755, False)])
+def test_a_work_folder_below_one_that_everybody_can_change_is_refused(
+    tmp_path: Path, mode: int, *, is_refused: bool
+) -> None:
+    """They could rename it, and put their own in its place."""
+    above = tmp_path / "above"
+    above.mkdir()
+    above.chmod(mode)
+    (tmp_path / "way").symlink_to(above)
+    for folder in (above / "new/w", tmp_path / "way/new/w"):
+        if not is_refused:
+            assert workdir.root({"GPUFORGE_WORK": str(folder)}) == folder
+            continue
+        with pytest.raises(MissingError) as caught:
+            workdir.root({"GPUFORGE_WORK": str(folder)})
+        assert "above it (mode 777)\n  hint: chmod go-w " in str(caught.value)
+        assert not above.joinpath("new").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_a_work_folder_below_another_users_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "theirs/w").mkdir(parents=True)
+    os.chown(tmp_path / "theirs", 4711, -1)
+    with pytest.raises(MissingError, match=r"theirs, above it, belongs to another user \(uid 4711\)"):
+        workdir.root({"GPUFORGE_WORK": str(tmp_path / "theirs/w")})
+
+
+def test_a_cache_that_every_user_can_write_to_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    with pytest.raises(MissingError) as caught:
+        places.check(tmp_path / "dist", tmp_path / "cache", {})
+    assert str(caught.value) == (
+        f"the cache folder {tmp_path}/cache, which GPUFORGE_CACHE_DIR names, cannot be used: "
+        f"every user can write to it\n"
+        f"  hint: chmod o-w {tmp_path}/cache, or set GPUFORGE_CACHE_DIR to a folder of your own"
+    )
