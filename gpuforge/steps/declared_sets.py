@@ -44,7 +44,10 @@ def declared_sets(wheel: Path, extras: Sequence[str], cuda: str) -> tuple[Extras
 def for_cuda(extra: str, cuda: str) -> bool:
     """Say whether an extra is named for the major of a CUDA version ("13.0"): cuda13, cu13, cuda13-local, cuda_13x."""
     major = cuda.partition(".")[0]
-    return bool(major) and re.match(rf"cu(da)?[-_.]?{major}(?!\d)", extra, re.IGNORECASE) is not None
+    pattern = (
+        rf"cu(da)?[-_.]?{major}(?!\d)[a-z0-9._-]*"  # and nothing but a name: pip gets it in a requirement
+    )
+    return bool(major) and re.fullmatch(pattern, extra, re.IGNORECASE) is not None
 
 
 def declares(wheel: Path, extras: Sequence[str]) -> bool:

@@ -14,6 +14,8 @@ from gpuforge.plan.requests.build import FetchRequirements
 from gpuforge.steps import entry, wheelhouse
 from gpuforge.steps.project_requirements import checked
 
+_LONGEST = 1_000_000  # bytes of the answer of a backend
+
 
 def main(request: FetchRequirements) -> None:
     """Fill the folder `output`, and write to `lock` what was requested and each wheel's sha256."""
@@ -50,6 +52,8 @@ def answered(file: Path) -> list[str]:
 
     The project's code ran beside that file: what it holds is judged again.
     """
+    if file.stat().st_size > _LONGEST:
+        raise ActionError.of(f"the answer of the project's build backend is larger than {_LONGEST} bytes")
     try:
         return checked(json.loads(file.read_bytes()), "its build backend asks")
     except (ValueError, RecursionError) as error:

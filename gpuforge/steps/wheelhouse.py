@@ -59,12 +59,13 @@ def download(
             f"cannot reach the package index for {what}",
             hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's output is above",
         )
-    # pip does not tell an index without the package from one that is out of reach.
+    # pip does not tell an index without the package from one that is out of reach, or has no wheel of it.
     if "(from versions: none)" in output:
         nothing = re.search(r"requirement (\S+) \(from versions: none\)", output)
         raise MissingError.of(
-            f"{what} cannot be met: no package index has any {nothing[1] if nothing else 'of it'}",
-            hint=f"check the network, the proxy and PIP_INDEX_URL, and its name; {hint}",
+            f"{what} cannot be met: no package index has a wheel of {nothing[1] if nothing else 'it'} for this Python",
+            hint="check its name, the network, the proxy and PIP_INDEX_URL; if it has only a source distribution, "
+            f"which is not built here, make a wheel (pip wheel) and name its folder by PIP_FIND_LINKS; {hint}",
         )
     names = ", ".join(Path(text).name if text.startswith("/") else text for text in requirements)
     raise ActionError.of(

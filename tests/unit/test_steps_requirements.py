@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.errors import ActionError
+from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.lower.requirements import NOTHING
 from gpuforge.plan.requests.build import AskBackend
 from gpuforge.steps import wheelhouse
@@ -147,3 +147,24 @@ def test_pip_builds_nothing_that_a_wheel_names_by_a_url(
         )
     assert not ran.exists()
     assert "one of them names what pip would have to build, which runs its code" in str(caught.value)
+
+
+def test_what_has_only_a_source_distribution_is_not_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    (tmp_path / "lib-1.0.tar.gz").write_bytes(b"")
+    with pytest.raises(MissingError) as caught:
+        wheelhouse.download(
+            Path(sys.executable),
+            ["lib>=1"],
+            tmp_path / "out",
+            [tmp_path],
+            what="what it needs",
+            hint="narrow it",
+        )
+    assert "what it needs cannot be met: no package index has a wheel of lib>=1 for this Python" in str(
+        caught.value
+    )
+    assert "a source distribution, which is not built here, make a wheel (pip wheel)" in str(caught.value)

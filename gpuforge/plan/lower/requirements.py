@@ -115,7 +115,7 @@ def _asked(context: Context, cell: Cell, at: Location, fetch: str) -> ActionInpu
         "ask the build backend what it needs",
         inputs={"source": source(context), "env": env, "lock": ActionInput(fetch, LOCK)},
         outputs=(_ANSWER.name,),
-        env=variables.hook(at.path) | variables.with_names(build.env, names),
+        env=variables.hook(at.path),
     )
     return ActionInput(action, _ANSWER.name)
 
