@@ -50,3 +50,7 @@ class MalformedError(ActionError):
 
 class CorruptError(MalformedError):
     """A file that cannot be unpacked from its archive: no installer can do it either."""
+
+
+class TooLargeError(ActionError):
+    """A file that would take all memory or time to judge; not malformed, so that no reader goes on without a part."""

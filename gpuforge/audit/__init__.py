@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Acceptance
     from gpuforge.audit.judge import Report
+    from gpuforge.audit.read.watch import Watch
     from gpuforge.cuda.provided import Provided
     from gpuforge.expectation import Expectation
 
@@ -29,14 +30,16 @@ def audit(
     ignore: Iterable[Acceptance] = (),
     jobs: int = 1,
     brought: Provided | None = None,
+    watch: Watch | None = None,
 ) -> Report:
     """Audit wheels and other inputs (see `inputs`) together: one may provide what another needs.
 
     The wheels are compared with the `expectation`, if there is one, and what it accepts is accepted. `brought` is what
     a build found in the packages that the wheel requires, `against` what a user's own build brings into the process.
     `jobs` threads read members at the same time. An input that cannot be read becomes a problem of the report.
+    `watch` is told which inputs are being read.
     """
-    with inputs.expand(paths) as given, wheel.reading(given.found, jobs) as outcomes:
+    with inputs.expand(paths) as given, wheel.reading(given.found, jobs, watch) as outcomes:
         # The rules are loaded while the threads read: it takes as long as inflating 30 MB.
         from gpuforge.audit.judge import Question, judge  # noqa: PLC0415
 

@@ -1,7 +1,8 @@
 """Judge wheels that were read: link them, apply the rules, and prove what no rule contradicts."""
 
 import fnmatch
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit import proof
@@ -11,17 +12,24 @@ from gpuforge.audit.host.collect import collect
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import inputs
+from gpuforge.audit.read.input import Input
+from gpuforge.audit.read.wheel import fault
 from gpuforge.audit.rules import RULES
+from gpuforge.audit.rules.package import too_large
 from gpuforge.binary.facts import ElfObject
 from gpuforge.diagnostics import Diagnostic, Place
-from gpuforge.errors import MalformedError
+from gpuforge.errors import MalformedError, TooLargeError
 from gpuforge.expectation import Expectation
+from gpuforge.wheel import filename
 
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Acceptance
     from gpuforge.audit.read.wheel import Outcome
     from gpuforge.cuda.provided import Provided
+
+
+_NO_MEMORY = "reading it takes more memory than an audit may take"
 
 
 class Ignore(NamedTuple):
@@ -89,14 +97,52 @@ class Question(NamedTuple):
 def judge(given: inputs.Inputs, outcomes: "Sequence[Outcome]", question: Question) -> Report:
     """Judge the wheels that were read together; an input that could not be read becomes a problem of the report."""
     facts, problems = _sorted_out(given, outcomes)
+    try:
+        return _judged(given, facts, problems, question)
+    except Exception:
+        sound = list(_without_faults(given, facts, problems, question))
+        if sound == facts:
+            raise
+        return _judged(given, sound, problems, question)
+
+
+def _judged(
+    given: inputs.Inputs, facts: Sequence[WheelFacts], problems: Sequence[Diagnostic], question: Question
+) -> Report:
     expectation = question.expectation
     accepted = [*question.ignore, *accepted_by(expectation)]
-    graph = link.build(facts, expectation, question.brought, question.against)
+    graph = _graph(facts, question)
     if expectation and expectation.host_only:
         graph.evidence = collect(given.found, graph)
     findings = _findings(graph)
-    wheels = tuple(_report(graph, each, findings, accepted) for each in facts)
+    wheels = tuple(_report(graph, each, findings.get(each.name, ()), accepted) for each in graph.wheels)
     return Report(wheels, tuple(problems), graph)
+
+
+def _without_faults(
+    given: inputs.Inputs, facts: Sequence[WheelFacts], problems: list[Diagnostic], question: Question
+) -> Iterator[WheelFacts]:
+    """Yield the wheels that can be judged by themselves, and add a problem for each that cannot: it hides no other."""
+    places = {one.label: Place(str(one.place)) for one in given.found}
+    for each in facts:
+        try:
+            _judged(given, [each], (), question)
+        except MemoryError:
+            yield each.unjudged(_NO_MEMORY)
+        except Exception as error:  # noqa: BLE001  whatever a wheel raises is its own error
+            problems += [Diagnostic(d.message, places[each.name], d.hint) for d in fault(error).diagnostics]
+        else:
+            yield each
+
+
+def _graph(facts: Sequence[WheelFacts], question: Question) -> link.LinkGraph:
+    """Build the graph, with nothing but the names of wheels whose libraries take too long to follow."""
+    while True:
+        graph = link.build(facts, question.expectation, question.brought, question.against)
+        if not graph.too_large:
+            return graph
+        known = graph.too_large
+        facts = [each.unjudged(known[each.name]) if each.name in known else each for each in facts]
 
 
 def _sorted_out(
@@ -109,7 +155,11 @@ def _sorted_out(
         place = Place(str(one.place))
         match outcome:
             case MalformedError():
-                problems += [Diagnostic(d.message, place, one.hint) for d in outcome.diagnostics]
+                problems += [Diagnostic(d.message, place, d.hint or one.hint) for d in outcome.diagnostics]
+            case TooLargeError():
+                facts.append(_unjudged(one, outcome.diagnostics[0].message))
+            case MemoryError():
+                facts.append(_unjudged(one, _NO_MEMORY))
             case OSError():
                 problems.append(Diagnostic(outcome.strerror or str(outcome), place, "check the path"))
             case _:
@@ -117,9 +167,21 @@ def _sorted_out(
     return facts, problems
 
 
-def _findings(graph: link.LinkGraph) -> list[Finding]:
-    forms = {each.name: each.form for each in graph.wheels}
-    return [f for rule in RULES for f in rule.check(graph) if forms[f.wheel] in rule.applies_to]
+def _unjudged(one: Input, reason: str) -> WheelFacts:
+    project, version, tags = filename.claims(PurePosixPath(one.label).name)
+    return WheelFacts(one.label, 0, project, version, tags, form=one.form).unjudged(reason)
+
+
+def _findings(graph: link.LinkGraph) -> dict[str, list[Finding]]:
+    """Return the findings by wheel; of a wheel that is too large to judge only that."""
+    wheels = {each.name: each for each in graph.wheels}
+    found: dict[str, list[Finding]] = {}
+    for rule in RULES:
+        for finding in rule.check(graph):
+            judged = wheels[finding.wheel]
+            if judged.form in rule.applies_to and (rule is too_large.RULE or not judged.too_large):
+                found.setdefault(finding.wheel, []).append(finding)
+    return found
 
 
 def _report(
@@ -128,11 +190,13 @@ def _report(
     """Return the report of one wheel: its findings, those that were accepted, and what is proved of it."""
     kept: list[Finding] = []
     ignored: list[Ignored] = []
-    for finding in (f for f in findings if f.wheel == facts.name):
+    for finding in findings:
         reason = next((i.reason for i in accepted if i.covers(finding)), None)
         if reason is None:
             kept.append(finding)
         else:
             ignored.append(Ignored(finding, reason))
+    if facts.too_large:
+        return WheelReport(facts, by_cause(kept), tuple(ignored), ())
     proofs = proof.proofs(graph, facts, (*kept, *(each.finding for each in ignored)))
     return WheelReport(facts, by_cause(kept), tuple(ignored), proofs)

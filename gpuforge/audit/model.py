@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 from gpuforge.binary.facts import DeviceCode, ElfObject
 from gpuforge.wheel.dist_info import Identity
@@ -92,6 +92,19 @@ class WheelFacts(NamedTuple):
     form: Form = "wheel"
     # symbolic links made after installation, by their member names
     links: Mapping[str, str] = MappingProxyType({})
+    too_large: str = ""  # why it was not judged: then nothing else of it is known
+
+    def unjudged(self, reason: str) -> Self:
+        """Return what is kept of a wheel that is too large to judge."""
+        return type(self)(
+            self.name,
+            self.size,
+            self.project,
+            self.version,
+            self.file_tags,
+            form=self.form,
+            too_large=reason,
+        )
 
     @property
     def platforms(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from functools import lru_cache
 
+from gpuforge.binary.budget import Budget
 from gpuforge.binary.elf.file import ElfFile
 from gpuforge.binary.elf.header import MAGIC, Header, read_header
 from gpuforge.binary.elf.sections import SHT_NOBITS, SHT_NOTE, read_names, read_rows
@@ -75,9 +76,9 @@ def is_empty(image: bytes) -> bool:
     return image[:4] == MAGIC and b"\0.text." not in image
 
 
-def toolkit(image: bytes) -> str:
+def toolkit(image: bytes, budget: Budget | None = None) -> str:
     """Return the toolkit ("12.9") that wrote a cubin; "" if it is unknown."""
-    window = Window.of(image)
+    window = Window.of(image, budget)
     try:
         rows = read_rows(window, read_header(window))
     except MalformedError:

@@ -1,5 +1,6 @@
 """The fatbin containers of one file, and the ELF sections that they are in."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -24,9 +25,10 @@ def containers(path: Path) -> tuple[Container, ...]:
 
 
 def placed(found: Iterable[Container], sections: tuple[Section, ...]) -> Iterator[Container]:
-    """Yield containers with the name of their section; mostly it is that of the container before."""
-    here = Section("", 0, 0)
-    for c in found:
-        if not here.offset <= c.offset < here.offset + here.size:
-            here = next((s for s in sections if s.offset <= c.offset < s.offset + s.size), Section("", 0, 0))
-        yield c._replace(section=here.name)
+    """Yield containers with the names of the sections that they are in."""
+    filled = sorted((s for s in sections if s.size), key=lambda s: s.offset)
+    starts = [s.offset for s in filled]
+    for container in found:
+        at = bisect_right(starts, container.offset) - 1
+        inside = at >= 0 and container.offset < filled[at].offset + filled[at].size
+        yield container._replace(section=filled[at].name if inside else "")

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator
 from typing import Literal
 
 from gpuforge.binary import cubin
+from gpuforge.binary.budget import Budget
 from gpuforge.binary.facts import Container, Entry
 from gpuforge.binary.search import find
 from gpuforge.cuda.arch import Arch
@@ -102,11 +103,13 @@ class _Samples:
             if scanner.budget < size:
                 return "", None
             scanner.budget -= size
+        scanner.wheel.spend("bytes", size)
         image = unpacked(*self._smallest)
         empty = cubin.is_empty(image)
         if empty and self._largest is not self._smallest:  # kernels may be for some architectures alone
+            scanner.wheel.spend("bytes", self._largest[0].size)
             empty = cubin.is_empty(unpacked(*self._largest))
-        return cubin.toolkit(image), empty
+        return cubin.toolkit(image, scanner.wheel), empty
 
 
 _Request = Generator[tuple[int, int], bytes, None]
@@ -118,7 +121,9 @@ class Scanner:
     The bytes outside of the containers are also searched for `mark`; `marked` is true once it was found.
     """
 
-    def __init__(self, size: int, mark: bytes = b"") -> None:
+    def __init__(self, size: int, mark: bytes = b"", wheel: Budget | None = None) -> None:
+        """Draw on the budget of the wheel that the file is in; a file by itself has its own."""
+        self.wheel = wheel or Budget(size)
         self.containers: list[Container] = []
         self.marked = False
         self.budget = _BUDGET
@@ -192,6 +197,7 @@ class Scanner:
 
         One run of `fatbinary` wrote it, so that all its cubins are of the toolkit of the smallest one.
         """
+        self.wheel.spend("entries", 1)
         header = self._at_once(offset, 16) or (yield offset, 16)
         (payload,) = struct.unpack_from("<Q", header, 8)
         self._resume = offset + len(_START)  # the search goes on there if this is not a container
@@ -212,6 +218,7 @@ class Scanner:
                 if skip + found.stored <= step and samples.includes(found):
                     place, count = position + skip, samples.bytes_of(found)
                     samples.add(found, self._at_once(place, count) or (yield place, count))
+                self.wheel.spend("entries", 1)
                 entries.append(found)
                 position += step
             else:
@@ -253,6 +260,9 @@ def unpacked(entry: Entry, stored: bytes) -> bytes:
     import zstandard  # noqa: PLC0415
 
     try:
-        return zstandard.ZstdDecompressor().decompress(stored, max_output_size=entry.size)
+        with zstandard.ZstdDecompressor().stream_reader(
+            stored
+        ) as stream:  # stops there, whatever its frame says
+            return stream.read(entry.size)
     except zstandard.ZstdError:
         return b""

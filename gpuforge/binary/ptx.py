@@ -7,8 +7,8 @@ import re
 from gpuforge.binary.facts import Container, Entry
 from gpuforge.cuda.arch import Arch
 
-_VERSION = rb"(?m)^\s*\.version\s+(\d{1,4}\.\d{1,4})\b"
-_TARGET = rb"(?m)^\s*\.target\s+sm_(\d{2,4}[af]?)\b"
+_VERSION = rb"(?m)^[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"
+_TARGET = rb"(?m)^[ \t]*\.target[ \t]+sm_(\d{2,4}[af]?)\b"
 
 
 def standalone(head: bytes, size: int) -> Container | None:

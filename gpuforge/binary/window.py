@@ -6,6 +6,7 @@ import mmap
 from bisect import bisect_right, insort
 from collections.abc import Mapping
 
+from gpuforge.binary.budget import Budget
 from gpuforge.errors import MalformedError
 
 Piece = bytes | mmap.mmap
@@ -24,15 +25,19 @@ class MissedError(Exception):
 class Window:
     """Pieces of a file of `size` bytes, readable by offset."""
 
-    def __init__(self, size: int, pieces: Mapping[int, Piece] | None = None) -> None:
+    def __init__(
+        self, size: int, pieces: Mapping[int, Piece] | None = None, budget: Budget | None = None
+    ) -> None:
+        """Draw on the `budget` of the wheel that the file is in; a file by itself has its own."""
         self.size = size
+        self.budget = budget or Budget(size)
         self._pieces: dict[int, Piece] = dict(pieces or {})
         self._starts = sorted(self._pieces)
 
     @classmethod
-    def of(cls, data: Piece) -> Window:
+    def of(cls, data: Piece, budget: Budget | None = None) -> Window:
         """Return a window of a whole file."""
-        return cls(len(data), {0: data})
+        return cls(len(data), {0: data}, budget)
 
     def keep(self, at: int, chunk: bytes, start: int, stop: int) -> None:
         """Keep the bytes from `start` to `stop` as far as the `chunk` at offset `at` has them, or the whole chunk."""

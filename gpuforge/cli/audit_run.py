@@ -5,11 +5,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuforge.audit import audit
 from gpuforge.audit.expected_archs import expecting
+from gpuforge.cli import bounded
 from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
 
 if TYPE_CHECKING:
@@ -43,14 +45,19 @@ class Options(NamedTuple):
 
 
 def run(options: Options) -> int:
-    """Judge the wheels, write the report, and return the exit status."""
+    """Judge the wheels in a process with limits, write the report, and return the exit status."""
+    return bounded.run(partial(_judge, options))
+
+
+def _judge(options: Options, watched: bounded.Watched) -> int:
     base = _base(options.known) if options.known else None
     report = audit(
         options.wheels,
         expectation=_expectation(options),
         against=_against(options.against) if options.against else None,
         ignore=[*options.accepted, *([base] if base else [])],
-        jobs=options.jobs or len(os.sched_getaffinity(0)),
+        jobs=watched.jobs or options.jobs or len(os.sched_getaffinity(0)),
+        watch=watched,
     )
     unused = _unused(report, options.accepted, base)
     try:

@@ -13,7 +13,8 @@ from typing import IO, NamedTuple, Self
 
 from isal import igzip_lib, isal_zlib
 
-from gpuforge.errors import CorruptError, MalformedError
+from gpuforge.binary.budget import Budget
+from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 
 BROKEN = (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, OverflowError, struct.error)
 """What `zipfile` raises for an archive that is damaged, or made to confuse its readers."""
@@ -22,6 +23,7 @@ _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # 
 _PACKED_CHUNK = 1 << 20
 _EXTRA = 64  # bytes that a local header may have beyond its name, in most wheels
 _CHUNK = 1 << 21  # bytes of a member that are in memory at once, at most
+_LARGEST_DIRECTORY = 12 << 20  # bytes, which is 90,000 files or more; zipfile keeps a kilobyte of each
 
 
 class Member(NamedTuple):
@@ -58,12 +60,15 @@ class Archive:
         self.path = path
         self._file = open(path, "rb")  # noqa: PTH123, SIM115  a string is a path, too; closed by __exit__
         try:
-            self.directory = directory(self._file, os.fstat(self._file.fileno()).st_size)
+            size = os.fstat(self._file.fileno()).st_size
+            self.budget = Budget(size)
+            self.directory = directory(self._file, size)
             self.members = self.directory.members
+            self.budget.spend("entries", len(self.members))
         except BROKEN as error:
             self._file.close()
             raise MalformedError.of(_reason(path, error)) from error
-        except OSError:
+        except (OSError, TooLargeError):
             self._file.close()
             raise
 
@@ -82,12 +87,16 @@ class Archive:
             inflater = _inflater()
             for chunk in self._inflated(member, inflater):
                 size += len(chunk)
+                if size > member.size:
+                    raise _mismatch(member)
+                self.budget.spend("bytes", len(chunk))
                 yield chunk
             crc = inflater.crc
         elif member.method == zipfile.ZIP_STORED:
             for chunk in self._packed(member, _CHUNK):
                 crc = isal_zlib.crc32(chunk, crc)
                 size += len(chunk)
+                self.budget.spend("bytes", len(chunk))
                 yield chunk
         else:
             raise MalformedError.of(
@@ -112,6 +121,7 @@ class Archive:
         """Return all bytes of a small member; raises as `chunks` does."""
         if member.method != zipfile.ZIP_DEFLATED or member.packed > _CHUNK:
             return b"".join(self.chunks(member))
+        self.budget.spend("bytes", member.packed + member.size)
         _, packed = self._begin(member, member.packed)
         inflater = _inflater()
         try:
@@ -169,9 +179,21 @@ class Archive:
 
 
 def directory(file: IO[bytes], size: int) -> Directory:
-    """Read the directory of a zip file of `size` bytes; raises one of `BROKEN` for a damaged one."""
-    with zipfile.ZipFile(file) as archive:
+    """Read the directory of a zip file of `size` bytes; raises one of `BROKEN` for a damaged one, TooLargeError."""
+    with zipfile.ZipFile(_Bounded(file)) as archive:
         return Directory(tuple(archive.infolist()), archive.start_dir, size)
+
+
+class _Bounded:
+    """A file of which `zipfile` reads the directory, in one piece that may not be too large."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.seek, self.tell, self._file = file.seek, file.tell, file
+
+    def read(self, count: int = -1) -> bytes:
+        if count > _LARGEST_DIRECTORY:
+            raise TooLargeError.of(f"the archive's directory has more than {_LARGEST_DIRECTORY:,} bytes")
+        return self._file.read(count)
 
 
 def shared_libraries(archive: Archive) -> dict[str, Member]:

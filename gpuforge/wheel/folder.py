@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 from zipfile import ZIP_STORED
 
+from gpuforge.binary.budget import Budget
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
 
@@ -24,6 +25,8 @@ class Folder(Archive):
         self._files = {name: file for name, file in files.items() if file.is_file()}
         sizes = {name: file.stat().st_size for name, file in self._files.items()}
         self.members = tuple(Member(name, size, size, ZIP_STORED, 0, 0) for name, size in sizes.items())
+        self.budget = Budget(sum(sizes.values()))
+        self.budget.spend("entries", len(sizes))
 
     def __enter__(self) -> Self:
         return self
@@ -38,6 +41,7 @@ class Folder(Archive):
         try:
             with self._files[member.name].open("rb") as stream:
                 while chunk := stream.read(_CHUNK):
+                    self.budget.spend("bytes", len(chunk))
                     yield chunk
         except OSError as error:
             raise _unreadable(member, error) from error

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
+from gpuforge.binary.budget import Budget
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import BROKEN, Archive, Member, directory
 
@@ -19,7 +20,7 @@ class RemoteArchive(Archive):
     def __init__(self, name: str, size: int, fetch: Fetch) -> None:
         """Read its directory; raises MalformedError for a file that is not a zip file, and what `fetch` raises."""
         self.path = name
-        self._size, self._fetch = size, fetch
+        self._size, self._fetch, self.budget = size, fetch, Budget(size)
         try:
             self.directory = directory(io.BufferedReader(_RangeFile(size, fetch), _BLOCK), size)
             self.members = self.directory.members

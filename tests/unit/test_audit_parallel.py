@@ -85,12 +85,15 @@ def test_an_interrupt_does_not_wait_for_the_threads(
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_an_unexpected_error_is_raised_where_it_is_read(
+def test_an_unexpected_error_is_that_of_the_wheel_that_brings_it_out(
     jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ArithmeticError("no number")
 
     monkeypatch.setattr(reader, "scan", fail)
-    with pytest.raises(ArithmeticError, match="no number"):
-        outcomes_of([wheel(tmp_path, FILES)], jobs)
+    (error,) = outcomes_of([wheel(tmp_path, FILES)], jobs)
+    assert (
+        str(error)
+        == "gpuforge itself failed at it: ArithmeticError: no number\n  hint: this is a bug; report it with the file"
+    )

@@ -15,6 +15,7 @@ from gpuforge.audit.read import scan as scanner
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.scan import binaries, scan
 from gpuforge.audit.read.wheel import read, reading
+from gpuforge.binary.budget import Budget
 from gpuforge.binary.fatbin import Scanner
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
@@ -25,6 +26,7 @@ class Counting(Archive):
 
     def __init__(self, data: bytes, chunk: int) -> None:
         self.data_, self.chunk, self.passes, self.taken = data, chunk, 0, 0
+        self.budget = Budget(len(data))
 
     def chunks(self, member: Member) -> Iterator[bytes]:
         self.passes += 1

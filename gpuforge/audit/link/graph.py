@@ -38,6 +38,7 @@ class LinkGraph:
         self.expectation = expectation
         self.brought = brought  # what a build found out of the packages that the wheel requires
         self.against = against
+        self.too_large: Mapping[str, str] = {}  # wheel -> why its part of the graph is not complete
         self.evidence: Mapping[
             Key, Evidence
         ] = {}  # of files that were read completely, as the expectation asks
@@ -45,7 +46,9 @@ class LinkGraph:
         self._needs: dict[Key, list[Edge]] = {}
         self._given = {wheel.project: wheel.name for wheel in wheels if wheel.project}
         self._chosen: dict[Callable[[Edge], bool], dict[Key, list[Edge]]] = {}
+        self._of: dict[str, list[Edge]] = {}
         for edge in edges:
+            self._of.setdefault(edge.loader.wheel, []).append(edge)
             self._needs.setdefault(key(edge.loader), []).append(edge)
             if edge.provider.object is not None:
                 self._users.setdefault(key(edge.provider.object), []).append(edge)
@@ -58,7 +61,7 @@ class LinkGraph:
 
     def of(self, wheel: WheelFacts) -> tuple[Edge, ...]:
         """Return the edges whose loader is in a wheel."""
-        return tuple(edge for edge in self.edges if edge.loader.wheel == wheel.name)
+        return tuple(self._of.get(wheel.name, ()))
 
     def from_object(self, found: ElfObject) -> tuple[Edge, ...]:
         """Return the edges that begin at an object: one for each of its NEEDED entries."""
@@ -130,9 +133,11 @@ def build(
             reached.update(key(o) for o in sets[-1].objects)
     for copy in (o for w in given for o in w.objects if key(o) in copies):
         for name in copy.needed:
-            edge = resolver.edges[(*key(copies[key(copy)]), name)]
-            resolver.edges[(*key(copy), name)] = edge._replace(loader=copy)
-    return LinkGraph(
+            if edge := resolver.edges.get(
+                (*key(copies[key(copy)]), name)
+            ):  # of a wheel that is too large not all
+                resolver.edges[(*key(copy), name)] = edge._replace(loader=copy)
+    graph = LinkGraph(
         given,
         tuple(resolver.edges.values()),
         tuple(sets),
@@ -141,6 +146,8 @@ def build(
         brought,
         against,
     )
+    graph.too_large = resolver.too_large
+    return graph
 
 
 def _linkers_names(wheel: WheelFacts) -> Iterator[tuple[ElfObject, ElfObject]]:

@@ -26,7 +26,7 @@ class Providers:
         loader: ElfObject,
         name: str,
         packages: tuple[package_tables.Library, ...],
-        ancestors: tuple[ElfObject, ...],
+        ancestors: Iterable[ElfObject],
     ) -> Edge:
         """Return the edge of an entry that no search path and no library of the system answers."""
         preload = None if loader.program else self.preload_of(loader.wheel, name)

@@ -1,7 +1,8 @@
 """Resolve NEEDED entries as the dynamic linker does, load set by load set."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from gpuforge.audit import policy
 from gpuforge.audit.link import layout, package_tables
@@ -10,8 +11,34 @@ from gpuforge.audit.link.installed import Installed
 from gpuforge.audit.link.providers import Providers
 from gpuforge.audit.link.route import Route
 from gpuforge.audit.model import WheelFacts
+from gpuforge.binary.budget import Budget
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
+from gpuforge.errors import TooLargeError
+
+_NEW = 5  # steps that resolving an entry counts for; finding it resolved counts for one
+
+
+class _Loader(NamedTuple):
+    """An object in a load set, and what led to it."""
+
+    object: ElfObject
+    parent: "_Loader | None" = None
+    inherited: int = 0  # folders of the RPATHs of what led to it
+
+    @property
+    def ancestors(self) -> "Iterator[ElfObject]":
+        """Yield what led to it, the nearest first."""
+        led = self.parent
+        while led:
+            yield led.object
+            led = led.parent
+
+    @property
+    def folders(self) -> int:
+        """Folders that are searched for what it needs, at most."""
+        own = self.object.runpath or self.object.rpath or ""
+        return own.count(":") + (0 if self.object.runpath else self.inherited)
 
 
 class Resolver:
@@ -23,6 +50,12 @@ class Resolver:
         self.installed = Installed(wheels)
         self._providers = Providers(self.installed)
         self._imported: dict[str, tuple[ElfObject, ...]] = {}
+        self._costs = {
+            wheel.name: _NEW + len(self.installed.declared[wheel.name]) // 4 + len(wheel.preloads)
+            for wheel in wheels
+        }
+        self._budgets = {wheel.name: Budget(wheel.size) for wheel in wheels}
+        self.too_large: dict[str, str] = {}  # wheel -> why what needs its objects was not followed to the end
 
     def load(self, root: ElfObject) -> LoadSet:
         """Load `root` as the linker does: breadth first, each name once, after what its package imports first."""
@@ -33,15 +66,20 @@ class Resolver:
                 loaded.setdefault(name, first)
         order = [root, *(first for first in before if first is not root)]
         ordered = {key(first) for first in order}
-        queue: deque[tuple[ElfObject, tuple[ElfObject, ...]]] = deque([(root, ())])
+        queue = deque([_Loader(root)])
         while queue:
-            loader, ancestors = queue.popleft()
+            led = queue.popleft()
+            loader = led.object
             for name in loader.needed:
+                if not self._has_budget(loader.wheel, 1):
+                    break
                 entry = (loader.wheel, loader.file, name)
                 known = self.edges.get(entry)
                 if known and known.route and (name in loaded or self._is_apart(known)):
                     continue  # it is answered, and nothing comes in by it that is not there
-                edge = self._edge(loader, name, ancestors, loaded)
+                if not self._has_budget(loader.wheel, self._costs[loader.wheel] + led.folders):
+                    break
+                edge = self._edge(led, name, loaded)
                 if known is None or (edge.route and not known.route):
                     self.edges[entry] = edge
                 found = edge.provider.object
@@ -50,23 +88,34 @@ class Resolver:
                 if key(found) not in ordered:
                     ordered.add(key(found))
                     order.append(found)
-                    queue.append((found, (loader, *ancestors)))
+                    queue.append(_Loader(found, led, led.folders))
                 for called in (name, found.soname):
                     loaded.setdefault(called, found)
         return LoadSet(root, tuple(order))
+
+    def _has_budget(self, wheel: str, steps: int) -> bool:
+        """Take steps out of the budget of the wheel that they are taken in; False once it was overdrawn."""
+        if wheel in self.too_large:
+            return False
+        try:
+            self._budgets[wheel].spend("edges", steps)
+        except TooLargeError as error:
+            self.too_large[wheel] = error.diagnostics[0].message
+        return wheel not in self.too_large
 
     def _is_apart(self, edge: Edge) -> bool:
         """Say whether an edge leads to the system for any search path: no wheel given has a file of that name."""
         return edge.provider.source == "system" and edge.needed not in self.installed.file_names
 
-    def _edge(
-        self, loader: ElfObject, name: str, ancestors: tuple[ElfObject, ...], loaded: Mapping[str, ElfObject]
-    ) -> Edge:
+    def _edge(self, led: _Loader, name: str, loaded: Mapping[str, ElfObject]) -> Edge:
+        loader = led.object
         if name in loaded:
             found = loaded[name]
             return Edge(loader, name, self._providers.of_object(loader, found), self._loaded(loader, found))
         packages = package_tables.candidates(name)
-        searched = layout.search(loader, ancestors) if packages or name in self.installed.file_names else ()
+        searched = (
+            layout.search(loader, led.ancestors) if packages or name in self.installed.file_names else ()
+        )
         # of a package that pip does not install with it: found if it is there anyway
         uninstalled: Edge | None = None
         for entry in searched:
@@ -87,7 +136,7 @@ class Resolver:
             return Edge(loader, name, Provider("system"), Route("system"))
         if libraries.is_driver(name):
             return Edge(loader, name, Provider("driver"), Route("driver"))
-        return self._providers.without_path(loader, name, packages, ancestors)
+        return self._providers.without_path(loader, name, packages, led.ancestors)
 
     def _loaded(self, loader: ElfObject, found: ElfObject) -> Route:
         project = self.installed.projects[found.wheel]

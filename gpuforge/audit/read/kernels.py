@@ -11,9 +11,10 @@ from gpuforge.wheel.archive import Archive, Member
 
 _INDEX = r"(.*_gpuforge/kernels/[^/]+)/index\.json"
 _RECIPE = r"(.*_gpuforge/sources/[^/]+)/recipe\.json"
-_INCLUDED = rb"(?m)^\s*#\s*(?:include|line\s+\d+|\d+)\s*[<\"](/[^>\"\n]+)"
+_INCLUDED = rb"(?m)^[ \t]*#[ \t]*(?:include|line[ \t]+\d+|\d+)[ \t]*[<\"](/[^>\"\n]+)"
 _LARGEST_SOURCE = 16 << 20  # bytes; larger files are data
-_LARGEST_INDEX = 16 << 20  # bytes
+_LARGEST_INDEX = 1 << 20  # bytes; gpuforge writes some hundred for each module
+_PARSED = 8  # characters of the budget for each of JSON, whose lists and numbers take more room than its text
 
 
 def kernel_sets(archive: Archive) -> Iterator[KernelSet]:
@@ -69,6 +70,7 @@ def _digests(archive: Archive, folder: str, index: Member) -> dict[str, str]:
 def _json(archive: Archive, member: Member) -> tuple[dict[str, object], str]:
     if member.size > _LARGEST_INDEX:
         return {}, f"it is {member.size} bytes long"
+    archive.budget.spend("names", _PARSED * member.size)
     try:
         value = json.loads(archive.data(member))
     except (ValueError, RecursionError) as error:

@@ -81,16 +81,16 @@ def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
 
 def _whole(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
     data = archive.data(member)
-    scanner = fatbin.Scanner(len(data), static_cudart().text)
+    scanner = fatbin.Scanner(len(data), static_cudart().text, archive.budget)
     if not is_cubin(data):  # a cubin has no containers in it
         scanner.feed(0, data)
         scanner.finish()
-    return Window.of(data), scanner
+    return Window.of(data, archive.budget), scanner
 
 
 def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
-    scanner = fatbin.Scanner(member.size, static_cudart().text)
-    window = Window(member.size)
+    scanner = fatbin.Scanner(member.size, static_cudart().text, archive.budget)
+    window = Window(member.size, budget=archive.budget)
     keeper = Keeper(window, {(0, min(member.size, _START))}, min(member.size, _HEAD))
     offset = 0
     for chunk in archive.chunks(member):

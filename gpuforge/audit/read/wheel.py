@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.parallel import started
 from gpuforge.audit.read.scan import Scanned, binaries, scan
-from gpuforge.errors import MalformedError
+from gpuforge.errors import MalformedError, TooLargeError
 from gpuforge.wheel.archive import Archive, Member
 
 if TYPE_CHECKING:
     from gpuforge.audit.model import WheelFacts
+    from gpuforge.audit.read.watch import Watch
 
-    Outcome = WheelFacts | MalformedError | OSError
+    Outcome = WheelFacts | MalformedError | TooLargeError | MemoryError | OSError
 
 _Read = TypeVar("_Read")
 _THREADS = 4  # each keeps up to 30 MB of a member in memory
@@ -32,7 +33,9 @@ class OpenWheel(NamedTuple):
 
 
 @contextmanager
-def reading(given: Sequence[Input], jobs: int = 1) -> Iterator[Callable[[], "list[Outcome]"]]:
+def reading(
+    given: Sequence[Input], jobs: int = 1, watch: "Watch | None" = None
+) -> Iterator[Callable[[], "list[Outcome]"]]:
     """Start reading the inputs, and yield what waits for the facts of each, or the error that reading it raised.
 
     `jobs` threads share the members of a single wheel; of several wheels, each is read by one thread.
@@ -40,10 +43,19 @@ def reading(given: Sequence[Input], jobs: int = 1) -> Iterator[Callable[[], "lis
     jobs = min(jobs, _THREADS)
     with ExitStack() as stack:
         if len(given) == 1:
-            wheel = _outcome(partial(_opened, given[0], jobs, stack))
+            wheel = _outcome(partial(_begun, 0, given[0], watch, partial(_opened, given[0], jobs, stack)))
             yield lambda: [_outcome(partial(_facts, wheel)) if isinstance(wheel, OpenWheel) else wheel]
-        else:
-            yield stack.enter_context(started(_read_alone, given, _size, jobs))
+            return
+
+        def read_alone(number: int) -> "Outcome":
+            outcome = _outcome(partial(_begun, number, given[number], watch, partial(read, given[number])))
+            if watch:
+                watch.ends(number)
+            return outcome
+
+        wait = stack.enter_context(started(read_alone, range(len(given)), lambda n: _size(given[n]), jobs))
+        # of memory, what other threads read may have taken all: without these there is enough, or never
+        yield lambda: [read_alone(n) if isinstance(o, MemoryError) else o for n, o in enumerate(wait())]
 
 
 def read(given: Path | Input, jobs: int = 1) -> "WheelFacts":
@@ -69,15 +81,30 @@ def _facts(wheel: OpenWheel) -> "WheelFacts":
     return facts(wheel)
 
 
-def _outcome(function: Callable[[], _Read]) -> _Read | MalformedError | OSError:
+def _begun(number: int, source: Input, watch: "Watch | None", function: Callable[[], _Read]) -> _Read:
+    """Tell who watches that an input is read, and read it. Raises TooLargeError for one that is not to be read."""
+    if watch:
+        if reason := watch.refuses(number):
+            raise TooLargeError.of(reason)
+        watch.begins(number, _size(source))
+    return function()
+
+
+def _outcome(function: Callable[[], _Read]) -> _Read | MalformedError | TooLargeError | MemoryError | OSError:
     try:
         return function()
-    except (MalformedError, OSError) as error:
+    except (MalformedError, TooLargeError, MemoryError, OSError) as error:
         return error
+    except Exception as error:  # noqa: BLE001  whatever a wheel raises is its own error: the others are still judged
+        return fault(error)
 
 
-def _read_alone(source: Input) -> "Outcome":
-    return _outcome(partial(read, source))
+def fault(error: Exception) -> MalformedError:
+    """Return the error for a wheel that brings out a fault of gpuforge."""
+    return MalformedError.of(
+        f"gpuforge itself failed at it: {type(error).__name__}: {error}",
+        hint="this is a bug; report it with the file",
+    )
 
 
 def _size(source: Input) -> int:

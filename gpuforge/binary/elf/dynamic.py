@@ -73,4 +73,5 @@ def _entries(window: Window, header: Header) -> tuple[tuple[int, int], ...]:
         if tag == DT_NULL:
             break
         entries.append((tag, value))
+    window.budget.spend("entries", len(entries))
     return tuple(entries)

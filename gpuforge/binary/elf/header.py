@@ -12,6 +12,7 @@ RELOCATABLE, PROGRAM, SHARED = 1, 2, 3  # e_type
 EM_X86_64, EM_CUDA = 62, 190
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 3, 4, 0x6474E551, 0x6474E552
 PF_X, PF_R = 1, 4
+_MOST_SEGMENTS = (1 << 16) // 56  # as Linux' load_elf_phdrs has it: 64 KiB
 _EXTENDED = 0xFFFF  # of e_shstrndx: the number is in the first section header
 
 
@@ -98,6 +99,8 @@ def _segments(
     fields = layout(order + ("III4xI4xI4x" if bits == 32 else "IIQQ8xQ16x"))
     if size < fields.size:
         raise MalformedError.of(f"program headers of {size} bytes")
+    if count > _MOST_SEGMENTS:
+        raise MalformedError.of(f"{count} program headers, and Linux takes {_MOST_SEGMENTS}")
     table = window.read(offset, size * count)
     rows = [fields.unpack_from(table, index * size) for index in range(count)]
     if bits == 32:

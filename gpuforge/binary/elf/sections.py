@@ -20,6 +20,7 @@ def read_rows(window: Window, header: Header) -> list[Row]:
     fields = layout(header.order + ("III4xIII12x" if header.bits == 32 else "IIQ8xQQI20x"))
     if size < fields.size:
         raise MalformedError.of(f"section headers of {size} bytes")
+    window.budget.spend("entries", count)
     table = window.read(header.section_offset, size * count)
     if size == fields.size:
         return list(fields.iter_unpack(table))

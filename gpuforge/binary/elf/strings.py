@@ -28,11 +28,14 @@ class StringTable:
         if index >= self._size:
             raise MalformedError.of(f"string {index} of a table of {self._size} bytes")
         if self._too_long:
-            return self._window.text(self._offset + index, self._offset + self._size)
+            text = self._window.text(self._offset + index, self._offset + self._size)
+            self._window.budget.spend("names", len(text))
+            return text
         table = self.all()
         end = table.find(b"\0", index)
         if end < 0:
             raise MalformedError.of(f"the string at byte {self._offset + index} has no end")
+        self._window.budget.spend("names", end - index)
         return table[index:end].decode("utf-8", "backslashreplace")
 
     def texts(self, indexes: Sequence[int]) -> list[str]:
@@ -43,8 +46,10 @@ class StringTable:
         ends = [table.find(b"\0", index) for index in indexes]
         if -1 in ends:
             return [self.text(index) for index in indexes]  # one of them raises
-        if sum(ends) - sum(indexes) > self.limit:
+        characters = sum(ends) - sum(indexes)
+        if characters > self.limit:
             raise MalformedError.of("its names add up to more than a file of its size can have")
+        self._window.budget.spend("names", characters)
         if not table.isascii():
             return [
                 table[index:end].decode("utf-8", "backslashreplace")

@@ -22,6 +22,7 @@ def needs(file: ElfFile) -> Iterator[VersionNeed]:
     left = window.size // 16
     for _ in range(min(values.get(DT_VERNEEDNUM, 0), window.size // 16)):
         _, count, library, first, following = row.unpack(window.read(need, 16))
+        window.budget.spend("entries", 1 + count)
         names, position = [], need + first
         left -= count
         if left < 0:
@@ -49,6 +50,7 @@ def definitions(file: ElfFile) -> Iterator[str]:
     row, part = layout(file.header.order + "HHHHIII"), layout(file.header.order + "I")
     for _ in range(min(values.get(DT_VERDEFNUM, 0), window.size // 20)):
         _, flags, _, count, _, first, following = row.unpack(window.read(position, 20))
+        window.budget.spend("entries", 1)
         if count and not flags & _VER_FLG_BASE:
             (name,) = part.unpack(window.read(position + first, 4))
             yield strings.text(name)

@@ -12,6 +12,7 @@ from gpuforge.audit.rules.package import (
     requirements_conflict,
     source_sets,
     stored_twice,
+    too_large,
 )
 from gpuforge.audit.rules.rule import Rule
 
@@ -27,4 +28,5 @@ RULES: tuple[Rule, ...] = (
     overwritten.RULE,
     requirements_conflict.RULE,
     kernels_wheels.RULE,
+    too_large.RULE,
 )

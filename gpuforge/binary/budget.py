@@ -1,0 +1,44 @@
+"""What reading and judging a wheel may cost. Every reader draws on it: no small file takes hours or gigabytes.
+
+The limits are far beyond what sound wheels need: of thirty real ones none spends a tenth of any.
+"""
+
+from typing import Literal, NamedTuple
+
+from gpuforge.errors import TooLargeError
+
+Kind = Literal["bytes", "names", "entries", "work", "edges"]
+
+
+class _Limit(NamedTuple):
+    """How much a wheel may spend: a fixed part for small ones, and more for each byte of its file."""
+
+    least: int
+    per_byte: float
+    reason: str
+
+
+_LIMITS: dict[Kind, _Limit] = {
+    "bytes": _Limit(512 << 20, 40, "reading its files means unpacking more than {:,} bytes"),
+    "names": _Limit(32 << 20, 0.5, "the names in it have more than {:,} characters"),
+    "entries": _Limit(100_000, 1 / 512, "its tables have more than {:,} entries"),
+    "work": _Limit(4_000_000, 0, "its requirements take more than {:,} comparisons"),
+    "edges": _Limit(1_000_000, 0, "following what its libraries need takes more than {:,} steps"),
+}
+
+
+class Budget:
+    """The budget of one wheel."""
+
+    def __init__(self, size: int) -> None:
+        """Begin with what a file of `size` bytes may spend."""
+        self.limits: dict[Kind, int] = {
+            kind: limit.least + int(size * limit.per_byte) for kind, limit in _LIMITS.items()
+        }
+        self.spent: dict[Kind, int] = dict.fromkeys(_LIMITS, 0)
+
+    def spend(self, kind: Kind, amount: int) -> None:
+        """Take an amount out of the budget; raises TooLargeError when it is not there."""
+        self.spent[kind] += amount
+        if self.spent[kind] > self.limits[kind]:
+            raise TooLargeError.of(_LIMITS[kind].reason.format(self.limits[kind]))

@@ -1,0 +1,145 @@
+"""Do an audit in a process whose processor time and memory the kernel limits: the last line against hostile files.
+
+The readers' budgets end most of them with a finding. This ends those that nobody thought of: an input at which the
+process was ended is left out of the next one, which reports that it is too large to judge.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from gpuforge.cli.terminal import complain
+from gpuforge.diagnostics import Diagnostic
+
+_SECONDS = 4  # of processor time for any audit
+_EACH = 0.05  # more for each input
+_BYTES_A_SECOND = 8 << 20  # of the inputs: a tenth of what a slow machine reads
+_MEMORY = 440 << 20  # bytes of data; with the code of Python and its libraries less than 512 MiB
+_MOST = 1 << 20  # inputs that are watched
+_MOST_ALONE = 64  # inputs that are tried one by one
+_REASON = "it takes more processor time or memory than files of its size may take"
+_INTERRUPTED = 130
+
+
+class Watched:
+    """Which inputs are being read, in memory that parent and child share; and what they allow the child to use."""
+
+    def __init__(self, refused: frozenset[int] = frozenset(), jobs: int | None = None) -> None:
+        """Have the inputs of these numbers left out, and the others read by so many threads."""
+        self.refused, self.jobs = refused, jobs
+        self._states = mmap.mmap(-1, _MOST)  # of each input: 0, 1 while it is read, 2
+        self._allowed = float(_SECONDS)
+        self._limits = False
+
+    @property
+    def being_read(self) -> frozenset[int]:
+        """The inputs that had been begun and not ended."""
+        return frozenset(n for n in range(self.known) if self._states[n] == 1)
+
+    @property
+    def known(self) -> int:
+        """How many inputs there are, as far as they have been begun."""
+        return len(self._states[:].rstrip(b"\0"))
+
+    def refuses(self, number: int) -> str:
+        """Return why an input is left out, "" if it is not."""
+        return _REASON if number in self.refused else ""
+
+    def begins(self, number: int, size: int) -> None:
+        """Note that an input is being read, and allow the time that one of its size may take."""
+        self._note(number, 1)
+        self._allowed += _EACH + size / _BYTES_A_SECOND
+        if self._limits:
+            _lower(resource.RLIMIT_CPU, int(self._allowed) + 1)
+
+    def ends(self, number: int) -> None:
+        """Note that an input was read."""
+        self._note(number, 2)
+
+    def limit(self) -> None:
+        """Limit this process from now on."""
+        self._limits = True
+        _lower(resource.RLIMIT_CORE, 0)
+        _lower(resource.RLIMIT_DATA, _MEMORY)
+        _lower(resource.RLIMIT_CPU, int(self._allowed) + 1)
+
+    def _note(self, number: int, state: int) -> None:
+        if number < _MOST:
+            self._states[number] = state
+
+
+def run(work: Callable[[Watched], int]) -> int:
+    """Do the work in a process of its own and return its status, once more without the inputs that end it."""
+    if sys.stdout is not sys.__stdout__ or sys.stderr is not sys.__stderr__:
+        return work(Watched())  # streams of a caller, which no child can write to
+    watched = Watched()
+    while True:
+        child = os.fork()
+        if not child:
+            watched.limit()
+            return work(watched)
+        status = _status(child)
+        if status >= 0:
+            return status
+        refused = watched.refused | _culprits(work, watched)
+        if refused == watched.refused:
+            return _together()
+        watched = Watched(refused, jobs=1)
+
+
+def _culprits(work: Callable[[Watched], int], ended: Watched) -> frozenset[int]:
+    """Return the inputs that have ended a process: what was being read, or else those that do so by themselves."""
+    if len(ended.being_read) == 1:
+        return ended.being_read
+    every = frozenset(range(ended.known))
+    suspects = (ended.being_read or every) - ended.refused
+    if len(suspects) < 2:
+        return suspects
+    return frozenset(n for n in sorted(suspects)[:_MOST_ALONE] if not _is_judged(work, every - {n}))
+
+
+def _is_judged(work: Callable[[Watched], int], refused: frozenset[int]) -> bool:
+    """Tell whether the work ends by itself without these inputs; what it writes is dropped."""
+    child = os.fork()
+    if not child:
+        _work_unheard(work, Watched(refused, jobs=1))
+    return _status(child) >= 0
+
+
+def _work_unheard(work: Callable[[Watched], int], watched: Watched) -> NoReturn:
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        watched.limit()
+        work(watched)
+    finally:
+        os._exit(0)
+
+
+def _together() -> int:
+    complain([Diagnostic(f"too large to judge: {_REASON}", hint="audit fewer inputs at once")])
+    return 2
+
+
+def _status(child: int) -> int:
+    """Wait for a process, and return its status; negative where a signal ended it."""
+    try:
+        _, status = os.waitpid(child, 0)
+    except KeyboardInterrupt:  # the child has it from the terminal, too, and reports it
+        os.kill(child, signal.SIGINT)
+        os.waitpid(child, 0)
+        return _INTERRUPTED
+    return os.waitstatus_to_exitcode(status)
+
+
+def _lower(what: int, limit: int) -> None:
+    """Set a limit, as far as the caller's own allows."""
+    _, hardest = resource.getrlimit(what)
+    resource.setrlimit(what, (limit if hardest == resource.RLIM_INFINITY else min(limit, hardest), hardest))

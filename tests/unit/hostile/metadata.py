@@ -1,0 +1,390 @@
+"""METADATA, WHEEL, RECORD, file names and JSON that take long to parse, or that parsers fail at."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from audit_samples import elf, wheel
+
+from hostile.attack import attack
+
+_INFO = "demo-1.0.dist-info"
+
+
+def _replaced(
+    folder: Path, files: Mapping[str, bytes], *, name: str = "demo-1.0-py3-none-any.whl"
+) -> list[Path]:
+    """Write a wheel whose `.dist-info` has `files` in the place of its own."""
+    held = {
+        "demo/a.so": elf(),
+        f"{_INFO}/METADATA": b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
+        f"{_INFO}/WHEEL": b"Wheel-Version: 1.0\nTag: py3-none-any\n",
+        f"{_INFO}/RECORD": b"demo/a.so,,\n",
+        **{f"{_INFO}/{file}": data for file, data in files.items()},
+    }
+    path = folder / name
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, data in held.items():
+            archive.writestr(member, data)
+    return [path]
+
+
+def _requires(folder: Path, *lines: str) -> list[Path]:
+    head = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
+    return _replaced(
+        folder, {"METADATA": (head + "".join(f"Requires-Dist: {line}\n" for line in lines)).encode()}
+    )
+
+
+@attack
+def deep_parentheses(folder: Path) -> list[Path]:
+    return _requires(folder, "x; " + "(" * 5_000 + "os_name == 'posix'" + ")" * 5_000)
+
+
+@attack
+def endless_markers(folder: Path) -> list[Path]:
+    return _requires(folder, "x; " + " or ".join(f"extra == 'e{n}'" for n in range(3_000)))
+
+
+@attack
+def many_endless_markers(folder: Path) -> list[Path]:
+    return _requires(
+        folder, *("x; " + " and ".join("os_name == 'posix'" for _ in range(300)) for _ in range(500))
+    )
+
+
+@attack
+def many_requirements(folder: Path) -> list[Path]:
+    return _requires(folder, *(f"package{n}>=1,<2; extra == 'e{n}'" for n in range(60_000)))
+
+
+@attack
+def endless_clauses(folder: Path) -> list[Path]:
+    return _requires(
+        folder,
+        "torch" + ",".join(f">={n}.{n}" for n in range(20_000)),
+        "torch<" + ",<".join(f"{n}" for n in range(20_000)),
+    )
+
+
+@attack
+def endless_extras(folder: Path) -> list[Path]:
+    return _requires(folder, "cuda-toolkit[" + ",".join(f"e{n}" for n in range(50_000)) + "]")
+
+
+@attack
+def versions_of_many_digits(folder: Path) -> list[Path]:
+    return _requires(
+        folder,
+        "torch==" + "9" * 5_000,
+        "torch<" + "9" * 900,
+        "torch==1." + ".".join("9" * 900 for _ in range(200)),
+        "cuda-toolkit~=1!" + "1" * 4_299,
+    )
+
+
+@attack
+def versions_of_many_parts(folder: Path) -> list[Path]:
+    return _requires(folder, "torch==" + ".".join(["1"] * 400_000), "torch<" + "1." * 400_000 + "1a")
+
+
+@attack
+def versions_of_other_digits(folder: Path) -> list[Path]:
+    return _requires(
+        folder, "torch>=\u0661.\u0662", "torch<\u00b2", "numpy===\ud7ff", "torch ===" + "x" * 100_000
+    )
+
+
+@attack
+def a_marker_of_versions(folder: Path) -> list[Path]:
+    return _requires(
+        folder,
+        "x; python_version > '" + "9" * 4_400 + "'",
+        "x; python_full_version in '3.11'",
+        "x; 'a' ~= 'b'",
+        "x; extra ~= 'x'",
+        "x; platform_release >= 'x'",
+    )
+
+
+@attack
+def an_endless_url(folder: Path) -> list[Path]:
+    return _requires(folder, "x @ https://[" + "a" * 300_000, "x @ " + "(" * 300_000, "x" + "[" * 300_000)
+
+
+@attack
+def an_endless_name(folder: Path) -> list[Path]:
+    return _replaced(
+        folder, {"METADATA": b"Name: " + b"-._" * 300_000 + b"\nVersion: " + b"1." * 300_000 + b"\n"}
+    )
+
+
+@attack
+def spaces_in_a_requirement(folder: Path) -> list[Path]:
+    return _requires(folder, "x" + " " * 500_000 + "!", "x" + "\t " * 250_000 + "; \\")
+
+
+@attack
+def headers_without_end(folder: Path) -> list[Path]:
+    return _replaced(
+        folder, {"METADATA": b"".join(b"H%d: x\n" % n for n in range(100_000)) + b"Name: demo\n"}
+    )
+
+
+@attack
+def folded_headers(folder: Path) -> list[Path]:
+    return _replaced(folder, {"METADATA": b"Name: demo\n" + b" x\n" * 300_000})
+
+
+@attack
+def one_header_of_a_megabyte(folder: Path) -> list[Path]:
+    return _replaced(
+        folder, {"METADATA": b"Name: " + b"a" * 1_000_000 + b"\nRequires-Dist: " + b"x" * 1_000_000 + b"\n"}
+    )
+
+
+@attack
+def metadata_without_a_header(folder: Path) -> list[Path]:
+    return _replaced(folder, {"METADATA": b"\r" * 2_000_000 + b"\xff\xfe\n" * 300_000})
+
+
+@attack
+def metadata_of_encoded_words(folder: Path) -> list[Path]:
+    return _replaced(folder, {"METADATA": b"Name: " + b"=?utf-8?q?" * 100_000 + b"\n"})
+
+
+@attack
+def tags_times_tags(folder: Path) -> list[Path]:
+    tag = "-".join(".".join(f"{part}{n}" for n in range(300)) for part in ("py", "abi", "linux"))
+    return _replaced(folder, {"WHEEL": f"Wheel-Version: 1.0\nTag: {tag}\n".encode()})
+
+
+@attack
+def many_tags_times_tags(folder: Path) -> list[Path]:
+    tag = "-".join(".".join(f"{part}{n}" for n in range(20)) for part in ("py", "abi", "linux"))
+    return _replaced(
+        folder,
+        {
+            "WHEEL": f"Wheel-Version: 1.0\n{f'Tag: {tag}x' * 1}\n".encode()
+            + b"".join(f"Tag: {tag}{n}\n".encode() for n in range(900))
+        },
+    )
+
+
+@attack
+def tags_in_the_file_name(folder: Path) -> list[Path]:
+    tag = "-".join(
+        [
+            ".".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ"),
+            ".".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ"),
+            ".".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ"),
+        ]
+    )
+    return _replaced(folder, {}, name=f"demo-1.0-{tag}.whl")
+
+
+@attack
+def many_tags(folder: Path) -> list[Path]:
+    return _replaced(
+        folder, {"WHEEL": b"".join(b"Tag: cp3%d-none-manylinux_2_17_x86_64\n" % n for n in range(50_000))}
+    )
+
+
+@attack
+def an_odd_version_in_the_file_name(folder: Path) -> list[Path]:
+    return _replaced(folder, {}, name="demo-" + "1" * 200 + "-py3-none-any.whl")
+
+
+@attack
+def a_record_of_one_quoted_row(folder: Path) -> list[Path]:
+    return _replaced(folder, {"RECORD": b'"' + b"a,\n" * 4_000_000})
+
+
+@attack
+def a_record_of_commas(folder: Path) -> list[Path]:
+    return _replaced(folder, {"RECORD": b"," * 1_000_000 + b"\n" + (b"," * 900_000 + b"\n") * 60})
+
+
+@attack
+def a_record_of_long_names(folder: Path) -> list[Path]:
+    rows = b"".join(b"%d" % n + b"x" * 60_000 + b",,1\n" for n in range(9_000))
+    return _replaced(folder, {"RECORD": rows})
+
+
+@attack
+def a_record_of_quotes(folder: Path) -> list[Path]:
+    return _replaced(folder, {"RECORD": b'""' * 500_000 + b"\n" + b'"' * 999_999 + b"\n"})
+
+
+@attack
+def a_record_of_nuls(folder: Path) -> list[Path]:
+    return _replaced(folder, {"RECORD": b"demo/a.so\0,sha256=x\0,1\n\r\r\rx,y\n"})
+
+
+@attack
+def a_record_without_newlines(folder: Path) -> list[Path]:
+    return _replaced(folder, {"RECORD": b"\r" * 50_000_000})
+
+
+@attack
+def endless_links(folder: Path) -> list[Path]:
+    return _replaced(folder, {"symlinks.txt": b"".join(b"a%d,a%d,x\n" % (n, n + 1) for n in range(400_000))})
+
+
+@attack
+def links_of_dots(folder: Path) -> list[Path]:
+    return _replaced(
+        folder, {"symlinks.txt": b"demo/a," + b"../" * 400_000 + b",x\n" + b"a/" * 400_000 + b"x,y,x\n"}
+    )
+
+
+def _json(folder: Path, *texts: bytes, name: str = "kernels/k{}/index.json") -> list[Path]:
+    files = {f"demo/_gpuforge/{name.format(n)}": text for n, text in enumerate(texts)}
+    return [wheel(folder, {"demo/a.so": elf(), **files})]
+
+
+@attack
+def a_kernel_index_of_brackets(folder: Path) -> list[Path]:
+    return _json(folder, b"[" * 1_000_000, b'{"a":' * 500_000, b"[" * 990 + b"]" * 990)
+
+
+@attack
+def a_kernel_index_of_odd_types(folder: Path) -> list[Path]:
+    odd: list[object] = [None, 1, "x", [], {}, [[]], [{}], {"a": 1}, True, 1.5, ["x"]]
+    texts = []
+    for key in ("modules", "libraries"):
+        for value in odd:
+            texts.append(
+                json.dumps({"schema": 1, "kind": "library" if key == "libraries" else "", key: value})
+            )
+            for field in ("file", "sha256", "images", "name"):
+                texts.append(json.dumps({"schema": 1, key: [{"file": "x.fatbin", field: value}]}))
+            for field in ("kind", "arch"):
+                texts.append(
+                    json.dumps(
+                        {"schema": 1, key: [{"file": "x.fatbin", "sha256": SHA, "images": [{field: value}]}]}
+                    )
+                )
+    files = {f"demo/_gpuforge/kernels/k{n}/index.json": text.encode() for n, text in enumerate(texts)}
+    files |= {f"demo/_gpuforge/kernels/k{n}/x.fatbin": b"" for n in range(len(texts))}
+    return [wheel(folder, {"demo/a.so": elf(), **files})]
+
+
+SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # of nothing
+
+
+@attack
+def recipes_of_odd_types(folder: Path) -> list[Path]:
+    odd: list[object] = [
+        None,
+        1,
+        "x",
+        [],
+        {},
+        [[]],
+        [{}],
+        {"a": 1},
+        True,
+        1.5,
+        ["x"],
+        [{"file": []}],
+        [{"file": "\ud800"}],
+        [{"name": []}],
+        [{"name": {}}],
+    ]
+    files = {}
+    for n, value in enumerate(odd):
+        for key in ("sources", "includes", "toolchains", "fallbacks", "cpu", "abi", "schema"):
+            recipe = {
+                "schema": 1,
+                "sources": [{"file": "a.cu", "sha256": "x"}],
+                "toolchains": ["x"],
+                key: value,
+            }
+            files[f"demo/_gpuforge/sources/s{n}{key}/recipe.json"] = json.dumps(recipe).encode()
+    files["demo/_gpuforge/wheels.json"] = json.dumps({"sets": odd, "schema": odd, "wheels": odd}).encode()
+    files["demo/_gpuforge/wheel.json"] = json.dumps(
+        {"sets": odd, "for": odd, "name": odd, "schema": odd}
+    ).encode()
+    return [wheel(folder, {"demo/a.so": elf(), **files})]
+
+
+@attack
+def lists_of_kernels_wheels_of_odd_types(folder: Path) -> list[Path]:
+    odd: list[object] = [None, 1, "x", [], {}, [[]], [{}], {"a": 1}, ["x"], "\ud800"]
+    paths = []
+    for n, value in enumerate(odd):
+        sub = folder / str(n)
+        sub.mkdir()
+        keys = ("schema", "sets", "wheels", "name", "project", "version", "abi", "for", "kernels", "package")
+        every = {key: [dict.fromkeys(keys, value), value] for key in keys}
+        plain = dict.fromkeys(keys, value)
+        for k, document in enumerate((every, plain)):
+            files = {
+                "demo/_gpuforge/wheels.json": json.dumps(document).encode(),
+                "demo/_gpuforge/wheel.json": json.dumps(document).encode(),
+            }
+            paths.append(wheel(sub, {"demo/a.so": elf(), **files}, name=f"demo{n}x{k}-1.0-py3-none-any.whl"))
+    return paths
+
+
+@attack
+def a_kernel_index_of_surrogates(folder: Path) -> list[Path]:
+    text = json.dumps(
+        {
+            "schema": 1,
+            "modules": [
+                {
+                    "file": "\ud800\udfff\udc00",
+                    "sha256": "\ud800",
+                    "images": [{"kind": "\ud83d", "arch": "\udc00"}],
+                }
+            ],
+        }
+    )
+    listed = json.dumps(
+        {
+            "schema": 1,
+            "modules": [{"file": "x", "sha256": SHA, "images": [{"kind": "\ud83d", "arch": "\udc00"}]}],
+        }
+    )
+    return [
+        wheel(
+            folder,
+            {
+                "demo/_gpuforge/kernels/k/index.json": text.encode(),
+                "demo/_gpuforge/kernels/l/index.json": listed.encode(),
+                "demo/_gpuforge/kernels/l/x": b"",
+            },
+        )
+    ]
+
+
+@attack
+def a_kernel_index_of_large_numbers(folder: Path) -> list[Path]:
+    return _json(
+        folder,
+        b'{"schema": ' + b"9" * 5_000 + b"}",
+        b'{"schema": 1e999999, "modules": [NaN, Infinity]}',
+        b'{"schema": ' + b"9" * 1_000_000 + b"}",
+    )
+
+
+@attack
+def a_kernel_index_of_modules(folder: Path) -> list[Path]:
+    return _json(
+        folder, json.dumps({"schema": 1, "modules": [{"file": f"f{n}"} for n in range(150_000)]}).encode()
+    )
+
+
+@attack
+def a_kernel_index_of_lists(folder: Path) -> list[Path]:
+    return _json(folder, b'{"schema":1,"modules":[' + b"[]," * 5_000_000 + b"[]]}")
+
+
+@attack
+def many_kernel_indexes(folder: Path) -> list[Path]:
+    return _json(folder, *([b"{}"] * 3_000))
