@@ -115,6 +115,7 @@ CODE = {
         *_WHEELHOUSE,
         "manifest/constraints.py",
         "wheel",
+        "binary/budget.py",
     ),
     "try_wheel": (
         *(f"steps/{name}.py" for name in ("try_wheel", "declared_sets", "venv")),
@@ -124,7 +125,7 @@ CODE = {
         *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
         "cuda",
         "plan/requests/trial.py",
-        *("manifest/__init__.py", "manifest/braces.py"),
+        *("manifest/__init__.py", "manifest/braces.py", "binary/__init__.py", "binary/budget.py"),
     ),
 }
 PACKAGES = {

@@ -3,6 +3,7 @@
 import csv
 import posixpath
 from collections.abc import Collection, Mapping
+from email.message import Message
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
@@ -12,7 +13,8 @@ from gpuforge.wheel import metadata, record, wheel_file
 from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.record import Record
 
-_LARGEST = {"WHEEL": 16 << 20, "METADATA": 16 << 20, "RECORD": 512 << 20}  # bytes; a larger file is not read
+_LARGEST = {"WHEEL": 1 << 20, "METADATA": 16 << 20, "RECORD": 512 << 20}  # bytes; a larger file is not read
+_PARSED = 32  # characters of the budget for each of a header, which takes as long to parse
 # https://github.com/karellen/wheel-axle: links that are made when Python first starts after the installation
 _LINKS = "symlinks.txt"
 
@@ -61,30 +63,44 @@ class DistInfo(NamedTuple):
         }
         problems += [f"its .dist-info folder has no {name}" for name in _LARGEST if name not in found]
         wheel, text = (archive.data(found[name]) if name in found else b"" for name in ("WHEEL", "METADATA"))
+        declared = _parsed(archive, text)
+        requires = tuple(metadata.fields(declared, "Requires-Dist"))
+        archive.budget.spend("work", sum(map(_comparisons, requires)))
         listed = None
         if "RECORD" in found:
             try:
-                listed = record.compare(archive.chunks(found["RECORD"]), archive.members)
+                listed = record.compare(archive.chunks(found["RECORD"]), archive.members, archive.budget)
             except csv.Error:
                 problems.append("its RECORD is not a list of comma-separated values")
         return cls(
             tags=wheel_file.tags(wheel),
-            requires=tuple(metadata.fields(text, "Requires-Dist")),
+            requires=requires,
             record=listed,
             problems=tuple(problems),
-            project=canonicalize_name(metadata.field(text, "Name")),
-            version=metadata.field(text, "Version"),
+            project=canonicalize_name(metadata.field(declared, "Name")),
+            version=metadata.field(declared, "Version"),
             folder=folder.removesuffix(".dist-info"),
             purelib=wheel_file.is_purelib(wheel),
             links=_links(archive, folder),
-            requires_python=metadata.field(text, "Requires-Python"),
+            requires_python=metadata.field(declared, "Requires-Python"),
         )
+
+
+def _parsed(archive: Archive, text: bytes) -> Message:
+    archive.budget.spend("names", _PARSED * len(metadata.head(text)))
+    return metadata.parse(text)
+
+
+def _comparisons(line: str) -> int:
+    """Return how many comparisons a requirement takes, about: its marker for each extra in it, each pair of clauses."""
+    return len(line) * (1 + line.count("extra")) + 50 * line.count(",") ** 2
 
 
 def _links(archive: Archive, folder: str) -> Mapping[str, str]:
     """Return the links that wheel-axle makes; a line has the link, its target, and whether that is a folder."""
     listed = [m for m in archive.members if m.name == f"{folder}/{_LINKS}" and m.size <= _LARGEST["WHEEL"]]
     lines = archive.data(listed[0]).decode("utf-8", "replace").splitlines() if listed else []
+    archive.budget.spend("entries", len(lines))
     rows = (line.rsplit(",", 2) for line in lines)
     return {
         row[0]: posixpath.normpath(posixpath.join(posixpath.dirname(row[0]), row[1]))

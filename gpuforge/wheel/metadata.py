@@ -42,8 +42,12 @@ def of_wheel(wheel: Path) -> bytes:
 
 def parse(text: bytes) -> Message:
     """Parse the fields of METADATA or WHEEL, which end at the first empty line. Never raises."""
-    head = re.split(rb"\r?\n\r?\n", text, maxsplit=1)[0]
-    return HeaderParser().parsestr(head.decode("utf-8", "replace") + "\n")
+    return HeaderParser().parsestr(head(text).decode("utf-8", "replace") + "\n")
+
+
+def head(text: bytes) -> bytes:
+    """Return METADATA or WHEEL as far as the first empty line."""
+    return re.split(rb"\r?\n\r?\n", text, maxsplit=1)[0]
 
 
 def fields(text: bytes | Message, name: str) -> list[str]:

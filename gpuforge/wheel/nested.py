@@ -1,74 +1,137 @@
-"""Wheels inside other archives, as sdists of several wheels have them: unpacked into anonymous memory files."""
+"""Wheels inside other archives, as sdists of several wheels have them: unpacked into files without a name."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import lzma
 import os
 import tarfile
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
+from gpuforge.binary.budget import Budget
 from gpuforge.errors import MalformedError
+from gpuforge.wheel import archive
 
-_BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, ValueError, NotImplementedError)
+_BROKEN = (*archive.BROKEN, tarfile.TarError, zlib.error, lzma.LZMAError, RuntimeError)
 _CHUNK = 1 << 20  # bytes
-_LARGEST = 8 << 30  # bytes of a wheel; a longer one was made to fill the memory
+_LARGEST_HEADER = 1 << 20  # bytes of names and attributes that precede a member
+_BEFORE_MEMBERS = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 
 
 def is_archive(path: Path) -> bool:
-    """Tell whether a file is a zip or a tar file."""
-    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    """Tell whether a file is a zip or a tar file. Raises MalformedError."""
+    if zipfile.is_zipfile(path):
+        return True
+    try:
+        with _tar(path, Budget(path.stat().st_size)):
+            return True
+    except (*_BROKEN, OSError):
+        return False
 
 
 def is_wheel(path: Path) -> bool:
     """Tell by its content whether a file is a wheel. Raises MalformedError."""
     if not zipfile.is_zipfile(path):
         return False
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return any(name.partition("/")[0].endswith(".dist-info") for name in archive.namelist())
-    except _BROKEN as error:
-        raise _malformed(error) from error
+    with archive.Archive(path) as found:
+        return any(m.name.partition("/")[0].endswith(".dist-info") for m in found.members)
 
 
 def wheels(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield the wheels in a zip or tar file: the name of each, and the descriptor of a memory file with its bytes.
+    """Yield the wheels in a zip or tar file: the name of each, and the descriptor of a file with its bytes.
 
-    The caller closes the descriptors. Raises MalformedError for a broken archive, OSError when it cannot be read.
+    The caller closes the descriptors, which frees the files. Raises MalformedError for a broken archive, TooLargeError,
+    OSError when it cannot be read.
     """
+    budget = Budget(path.stat().st_size)
     try:
         if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                for name in archive.namelist():
-                    if name.endswith(".whl"):
-                        with archive.open(name) as stream:
-                            yield name, _in_memory(stream)
-            return
-        with tarfile.open(path) as tar:
-            for member in tar:
-                if member.isfile() and member.name.endswith(".whl") and (content := tar.extractfile(member)):
-                    yield member.name, _in_memory(content)
+            yield from _in_zip(path, budget)
+        else:
+            yield from _in_tar(path, budget)
     except _BROKEN as error:
-        raise _malformed(error) from error
+        raise MalformedError.of(f"it cannot be unpacked ({error})") from error
 
 
-def _in_memory(stream: IO[bytes]) -> int:
-    descriptor = os.memfd_create("wheel")
-    try:
-        size = 0
-        while size < _LARGEST and (chunk := stream.read(_CHUNK)):
-            if not size and not chunk.startswith(b"PK"):
-                # not a wheel, as its reader will report; the rest may be endless
-                os.write(descriptor, chunk[:64])
+def _in_zip(path: Path, budget: Budget) -> Iterator[tuple[str, int]]:
+    with archive.Archive(path) as found:
+        for member in found.members:
+            if member.name.endswith(".whl"):
+                yield member.name, _kept(found.chunks(member), budget)
+
+
+def _in_tar(path: Path, budget: Budget) -> Iterator[tuple[str, int]]:
+    with _tar(path, budget) as tar:
+        while member := tar.next():
+            tar.members.clear()  # type: ignore[attr-defined]  # it would keep a kilobyte of each
+            if member.isreg() and member.name.endswith(".whl") and (content := tar.extractfile(member)):
+                yield member.name, _kept(iter(lambda: content.read(_CHUNK), b""), budget)
+
+
+class _Header(tarfile.TarInfo):
+    """The header of a tar member, which may not lead backwards nor take all memory."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.size < 0 or (self.size > _LARGEST_HEADER and self.type in _BEFORE_MEMBERS):
+            raise tarfile.ReadError(f"a member of type {self.type!r} has {self.size} bytes")
+        return super()._proc_member(tar)  # type: ignore[misc,no-any-return]  # documented in tarfile's source
+
+
+class _Counted(io.RawIOBase):
+    """A stream that is read forwards, as far as the budget goes."""
+
+    def __init__(self, stream: IO[bytes], budget: Budget) -> None:
+        self._stream, self._budget = stream, budget
+
+    def read(self, count: int = -1) -> bytes:
+        data = self._stream.read(count)
+        self._budget.spend("bytes", len(data))
+        return data
+
+
+@contextmanager
+def _tar(path: Path, budget: Budget) -> Iterator[tarfile.TarFile]:
+    """Open a tar file of any compression, to be read forwards."""
+    with _unpacked(path) as stream:
+        counted = cast("IO[bytes]", _Counted(stream, budget))  # tarfile needs no more of a file
+        with tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as tar:
+            yield tar
+
+
+def _unpacked(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        head = file.read(6)
+    if head.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.open(path))
+    if head.startswith(b"BZh"):
+        return cast("IO[bytes]", bz2.open(path))
+    if head == b"\xfd7zXZ\0":
+        return cast("IO[bytes]", lzma.open(path))
+    return path.open("rb")
+
+
+def _kept(chunks: Iterator[bytes], budget: Budget) -> int:
+    """Write a wheel to a file without a name, and return its descriptor."""
+    with tempfile.TemporaryFile() as file:
+        for number, chunk in enumerate(chunks):
+            budget.spend("entries", 1)
+            if not number and not chunk.startswith(b"PK"):
+                file.write(chunk[:64])  # not a wheel, as its reader will report; the rest may be endless
                 break
-            size += os.write(descriptor, chunk)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _malformed(error: Exception) -> MalformedError:
-    return MalformedError.of(f"it cannot be unpacked ({error})")
+            file.write(chunk)
+        file.flush()
+        return os.dup(file.fileno())

@@ -10,12 +10,13 @@ import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+from gpuforge.binary.budget import Budget
 from gpuforge.wheel.archive import Member
 
 _MOST = 10_000  # rows of no file of the wheel that are kept
-_LONGEST = 1 << 20  # characters of a line
+_LONGEST = 1 << 20  # characters of a line, and of the lines of a row
 _LARGEST_SIZE = 20  # digits
 
 
@@ -37,7 +38,7 @@ class Row(NamedTuple):
     size: int | None
 
 
-def compare(chunks: Iterable[bytes], members: Iterable[Member]) -> Record:
+def compare(chunks: Iterable[bytes], members: Iterable[Member], budget: Budget) -> Record:
     """Compare the RECORD in these chunks with the archive; only the rows that differ are kept, at most `_MOST`.
 
     A RECORD may have a million lines. Raises csv.Error when it is not a CSV file, and what reading the chunks raises.
@@ -48,6 +49,7 @@ def compare(chunks: Iterable[bytes], members: Iterable[Member]) -> Record:
     odd: dict[str, tuple[str, int | None]] = {}
     more = 0
     for name, digest, size in rows(chunks):
+        budget.spend("entries", 1)
         unlisted.pop(name, None)
         actual = sizes.get(name)
         if actual is not None and digest and ".so" in name:
@@ -55,6 +57,7 @@ def compare(chunks: Iterable[bytes], members: Iterable[Member]) -> Record:
         if actual is not None and digest and size in {None, actual}:
             odd.pop(name, None)
         elif actual is not None or name in odd or len(odd) < _MOST:
+            budget.spend("names", len(name) + len(digest))
             odd[name] = digest, size
         else:
             more += 1
@@ -63,7 +66,9 @@ def compare(chunks: Iterable[bytes], members: Iterable[Member]) -> Record:
 
 def rows(chunks: Iterable[bytes]) -> Iterator[Row]:
     """Yield the rows of a RECORD; raises csv.Error when it is not a CSV file."""
-    for row in csv.reader(_lines(chunks)):
+    lines = _Lines(chunks)
+    for row in csv.reader(lines):
+        lines.taken = 0
         if row:
             digest, size = (*row[1:], "", "")[:2]
             number = size.isascii() and size.isdigit() and len(size) <= _LARGEST_SIZE
@@ -81,6 +86,24 @@ def text(tree: Path, names: Iterable[str], record: str) -> str:
         writer.writerow([name, digest, (tree / name).stat().st_size])
     writer.writerow([record, "", ""])
     return written.getvalue()
+
+
+class _Lines:
+    """The lines in these chunks, of which a row in quotes may not take all."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self.taken = 0  # characters since the last row
+        self._lines = _lines(chunks)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.taken += len(line)
+        if self.taken > _LONGEST:
+            raise csv.Error(f"a row of more than {_LONGEST} characters")
+        return line
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:

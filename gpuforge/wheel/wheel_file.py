@@ -5,11 +5,15 @@ https://packaging.python.org/en/latest/specifications/binary-distribution-format
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from packaging.tags import InvalidTag, parse_tag
 
+from gpuforge.errors import TooLargeError
 from gpuforge.wheel import metadata
+
+_MOST = 10_000  # tags; the most that a published wheel has are some hundred
 
 
 def new(*, purelib: bool, tags: Iterable[str] = ()) -> bytes:
@@ -25,13 +29,24 @@ def with_tags(text: bytes, tags: Iterable[str]) -> bytes:
 
 
 def tags(text: bytes) -> tuple[str, ...]:
-    """Return every tag that its Tag lines stand for, sorted; a line that is not a tag stays as it is written."""
-    return tuple(sorted({tag for line in metadata.fields(text, "Tag") for tag in _expanded(line)}))
+    """Return every tag that its Tag lines stand for, sorted; a line that is not a tag stays as it is written.
+
+    Raises TooLargeError.
+    """
+    lines = metadata.fields(text, "Tag")
+    if sum(map(_count, lines)) > _MOST:
+        raise TooLargeError.of(f"WHEEL stands for more than {_MOST:,} tags")
+    return tuple(sorted({tag for line in lines for tag in _expanded(line)}))
 
 
 def is_purelib(text: bytes) -> bool:
     """Tell whether the files are installed into purelib, which may lie apart from platlib."""
     return metadata.field(text, "Root-Is-Purelib").lower() == "true"
+
+
+def _count(line: str) -> int:
+    """Return how many tags a line stands for: "py2.py3-none-any" two."""
+    return math.prod(part.count(".") + 1 for part in line.split("-"))
 
 
 def _expanded(line: str) -> list[str]:

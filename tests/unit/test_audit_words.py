@@ -18,6 +18,7 @@ import test_audit_together
 from audit_cases import Case, findings
 from audit_samples import elf, fatbin, wheel
 from golden import FOLDER, hold_findings
+from hostile import objects
 from object_samples import archive
 
 from gpuforge.audit import against, audit
@@ -107,6 +108,10 @@ def _unmet(folder: Path) -> list[Finding]:
     return list(audit([own, test_audit_together.torch(folder)]).findings)
 
 
+def _too_large(folder: Path) -> list[Finding]:
+    return list(audit(objects.needed_of_one_string(folder)).findings)
+
+
 def _foreign_kernels(folder: Path) -> list[Finding]:
     sets = [{"name": "default-kernels", "abi": "k1"}, {"name": "more", "abi": "k1"}]
     listing = {"version": "1.0", "wheels": [{"distribution": "demo-kernels-cu13"}], "sets": sets}
@@ -123,6 +128,7 @@ def _foreign_kernels(folder: Path) -> list[Finding]:
 MADE: dict[str, Callable[[Path], list[Finding]]] = {
     "GF110": _against, "GF214": _forgotten, "GF215": _undefined, "GF708": _large,
     "GF709": _overwritten, "GF710": _unmet, "GF711": _foreign_kernels,
+    "GF714": _too_large,
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
+from gpuforge.binary.budget import Budget
 from gpuforge.wheel import record
 from gpuforge.wheel.archive import Member
 from gpuforge.wheel.record import Record
@@ -46,7 +47,7 @@ SIZES = {
 
 def read(chunks: Iterable[bytes]) -> Record:
     members = [Member(name, size, size, 0, 0, 0) for name, size in SIZES.items()]
-    return record.compare(chunks, members)
+    return record.compare(chunks, members, Budget(0))
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
@@ -127,7 +128,7 @@ def test_a_record_that_is_written_matches_the_files(files: list[bytes]) -> None:
     rows = list(record.rows([text.encode()]))
     assert [(row.name, row.size) for row in rows[:-1]] == [(name, len(data)) for name, data in names.items()]
     members = [Member(name, len(data), len(data), 0, 0, 0) for name, data in names.items()]
-    found = record.compare([text.encode()], members)
+    found = record.compare([text.encode()], members, Budget(0))
     assert (found.unlisted, list(found.odd)) == ((), ["demo-1.0.dist-info/RECORD"])
 
 

@@ -9,6 +9,8 @@ from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
 
+_MOST_LINKS = 40  # that lead to one another, as Linux follows them (MAXSYMLINKS)
+
 
 class Installed:
     """All wheels given, as if they were installed into one environment."""
@@ -40,10 +42,9 @@ class Installed:
 
     def _link(self, wheel: WheelFacts, link: str) -> None:
         """Install what a symbolic link leads to, also through others, under the link's own name."""
-        target, passed = link, set[str]()
-        while target in wheel.links and target not in passed:
-            passed.add(target)
-            target = wheel.links[target]
+        target = link
+        for _ in range(_MOST_LINKS):
+            target = wheel.links.get(target, target)
         if found := self.at.get(layout.install_path(target)):
             self.at.setdefault(layout.install_path(link), found)
 

@@ -26,11 +26,19 @@ class Requirement(NamedTuple):
 def evaluated(line: str, facts: WheelFacts) -> Requirement | None:
     """Read any requirement; None for one that is not for this platform, and for what is none."""
     try:
-        parsed = Parsed(line)
+        parsed = parse(line)
     except InvalidRequirement:
         return None  # reported as GF704
     extra = _condition(parsed.marker, facts) if parsed.marker else ""
     return None if extra is None else requirement(parsed, extra)
+
+
+def parse(line: str) -> Parsed:
+    """Parse a Requires-Dist line; raises InvalidRequirement."""
+    try:
+        return Parsed(line)
+    except RecursionError as error:
+        raise InvalidRequirement("its parentheses are nested too deeply") from error
 
 
 def requirement(parsed: Parsed, extra: str = "") -> Requirement:

@@ -1,6 +1,6 @@
 """Turn the paths given to an audit into inputs: wheels, folders, sdists and single binaries become one or several.
 
-Nothing is written to disk: wheels inside an sdist are unpacked into anonymous memory files.
+Wheels inside an sdist are unpacked into temporary files without a name, which are gone with the process.
 """
 
 import os
@@ -14,7 +14,7 @@ from gpuforge.audit.read.site_packages import INFO, sites
 from gpuforge.binary import fatbin
 from gpuforge.binary.elf.header import MAGIC
 from gpuforge.diagnostics import Diagnostic, Place
-from gpuforge.errors import MalformedError
+from gpuforge.errors import MalformedError, TooLargeError
 from gpuforge.wheel import nested
 from gpuforge.wheel.folder import files_below
 
@@ -27,12 +27,12 @@ class Inputs:
     def __init__(self) -> None:
         self.found: list[Input] = []
         self.problems: list[Diagnostic] = []
-        self.memory: list[int] = []  # open files that hold unpacked wheels
+        self.unpacked: list[int] = []  # open files that hold unpacked wheels
 
 
 @contextmanager
 def expand(paths: Iterable[Path]) -> Iterator[Inputs]:
-    """Yield the inputs of these paths; wheels that were unpacked into memory are freed at the end.
+    """Yield the inputs of these paths; files with wheels that were unpacked are freed at the end.
 
     A path of an unknown kind counts as a wheel, so that reading it reports what is wrong.
     """
@@ -43,12 +43,15 @@ def expand(paths: Iterable[Path]) -> Iterator[Inputs]:
                 _add(path, inputs)
             except MalformedError as error:
                 inputs.problems.append(_problem(path, error.diagnostics[0].message, _AGAIN))
+            except TooLargeError as error:
+                message = f"too large to judge: {error.diagnostics[0].message}"
+                inputs.problems.append(_problem(path, message, "unpack it, and audit the wheels in it"))
             except OSError as error:
                 inputs.problems.append(_problem(path, error.strerror or str(error), "check the path"))
         inputs.found = labelled(unique(inputs.found))
         yield inputs
     finally:
-        for descriptor in inputs.memory:
+        for descriptor in inputs.unpacked:
             os.close(descriptor)
 
 
@@ -120,7 +123,7 @@ def _add_archive(path: Path, inputs: Inputs) -> None:
         return
     before = len(inputs.found)
     for name, descriptor in nested.wheels(path):
-        inputs.memory.append(descriptor)
+        inputs.unpacked.append(descriptor)
         readable = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
         inputs.found.append(Input(f"{path.name}/{name}", readable, PurePosixPath(path) / name, "nested"))
     if len(inputs.found) == before:

@@ -254,20 +254,14 @@ def a_kernel_index_of_brackets(folder: Path) -> list[Path]:
 @attack
 def a_kernel_index_of_odd_types(folder: Path) -> list[Path]:
     odd: list[object] = [None, 1, "x", [], {}, [[]], [{}], {"a": 1}, True, 1.5, ["x"]]
-    texts = []
-    for key in ("modules", "libraries"):
-        for value in odd:
-            texts.append(
-                json.dumps({"schema": 1, "kind": "library" if key == "libraries" else "", key: value})
-            )
-            for field in ("file", "sha256", "images", "name"):
-                texts.append(json.dumps({"schema": 1, key: [{"file": "x.fatbin", field: value}]}))
-            for field in ("kind", "arch"):
-                texts.append(
-                    json.dumps(
-                        {"schema": 1, key: [{"file": "x.fatbin", "sha256": SHA, "images": [{field: value}]}]}
-                    )
-                )
+    entries: list[dict[str, object]] = []
+    for value in odd:
+        entries += [{"file": "x.fatbin", field: value} for field in ("file", "sha256", "images", "name")]
+        images = [[{field: value}] for field in ("kind", "arch")]
+        entries += [{"file": "x.fatbin", "sha256": SHA, "images": each} for each in images]
+    keys = ("modules", "libraries")
+    texts = [json.dumps({"schema": 1, "kind": "library", key: value}) for key in keys for value in odd]
+    texts += [json.dumps({"schema": 1, key: [entry]}) for key in keys for entry in entries]
     files = {f"demo/_gpuforge/kernels/k{n}/index.json": text.encode() for n, text in enumerate(texts)}
     files |= {f"demo/_gpuforge/kernels/k{n}/x.fatbin": b"" for n in range(len(texts))}
     return [wheel(folder, {"demo/a.so": elf(), **files})]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import InvalidRequirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.requirement import parse
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 
@@ -53,7 +54,7 @@ def _problems(wheel: WheelFacts) -> Iterator[str]:
 def _unparsable(requires: Iterable[str]) -> Iterator[str]:
     for line in requires:
         try:
-            Requirement(line)
+            parse(line)
         except InvalidRequirement as error:
             yield f"Requires-Dist: {line}: {str(error).splitlines()[0]}"
 
