@@ -21,7 +21,7 @@ PAGE = (ROOT / "docs" / "fetched.md").read_text(encoding="utf-8")
 # How code reaches for the network: by a client, by pip, git, debootstrap or a container engine, or through these.
 SIGNS = re.compile(
     r"^(?:import|from) (?:urllib\.request|http\.client|requests|pypi_simple|socket|docker)\b"
-    r"|\"-m\", \"pip\"|\[\"git\",|shutil\.which\(\"debootstrap\"|\.pull\("
+    r"|\"-m\", \"pip\"|__pip-runner__\.py\"|\[\"git\",|shutil\.which\(\"debootstrap\"|\.pull\("
     r"|^from gpuforge\.(?:toolkits\.download|steps\.remote_wheel) import|wheelhouse\.download\(|\bfetch_part\(",
     re.MULTILINE,
 )
