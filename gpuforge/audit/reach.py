@@ -12,7 +12,7 @@ from gpuforge.audit.runnable import EMPTY_PTX, complete_ptx, portable_ptx, runna
 from gpuforge.binary.facts import Container, DeviceCode, Entry
 from gpuforge.cuda import runs_on
 from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.drivers import driver_of_cubins, driver_of_ptx
+from gpuforge.cuda.drivers import driver_of_cubins, driver_of_gpu, driver_of_ptx
 from gpuforge.cuda.generations import Generation, generations
 from gpuforge.cuda.releases import parsed
 
@@ -58,7 +58,9 @@ def _reach(
         ways = [(*_way(container, generation, linked_ptx), count) for container, count in judged]
         counts = {way: sum(count for w, _, count in ways if w == way) for way in ("native", "jit", "none")}
         drivers = [driver for way, driver, _ in ways if way != "none" and driver]
-        newest = max(drivers, key=parsed, default="")
+        if drivers:  # and the GPU itself needs one
+            drivers.append(driver_of_gpu(generation.capability))
+        newest = max(filter(None, drivers), key=parsed, default="")
         found.append(Reach(generation, counts["native"], counts["jit"], counts["none"], newest))
     return tuple(found)
 

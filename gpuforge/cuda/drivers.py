@@ -32,6 +32,19 @@ def driver_of_cubins(toolkits: Iterable[str], isas: Iterable[str]) -> str:
 
 
 @cache
+def driver_of_gpu(capability: str) -> str:
+    """Return the driver released with the first toolkit that knows GPUs of a capability ("10.0").
+
+    "" for those that the oldest toolkit of the table knows, whose drivers are older than all of it.
+    """
+    arch = capability.replace(".", "")
+    first, *later = releases.releases()
+    if arch in first.archs:
+        return ""
+    return next((r.driver or "" for r in later if arch in r.archs), "")
+
+
+@cache
 def _by_isa() -> dict[str, str]:
     return {row.ptx: row.driver for row in reversed(_toolkits()) if row.driver}
 

@@ -20,7 +20,7 @@ from gpuforge.audit.read import inputs
 
 CORE = elf(soname="libcore.so")
 EXT = elf(needed=["libcore.so", "libc.so.6"], runpath="$ORIGIN/../demo.libs")
-FILES = {"demo/ext.so": EXT, "demo.libs/libcore.so": CORE, "demo/k.fatbin": fatbin("sm_80")}
+FILES = {"demo/ext.so": EXT, "demo.libs/libcore.so": CORE, "demo/k.fatbin": fatbin("sm_80", "compute_80:8.4")}
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 
 
@@ -191,7 +191,7 @@ def test_single_binaries_see_each_other_where_they_lie(tmp_path: Path) -> None:
     assert [e.provider.source for e in report.graph.edges if e.needed == "libcore.so"] == ["sibling"]
     assert [f.code for f in report.findings if f.severity == "error"] == []
     assert [[e.target for e in d.containers[0].entries] for w in report.wheels for d in w.facts.device] == [
-        ["sm_80"],
+        ["sm_80", "compute_80"],
         ["compute_70"],
     ]
 

@@ -161,7 +161,7 @@ CASES = {
         "GF205", "warning", ("libcublas.so.12 (nvidia-cublas-cu12), NEEDED by demo/ext.so",),
         {
             "demo/ext.so": elf(needed=["libcublas.so.12"]),
-            "demo/a.py": b"def preload():\n    CDLL(join(ROOT, 'libcublas.so.12'))\n",
+            "demo/a.py": b"def preload():\n    CDLL(os.path.join(ROOT, 'libcublas.so.12'))\n",
         },
         {"demo/ext.so": elf(needed=["libcublas.so.12"], runpath="$ORIGIN/../nvidia/cublas/lib")},
         requires=["nvidia-cublas-cu12"],

@@ -117,7 +117,11 @@ def test_what_has_no_kernel_is_not_asked_for_declared_code(
         (("sm_80", "compute_80:9.0"), "9.0", "580.65.06"),
         (("sm_70", "compute_70:6.3"), "7.0", "410.48"),  # before 11 cubins are bound to their toolkit's driver, too
         (("sm_80", "compute_80:7.1"), "8.0", "450.80.02"),
-        (("sm_80", "compute_80:7.1"), "9.0", "455.23"),
+        (("sm_80", "compute_80:7.1"), "8.6", "450.80.02"),
+        (("compute_80:7.1",), "8.6", "455.23"),
+        (("sm_80", "compute_80:7.1"), "9.0", "520.61.05"),  # no older driver knows the GPU
+        (("sm_80", "compute_80:7.1"), "12.0", "570.26"),
+        (("sm_80", "compute_80:8.8"), "12.0", "575.51.03"),
         (("sm_80",), "8.0", ""),
         (("compute_80:99.9",), "8.0", ""),
     ],
@@ -179,14 +183,26 @@ BIG = b"".join(
     for e in [image("sm_80", size=33 * MIB), image("sm_80", size=64)]
 )
 CASES = {
-    "nothing for newer GPUs": Case(
+    "nothing for some newer GPUs": Case(
+        "GF403", "warning", ("demo/ext.so: sm_80, sm_90, sm_120; nothing for 10.0 (Blackwell, B200), 10.3 (Blackwell, B300)",),
+        {"demo/ext.so": so(("sm_80", "sm_90", "sm_120"))},
+        {"demo/ext.so": so(("sm_80", "sm_90", "sm_100", "sm_120", "compute_120:8.8"))},
+    ),
+    "nothing for a generation, and another file for it": Case(
         "GF403", "warning",
+        ("demo/ext.so: sm_80, sm_90; nothing for 10.0 (Blackwell, B200), 10.3 (Blackwell, B300), "
+         "12.0 (Blackwell, RTX 50)",),
+        {"demo/ext.so": so(("sm_80", "sm_90")), "demo/b.so": so(("sm_100a",))},
+        {"demo/ext.so": so(("sm_80", "compute_90:8.4"))},
+    ),
+    "nothing for newer GPUs": Case(
+        "GF403", "error",
         ("demo/ext.so: sm_80, sm_90; nothing for 10.0 (Blackwell, B200), 10.3 (Blackwell, B300), "
          "12.0 (Blackwell, RTX 50)",),
         {"demo/ext.so": so(("sm_80", "sm_90"))}, {"demo/ext.so": so(("sm_80", "compute_90:8.4"))},
     ),
     "a framework's own code": Case(
-        "GF403", "warning",
+        "GF403", "error",
         ("torch/lib/libtorch_cuda.so: sm_90; nothing for 10.0 (Blackwell, B200), 10.3 (Blackwell, B300), "
          "12.0 (Blackwell, RTX 50)",),
         {"torch/lib/libtorch_cuda.so": so(("sm_90",))},
@@ -229,7 +245,9 @@ CASES = {
         {"demo/ext.so": elf(sections={REL: BIG})},  # there is no result beside them
     ),
     "only by JIT": Case(
-        "GF408", "info", ("demo/ext.so: 9.0, 10.0, 10.3, 12.0 with driver 550.54.14 or newer",),
+        "GF408", "info",
+        ("demo/ext.so: 9.0 with driver 550.54.14 or newer; 10.0, 12.0 with driver 570.26 or newer; "
+         "10.3 with driver 575.51.03 or newer",),
         {"demo/ext.so": so(("sm_80", "compute_80:8.4"))},
         {"demo/ext.so": so(("sm_80", "sm_90", "sm_100", "sm_120", "compute_120:8.8"))},
     ),

@@ -186,15 +186,43 @@ CASES = {
         },
         {"demo/liba.so": lib("liba.so")},
     ),
+    "the driver is needed by an import": Case(
+        "GF206", "warning", ("libcuda.so.1, NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libcuda.so.1"], strings=["PyInit_ext"]), "demo/__init__.py": b"import demo.ext\n"},
+        {"demo/ext.so": elf(strings=["PyInit_ext"])},
+    ),
+    "the driver is needed by what Python opens": Case(
+        "GF206", "warning", ("libcuda.so.1, NEEDED by demo/libx.so",),
+        {
+            "demo/libx.so": elf(needed=["libcuda.so.1"]),
+            "demo/__init__.py": b"ctypes.CDLL(os.path.join(ROOT, 'libx.so'))\n",
+        },
+        {"demo/libx.so": elf()},
+    ),
+    "the driver is needed by what nothing imports": Case(
+        "GF206", "info", ("libcuda.so.1, NEEDED by demo/libx_gpu.so",),
+        {
+            "demo/libx_gpu.so": elf(needed=["libcuda.so.1"]), "demo/ext.so": elf(strings=["PyInit_ext"]),
+            "demo/__init__.py": b"import demo.ext\n",
+        },
+        {"demo/libx_gpu.so": elf()},
+    ),
     "the driver is grafted": Case(
         "GF207", "error", ("demo.libs/libcuda-0a1b2c3d.so.1",),
         {"demo.libs/libcuda-0a1b2c3d.so.1": lib("libcuda-0a1b2c3d.so.1")},
         {"demo.libs/libcuda-0a1b2c3d.so.1": None, "demo/lib/stubs/libcuda.so": lib("libcuda.so.1")},
     ),
     "opened by name": Case(
-        "GF208", "info", ("demo/ext.so: libnvrtc.so.12 (nvidia-cuda-nvrtc-cu12)",),
+        "GF208", "warning", ("demo/ext.so: libnvrtc.so.12 (nvidia-cuda-nvrtc-cu12)",),
         {"demo/ext.so": elf(sections={".rodata": b"x\0libnvrtc.so.12\0libcuda.so.1\0"})},
         {"demo/ext.so": elf(needed=["libnvrtc.so.12"], sections={".rodata": b"x\0libnvrtc.so.12\0"})},
+    ),
+    "opened by a name of two numbers, or of a short one": Case(
+        "GF208", "warning",
+        ("demo/ext.so: libcudart.so.11.0 (nvidia-cuda-runtime-cu11)", "demo/ext.so: libnccl.so.2 (nvidia-nccl-cu11 or "
+         "nvidia-nccl-cu12 or nvidia-nccl-cu13)"),
+        {"demo/ext.so": elf(sections={".rodata": b"x\0libcudart.so.11.0\0libnccl.so.2\0libcudart.so.11.0.1\0"})},
+        {"demo/ext.so": elf(sections={".rodata": b"x\0libmynccl.so.2\0libcudart.so.11.0 is not there\0"})},
     ),
     "an orphan": Case(
         "GF209", "info", ("demo.libs/libz-0a1b2c3d.so.1: 0 KiB",),

@@ -277,7 +277,7 @@ def test_a_file_of_the_system_is_one_by_all_its_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("requires", "codes"),
-    [(["torch<3,>=2.2"], set()), (["torch>=2.15"], {"GF204"}), ([], {"GF201"})],
+    [(["torch<3,>=2.2"], set()), (["torch>=2.15"], {"GF204", "GF710"}), ([], {"GF201"})],
 )
 def test_a_package_given_brings_what_it_says_itself(
     tmp_path: Path, requires: list[str], codes: set[str]
@@ -1020,7 +1020,7 @@ def test_wheels_that_are_given_fit_one_another(requires: list[str], unmet: str, 
     own = wheel(tmp_path, {"demo/ext.so": elf()}, requires=requires)
     found = said(audit([own, torch(tmp_path)]), "GF710")
     assert [(f.wheel, f.severity, lines(f)) for f in found] == (
-        [(own.name, "warning", (unmet,))] if unmet else []
+        [(own.name, "error", (unmet,))] if unmet else []
     )
     newer = wheel(tmp_path, {}, name=f"torch-2.9.1-{TAGS}.whl")
     assert not said(audit([own, torch(tmp_path), newer]), "GF710")

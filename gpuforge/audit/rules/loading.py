@@ -25,14 +25,14 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
     wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
     if edge.loader.program:
         # what lies in a folder `bin` is meant to be started by hand, too
-        others = not _code(wheel) and "/bin/" not in f"/{edge.loader.file}"
+        others = not has_code(wheel) and "/bin/" not in f"/{edge.loader.file}"
         return others or any(p.starts and _may_start(p, edge.loader) for p in wheel.preloads)
     loaders = list(wheel.preloads)
     if edge.provider.source == "sibling":  # importing a package that is required may load it
         loaders += [p for w in _required(graph, wheel) if w.name == target.wheel for p in w.preloads]
     loads = any(_may_load(p, target) for p in loaders) or _plugin(graph, wheel, edge.loader)
     folders = {layout.install_path(o.file).rpartition("/")[0] for o in (target, edge.loader)}
-    bundle = len(folders) == 1 and not _code(wheel)
+    bundle = len(folders) == 1 and not has_code(wheel)
     return (
         loads
         or bundle
@@ -77,10 +77,10 @@ def _plugin(graph: LinkGraph, wheel: WheelFacts, found: ElfObject) -> bool:
     ]
     if not any(e.needed.endswith(".so") for e in edges):
         return False
-    return not _code(wheel)
+    return not has_code(wheel)
 
 
-def _code(wheel: WheelFacts) -> bool:
+def has_code(wheel: WheelFacts) -> bool:
     """Say whether a wheel has Python code, or modules: one without is for others to load from."""
     code = any(name.endswith(".py") and size for name, size in wheel.members.items())
     return code or any("python-module" in o.markers for o in wheel.objects)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.link.graph import LinkGraph
@@ -17,12 +17,18 @@ _NO_IMAGE = "`no kernel image is available for execution on the device`"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find files whose kernels stop at some generation: a warning for GPUs of today, for information for later ones."""
+    """Find files whose kernels stop at some generation: a warning for GPUs of today, for information for later ones.
+
+    An error if the whole wheel has nothing for any GPU of a generation.
+    """
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
         if expectation is not None and expectation.cubins:
             continue  # GF401 and GF402 compare with the manifest instead
         processor = processor_of(wheel)
+        supported = {
+            _family(r) for code in own_code(wheel) for r in reach(code, processor) if r.native or r.jit
+        }
         for code in own_code(wheel):
             if code.file.endswith(".cubin"):
                 continue  # one target each; the program chooses among such files by their names
@@ -31,28 +37,39 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 continue
             if all(portable_ptx(c) for c in judged) or (inputs and all(portable_ptx(c) for c in inputs)):
                 continue
-            yield from _judge(wheel, code, processor)
+            yield from _judge(wheel, code, processor, supported)
 
 
 RULE = Rule(
     code="GF403",
-    severity="warning",
+    severity="error",
     title="newer GPUs cannot run the kernels: there is no PTX",
     check=check,
 )
 
 
-def _judge(wheel: WheelFacts, code: DeviceCode, processor: str) -> Iterator[Finding]:
+def _family(row: Reach) -> str:
+    """Return what GPUs of one generation are called together: "Blackwell" for 10.0 to 12.0."""
+    return row.generation.name.partition(",")[0]
+
+
+def _judge(
+    wheel: WheelFacts, code: DeviceCode, processor: str, supported: Collection[str]
+) -> Iterator[Finding]:
     table = reach(code, processor)
     first = next((i for i, r in enumerate(table) if r.way != "none"), len(table))
     lost = [r for r in table[first:] if r.way == "none"]
     if lost:
+        whole = wheel.form not in ("file", "folder")  # other files may have the rest
+        missing = dict.fromkeys(f for r in lost if whole and (f := _family(r)) not in supported)
         yield _finding(
             wheel,
             code,
-            "warning",
+            "error" if missing else "warning",
             f"{code.file}: {_archs(code)}; nothing for {_list(lost)}",
-            "Kernels have neither machine code nor PTX for newer GPUs.",
+            f"The wheel has neither machine code nor PTX for any GPU of {' and '.join(missing)}."
+            if missing
+            else "Kernels have neither machine code nor PTX for newer GPUs.",
             f"A launch fails there with {_NO_IMAGE}.",
         )
     elif any(r.way == "partly" for r in table[first:]):

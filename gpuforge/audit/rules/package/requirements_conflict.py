@@ -30,7 +30,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 RULE = Rule(
     code="GF710",
-    severity="warning",
+    severity="error",
     title="a wheel requires another version of a wheel in the same audit",
     check=check,
 )

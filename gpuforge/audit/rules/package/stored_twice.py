@@ -12,8 +12,12 @@ _LEAST = 1 << 20  # bytes that one copy would save
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find members with the same size and checksum; wheels have no links, so each copy is stored and installed."""
+    """Find members with the same size and checksum; wheels have no links, so each copy is stored and installed.
+
+    Programs of several names only take room: that is for information.
+    """
     for wheel in graph.wheels:
+        programs = {o.file for o in wheel.objects if o.program}
         binary = {o.file for o in wheel.objects} | {code.file for code in wheel.device}
         alike: dict[tuple[int, int], list[str]] = {}
         for name, size in wheel.members.items():
@@ -22,14 +26,21 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 alike.setdefault((size, checksum), []).append(name)
         for (size, _), members in alike.items():
             if len(members) > 1 and size * (len(members) - 1) >= _LEAST:
+                started = programs.issuperset(members)
                 yield RULE.finding(
                     wheel.name,
+                    severity="info" if started else "warning",
                     files=tuple(members),
                     subjects=(Subject(detail=f"{' = '.join(members)}, {size >> 10:,} KiB each"),),
-                    what="The same binary is in the wheel under several names, often former symbolic links.",
-                    why="Users download and install each copy, and two copies that are loaded do not share their "
+                    what=f"The same {'program' if started else 'binary'} is in the wheel under several names, often "
+                    "former symbolic links.",
+                    why="Users download and install each copy."
+                    if started
+                    else "Users download and install each copy, and two copies that are loaded do not share their "
                     "data.",
-                    fix="Keep the file that is named like its SONAME, and remove the others.",
+                    fix="Keep one of them, and start it by this name."
+                    if started
+                    else "Keep the file that is named like its SONAME, and remove the others.",
                 )
 
 

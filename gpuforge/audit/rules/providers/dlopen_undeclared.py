@@ -16,7 +16,7 @@ from gpuforge.cuda import libraries
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find SONAMEs of CUDA packages among the constants of objects that neither need nor require them.
 
-    A constant proves no call, and a missing library may be handled: this is for information.
+    A constant proves no call, and a missing library may be handled: this is no error.
     """
     for wheel in (w for w in graph.wheels if w.form != "file"):  # a single binary declares nothing
         for found in (o for o in wheel.objects if o.links and o.mentions and not is_nvidia_library(graph, o)):
@@ -39,7 +39,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 RULE = Rule(
     code="GF208",
-    severity="info",
+    severity="warning",
     title="a library is opened by name at run time, and no requirement brings it",
     check=check,
     applies_to=PACKAGES,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.rules.loading import has_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 
@@ -13,25 +15,16 @@ _MOST = 4  # imports that are named; the report says how many there are
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find NEEDED entries of the driver's own libraries, and the imports and programs that they break."""
+    """Find NEEDED entries of the driver's own libraries, and the imports and programs that they break.
+
+    What only compiled code opens later breaks no import: that is for information.
+    """
     for wheel in graph.wheels:
         for found in wheel.objects:
             drivers = [e.needed for e in graph.from_object(found) if e.provider.source == "driver"]
             if drivers:
                 roots = [s.root for s in graph.load_sets if found in s.objects]
-                yield RULE.finding(
-                    wheel.name,
-                    files=(found.file,),
-                    subjects=tuple(
-                        Subject(library=name, detail=_breaks(found, roots), needed_by=(found.file,))
-                        for name in drivers
-                    ),
-                    what="These objects NEED libraries of the NVIDIA driver.",
-                    why="They do not load on a machine without the driver, so tests, documentation builds and CPU "
-                    "fallbacks fail there.",
-                    fix="Open libcuda.so.1 with dlopen at the first GPU call, or use the CUDA runtime "
-                    "(cudaGetDriverEntryPoint).",
-                )
+                yield _finding(found, drivers, roots, reached=_is_reached(wheel, roots))
 
 
 RULE = Rule(
@@ -40,6 +33,44 @@ RULE = Rule(
     title="a library of the driver is NEEDED: nothing loads on a machine without a GPU",
     check=check,
 )
+
+
+def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
+    """Say whether an import or a program leads to an object: one is among its roots, or Python code names one.
+
+    Of a wheel without code, and of binaries alone, nobody knows who loads them.
+    """
+    if wheel.form in ("file", "folder") or not has_code(wheel):
+        return True
+    opened = {name for p in wheel.preloads if not p.uncalled for name in p.names}
+    return any(
+        root.program
+        or "python-module" in root.markers
+        or {root.name, root.soname, root.name.partition(".so")[0].removeprefix("lib")} & opened
+        for root in roots
+    )
+
+
+def _finding(found: ElfObject, drivers: list[str], roots: list[ElfObject], *, reached: bool) -> Finding:
+    return RULE.finding(
+        found.wheel,
+        severity="warning" if reached else "info",
+        files=(found.file,),
+        subjects=tuple(
+            Subject(library=name, detail=_breaks(found, roots), needed_by=(found.file,)) for name in drivers
+        ),
+        what="These objects NEED libraries of the NVIDIA driver."
+        if reached
+        else "These objects NEED libraries of the NVIDIA driver, and no import leads to them.",
+        why="They do not load on a machine without the driver, so imports fail there: in tests, documentation "
+        "builds, and where the CPU should be used instead."
+        if reached
+        else "Code that opens them fails on a machine without the driver; everything else works there.",
+        fix="Open libcuda.so.1 with dlopen at the first GPU call, or use the CUDA runtime "
+        "(cudaGetDriverEntryPoint)."
+        if reached
+        else "None needed if the code that opens them handles the failure.",
+    )
 
 
 def _breaks(found: ElfObject, roots: list[ElfObject]) -> str:

@@ -42,12 +42,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if not artefacts:
             continue
         grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))]
-        for openmp in (False, True):  # the runtimes of OpenMP do less harm
+        # the runtimes of OpenMP do less harm, and an archive alone may be left over from the build
+        for openmp in (False, True):
             chosen = [(o, family) for o, family in grafted if (family in _OPENMP) == openmp]
             if chosen:
                 yield RULE.finding(
                     wheel.name,
-                    severity="warning" if openmp else "error",
+                    severity=("warning" if _for_users(wheel) else "info") if openmp else "error",
                     files=tuple(o.file for o, _ in chosen),
                     subjects=(
                         *(_subject(graph, o, family) for o, family in chosen),
@@ -113,16 +114,7 @@ def _brought(wheel: WheelFacts, family: str) -> Iterator[str]:
 
 def link_artefacts(wheel: WheelFacts) -> str:
     """Say what of a wheel a user's compiler is meant to link: "5 archives, nrnmech_makefile"; "" for nothing."""
-    found: dict[str, list[str]] = {}
-    for member in wheel.members:
-        name = member.rpartition("/")[2]
-        if not name.lower().endswith(_LIKE_ARTEFACTS) and "makefile" not in name.lower():
-            continue
-        if re.fullmatch(_TOOLKIT, name) or "/tests/" in member:
-            continue
-        if match := re.fullmatch(_ARTEFACTS, name):
-            kind = next(k for k, v in match.groupdict().items() if v is not None)
-            found.setdefault(kind, []).append(name)
+    found = _artefacts(wheel)
     words = {
         "archives": "archive",
         "objects": "object file",
@@ -134,6 +126,26 @@ def link_artefacts(wheel: WheelFacts) -> str:
         for kind in words
         if (names := found.get(kind))
     )
+
+
+def _for_users(wheel: WheelFacts) -> bool:
+    """Say whether a wheel tells a user's compiler how to link with it."""
+    return bool(_artefacts(wheel).keys() & {"makefiles", "configs"})
+
+
+def _artefacts(wheel: WheelFacts) -> dict[str, list[str]]:
+    """Return the names of archives, object files, makefiles and build configurations in a wheel."""
+    found: dict[str, list[str]] = {}
+    for member in wheel.members:
+        name = member.rpartition("/")[2]
+        if not name.lower().endswith(_LIKE_ARTEFACTS) and "makefile" not in name.lower():
+            continue
+        if re.fullmatch(_TOOLKIT, name) or "/tests/" in member:
+            continue
+        if match := re.fullmatch(_ARTEFACTS, name):
+            kind = next(k for k, v in match.groupdict().items() if v is not None)
+            found.setdefault(kind, []).append(name)
+    return found
 
 
 def _grafted(found: ElfObject) -> str:
