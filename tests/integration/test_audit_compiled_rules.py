@@ -110,7 +110,7 @@ def test_the_driver_as_a_needed_library(library: Library, tmp_path: Path) -> Non
 def test_a_library_opened_by_name_that_no_requirement_brings(library: Library, tmp_path: Path) -> None:
     opens = '#include <dlfcn.h>\nextern "C" void* f() { return dlopen("libcudnn.so.9", RTLD_NOW); }\n'
     files = {"demo/ext.so": library("ext.so", MODULE + opens)}
-    assert severities(pack(tmp_path, files))["GF208"] == {"info"}
+    assert severities(pack(tmp_path, files))["GF208"] == {"warning"}
     extra = ['nvidia-cudnn-cu12==9.*; extra == "cuda12"']
     assert "GF208" not in severities(pack(tmp_path, files, requires=extra))
 

@@ -184,7 +184,8 @@ BIG = b"".join(
 )
 CASES = {
     "nothing for some newer GPUs": Case(
-        "GF403", "warning", ("demo/ext.so: sm_80, sm_90, sm_120; nothing for 10.0 (Blackwell, B200), 10.3 (Blackwell, B300)",),
+        "GF403", "warning",
+        ("demo/ext.so: sm_80, sm_90, sm_120; nothing for 10.0 (Blackwell, B200), 10.3 (Blackwell, B300)",),
         {"demo/ext.so": so(("sm_80", "sm_90", "sm_120"))},
         {"demo/ext.so": so(("sm_80", "sm_90", "sm_100", "sm_120", "compute_120:8.8"))},
     ),
