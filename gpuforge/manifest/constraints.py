@@ -7,15 +7,22 @@ https://packaging.python.org/en/latest/specifications/dependency-specifiers/
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from gpuforge import tree
+
 _HASH = re.compile(r"\s--hash=(\w+:[0-9A-Fa-f]+)(?=\s|$)")
 # pip fills in variables (`${HOME}`) in its files, and `===` takes any text for a version.
 _ODD = re.compile(r"[^\t\x20-#%-~\xa0-\U0010ffff]|[\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_LARGEST = 1_000_000  # bytes of one file
+_MOST = 10_000  # constraints in it
 _LONGEST = 4000  # characters of one requirement
 _COMMENT = re.compile(r"(^|\s)#.*")
 
@@ -38,14 +45,31 @@ class Constraint(NamedTuple):
         return " ".join([str(self.requirement), *(f"--hash={each}" for each in self.hashes)])
 
 
+def text(folder: Path, name: str) -> str:
+    """Return the text of a file of constraints below the manifest's folder.
+
+    Raises OSError for one that leads out of it, is no file, or is too large.
+    """
+    with tree.reading(folder, name, follow=True) as handle:
+        found = os.read(handle, _LARGEST + 1)
+    if len(found) > _LARGEST:
+        raise OSError(errno.EFBIG, f"it is larger than {_LARGEST} bytes", name)
+    return found.decode(errors="replace")
+
+
 def read(text: str) -> Iterator[Constraint | Wrong]:
     """Yield the lines of a file of constraints; a backslash at its end joins a line with the next."""
+    left = _MOST
     for number, line in _lines(text):
         found = _COMMENT.sub("", line).strip()
         hashes = tuple(_HASH.findall(found))
         found = _HASH.sub("", found).strip()
         if not found:
             continue
+        if not left:
+            yield Wrong(number, f"more than {_MOST} constraints", "keep those that the build needs")
+            return
+        left -= 1
         try:
             requirement = plain(found)
         except ValueError as error:

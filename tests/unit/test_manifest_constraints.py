@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from gpuforge.errors import ActionError
 from gpuforge.manifest.constraints import Constraint, Wrong, plain, read
+from gpuforge.manifest.relations.files import files
 from gpuforge.steps.fetch_requirements import checked, rewritten
 
 HASH = "sha256:" + "0" * 64
@@ -85,3 +88,38 @@ def test_what_a_project_asks_for_is_told_as_it_was_read() -> None:
         "Cmake>=3",
         'jax[cuda12]; sys_platform == "linux"',
     ]
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda file: file.symlink_to("/etc/passwd"), "cannot be read: it leads out of its folder"),
+        (lambda file: file.symlink_to("../secret"), "cannot be read: it leads out of its folder"),
+        (os.mkfifo, "cannot be read: it is a pipe, not a file"),
+        (lambda file: file.write_bytes(b"\n" * 5_000_000), "cannot be read: it is larger than 1000000 bytes"),
+    ],
+)
+def test_a_file_of_constraints_lies_beside_the_manifest(
+    tmp_path: Path, make: Callable[[Path], None], why: str
+) -> None:
+    """Messages quote its lines: those of another file would be in a log."""
+    (tmp_path / "secret").write_text("password\n")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    make(folder / "exact.txt")
+    (problem,) = files({"build": {"constraints": "exact.txt"}}, folder)
+    assert why in problem.message
+
+
+def test_of_many_wrong_lines_some_are_shown_and_a_link_within_the_folder_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real.txt").write_text("-r x\n" * 50_000)
+    (tmp_path / "exact.txt").symlink_to("real.txt")
+    assert len(list(files({"build": {"constraints": "exact.txt"}}, tmp_path))) == 10
+
+
+@pytest.mark.parametrize(
+    "text", ["a===${HOME}", 'a; python_version > "3\n-r x"', "a\x00", 'a; os_name == "\u202e"']
+)
+def test_what_pip_would_fill_in_or_a_terminal_would_obey_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"has a \$, a control character or a line break"):
+        plain(text)

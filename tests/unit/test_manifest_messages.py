@@ -35,7 +35,7 @@ def test_broken_manifest(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("x" * 5000, "File name too long"), ("overlay", "Is a directory")]
+    ("name", "reason"), [("x" * 5000, "File name too long"), ("overlay", "it is a folder, not a file")]
 )
 def test_a_file_of_constraints_that_cannot_be_read_is_said(
     name: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

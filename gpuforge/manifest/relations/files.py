@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, table
 from gpuforge.manifest.quoting import quote
 
+_MOST = 10  # wrong lines of one file
 
-def _constraints(file: Path, name: str) -> Iterator[Problem]:
-    """Yield what is wrong with the file of constraints."""
-    keys = ("build", "constraints")
+
+def _constraints(folder: Path, file: str) -> Iterator[Problem]:
+    """Yield what is wrong with the file of constraints, at most some of it: messages quote its lines."""
+    keys, name = ("build", "constraints"), quote(file)
     try:
-        text = file.read_text(encoding="utf-8", errors="replace")
+        text = constraints.text(folder, file)
     except (OSError, ValueError) as error:  # also a folder, a name too long, a NUL character
         absent = isinstance(error, FileNotFoundError)
         reason = getattr(error, "strerror", None) or str(error)
@@ -28,9 +31,9 @@ def _constraints(file: Path, name: str) -> Iterator[Problem]:
             "create it, with a line like cmake==3.31.6 for each requirement, or remove the key",
         )
         return
-    for found in constraints.read(text):
-        if isinstance(found, constraints.Wrong):
-            yield Problem(keys, f"[build] constraints: line {found.line} of {name}: {found.what}", found.hint)
+    wrong = (found for found in constraints.read(text) if isinstance(found, constraints.Wrong))
+    for found in islice(wrong, _MOST):
+        yield Problem(keys, f"[build] constraints: line {found.line} of {name}: {found.what}", found.hint)
 
 
 def files(data: Raw, folder: Path) -> Iterator[Problem]:
@@ -38,7 +41,7 @@ def files(data: Raw, folder: Path) -> Iterator[Problem]:
     build = table(data, "build")
     named = build.get("constraints")
     if isinstance(named, str) and named:
-        yield from _constraints(folder / named, quote(named))
+        yield from _constraints(folder, named)
     overlays = build.get("overlay")
     for index, name in enumerate(overlays if isinstance(overlays, list) else []):
         if isinstance(name, str) and name and not _is_folder(folder, name):

@@ -51,9 +51,7 @@ def _fetch(context: Context, cell: Cell, at: Location, answer: Input, name: str,
     build, tree = context.file.manifest.build, source(context)
     if context.tree is not None:
         tree = sources.of_tree(context.tree, "pyproject.toml")
-    constraints = (
-        {"constraints": content(context.file.folder / build.constraints)} if build.constraints else {}
-    )
+    constraints = {"constraints": _constraints(context, build.constraints)} if build.constraints else {}
     request = FetchRequirements(
         source=Path("${stage:source}"),
         python=Path("${in:python}"),
@@ -142,6 +140,7 @@ def python_name(cell: Cell, at: Location) -> str:
     return f"py{cell.python}" + (f"-{at.image.name}" if at.image else "")
 
 
-def content(path: Path) -> FileInput:
-    """Return a file or folder of this machine as an input."""
-    return FileInput(path, digest.of_tree(path))
+def _constraints(context: Context, name: str) -> FileInput:
+    """Return the file of constraints, which may be a link to another beside the manifest."""
+    path = (context.file.folder / name).resolve()
+    return FileInput(path, digest.of_file(path))
