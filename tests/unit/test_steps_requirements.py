@@ -14,8 +14,10 @@ import pytest
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.lower.requirements import NOTHING
 from gpuforge.plan.requests.build import AskBackend
-from gpuforge.steps import wheelhouse
+from gpuforge.plan.requests.trial import FetchTestRequirements
+from gpuforge.steps import fetch_test_requirements, wheelhouse
 from gpuforge.steps.ask_backend import is_met, requested
+from gpuforge.steps.declared_sets import declared_sets
 from gpuforge.steps.fetch_requirements import answered, required
 
 WHEELS = ("cmake-3.31.6-py3-none-any.whl", "scikit_build_core-0.11-py3-none-any.whl")
@@ -120,6 +122,17 @@ def test_a_pyproject_is_read_and_its_requirements_are_names(tmp_path: Path, text
     assert why in str(caught.value)
 
 
+def wheel_with(folder: Path, *lines: str) -> Path:
+    """Write a wheel with some lines in its METADATA."""
+    info, path = "lib-1.0.dist-info", folder / "lib-1.0-py3-none-any.whl"
+    metadata = ["Metadata-Version: 2.1", "Name: lib", "Version: 1.0", *lines, ""]
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"{info}/METADATA", "\n".join(metadata))
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return path
+
+
 def test_pip_builds_nothing_that_a_wheel_names_by_a_url(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,12 +148,7 @@ def test_pip_builds_nothing_that_a_wheel_names_by_a_url(
             member = tarfile.TarInfo(f"evil-1.0/{name}")
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text.encode()))
-    info = "lib-1.0.dist-info"
-    with zipfile.ZipFile(tmp_path / "lib-1.0-py3-none-any.whl", "w") as wheel:
-        requires = f"Requires-Dist: evil @ {sdist.as_uri()}\n"
-        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: lib\nVersion: 1.0\n{requires}")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", "")
+    wheel_with(tmp_path, f"Requires-Dist: evil @ {sdist.as_uri()}")
     with pytest.raises(ActionError) as caught:
         wheelhouse.download(
             Path(sys.executable), ["lib"], tmp_path / "out", [tmp_path], what="lib", hint="ask for less"
@@ -168,3 +176,25 @@ def test_what_has_only_a_source_distribution_is_not_built(
         caught.value
     )
     assert "a source distribution, which is not built here, make a wheel (pip wheel)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "https://evil.example/a.tar.gz", "git+https://evil.example/a"]
+)
+def test_a_projects_wheel_has_nothing_fetched_from_where_it_says(tmp_path: Path, url: str) -> None:
+    request = FetchTestRequirements(
+        python=Path(sys.executable),
+        wheel=wheel_with(tmp_path, f"Requires-Dist: evil @ {url}"),
+        output=tmp_path / "out",
+    )
+    with pytest.raises(ActionError) as caught:
+        fetch_test_requirements.main(request)
+    assert "lib-1.0-py3-none-any.whl declares evil by a direct reference" in str(caught.value)
+
+
+def test_an_extra_is_a_name_before_pip_gets_it(tmp_path: Path) -> None:
+    extras = ("cuda13", "CU13-local", "cuda13];os_name=='x'", "cu13/../../x", "cuda13 --index-url=x")
+    wheel = wheel_with(
+        tmp_path, *(f"Provides-Extra: {extra}" for extra in extras), 'Requires-Dist: a; extra == "cuda13"'
+    )
+    assert declared_sets(wheel, (), "13.0") == (("cuda13",), ())
