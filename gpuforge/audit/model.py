@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, Self
 
 from gpuforge.binary.facts import DeviceCode, ElfObject
+from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import Identity
 from gpuforge.wheel.record import Record
 
@@ -92,6 +93,7 @@ class WheelFacts(NamedTuple):
     form: Form = "wheel"
     # symbolic links made after installation, by their member names
     links: Mapping[str, str] = MappingProxyType({})
+    refusals: tuple[Refusal, ...] = ()  # what indexes and installers refuse about it, or what surprises users
     too_large: str = ""  # why it was not judged: then nothing else of it is known
 
     def unjudged(self, reason: str) -> Self:

@@ -6,7 +6,7 @@ Threads may read from one archive at the same time: each member is read at its o
 import os
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import IO, NamedTuple, Self
@@ -47,7 +47,7 @@ class Directory(NamedTuple):
     @property
     def members(self) -> tuple[Member, ...]:
         """Return the files in the archive."""
-        return tuple(_member(info, self.size) for info in self.entries if not info.is_dir())
+        return tuple(_member(info, self.size) for info in self.entries if not info.filename.endswith("/"))
 
 
 class Archive:
@@ -153,9 +153,14 @@ class Archive:
         for position in range(start + count, end, count):
             yield self._read(member, position, min(count, end - position))
 
+    def starts(self, spans: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+        """Yield bytes of the zip file itself, for each offset and count; fewer at its end, none outside of it."""
+        size, pread = self.directory.size, self._pread
+        return (pread(count, offset) if 0 <= offset < size else b"" for offset, count in spans)
+
     def at(self, offset: int, count: int) -> bytes:
-        """Return bytes of the zip file itself; fewer at its end."""
-        return self._pread(count, offset)
+        """Return bytes of the zip file itself; fewer at its end, none outside of it."""
+        return self._pread(count, offset) if 0 <= offset < self.directory.size and count > 0 else b""
 
     def _begin(self, member: Member, count: int) -> tuple[int, bytes]:
         """Return where a member's data starts, and its first `count` bytes: for most members in one read."""

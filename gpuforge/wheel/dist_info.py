@@ -40,6 +40,7 @@ class DistInfo(NamedTuple):
     purelib: bool = False
     links: Mapping[str, str] = MappingProxyType({})  # symbolic links and what they lead to, as members
     requires_python: str = ""
+    license_files: tuple[str, ...] = ()  # as PyPI requires them to be there: of metadata 2.4 and later
 
     @property
     def identities(self) -> tuple[Identity, ...]:
@@ -83,6 +84,7 @@ class DistInfo(NamedTuple):
             purelib=wheel_file.is_purelib(wheel),
             links=_links(archive, folder),
             requires_python=metadata.field(declared, "Requires-Python"),
+            license_files=_license_files(declared),
         )
 
 
@@ -94,6 +96,13 @@ def _parsed(archive: Archive, text: bytes) -> Message:
 def _comparisons(line: str) -> int:
     """Return how many comparisons a requirement takes, about: its marker for each extra in it, each pair of clauses."""
     return len(line) * (1 + line.count("extra")) + 50 * line.count(",") ** 2
+
+
+def _license_files(declared: Message) -> tuple[str, ...]:
+    """Return the License-File fields; twine leaves them out for older metadata, which setuptools wrote them into."""
+    numbers = metadata.field(declared, "Metadata-Version").split(".")
+    newer = all(n.isdecimal() and len(n) < 4 for n in numbers) and [int(n) for n in numbers] >= [2, 4]
+    return tuple(metadata.fields(declared, "License-File")) if newer else ()
 
 
 def _links(archive: Archive, folder: str) -> Mapping[str, str]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from gpuforge import disk, tree
 from gpuforge.errors import ActionError
 from gpuforge.wheel.archive import BROKEN
-from gpuforge.wheel.refusals import refusals
+from gpuforge.wheel.checks import names
+from gpuforge.wheel.checks.refusal import kind
 
 _CHUNK = 1 << 20
 
@@ -26,12 +27,13 @@ def unpack(wheel: Path, folder: Path) -> None:
         try:
             with zipfile.ZipFile(wheel) as bundle:
                 members = bundle.infolist()
-                for refusal in refusals(members):
-                    raise ActionError.of(
-                        f"{wheel.name} holds a member that no wheel may have: {refusal.member!r}: {refusal.reason}",
-                        hint="the program that wrote this wheel is at fault; nothing was unpacked",
-                    )
-                for info in (member for member in members if not member.is_dir()):
+                for refusal in names.check(members):
+                    if reason := kind(refusal.kind).unpack:
+                        raise ActionError.of(
+                            f"{wheel.name} holds a member that no wheel may have: {refusal.member!r}: {reason}",
+                            hint="the program that wrote this wheel is at fault; nothing was unpacked",
+                        )
+                for info in (member for member in members if not member.filename.endswith("/")):
                     target = folder / info.filename
                     target.parent.mkdir(parents=True, exist_ok=True)
                     with bundle.open(info) as source, target.open("wb") as sink:

@@ -616,7 +616,7 @@ def test_a_required_package_may_have_what_its_folder_is_searched_for(tmp_path: P
     assert (found.code, found.severity) == ("GF201", "info")
     assert "folders of pyqt5-qt5, which the wheel requires" in found.message
     lib = {"PyQt5/Qt5/lib/libQt5Core.so.5": elf(soname="libQt5Core.so.5")}
-    other = wheel(tmp_path, lib, name="PyQt5_Qt5-5.15.2-py3-none-manylinux_2_17_x86_64.whl")
+    other = wheel(tmp_path, lib, name="pyqt5_qt5-5.15.2-py3-none-manylinux_2_17_x86_64.whl")
     assert audit([one, other]).findings == ()
     (found,) = audit([wheel(tmp_path, files, requires=["PyQt5-sip"])]).findings
     assert (found.code, found.severity) == ("GF201", "warning")

@@ -8,6 +8,8 @@ from gpuforge.audit.read.wheel import OpenWheel
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import filename
+from gpuforge.wheel.checks import promises, whole
+from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import DistInfo
 
 
@@ -25,6 +27,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
     code = preload.Code(archive)
     preloads = preload.preloads(code) if wheel.binaries else ()
     named = pins.pins(archive)
+    refusals = _refusals(wheel, info)
     scanned = wheel.scanned()
     objects = tuple(s.object for s in scanned if s.object)
     linked = any(o.links for o in objects)
@@ -55,6 +58,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         corrupt=frozenset(s.file for s in scanned if s.corrupt) | (code.corrupt if linked else set()),
         form=source.form,
         links=info.links,
+        refusals=refusals,
     )
 
 
@@ -66,3 +70,10 @@ def _dist_info(wheel: OpenWheel) -> DistInfo:
     if not folders:
         raise MalformedError.of("it is a zip file but no wheel: it has no .dist-info folder")
     return DistInfo.of(wheel.archive, folders)
+
+
+def _refusals(wheel: OpenWheel, info: DistInfo) -> tuple[Refusal, ...]:
+    if wheel.source.form not in {"wheel", "nested"}:
+        return ()
+    name = PurePosixPath(wheel.source.label).name
+    return (*whole.check(wheel.archive), *promises.check(wheel.archive, info, name))

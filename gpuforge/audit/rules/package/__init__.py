@@ -9,9 +9,11 @@ from gpuforge.audit.rules.package import (
     overwritten,
     purelib,
     record_mismatch,
+    refused,
     requirements_conflict,
     source_sets,
     stored_twice,
+    surprising,
     too_large,
 )
 from gpuforge.audit.rules.rule import Rule
@@ -28,5 +30,7 @@ RULES: tuple[Rule, ...] = (
     overwritten.RULE,
     requirements_conflict.RULE,
     kernels_wheels.RULE,
+    refused.RULE,
+    surprising.RULE,
     too_large.RULE,
 )

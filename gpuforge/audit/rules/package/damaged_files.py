@@ -8,6 +8,8 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 
+_EXPLAINED = {"no local header", "local name", "encrypted", "method"}  # reported as GF712
+
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Report files that cannot be unpacked, damaged ELF files, and damaged fatbin containers.
@@ -15,7 +17,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     The audit reads all binaries, metadata, and the Python code of wheels with libraries.
     """
     for wheel in graph.wheels:
-        problems = dict(wheel.damaged)
+        explained = {r.member for r in wheel.refusals if r.kind in _EXPLAINED}
+        problems = {file: problem for file, problem in wheel.damaged.items() if file not in explained}
         for code in wheel.device:
             if broken := sum(container.damaged for container in code.containers):
                 problems.setdefault(code.file, f"{broken} fatbin containers that do not add up")

@@ -1,0 +1,55 @@
+"""Findings of the kinds in `refusals.toml`: one for each kind of a wheel, and who refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuforge.audit.findings import Finding, Severity, Subject
+from gpuforge.audit.model import WheelFacts
+from gpuforge.wheel.checks.refusal import Kind, Refusal, kind
+
+if TYPE_CHECKING:
+    from gpuforge.audit.rules.rule import Rule
+
+_NOT_LINUX = {"case", "path on Windows"}  # what surprises users of other systems alone
+
+
+def kinds(wheel: WheelFacts) -> Iterator[tuple[Kind, list[Refusal]]]:
+    """Yield each kind with what it is true of."""
+    found: dict[str, list[Refusal]] = {}
+    for refusal in wheel.refusals:
+        found.setdefault(refusal.kind, []).append(refusal)
+    for name, refusals in found.items():
+        if name not in _NOT_LINUX or not all("linux" in platform for platform in wheel.platforms):
+            yield kind(name), refusals
+
+
+def finding(rule: Rule, wheel: WheelFacts, row: Kind, refusals: list[Refusal]) -> Finding:
+    """Return the finding of a kind."""
+    return rule.finding(
+        wheel.name,
+        severity=_severity(row),
+        files=dict.fromkeys(r.member for r in refusals if r.member),
+        subjects=[Subject(file=r.member, item=r.kind, detail=r.detail) for r in refusals],
+        what=row.what,
+        why=" ".join(text for text in (_who(row.by), row.why) if text),
+        fix=row.fix,
+    )
+
+
+def _severity(row: Kind) -> Severity:
+    """Return "error" where an installer refuses; PyPI is not the only index."""
+    return row.severity or ("warning" if row.by == ("PyPI",) else "error")
+
+
+def _who(by: tuple[str, ...]) -> str:
+    """Return who refuses the wheel, as a sentence."""
+    installers = [name.removesuffix(" (index)") for name in by if name != "PyPI"]
+    installing = (
+        f"{' and '.join(installers)} {'refuse' if len(installers) > 1 else 'refuses'} to install the wheel"
+    )
+    if "uv (index)" in by:
+        installing += " from an index"
+    parts = ["PyPI refuses the upload"] if "PyPI" in by else []
+    return f"{', and '.join([*parts, installing] if installers else parts)}." if by else ""

@@ -1,0 +1,78 @@
+"""The records at the end of an archive: one directory, one end, nothing between and nothing behind.
+
+Format: APPNOTE.TXT, 4.3.14 to 4.3.16.
+"""
+
+import struct
+import zipfile
+from collections.abc import Iterator
+
+from gpuforge.wheel.archive import Archive
+from gpuforge.wheel.checks.headers import raw_name
+from gpuforge.wheel.checks.refusal import Refusal
+
+_ENTRY = 46  # bytes of a directory's entry, without its name, extra fields and comment
+_END, _END64, _LOCATOR = b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"
+_END_SIZE, _END64_SIZE, _LOCATOR_SIZE = 22, 56, 20
+_COMMENT = 1 << 16  # bytes
+
+
+def check(archive: Archive) -> Iterator[Refusal]:
+    """Yield what is wrong behind the last entry of the directory: the first thing only, the rest follows from it."""
+    directory = archive.directory
+    start = directory.start + sum(map(_length, directory.entries))
+    last = _length(directory.entries[-1]) if directory.entries else 0
+    if last and not _whole(archive.at(start - last, _ENTRY), last):
+        yield Refusal("end record", detail="the last entry of the directory is longer than the directory")
+        return
+    tail = archive.at(start, min(directory.size - start, _END_SIZE + _END64_SIZE + _LOCATOR_SIZE + _COMMENT))
+    place = 0
+    if tail.startswith(_END64):
+        if problem := _zip64(tail, start, len(directory.entries)):
+            yield problem
+            if problem.kind == "ZIP64 end":
+                return
+        place = _END64_SIZE + _LOCATOR_SIZE
+    if not tail.startswith(_END, place) or len(tail) < place + _END_SIZE:
+        yield Refusal("data between", detail=f"behind the directory, at byte {start + place}")
+        return
+    here, count, _, _, comment = struct.unpack_from("<4xHHIIH", tail, place + 4)
+    stop = start + place + _END_SIZE + comment
+    if here != count or (not place and count != len(directory.entries)):
+        yield Refusal(
+            "end record",
+            detail=f"{count} members in the end record, {len(directory.entries)} in the directory",
+        )
+    elif stop < directory.size:
+        yield Refusal("data behind", detail=f"{directory.size - stop} bytes at byte {stop}")
+    elif stop > directory.size:
+        yield Refusal("end record", detail=f"its comment has {comment} bytes, more than the file")
+    elif any(1 <= byte <= 8 for byte in tail[place + _END_SIZE :]):
+        yield Refusal("archive comment")
+
+
+def _length(info: zipfile.ZipInfo) -> int:
+    name = info.orig_filename
+    named = len(name) if name.isascii() else len(raw_name(info))
+    return _ENTRY + named + len(info.extra) + len(info.comment)
+
+
+def _whole(entry: bytes, length: int) -> bool:
+    """Say whether an entry has the length that it declares: `zipfile` cuts the last one to the directory's size."""
+    lengths: tuple[int, int, int] = struct.unpack_from("<HHH", entry, 28)
+    return _ENTRY + sum(lengths) == length
+
+
+def _zip64(tail: bytes, start: int, members: int) -> Refusal | None:
+    """Return what is wrong with the ZIP64 end record and its locator."""
+    if len(tail) < _END64_SIZE + _LOCATOR_SIZE or not tail.startswith(_LOCATOR, _END64_SIZE):
+        return Refusal("ZIP64 end", detail="its locator does not follow it")
+    length, here, count, _, _ = struct.unpack_from("<Q12xQQQQ", tail, 4)
+    if length != _END64_SIZE - 12:
+        return Refusal("ZIP64 end", detail="it has extensible data")
+    if not here == count == members:
+        return Refusal("ZIP64 end", detail=f"{count} members in it, {members} in the directory")
+    (led,) = struct.unpack_from("<Q", tail, _END64_SIZE + 8)
+    if led != start:
+        return Refusal("ZIP64 locator", detail=f"it leads to byte {led}; the record is at byte {start}")
+    return None

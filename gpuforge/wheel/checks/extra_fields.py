@@ -1,0 +1,70 @@
+"""The extra fields of a local header: ZIP64 sizes, and fields that must not be there twice.
+
+Format: APPNOTE.TXT, 4.5. PyPI accepts ZIP64 fields of these lengths: warehouse/utils/zipfiles.py.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_ZIP64, _UNICODE_PATH = 0x0001, 0x7075
+_ZIP64_LENGTHS = (0, 8, 16, 24, 28)
+_IN_ZIP64 = 0xFFFFFFFF
+
+
+class Problem(NamedTuple):
+    """What is wrong with the extra fields: a kind of `refusals.toml`, and the fact."""
+
+    kind: str
+    text: str
+
+
+def problem(extra: bytes, method: int, packed: int, size: int) -> Problem | None:
+    """Return what is wrong with the extra fields of a header with these sizes."""
+    seen = set()
+    try:
+        for kind, value in _fields(extra):
+            if kind in seen:
+                refused = "doubled field" if kind in {_ZIP64, _UNICODE_PATH} else "repeated field"
+                return Problem(refused, f"two fields of the kind 0x{kind:04x}")
+            seen.add(kind)
+            if kind == _ZIP64 and not _sound(value, method, packed, size):
+                return Problem(
+                    "ZIP64 field", f"a ZIP64 field of {len(value)} bytes that does not fit its sizes"
+                )
+            if kind == _UNICODE_PATH:
+                value[5:].decode()
+    except UnicodeDecodeError:
+        return Problem("doubled field", "a name that is not UTF-8")
+    except ValueError as error:
+        return Problem("doubled field", str(error))
+    return None
+
+
+def sizes(extra: bytes, packed: int, size: int) -> tuple[int, int]:
+    """Return the packed and the unpacked size, from the ZIP64 field where there is one."""
+    for kind, value in _fields(extra):
+        if kind == _ZIP64 and len(value) >= 8:
+            first = struct.unpack_from("<Q", value)[0]
+            size = first if size == _IN_ZIP64 else size
+            packed = struct.unpack_from("<Q", value, 8)[0] if len(value) >= 16 else first
+    return packed, size
+
+
+def _sound(value: bytes, method: int, packed: int, size: int) -> bool:
+    if len(value) == 0:
+        return _IN_ZIP64 not in {packed, size}
+    if len(value) == 8:
+        return method == 0
+    return len(value) in _ZIP64_LENGTHS
+
+
+def _fields(extra: bytes) -> Iterator[tuple[int, bytes]]:
+    while extra:
+        if len(extra) < 4:
+            raise ValueError("extra fields that end in the middle of one")
+        kind, length = struct.unpack_from("<HH", extra)
+        if 4 + length > len(extra):
+            raise ValueError("extra fields that end in the middle of one")
+        yield kind, extra[4 : 4 + length]
+        extra = extra[4 + length :]

@@ -1,0 +1,168 @@
+"""The local header before each member, compared with the archive's directory; bytes that belong to no member.
+
+Installers that unpack while they download read the local headers, others the directory: an archive in which the two
+differ installs differently. Format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, 4.3.7 and 4.5.
+"""
+
+import struct
+import zipfile
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from gpuforge.wheel.archive import Archive
+from gpuforge.wheel.checks import extra_fields
+from gpuforge.wheel.checks.refusal import Refusal
+
+MAGIC = b"PK\x03\x04"
+_FORM = struct.Struct("<4s2xHH4xIIIHH")
+_ENCRYPTED, _DESCRIPTOR, _UTF8 = 1, 8, 0x800
+_HARMLESS = _UTF8 | 6  # flags; bits 1 and 2 say how hard a member was compressed
+_DESCRIPTOR_SIZES = (12, 16, 20, 24)  # bytes: without and with a signature, of 32 and of 64 bits
+
+
+class Local(NamedTuple):
+    """A local header, with the sizes of its ZIP64 field where it has one."""
+
+    flags: int
+    method: int
+    crc: int
+    packed: int
+    size: int
+    name: bytes
+    extra: bytes
+
+    @property
+    def length(self) -> int:
+        """Return how many bytes it has."""
+        return _FORM.size + len(self.name) + len(self.extra)
+
+
+def check(archive: Archive) -> Iterator[Refusal]:
+    """Yield what is wrong with the local headers and with the room between the members, in the order of the file."""
+    directory = archive.directory
+    entries = sorted(directory.entries, key=attrgetter("header_offset"))
+    named = [(info, raw_name(info)) for info in entries]
+    if _is_plain(archive, named):
+        return
+    if lost := list(_lost(archive, named)):
+        yield from lost  # anything else would be about the same members
+        return
+    position = 0
+    for info, name in named:
+        local = _local(archive, info.header_offset)
+        if info.header_offset != position:
+            yield from _between(archive, position, info.header_offset, info.orig_filename)
+        position = max(position, info.header_offset + local.length + info.compress_size)
+        yield from _differences(local, info, name)
+        if local.flags & _DESCRIPTOR:
+            position += _descriptor(archive, position)
+    if position != directory.start:
+        yield from _between(archive, position, directory.start, "")
+
+
+def _is_plain(archive: Archive, named: Sequence[tuple[zipfile.ZipInfo, bytes]]) -> bool:
+    """Say whether nothing differs, as in nearly every wheel: the members follow each other without extra fields."""
+    position = 0
+    spans = ((info.header_offset, _FORM.size + len(name)) for info, name in named)
+    for (info, name), head in zip(named, archive.starts(spans), strict=True):
+        flags = info.flag_bits
+        if (
+            head[_FORM.size :] != name
+            or info.header_offset != position
+            or flags & ~_HARMLESS
+            or _FORM.unpack_from(head)
+            != (MAGIC, flags, info.compress_type, info.CRC, info.compress_size, info.file_size, len(name), 0)
+        ):
+            return False
+        position += len(head) + info.compress_size
+    return position == archive.directory.start
+
+
+def _lost(archive: Archive, named: Sequence[tuple[zipfile.ZipInfo, bytes]]) -> Iterator[Refusal]:
+    """Yield the members that the directory looks for in a wrong place: where nothing or another member begins."""
+    names = {name for _, name in named}
+    for info, name in named:
+        if not _is_header(archive.at(info.header_offset, _FORM.size)):
+            yield Refusal("no local header", info.orig_filename)
+            continue
+        found = _local(archive, info.header_offset).name
+        if found != name and found in names:
+            yield Refusal("no local header", info.orig_filename, f"the one of {shown(found)} is there")
+
+
+def _is_header(data: bytes) -> bool:
+    return len(data) >= _FORM.size and data.startswith(MAGIC)
+
+
+def raw_name(info: zipfile.ZipInfo) -> bytes:
+    """Return a member's name as the bytes of the directory."""
+    name = info.orig_filename
+    return name.encode() if info.flag_bits & _UTF8 or name.isascii() else name.encode("cp437")
+
+
+def _local(archive: Archive, offset: int) -> Local:
+    _, flags, method, crc, packed, size, long, extra = _FORM.unpack(archive.at(offset, _FORM.size))
+    tail = archive.at(offset + _FORM.size, long + extra)
+    return Local(flags, method, crc, packed, size, tail[:long], tail[long:])
+
+
+def _differences(local: Local, info: zipfile.ZipInfo, name: bytes) -> Iterator[Refusal]:
+    """Yield the first difference that installers meet: one cause has one finding."""
+    member = info.orig_filename
+    if problem := extra_fields.problem(local.extra, local.method, local.packed, local.size):
+        yield Refusal(problem.kind, member, problem.text)
+        return
+    packed, size = extra_fields.sizes(local.extra, local.packed, local.size)
+    if local.name != name:
+        yield Refusal("local name", member, f"{shown(local.name)!r} in its local header")
+    elif local.flags & _DESCRIPTOR:
+        yield Refusal("data descriptor", member)
+    elif (packed, size) != (info.compress_size, info.file_size):
+        yield Refusal(
+            "local sizes",
+            member,
+            f"{packed} bytes, unpacked {size}, in its local header; {info.compress_size} and {info.file_size} in the "
+            "directory",
+        )
+    elif local.crc != info.CRC:
+        yield Refusal(
+            "local checksum",
+            member,
+            f"CRC-32 {local.crc:08x} in its local header, {info.CRC:08x} in the directory",
+        )
+    elif local.method != info.compress_type:
+        yield Refusal(
+            "local method",
+            member,
+            f"method {local.method} in its local header, {info.compress_type} in the directory",
+        )
+    elif (local.flags ^ info.flag_bits) & (_ENCRYPTED | _DESCRIPTOR):
+        yield Refusal("local flags", member)
+
+
+def _between(archive: Archive, start: int, stop: int, member: str) -> Iterator[Refusal]:
+    """Say what lies before a member (or before the directory) that is in the wrong place."""
+    if stop < start:
+        yield Refusal("overlap", member, f"{start - stop} bytes")
+        return
+    if archive.at(start, 4) == MAGIC:
+        whole = _is_header(archive.at(start, _FORM.size))
+        yield Refusal("hidden member", detail=shown(_local(archive, start).name) if whole else "")
+    else:
+        yield Refusal(
+            "data between" if start else "data before", detail=f"{stop - start} bytes at byte {start}"
+        )
+
+
+def _descriptor(archive: Archive, position: int) -> int:
+    """Return the size of a data descriptor: it is followed by a record of the archive."""
+    for size in _DESCRIPTOR_SIZES:
+        if archive.at(position + size, 2) == b"PK":
+            return size
+    return 0
+
+
+def shown(name: bytes) -> str:
+    """Return the bytes of a name as text."""
+    return name.decode("utf-8", "backslashreplace")

@@ -1,0 +1,87 @@
+"""What the file name and the metadata promise: names as PyPI spells them, licence files, commands, data folders."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from gpuforge.datafile import load
+from gpuforge.errors import MalformedError
+from gpuforge.wheel.archive import Archive, Member
+from gpuforge.wheel.checks import scripts
+from gpuforge.wheel.checks.refusal import Refusal
+from gpuforge.wheel.dist_info import DistInfo
+
+_SCHEMES = {"purelib", "platlib", "headers", "scripts", "data"}
+_LARGEST = 1 << 20  # bytes of a file that is read
+_EXECUTED = re.compile(rb"^import[ \t]", re.MULTILINE)
+
+
+def check(archive: Archive, info: DistInfo, file_name: str) -> Iterator[Refusal]:
+    """Yield what the wheel of this name promises and does not keep."""
+    members = {member.name: member for member in archive.members}
+    yield from _names(info, file_name)
+    for name in info.license_files:
+        if f"{info.folder}.dist-info/licenses/{name}" not in members:
+            yield Refusal("license file", f"{info.folder}.dist-info/METADATA", f"License-File: {name}")
+    for line in info.requires:
+        if "@" in line and _has_url(line):
+            yield Refusal("requirement by URL", f"{info.folder}.dist-info/METADATA", f"Requires-Dist: {line}")
+    points = members.get(f"{info.folder}.dist-info/{scripts.FILE}")
+    if points and points.size <= _LARGEST:
+        found = scripts.check(_read(archive, points))
+        yield from (refusal._replace(member=points.name) for refusal in found)
+    yield from _data_folders(info, members)
+    yield from _start_files(archive, members.values())
+
+
+def _names(info: DistInfo, file_name: str) -> Iterator[Refusal]:
+    parts = file_name.removesuffix(".whl").split("-")
+    if len(parts) not in {5, 6}:
+        return  # reported as GF704
+    project, version = parts[:2]
+    normal = canonicalize_name(project).replace("-", "_")
+    if project != normal:
+        yield Refusal("file name", detail=f"{project}, and {normal} on PyPI")
+    if canonicalize_name(info.folder) == canonicalize_name(f"{project}-{version}") and (
+        info.folder != f"{project}-{version}"
+    ):
+        yield Refusal("folder name", f"{info.folder}.dist-info", f"{project}-{version}.dist-info on PyPI")
+    if "+" in version:
+        yield Refusal("local version", detail=version)
+    accepted = re.compile("|".join(load(__file__, "refusals.toml")["platform tag"]["accepted"]))
+    for tag in sorted(set(parts[-1].split("."))):
+        if not accepted.fullmatch(tag):
+            yield Refusal("platform tag", detail=tag)
+
+
+def _has_url(line: str) -> bool:
+    try:
+        return Requirement(line).url is not None
+    except InvalidRequirement:  # reported as GF704
+        return False
+
+
+def _data_folders(info: DistInfo, members: Iterable[str]) -> Iterator[Refusal]:
+    for name in members:
+        top, _, rest = name.partition("/")
+        if top.endswith(".data") and (rest.count("/") == 0 or rest.partition("/")[0] not in _SCHEMES):
+            yield Refusal("data scheme" if top == f"{info.folder}.data" else "other data scheme", name)
+
+
+def _start_files(archive: Archive, members: Iterable[Member]) -> Iterator[Refusal]:
+    """Yield files from which Python executes lines at each start (https://docs.python.org/3/library/site.html)."""
+    for member in members:
+        is_start = member.name.endswith(".start")
+        if "/" in member.name or member.size > _LARGEST or not (is_start or member.name.endswith(".pth")):
+            continue
+        if is_start or _EXECUTED.search(_read(archive, member)):
+            yield Refusal("start file", member.name)
+
+
+def _read(archive: Archive, member: Member) -> bytes:
+    try:
+        return archive.data(member)
+    except MalformedError:  # reported as GF705
+        return b""

@@ -1,0 +1,37 @@
+"""One reason to refuse a wheel, and the table of these reasons: who refuses, in whose source or documentation."""
+
+from typing import Literal, NamedTuple
+
+from gpuforge.datafile import load
+
+
+class Refusal(NamedTuple):
+    """A kind of `refusals.toml`, the member that it is about, and what differs there."""
+
+    kind: str
+    member: str = ""
+    detail: str = ""
+
+
+class Kind(NamedTuple):
+    """A row of `refusals.toml`."""
+
+    by: tuple[str, ...]  # "PyPI", "pip", "uv", "uv (index)"; nobody for what only surprises users
+    what: str
+    fix: str
+    why: str = ""  # what happens where nobody refuses
+    severity: Literal["", "error", "warning", "info"] = ""  # "" where it follows from who refuses
+    unpack: str = ""  # why gpuforge does not unpack such an archive
+
+
+def kind(name: str) -> Kind:
+    """Return the row of a kind."""
+    row = load(__file__, "refusals.toml")[name]
+    return Kind(
+        tuple(row["by"]),
+        row["what"],
+        row["fix"],
+        row.get("why", ""),
+        row.get("severity", ""),
+        row.get("unpack", ""),
+    )

@@ -1,0 +1,51 @@
+"""What indexes and installers refuse: each kind, the nearest archive that they accept, and who is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from archive_samples import wheel_file
+from golden import hold_findings
+from refused_samples import SAMPLES, TWINS, Sample
+
+from gpuforge.audit import audit
+from gpuforge.audit.findings import Finding
+from gpuforge.datafile import load
+from gpuforge.wheel.checks import refusal
+
+RULES = {"GF712", "GF713"}
+TABLE = load(refusal.__file__, "refusals.toml")
+
+
+def found(folder: Path, sample: Sample) -> list[Finding]:
+    report = audit([wheel_file(folder, sample.data, sample.name)])
+    assert not report.problems
+    return [f for f in report.findings if f.code in RULES]
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+def test_each_kind_is_one_finding(tmp_path: Path, sample: Sample) -> None:
+    (finding,) = found(tmp_path, sample)
+    assert {subject.item for subject in finding.subjects} == {sample.kind}
+    assert finding.code == ("GF712" if TABLE[sample.kind]["by"] else "GF713")
+
+
+@pytest.mark.parametrize("sample", TWINS.values(), ids=TWINS)
+def test_the_nearest_archive_that_nobody_refuses_is_clean(tmp_path: Path, sample: Sample) -> None:
+    assert found(tmp_path, sample) == []
+
+
+def test_every_kind_has_a_sample() -> None:
+    assert {sample.kind for sample in SAMPLES.values()} == TABLE.keys()
+
+
+def test_what_is_said(tmp_path: Path) -> None:
+    findings = [(name, found(tmp_path, sample)[0]) for name, sample in SAMPLES.items()]
+    for code in sorted(RULES):
+        hold_findings(code, [(name, finding) for name, finding in findings if finding.code == code])
+
+
+def test_a_build_for_linux_alone_may_have_names_that_differ_in_case(tmp_path: Path) -> None:
+    sample = SAMPLES["names that differ in case"]._replace(name="demo-1.0-py3-none-manylinux_2_17_x86_64.whl")
+    assert found(tmp_path, sample) == []
