@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from archive_samples import wheel_file
+from archive_samples import wheel_file, zip_file
 from golden import hold_findings
-from refused_samples import SAMPLES, TWINS, Sample
+from refused_samples import EVIL, SAMPLES, SOUND, TWINS, Sample
 
 from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
+from gpuforge.audit.report.sentences import lines
 from gpuforge.datafile import load
 from gpuforge.wheel.checks import refusal
 
@@ -49,3 +50,10 @@ def test_what_is_said(tmp_path: Path) -> None:
 def test_a_build_for_linux_alone_may_have_names_that_differ_in_case(tmp_path: Path) -> None:
     sample = SAMPLES["names that differ in case"]._replace(name="demo-1.0-py3-none-manylinux_2_17_x86_64.whl")
     assert found(tmp_path, sample) == []
+
+
+def test_the_first_members_of_many_are_named(tmp_path: Path) -> None:
+    many = [EVIL._replace(name=f"demo/{n}\n.py".encode()) for n in range(300)]
+    (finding,) = found(tmp_path, Sample("", zip_file([*SOUND, *many])))
+    assert len(finding.subjects) == 201
+    assert lines(finding)[-1] == "control characters: and 100 more"

@@ -1,5 +1,6 @@
 """Everything that the audit knows of one wheel: what it declares, its code and indexes, and its scanned binaries."""
 
+from collections import Counter
 from pathlib import PurePosixPath
 
 from gpuforge.audit.model import WheelFacts
@@ -11,6 +12,8 @@ from gpuforge.wheel import filename
 from gpuforge.wheel.checks import promises, whole
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import DistInfo
+
+_MOST = 200  # members of a kind of refusal that are named
 
 
 def facts(wheel: OpenWheel) -> WheelFacts:
@@ -73,7 +76,17 @@ def _dist_info(wheel: OpenWheel) -> DistInfo:
 
 
 def _refusals(wheel: OpenWheel, info: DistInfo) -> tuple[Refusal, ...]:
+    """Return what somebody refuses about the archive, with the first members that each kind is true of."""
     if wheel.source.form not in {"wheel", "nested"}:
         return ()
     name = PurePosixPath(wheel.source.label).name
-    return (*whole.check(wheel.archive), *promises.check(wheel.archive, info, name))
+    found = [*whole.check(wheel.archive), *promises.check(wheel.archive, info, name)]
+    counts = Counter(refusal.kind for refusal in found)
+    seen: Counter[str] = Counter()
+    kept = []
+    for refusal in found:
+        seen[refusal.kind] += 1
+        if seen[refusal.kind] <= _MOST:
+            kept.append(refusal)
+    more = ((kind, count - _MOST) for kind, count in counts.items() if count > _MOST)
+    return (*kept, *(Refusal(kind, detail=f"and {count:,} more") for kind, count in more))
