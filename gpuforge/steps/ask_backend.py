@@ -36,7 +36,9 @@ def requested(request: AskBackend, python: Path) -> list[str]:
     except BuildBackendException as error:
         raise ActionError.of(f"the project's build backend could not say what it needs: {error}") from error
     except BuildException as error:
-        raise ActionError.of(f"the project cannot be built: {error}") from error
+        raise ActionError.of(
+            f"the project cannot be built: {error}", hint="it needs a pyproject.toml"
+        ) from error
 
 
 def is_met(requirement: str, wheels: Iterable[str]) -> bool:

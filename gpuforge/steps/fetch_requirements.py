@@ -14,6 +14,7 @@ from gpuforge.plan.requests.build import FetchRequirements
 from gpuforge.steps import entry, wheelhouse
 from gpuforge.steps.project_requirements import checked
 
+_WITHOUT = "setuptools>=40.8.0"
 _LONGEST = 1_000_000  # bytes of the answer of a backend
 
 
@@ -36,13 +37,18 @@ def main(request: FetchRequirements) -> None:
 
 
 def required(source: Path) -> list[str]:
-    """Return the requirements in a project's pyproject.toml; none of its code runs."""
+    """Return the requirements in a project's pyproject.toml; none of its code runs.
+
+    A project without that file is built by setuptools (PEP 517).
+    """
+    if not (source / "pyproject.toml").exists():
+        return [_WITHOUT]
     try:
         found = ProjectBuilder(source).build_system_requires
-    except (BuildException, RecursionError) as error:
+    except (BuildException, RecursionError, ValueError) as error:
         why = "its pyproject.toml is nested too deeply" if isinstance(error, RecursionError) else error
         raise ActionError.of(
-            f"the project cannot be built: {why}", hint="it needs a pyproject.toml"
+            f"the project cannot be built: {why}", hint="correct its pyproject.toml"
         ) from error
     return checked(found, "its pyproject.toml asks")
 

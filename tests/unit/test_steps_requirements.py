@@ -113,6 +113,8 @@ def test_the_answer_that_asks_for_nothing_is_the_one_that_every_first_fetch_read
         ),
         ('[build-system]\nrequires = ["a @ https://evil.example/a.tar.gz"]\n', "is a direct reference"),
         ("a = " + "[" * 5000, "the project cannot be built: "),
+        ("a = 1" + "0" * 5000, "the project cannot be built: "),
+        ('[build-system]\nrequires = []\nbuild-backend = "x"\nbackend-path = [".."]\n', "inside source tree"),
     ],
 )
 def test_a_pyproject_is_read_and_its_requirements_are_names(tmp_path: Path, text: str, why: str) -> None:
@@ -120,6 +122,10 @@ def test_a_pyproject_is_read_and_its_requirements_are_names(tmp_path: Path, text
     with pytest.raises(ActionError) as caught:
         required(tmp_path)
     assert why in str(caught.value)
+
+
+def test_a_project_without_a_pyproject_is_built_by_setuptools(tmp_path: Path) -> None:
+    assert required(tmp_path) == ["setuptools>=40.8.0"]
 
 
 def wheel_with(folder: Path, *lines: str) -> Path:
