@@ -139,6 +139,15 @@ def reading(root: Path, path: str, *, follow: bool = False) -> Iterator[int]:
         yield handle
 
 
+def read(root: Path, path: str, most: int) -> bytes:
+    """Return the first `most` bytes of a file below `root`; see `reading` for what it raises."""
+    content = bytearray()
+    with reading(root, path) as handle:
+        while len(content) < most and (chunk := os.read(handle, most - len(content))):
+            content += chunk
+    return bytes(content)
+
+
 def copy(root: Path, target: Path, members: Iterable[str] | None = None) -> None:
     """Copy a folder, or some files and links of it, over what lies in `target`; links stay links, modes are kept.
 

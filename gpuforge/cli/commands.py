@@ -13,6 +13,7 @@ from gpuforge.cli.arguments import Group
 COMMANDS = {  # with what each does, so that listing them imports none
     "audit": "Judge wheels: what will break on users' machines, and why.",
     "build": "Build the wheels of a manifest, prove and test each.",
+    "cache": "List, check and prune what is kept between builds.",
     "images": "Make, list and check the container images to build and test in.",
     "matrix": "Print the cells of a manifest for a CI system.",
     "schema": "Print the schema of gpuforge.toml.",

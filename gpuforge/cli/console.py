@@ -7,9 +7,9 @@ import sys
 from rich.console import Console
 
 
-def count(number: int, what: str) -> str:
-    """Write a number of things: `1 cell`, `2 cells`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def count(number: int, what: str, plural: str = "") -> str:
+    """Write a number of things: `1 cell`, `2 cells`, `2 entries`."""
+    return f"{number} {what}" if number == 1 else f"{number} {plural or f'{what}s'}"
 
 
 def results_console() -> Console:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,7 +29,20 @@ class _Size(click.ParamType[int]):
             self.fail(f'{value!r} is not a size such as "8 GB" or "512 MiB"', param, ctx)
 
 
+class _Duration(click.ParamType[float]):
+    """A duration in seconds, written as `90m`, `12h`, `30d` or `2w`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        match = re.fullmatch(r"([0-9]{1,6}) ?([mhdw])", str(value))
+        if match is None:
+            self.fail(f"{value!r} is not a duration such as 12h, 30d or 2w", param, ctx)
+        return int(match[1]) * {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}[match[2]]
+
+
 SIZE = _Size()
+DURATION = _Duration()
 
 
 def listed(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

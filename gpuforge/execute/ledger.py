@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -62,6 +63,14 @@ class FileLedger:
         """Return the newest entry of a project's action; lines that cannot be read do not count."""
         self._catch_up()
         return self._newest.get((project, action))
+
+    def keys(self) -> dict[str, set[str]]:
+        """Return the keys that the actions of each project ever had."""
+        found: dict[str, set[str]] = {}
+        with suppress(FileNotFoundError), self.path.open("rb") as stream:
+            for entry in filter(None, map(_parse, stream)):
+                found.setdefault(entry.project, set()).add(entry.key)
+        return found
 
     def _catch_up(self) -> None:
         try:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -17,13 +15,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 from uuid import uuid4
 
-from gpuforge import digest
+from gpuforge import digest, tree
 from gpuforge.errors import ActionError
 from gpuforge.execute import locks
 from gpuforge.execute.integrity import changes, damage, stamp
+from gpuforge.execute.sessions import Sessions
 from gpuforge.execute.store_entry import StoreEntry, from_json, to_json
 from gpuforge.tree import remove
 
+ASIDE = "aside"  # in the store: damaged entries, by key
+_LONGEST_RECORD = 1 << 30  # bytes; of a million files it has 200 MB
 _LARGE = 100_000_000  # bytes: a toolkit; reading it takes part of a second
 
 
@@ -72,14 +73,12 @@ class Store(Protocol):
 class FolderStore:
     """A store in a folder: `ROOT/KEY[:2]/KEY/{record.json,out/NAME}`; entries appear whole, by rename.
 
-    An alias is a link to an entry.
+    An alias is a link to an entry. A record's time is when the entry was last used.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._first = threading.Lock()
-        self._session: Path | None = None
-        self._guard = root / "tmp" / ".lock"
+        self._sessions = Sessions(root / "tmp")
         self._sound: set[str] = set()  # keys of entries whose bytes were read
 
     def get(self, key: str) -> Stored | None:
@@ -99,13 +98,25 @@ class FolderStore:
     def _look(self, key: str) -> Stored | str:
         place = self._place(key)
         try:
-            entry = from_json((place / "record.json").read_text(encoding="utf-8"))
+            entry = from_json(self._record(place.resolve()))
         except FileNotFoundError:
             return "its record is gone" if place.exists() else ""
+        except OSError as error:  # also where something else lies there, such as a pipe
+            return f"its record cannot be read: {error.strerror}"
         except ValueError as error:
             return f"its record cannot be read: {error}"
         wrong = damage(place / "out", entry) or self._changes(place, entry)
         return wrong or Stored(key, place / "out", entry)
+
+    def _record(self, place: Path) -> str:
+        """Return the text of an entry's record; from now on no other process removes the entry."""
+        record = place / "record.json"
+        if not self._sessions.has(place.name) and record.exists():
+            with suppress(OSError), self._sessions.alone(shared=True):  # not if the store is read-only
+                if record.exists():
+                    self._sessions.take(place.name)
+                    os.utime(record)
+        return read_record(place)
 
     def _changes(self, place: Path, entry: StoreEntry) -> str:
         """Return what is wrong with an entry's bytes, or an empty string."""
@@ -136,7 +147,7 @@ class FolderStore:
         if not _is_large(entry):
             return
         with suppress(OSError):  # a store that can only be read: its bytes are read each time
-            new = self._own_folder() / uuid4().hex
+            new = self._sessions.folder() / uuid4().hex
             new.write_text(stamp(place / "out"), encoding="ascii")
             new.rename(place / "stamp")
 
@@ -146,7 +157,7 @@ class FolderStore:
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """Make an empty folder on the store's own disk for outputs; gone afterwards if not committed."""
-        box = self._own_folder() / uuid4().hex
+        box = self._sessions.folder() / uuid4().hex
         folder = box / "out"
         folder.mkdir(parents=True)
         try:
@@ -170,13 +181,11 @@ class FolderStore:
         if place.is_symlink():
             place.unlink()
         elif self.damage(key):
-            grave = self._own_folder() / uuid4().hex
-            with suppress(FileNotFoundError):
-                place.rename(grave)
-            remove(grave)
-            self._sound.discard(key)
+            self.set_aside(key)
         try:
-            box.rename(place)
+            with self._sessions.alone(shared=True):
+                self._sessions.take(key)
+                box.rename(place)
         except OSError as error:
             if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
                 raise
@@ -195,51 +204,49 @@ class FolderStore:
         place.parent.mkdir(parents=True, exist_ok=True)
         if not place.is_symlink():
             remove(place)  # a damaged one
-        link = self._own_folder() / uuid4().hex
+        link = self._sessions.folder() / uuid4().hex
         link.symlink_to(os.path.relpath(self._place(other), place.parent))
         link.rename(place)
+
+    def set_aside(self, key: str) -> Path:
+        """Take a damaged entry away, so that it is made again, and return where it lies now."""
+        place, aside = self._place(key), self.root / ASIDE / key
+        aside.parent.mkdir(exist_ok=True)
+        with self._sessions.alone():
+            remove(aside)
+            with suppress(FileNotFoundError):
+                place.rename(aside)
+        self._sound.discard(key)
+        return aside
+
+    def taken(self) -> set[str]:
+        """Return the keys of the entries that live processes have."""
+        return self._sessions.taken()
+
+    def discard(self, key: str, unused_since: float) -> bool:
+        """Remove an entry unless a process has it, or has used it after that time; return whether it is gone."""
+        place, grave = self._place(key), self._sessions.folder() / uuid4().hex
+        with self._sessions.alone():
+            with suppress(FileNotFoundError):  # without a record, nothing can use it
+                if key in self._sessions.taken() or (place / "record.json").stat().st_mtime > unused_since:
+                    return False
+            with suppress(FileNotFoundError):
+                place.rename(grave)
+        remove(grave)
+        return True
 
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
         """Take the right to work on `key`, over all processes; None while another has it."""
         return locks.claim(self.root / "locks" / key)
 
-    def _own_folder(self) -> Path:
-        """Return this process's folder under `tmp`, under a lock that ends with the process."""
-        with self._first:
-            if self._session is None or not self._session.is_dir():
-                self._session = self._open_session()
-            return self._session
 
-    def _open_session(self) -> Path:
-        with locks.wait(self._guard):
-            self._sweep()
-            folder = self._guard.parent / uuid4().hex
-            folder.mkdir()
-            claim = locks.claim(folder / ".lock")
-        if claim is None:
-            msg = f"{folder} was taken by another process"
-            raise OSError(msg)
-        weakref.finalize(self, _leave, folder, claim, os.getpid())
-        return folder
-
-    def _sweep(self) -> None:
-        """Remove what dead processes left; the live ones hold the lock in their folder."""
-        for folder in self._guard.parent.iterdir():
-            if folder.is_dir() and (claim := locks.claim(folder / ".lock")) is not None:
-                claim.release()
-                with suppress(OSError):
-                    remove(folder)
+def read_record(place: Path) -> str:
+    """Return the text of the record of an entry, which is no alias; raises OSError."""
+    return tree.read(place, "record.json", _LONGEST_RECORD).decode(errors="replace")
 
 
 def _is_large(entry: StoreEntry) -> bool:
     return sum(file.size for file in entry.files) > _LARGE
-
-
-def _leave(folder: Path, claim: locks.Claim, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child must not remove what its parent uses
-        with suppress(OSError):
-            remove(folder)
-        claim.release()
 
 
 def _protect(folder: Path, entry: StoreEntry) -> None:

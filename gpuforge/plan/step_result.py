@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,8 +39,7 @@ class StepResult:
         A project's build can write there, too: what has another form does not count, and pipes are not opened.
         """
         try:
-            with tree.reading(file.parent, file.name) as handle:
-                data = json.loads(os.read(handle, MOST))
+            data = json.loads(tree.read(file.parent, file.name, MOST))
             counts = data["counts"] if isinstance(data["counts"], dict) else {}
             error = data["error"]
             if not error:

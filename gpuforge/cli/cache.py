@@ -1,0 +1,162 @@
+"""`gpuforge cache`: what is kept between builds; list it, check every byte of it, remove what is old or too much."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpuforge.cli.arguments import Group, errors_as_json
+from gpuforge.cli.cache_text import show_entries, show_pruned
+from gpuforge.cli.console import count
+from gpuforge.cli.options import DURATION, SIZE, cache_dir
+from gpuforge.cli.terminal import say
+from gpuforge.errors import MissingError, UsageError
+from gpuforge.execute import upkeep
+from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.store import FolderStore
+from gpuforge.execute.upkeep import Damaged, Held
+from gpuforge.manifest.quoting import printable
+from gpuforge.manifest.sizes import size_in_words
+from gpuforge.tree import remove
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+
+
+@click.group("cache", cls=Group)
+def command() -> None:
+    """List, check and prune what is kept between builds."""
+
+
+@command.command("ls")
+@as_json
+@errors_as_json
+def list_entries(*, as_json: bool) -> None:
+    """Print what takes how much, by kind and by project, and when it was last used."""
+    cache, store = _store()
+    found = upkeep.entries(store)
+    of = upkeep.projects(found, FileLedger(cache / "ledger.jsonl").keys())
+    folders = {path.name: upkeep.disk_size(path) for path in sorted(cache.iterdir()) if path != store.root}
+    aside = sum(upkeep.disk_size(path) for path in upkeep.aside(store))
+    if not as_json:
+        show_entries(cache, found, of, folders, aside)
+        return
+    data = [entry_data(each) | {"projects": list(of[each.key])} for each in found]
+    sizes = [{"name": name, "bytes": size} for name, size in folders.items()]
+    total = sum(each.size for each in found) + sum(folders.values()) + aside
+    print_json(cache, entries=data, folders=sizes, set_aside_bytes=aside, bytes=total)
+
+
+@command.command("verify")
+@as_json
+@click.pass_context
+@errors_as_json
+def verify(ctx: click.Context, /, *, as_json: bool) -> None:
+    """Read every byte that is kept of finished actions, and set aside what is not as it was stored.
+
+    What was set aside is made again by the next build that needs it. The exit status is 1 if there was any.
+    """
+    cache, store = _store()
+    found = upkeep.entries(store)
+    damaged = upkeep.verify(store, found)
+    loose = upkeep.loose_names(store)
+    for name in loose:
+        name.unlink(missing_ok=True)
+    size = sum(each.size for each in found)
+    if as_json:
+        data = [
+            entry_data(each.entry)
+            | {"reason": each.why, "set_aside": str(each.aside) if each.aside else None}
+            for each in damaged
+        ]
+        print_json(cache, checked=len(found), bytes=size, damaged=data, names_removed=len(loose))
+    else:
+        for each in damaged:
+            click.echo(_damage(each))
+        if loose:
+            click.echo(f"removed {count(len(loose), 'name')} of entries that are no longer there")
+        entries = count(len(found), "entry", "entries")
+        click.echo(f"read {entries}, {size_in_words(size)}: {len(damaged) or 'none'} damaged")
+    ctx.exit(1 if damaged else 0)
+
+
+def _damage(each: Damaged) -> str:
+    where = f"set aside as {each.aside}" if each.aside else "it is being made again just now"
+    return printable(f"damaged: {each.entry.action or each.entry.key}: {each.why}; {where}")
+
+
+@command.command("prune")
+@click.option("--older", type=DURATION, metavar="DURATION", help="Remove what was not used for 12h, 30d, 2w.")
+@click.option(
+    "--size", type=SIZE, metavar="SIZE", help='Keep at most this much of finished actions: "20 GB".'
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be removed; remove nothing.")
+@as_json
+@errors_as_json
+def prune(*, older: float | None, size: int | None, dry_run: bool, as_json: bool) -> None:
+    """Remove outputs of finished actions, the least recently used first, and what was set aside.
+
+    What a running build uses stays. With --older, old logs go, too. The compiler caches have limits of their own.
+    """
+    if older is None and size is None:
+        raise UsageError.of("nothing says what to remove", hint='add --older 30d or --size "20 GB", or both')
+    cache, store = _store()
+    found = upkeep.entries(store)
+    since = None if older is None else time.time() - older
+    taken = store.taken()
+    chosen = upkeep.to_prune(found, unused_since=since, most=size, in_use=taken)
+    # A build may have taken one just now.
+    removed = [each for each in chosen if dry_run or upkeep.discard(store, each)]
+    others = upkeep.aside(store) + (_old_logs(cache, since) if since is not None else [])
+    freed = sum(each.size for each in removed) + sum(upkeep.disk_size(path) for path in others)
+    if not dry_run:
+        for path in others:
+            remove(path) if path.is_dir() else path.unlink(missing_ok=True)
+    left = sum(each.size for each in found) - sum(each.size for each in removed)
+    if as_json:
+        data = [entry_data(each) for each in removed]
+        print_json(
+            cache,
+            dry_run=dry_run,
+            removed=data,
+            others_removed=len(others),
+            in_use=len(taken),
+            bytes=freed,
+            bytes_left=left,
+        )
+    else:
+        show_pruned(removed, len(others), freed, left, dry_run=dry_run)
+    if taken:
+        say(f"note: builds that run use {count(len(taken), 'entry', 'entries')}, which stay")
+
+
+def _old_logs(cache: Path, since: float) -> list[Path]:
+    return [path for path in (cache / "logs").glob("*.log") if path.lstat().st_mtime < since]
+
+
+def _store() -> tuple[Path, FolderStore]:
+    """Return the cache folder and the store in it; raises MissingError when there is none."""
+    cache = cache_dir()
+    if not (cache / "store").is_dir():
+        raise MissingError.of(f"nothing is kept in {cache}", hint="`gpuforge build` makes it")
+    return cache, FolderStore(cache / "store")
+
+
+def entry_data(each: Held) -> dict[str, Any]:
+    """Return an entry as plain data (schema 1); `used` in seconds since 1970."""
+    return {
+        "key": each.key,
+        "kind": each.kind,
+        "action": each.action,
+        "bytes": each.size,
+        "made": each.record.finished if each.record else None,
+        "used": round(each.used),
+    }
+
+
+def print_json(cache: Path, **fields: Any) -> None:
+    """Print data about a cache folder."""
+    click.echo(json.dumps({"schema": 1, "cache": str(cache)} | fields, indent=2))

@@ -1,0 +1,189 @@
+"""What a store holds, and its upkeep: entries with their sizes and last use, a check of every byte, removal."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge import tree
+from gpuforge.errors import ActionError
+from gpuforge.execute.integrity import changes
+from gpuforge.execute.store import ASIDE, FolderStore, read_record
+from gpuforge.execute.store_entry import StoreEntry, from_json
+
+_KEY_LENGTH = 64  # hexadecimal digits of a sha256
+_READERS = 4  # threads; hashing lets others run
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An entry of a store: its record (None where it cannot be read), its bytes, its last use and its other names."""
+
+    key: str
+    place: Path
+    record: StoreEntry | None
+    size: int  # bytes
+    used: float  # seconds since the epoch
+    aliases: tuple[Path, ...] = ()
+
+    @property
+    def action(self) -> str:
+        """The id of the action that made it."""
+        return self.record.action if self.record else ""
+
+    @property
+    def kind(self) -> str:
+        """What it is, by its first output: "toolkit", "environment", "wheel", "fatbin"."""
+        return Path(self.record.outputs[0]).stem if self.record and self.record.outputs else "unreadable"
+
+
+def entries(store: FolderStore) -> list[Held]:
+    """Return all entries of a store, the least recently used first."""
+    names: dict[str, list[Path]] = {}
+    places = []
+    for place in store.root.glob("[0-9a-f][0-9a-f]/" + "[0-9a-f]" * _KEY_LENGTH):
+        if place.is_symlink():
+            names.setdefault(place.readlink().name, []).append(place)
+        else:
+            places.append(place)
+    found = (_held(place, tuple(names.get(place.name, ()))) for place in places)
+    return sorted((each for each in found if each), key=lambda each: (each.used, each.key))
+
+
+def _held(place: Path, aliases: tuple[Path, ...]) -> Held | None:
+    record = None
+    try:
+        used = place.stat().st_mtime
+        with suppress(OSError, ValueError):
+            record = from_json(read_record(place))
+            used = (place / "record.json").stat().st_mtime
+    except FileNotFoundError:  # another process removed it just now
+        return None
+    size = sum(file.size for file in record.files) if record else disk_size(place)
+    return Held(place.name, place, record, size, used, aliases)
+
+
+def disk_size(folder: Path) -> int:
+    """Return how many bytes the files below a folder have together; what vanishes meanwhile does not count."""
+    try:
+        return sum(each.stat.st_size for each in tree.walk(folder) if not each.is_folder)
+    except FileNotFoundError:
+        return disk_size(folder) if folder.is_dir() else 0
+    except NotADirectoryError:
+        return folder.lstat().st_size
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """An entry whose bytes are not those that were stored: why, and where it lies now; None: it is being made again."""
+
+    entry: Held
+    why: str
+    aside: Path | None
+
+
+def verify(
+    store: FolderStore, found: Sequence[Held], tell: Callable[[Held], None] = lambda _: None
+) -> list[Damaged]:
+    """Read every byte of entries, and set those aside that are not what was stored; `tell` is called after each.
+
+    KeyboardInterrupt ends it at once.
+    """
+    stop = threading.Event()
+
+    def look(each: Held) -> tuple[Held, str]:
+        return each, "" if stop.is_set() else _wrong(each, stop)
+
+    damaged = []
+    with ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1)) as pool:
+        try:
+            for each, why in pool.map(look, found):
+                if why:
+                    damaged.append(Damaged(each, why, _taken_away(store, each, stop)))
+                tell(each)
+        except BaseException:
+            stop.set()
+            raise
+    return damaged
+
+
+def _wrong(each: Held, stop: threading.Event) -> str:
+    try:
+        record = from_json(read_record(each.place))
+        return changes(each.place / "out", record, stop.is_set)
+    except InterruptedError:
+        return ""
+    except FileNotFoundError as error:
+        gone = Path(error.filename).relative_to(each.place)
+        return f"{gone} is gone" if each.place.is_dir() else ""  # removed just now
+    except ValueError as error:
+        return f"its record cannot be read: {error}"
+    except OSError as error:
+        return f"{Path(error.filename).name}: {error.strerror}"
+    except ActionError as error:
+        return error.diagnostics[0].message
+
+
+def _taken_away(store: FolderStore, each: Held, stop: threading.Event) -> Path | None:
+    turn = store.claim(each.key)
+    if turn is None:
+        return None
+    with turn:
+        return store.set_aside(each.key) if _wrong(each, stop) else None
+
+
+def loose_names(store: FolderStore) -> list[Path]:
+    """Return the other names of entries that are not there."""
+    places = store.root.glob("[0-9a-f][0-9a-f]/" + "[0-9a-f]" * _KEY_LENGTH)
+    return sorted(place for place in places if place.is_symlink() and not place.exists())
+
+
+def aside(store: FolderStore) -> list[Path]:
+    """Return the damaged entries that were set aside."""
+    with suppress(FileNotFoundError):
+        return sorted((store.root / ASIDE).iterdir())
+    return []
+
+
+def to_prune(
+    found: Sequence[Held], *, unused_since: float | None, most: int | None, in_use: Collection[str] = ()
+) -> Iterator[Held]:
+    """Yield the entries, least recently used first, that were not used since a time, or are beyond a size in sum.
+
+    Those whose keys are `in_use` stay, and count.
+    """
+    left = sum(each.size for each in found)
+    for each in found:
+        is_old = unused_since is not None and each.used < unused_since
+        if each.key not in in_use and (is_old or (most is not None and left > most)):
+            left -= each.size
+            yield each
+
+
+def discard(store: FolderStore, each: Held) -> bool:
+    """Remove an entry and its names unless a process has it or has used it just now; return whether it is gone."""
+    if not store.discard(each.key, each.used):
+        return False
+    for name in each.aliases:
+        if not name.exists():
+            name.unlink(missing_ok=True)
+    return True
+
+
+def projects(found: Sequence[Held], uses: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the projects of each entry by its key, from the keys that each project's actions had (`uses`)."""
+    by_name: dict[str, set[str]] = {}
+    for project, keys in uses.items():
+        for key in keys:
+            by_name.setdefault(key, set()).add(project)
+    return {
+        each.key: tuple(
+            sorted({p for name in (each.key, *(a.name for a in each.aliases)) for p in by_name.get(name, ())})
+        )
+        for each in found
+    }
