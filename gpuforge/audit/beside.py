@@ -40,6 +40,7 @@ def _with(
     for finding in new:
         told = finding._replace(
             wheel=held.facts.name,
+            across=False,  # the others are not in this report
             files=finding.files if finding.wheel == held.facts.name else (),
             message=f"beside {neighbour.requirement}: {finding.message}",
         )

@@ -33,6 +33,7 @@ class Finding(NamedTuple):
     subjects: tuple[Subject, ...]
     message: str
     remedy: str
+    across: bool = False  # it is true of several of the wheels together, and of none alone
 
     @property
     def file(self) -> str:

@@ -82,7 +82,11 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     metavar="FILE",
     help="List the findings in this file, and accept them.",
 )
-@click.option("--verbose", is_flag=True, help="List every file of each finding, not a few; text only.")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Show findings for information, too, and every file of each finding; text only.",
+)
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -117,8 +121,8 @@ def command(
     """
     if cuda and not manifest:
         raise click.UsageError("--cuda names a table of the manifest: give --manifest too")
-    if (show_tree or show_gpus) and form not in {"text", "markdown"}:
-        raise click.UsageError("--tree and --gpus are for text and markdown; json has all of it without them")
+    if (show_tree or show_gpus) and form in {"sarif", "junit"}:  # json has all of it without them
+        raise click.UsageError("--tree and --gpus are for text, markdown and json")
     if expect and manifest:
         raise click.UsageError("--expect is for wheels without a manifest: the manifest says what to expect")
     accepted = tuple(_ignored(option) for option in ignore)

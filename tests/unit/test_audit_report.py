@@ -93,16 +93,16 @@ def test_the_json_report_is_valid_against_its_schema(report: Report) -> None:
 @pytest.mark.parametrize("width", [80, 120])
 def test_colour_changes_nothing_of_what_is_said(report: Report, width: int) -> None:
     for held in (report, sample()):
-        coloured = text.render(held, width=width, color=True, show_tree=True, show_gpus=True)
+        coloured = text.render(held, width=width, color=True, verbose=True, show_tree=True, show_gpus=True)
         assert "\x1b[" in coloured
         bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
-        plain = text.render(held, width=width, show_tree=True, show_gpus=True)
+        plain = text.render(held, width=width, verbose=True, show_tree=True, show_gpus=True)
         assert [line.rstrip() for line in bare.splitlines()] == plain.splitlines()
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_tree_and_the_gpus(width: int) -> None:
-    found = text.render(sample(), width=width, show_tree=True, show_gpus=True)
+    found = text.render(sample(), width=width, verbose=True, show_tree=True, show_gpus=True)
     assert all(len(line) <= width and line == line.rstrip() for line in found.splitlines())
     hold(f"everything-{width}.txt", found)
 
@@ -110,7 +110,7 @@ def test_the_tree_and_the_gpus(width: int) -> None:
 @pytest.mark.parametrize("width", [20, 40, 80])
 def test_no_name_is_broken(width: int) -> None:
     report = sample()
-    found = text.render(report, width=width, show_tree=True, show_gpus=True)
+    found = text.render(report, width=width, verbose=True, show_tree=True, show_gpus=True)
     for each in report.wheels:
         assert each.facts.name in found
         for needed in (o.needed for o in each.facts.objects):
@@ -205,3 +205,41 @@ def test_what_is_accepted_is_told_once_for_each_reason(tmp_path: Path) -> None:
 )
 def test_a_size_of_gpu_code_is_never_all_zeros(size: int, shown: str) -> None:
     assert tables._megabytes(size) == shown
+
+
+def test_what_several_wheels_make_true_has_a_section_of_its_own(tmp_path: Path) -> None:
+    cudart = elf(soname="libcudart.so.13")
+    one, other = (
+        wheel(
+            tmp_path,
+            {f"{name}/ext.so": elf(), "shared/libcudart.so.13": data},
+            name=f"{name}-1.0-py3-none-linux_x86_64.whl",
+        )
+        for name, data in (("one", cudart), ("other", cudart + b"x"))
+    )
+    found = text.render(audit([one, other]))
+    apart, _, together = found.partition("Several of these wheels together\n")
+    assert "GF709" not in apart
+    assert apart.count("clean: nothing was found in it alone") == 1
+    assert together.startswith("  1 error\n\n  error     GF709 ")
+    assert "1 with errors, 1 clean" in together
+
+
+def test_findings_for_information_are_named_and_shown_on_request(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf(sections={".nv_fatbin": fatbin("sm_90a", "compute_90a:8.4")})}
+    report = audit([wheel(tmp_path, files)])
+    assert "  info      GF404 (--verbose shows the findings for information)\n" in text.render(report)
+    assert "  info      GF404 Kernels are compiled only for" in text.render(report, verbose=True)
+
+
+def test_what_several_files_have_of_one_list_is_a_line_for_each_part(report: Report) -> None:
+    (first, *_) = report.findings
+    wants = {"a.so": ("A_1", "B_1"), "b.so": ("A_1", "B_1", "B_2"), "c.so": ("B_2",)}
+    subjects = tuple(Subject(file=file, detail="wants", names=names) for file, names in wants.items())
+    assert bullets(first._replace(subjects=subjects)) == (
+        "wants A_1, B_1: a.so, b.so",
+        "wants B_2: b.so, c.so",
+    )
+    assert bullets(first._replace(subjects=subjects[:1])) == ("a.so: wants A_1, B_1",)
+    same = tuple(Subject(file=file, detail="9.0 with driver 1") for file in wants)
+    assert bullets(first._replace(subjects=same)) == ("9.0 with driver 1: a.so, b.so, c.so",)

@@ -104,6 +104,19 @@ CASES = {
         {"demo/ext.so": elf(needed=["libcudart.so.12"])},
         {"demo/ext.so": elf()},
     ),
+    "nobody provides, and nothing is required": Case(
+        "GF201", "error",
+        (
+            "libc10.so (torch), NEEDED by demo/ext.so", "libc10_cuda.so (torch), NEEDED by demo/ext.so",
+            "libnvrtc.so.12 (nvidia-cuda-nvrtc-cu12, torch brings nvidia-cuda-nvrtc), NEEDED by demo/ext.so",
+            "libcudart.so.12 (nvidia-cuda-runtime-cu12, demo/a.py opens it where it finds it), NEEDED by demo/ext.so",
+        ),
+        {
+            "demo/ext.so": elf(needed=["libc10.so", "libc10_cuda.so", "libnvrtc.so.12", "libcudart.so.12"]),
+            "demo/a.py": b"CDLL(os.path.join(ROOT, 'libcudart.so.12'))\n",
+        },
+        {"demo/ext.so": elf()},
+    ),
     "a library of the machine": Case(
         "GF201", "warning", ("libnuma.so.1, NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libnuma.so.1"])},

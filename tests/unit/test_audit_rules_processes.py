@@ -280,6 +280,7 @@ CASES = {
         "GF204", "error", ("libcudart.so.12 ('torch' brings nvidia-cuda-runtime), NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libcudart.so.12", "libc10_cuda.so"])},
         {"demo/ext.so": elf(needed=["libcudart.so.13", "libc10_cuda.so"])},
+        requires=["numpy; extra == 'all'"],
     ),
     "cuDNN without its parts": Case(
         "GF213", "warning", ("demo.libs/libcudnn-463fd6d5.so.8.9.7: opens libcudnn_ops_infer.so.8",),

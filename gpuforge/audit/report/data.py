@@ -145,6 +145,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "subject": list(lines(finding)),
         "message": finding.message,
         "remedy": finding.remedy,
+        "across": finding.across,
     }
 
 

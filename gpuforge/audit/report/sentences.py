@@ -35,7 +35,10 @@ def sentence(subject: Subject, most: int | None = None) -> str:
 
 
 def bullets(finding: Finding) -> tuple[str, ...]:
-    """Return one line for each cause: the libraries of one provider, the files about which the same is known."""
+    """Return one line for each cause: the libraries of one provider, the files about which the same is known.
+
+    What several files have of the same list (symbol versions) is a line for each part that the same files have.
+    """
     groups: dict[Subject, list[Subject]] = {}
     for subject in finding.subjects:
         groups.setdefault(_cause(subject), []).append(subject)
@@ -45,22 +48,42 @@ def bullets(finding: Finding) -> tuple[str, ...]:
 def _cause(subject: Subject) -> Subject:
     if subject.provider and subject.needed_by and not subject.file:
         return subject._replace(library="", needed_by=())
-    return subject if subject.library else subject._replace(file="")
+    return subject if subject.library else subject._replace(file="", names=())
 
 
 def _bullets(group: Sequence[Subject]) -> Iterator[str]:
     first = group[0]
-    if len(group) > 1 and first.library:
-        files = dict.fromkeys(file for subject in group for file in subject.needed_by)
-        users = f"{len(files):,} files" if len(files) > 1 else next(iter(files))
+    users = dict.fromkeys(file for subject in group for file in subject.needed_by)
+    if first.library and (len(group) > 1 or (first.provider and len(users) > _NAMED)):
         libraries = _some([subject.library for subject in group], _EACH)
-        yield f"{_with(first.provider, first.item, first.detail)}: {libraries}; needed by {users}"
-    elif len(group) > _EACH:
+        needed_by = f"{len(users):,} files" if len(users) > 1 else next(iter(users))
+        yield f"{_with(first.provider, first.item, first.detail)}: {libraries}; needed by {needed_by}"
+    elif len(group) > 1 and first.names:
+        for names, files in _by_names(group):
+            yield f"{first.detail} {_some(names, _MOST)}: {_files(files)}"
+    elif len(group) > _EACH or (len(group) > 1 and first.file and (first.item or first.detail)):
         text = ": ".join(filter(None, (first.item, first.detail)))
-        names = ", ".join(posixpath.basename(subject.file) for subject in group[:_NAMED])
-        yield f"{text}{': ' if text else ''}{len(group):,} files, such as {names}"
+        yield f"{text}{': ' if text else ''}{_files([subject.file for subject in group])}"
     else:
         yield from (sentence(subject, _MOST) for subject in group)
+
+
+def _by_names(group: Sequence[Subject]) -> Iterator[tuple[list[str], tuple[str, ...]]]:
+    """Yield the names that the same files have, with these files."""
+    files: dict[str, list[str]] = {}
+    for subject in group:
+        for name in subject.names:
+            files.setdefault(name, []).append(subject.file)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, having in files.items():
+        alike.setdefault(tuple(having), []).append(name)
+    yield from ((names, having) for having, names in alike.items())
+
+
+def _files(files: Sequence[str]) -> str:
+    if len(files) <= _EACH:
+        return ", ".join(files)
+    return f"{len(files):,} files, such as {', '.join(map(posixpath.basename, files[:_NAMED]))}"
 
 
 def _with(name: str, *about: str) -> str:

@@ -1,4 +1,7 @@
-"""The audit's report for people: a verdict for each wheel, its findings by cause, and what was proved."""
+"""The audit's report for people: a verdict for each wheel, its findings by cause, and what was proved.
+
+Then what is found of several wheels together. Findings for information are named, and shown on request.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +54,11 @@ def _report(report: Report, page: Page, *, verbose: bool, show_tree: bool, show_
             yield from drawing.tree(report, wheel.facts)
         if show_gpus:
             yield from drawing.code(wheel.facts)
+    if across := [f for f in report.findings if f.across]:
+        yield ""
+        yield from page.lines(Text("Several of these wheels together", "bold"))
+        yield from page.lines(_counts(across), indent=2)
+        yield from _findings(across, page, verbose=verbose)
     if show_gpus:
         yield from drawing.generations(report)
     yield from _end(report, len(report.wheels) - len(shown), page)
@@ -77,9 +85,7 @@ def _is_empty(wheel: WheelReport) -> bool:
 def _wheel(wheel: WheelReport, page: Page, *, verbose: bool) -> Iterator[str]:
     yield from page.lines(Text(visible(wheel.facts.name), "bold"))
     yield from page.lines(_verdict(wheel), indent=2)
-    for finding in wheel.findings:
-        yield ""
-        yield from _finding(finding, page, verbose=verbose)
+    yield from _findings([f for f in wheel.findings if not f.across], page, verbose=verbose)
     if wheel.ignored:
         yield ""
         for text in _accepted(wheel.ignored):
@@ -99,19 +105,38 @@ def _size(facts: WheelFacts) -> str:
 
 
 def _verdict(wheel: WheelReport) -> Text:
-    counts = Counter(f.severity for f in wheel.findings)
+    own = [f for f in wheel.findings if not f.across]
     size = f"; {_size(wheel.facts)}"
-    if not counts:
+    if not own:
         accepted = " that is not accepted" if wheel.ignored else ""
-        return Text(f"clean: nothing was found{accepted}", "bold green", size)
+        alone = " in it alone" if wheel.findings else ""
+        return Text(f"clean: nothing was found{alone}{accepted}", "bold green", size)
+    return _counts(own)._replace(rest=size)
+
+
+def _counts(findings: Sequence[Finding]) -> Text:
+    counts = Counter(f.severity for f in findings)
     worst = next(s for s in SEVERITIES if counts[s])
-    return Text(", ".join(_count(counts[s], s) for s in SEVERITIES if counts[s]), _STYLES[worst], size)
+    return Text(", ".join(_count(counts[s], s) for s in SEVERITIES if counts[s]), _STYLES[worst])
 
 
 def _count(number: int, severity: Severity) -> str:
     if severity == "info":
         return f"{number} for information"
     return f"{number} {severity}" + ("s" if number > 1 else "")
+
+
+def _findings(findings: Sequence[Finding], page: Page, *, verbose: bool) -> Iterator[str]:
+    """Yield errors and warnings, and those for information or, if these are not requested, their codes."""
+    for finding in findings:
+        if verbose or finding.severity != "info":
+            yield ""
+            yield from _finding(finding, page, verbose=verbose)
+    codes = dict.fromkeys(f.code for f in findings if f.severity == "info")
+    if codes and not verbose:
+        yield ""
+        text = Text(", ".join(codes), "bold", " (--verbose shows the findings for information)")
+        yield from page.lines(text, indent=_HEAD, head=Text("  info", _STYLES["info"]))
 
 
 def _finding(finding: Finding, page: Page, *, verbose: bool) -> Iterator[str]:

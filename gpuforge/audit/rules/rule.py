@@ -42,11 +42,20 @@ class Rule:
         why: str,
         fix: str,
         severity: Severity | None = None,
+        across: bool = False,
     ) -> Finding:
         """Return a finding of this rule, of the rule's severity if no other is given.
 
+        `across` says that several of the wheels together make it true.
         `what` is the fact and `why` what breaks for users, each in one sentence. `fix` is a command or a line to add.
         """
         return Finding(
-            self.code, severity or self.severity, wheel, tuple(files), tuple(subjects), f"{what} {why}", fix
+            self.code,
+            severity or self.severity,
+            wheel,
+            tuple(files),
+            tuple(subjects),
+            f"{what} {why}",
+            fix,
+            across,
         )

@@ -22,6 +22,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if all(reasons):  # of several releases of the package one may be its own
             yield RULE.finding(
                 wheel.name,
+                across=True,
                 subjects=tuple(dict.fromkeys(Subject(detail=reason) for each in reasons for reason in each)),
                 what="The kernels wheel does not match the wheel of the package.",
                 why="The runtime refuses its kernels, and the package computes on the CPU.",

@@ -76,6 +76,7 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
     shown = [*objects, *code, *names]
     return RULE.finding(
         one.name,
+        across=True,
         severity="error" if objects and not builds else least,
         files=tuple(names),
         subjects=(Subject(item=other.name, detail=shorten(list(dict.fromkeys(shown)))),),

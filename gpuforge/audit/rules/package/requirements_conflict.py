@@ -50,6 +50,7 @@ def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
     given = ", ".join(sorted({other.version for other in others}))
     return RULE.finding(
         wheel.name,
+        across=True,
         subjects=(Subject(detail=f"{line!r}, where {others[0].project} {given} is given"),),
         what="These wheels cannot be installed together: one requires a different version of the other.",
         why="pip refuses them, and objects that were compiled for the required version may not work with "

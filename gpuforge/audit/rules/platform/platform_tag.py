@@ -69,7 +69,7 @@ def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -
                 files=(found.file,),
                 subjects=(
                     Subject(
-                        file=found.file, detail=f"wants {', '.join(sorted(set(missing), key=_by_number))}"
+                        file=found.file, detail="wants", names=tuple(sorted(set(missing), key=_by_number))
                     ),
                 ),
                 what=f"The wheel is tagged {tag}, and objects require symbol versions that this platform does not "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link import declared, package_tables
-from gpuforge.audit.link.declared import Declared
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules.providers.unrequired import implied, without_requirements
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import variant_family
 
@@ -18,9 +18,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for edge in graph.edges:
         if edge.provider.source != "package" or edge.provider.declared or edge.preload:
             continue
-        brought = graph.declared[edge.loader.wheel]
+        if edge.loader.wheel in without_requirements(graph):
+            continue  # reported as GF201
+        required = brought = graph.declared[edge.loader.wheel]
         if all(known.extra for known in brought.values()):
-            brought = {**_implied(graph, edge), **brought}
+            brought = {**implied(graph, edge), **brought}
         for package in sorted(package_tables.other_majors(edge.needed) & brought.keys()):
             if _chosen_from(graph, edge):
                 continue
@@ -35,7 +37,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         needed_by=(edge.loader.file,),
                     ),
                 ),
-                what="The requirements bring libraries of another CUDA major than the one that is NEEDED.",
+                what="The requirements bring libraries of another CUDA major than the one that is NEEDED."
+                if package in required
+                else "A package whose libraries are NEEDED, and which is not required, brings libraries of "
+                "another CUDA major.",
                 why="The linker does not find the NEEDED libraries, and the import fails.",
                 fix="Require the packages of the CUDA major that the wheel was built with, and bound the "
                 "versions of packages that bring another major.",
@@ -51,16 +56,6 @@ RULE = Rule(
     applies_to=PACKAGES,
     contradicts="providers",
 )
-
-
-def _implied(graph: LinkGraph, edge: Edge) -> Mapping[str, Declared]:
-    """Return what a package would bring that is not required, and whose libraries the object needs: torch."""
-    packages = {e.provider.package for e in graph.from_object(edge.loader) if e.provider.source == "package"}
-    found: dict[str, Declared] = {}
-    given = declared.by_project(graph.wheels)
-    for package in sorted(packages & package_tables.carriers()):
-        found |= declared.brought_by(package, given)
-    return found
 
 
 def _chosen_from(graph: LinkGraph, edge: Edge) -> bool:

@@ -13,6 +13,7 @@ from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.link import layout, package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules.providers.unrequired import implied, without_requirements
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.cuda import libraries
@@ -46,6 +47,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield _missing(graph, edge)
         elif edge.provider.source == "nobody":
             yield _unknown(graph, edge, _named(searched[edge.loader.wheel, edge.needed]))
+    for edge in graph.edges:
+        opened = edge.preload is not None and not edge.preload.pathfinder and not edge.route
+        of_package = edge.provider.source == "package"
+        if opened and of_package and edge.loader.wheel in without_requirements(graph):
+            yield _missing(graph, edge)
 
 
 RULE = Rule(
@@ -62,7 +68,14 @@ def _named(packages: set[str]) -> list[str]:
     return sorted(packages - {""}) or sorted(packages)
 
 
+_NOTHING_REQUIRED = "The wheel has no Requires-Dist line, and nothing provides these libraries."
+_NOTHING_PROVIDES = (
+    "Nothing provides these libraries: they are not in the wheel, and no Requires-Dist line brings them."
+)
+
+
 def _missing(graph: LinkGraph, edge: Edge) -> Finding:
+    bare = edge.loader.wheel in without_requirements(graph)
     others = _unknown_carriers(graph, edge)
     optional = is_for_other_framework(graph, edge.loader)
     known = graph.declared[edge.loader.wheel].get(edge.provider.package)
@@ -72,10 +85,14 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
         severity="warning" if others or optional else "error",
         files=(edge.loader.file,),
         subjects=(
-            Subject(library=edge.needed, provider=edge.provider.package, needed_by=(edge.loader.file,)),
+            Subject(
+                library=edge.needed,
+                provider=edge.provider.package,
+                detail=_otherwise_loaded(graph, edge) if bare else "",
+                needed_by=(edge.loader.file,),
+            ),
         ),
-        what="Nothing provides these libraries: they are not in the wheel, and no Requires-Dist line "
-        "brings them."
+        what=(_NOTHING_REQUIRED if bare else _NOTHING_PROVIDES)
         + (f" {', '.join(others)} may bring them: its requirements are unknown." if others else "")
         + (f" {lacking.line!r} does not have them for this machine." if lacking else "")
         + (" By their names, these objects are only for users who have that framework." if optional else ""),
@@ -83,6 +100,17 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
         fix="Add the packages to Requires-Dist, and give the objects a RUNPATH to their folders. "
         'gpuforge build with linkage = "pip" does both.',
     )
+
+
+def _otherwise_loaded(graph: LinkGraph, edge: Edge) -> str:
+    """Say what loads a library that no requirement brings, or which other one a package brings that is needed, too."""
+    if edge.preload:
+        return f"{edge.preload.file} opens it where it finds it"
+    brought = implied(graph, edge)
+    other = next(
+        (brought[p] for p in sorted(package_tables.other_majors(edge.needed) & brought.keys())), None
+    )
+    return f"{other.line} brings {other.package}" if other else ""
 
 
 def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Preload
+from gpuforge.audit.rules.providers.unrequired import without_requirements
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.binary.facts import ElfObject
 
@@ -19,6 +20,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue
         known = edge.provider.declared
         lacking = edge.provider.source == "package" and known is None and not edge.preload.pathfinder
+        if lacking and edge.loader.wheel in without_requirements(graph):
+            continue  # reported as GF201
         provider, where = "", ""
         if edge.provider.source == "wheel":
             where = "in this wheel"

@@ -81,6 +81,7 @@ def _imported(
 def _finding(process: Process, soname: str, found: list[LoadedLibrary]) -> Finding:
     return RULE.finding(
         process.blamed([i.wheel for i in found]),
+        across=process.across,
         severity="warning" if process.scope == "import" else "info",
         files=(process.root,) if process.root else (),
         subjects=tuple(i.subject(item=soname) for i in found),

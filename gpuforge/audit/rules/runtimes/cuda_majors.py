@@ -153,6 +153,7 @@ def _finding(process: Process, found: _Held) -> Finding:
     wide = process.scope != "import"
     return RULE.finding(
         process.blamed([i.wheel for names in found.values() for i in names.values()]),
+        across=process.across,
         severity="warning" if wide else "error",
         files=(process.root,) if process.root else (),
         subjects=tuple(

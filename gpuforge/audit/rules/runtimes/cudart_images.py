@@ -48,6 +48,7 @@ def _finding(graph: LinkGraph, process: Process, found: list[LoadedLibrary]) -> 
     files = tuple(i.file for i in found if i.file in members)
     return RULE.finding(
         wheel,
+        across=process.across,
         severity="warning" if wide or one else "error",
         files=(process.root,) if process.root else files,
         subjects=tuple(i.subject(detail=named(graph, i.file)) for i in found),

@@ -59,6 +59,7 @@ def _finding(
     own = [o for o in static if o.wheel == wheel]
     return RULE.finding(
         wheel,
+        across=process.across,
         severity="warning" if serious else "info",
         files=tuple(o.file for o in own),
         subjects=(

@@ -51,6 +51,7 @@ def _finding(process: Process, found: list[LoadedLibrary]) -> Finding:
     one = one_of_them(found)
     return RULE.finding(
         process.blamed([i.wheel for i in found]),
+        across=process.across,
         severity="info" if one or (process.scope == "environment" and not mixed) else "warning",
         files=(process.root,) if process.root else (),
         subjects=tuple(i.subject() for i in found),

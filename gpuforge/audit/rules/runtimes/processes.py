@@ -23,6 +23,11 @@ class Process(NamedTuple):
     root: str  # the file that is imported or started; "" for the wider scopes
     objects: tuple[ElfObject, ...]
 
+    @property
+    def across(self) -> bool:
+        """Whether several of the wheels given make it."""
+        return self.scope == "environment"
+
     def blamed(self, wheels: Sequence[str]) -> str:
         """Return the wheel that the finding belongs to: in an environment the last of these."""
         return self.wheel or wheels[-1]

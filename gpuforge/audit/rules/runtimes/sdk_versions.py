@@ -26,6 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         wheel = process.blamed([o.wheel for o, _ in compiled])
         yield RULE.finding(
             wheel,
+            across=process.across,
             files=tuple(o.file for o, _ in compiled if o.wheel == wheel),
             subjects=tuple(Subject(file=o.file, detail=f"NVIDIA HPC SDK {v}") for o, v in compiled),
             what="Objects of two NVIDIA HPC SDK versions come into one process.",

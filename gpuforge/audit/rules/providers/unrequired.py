@@ -1,0 +1,29 @@
+"""Wheels without any Requires-Dist line whose objects need libraries of other packages: one cause of several facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from gpuforge.audit.link import declared, package_tables
+from gpuforge.audit.link.declared import Declared
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
+
+
+@lru_cache(maxsize=1)  # three rules ask of one graph
+def without_requirements(graph: LinkGraph) -> frozenset[str]:
+    """Return the wheels that require nothing, and whose objects need libraries of packages: GF201 reports them all."""
+    bare = {wheel.name for wheel in graph.wheels if not wheel.requires}
+    lost = (e for e in graph.edges if e.loader.wheel in bare and not (e.route or e.preload))
+    return frozenset(e.loader.wheel for e in lost if e.provider.source == "package")
+
+
+def implied(graph: LinkGraph, edge: Edge) -> Mapping[str, Declared]:
+    """Return what a package would bring that is not required, and whose libraries the object needs: torch."""
+    packages = {e.provider.package for e in graph.from_object(edge.loader) if e.provider.source == "package"}
+    found: dict[str, Declared] = {}
+    given = declared.by_project(graph.wheels)
+    for package in sorted(packages & package_tables.carriers()):
+        found |= declared.brought_by(package, given)
+    return found
