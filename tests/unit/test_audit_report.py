@@ -220,9 +220,8 @@ def test_what_several_wheels_make_true_has_a_section_of_its_own(tmp_path: Path) 
     found = text.render(audit([one, other]))
     apart, _, together = found.partition("Several of these wheels together\n")
     assert "GF709" not in apart
-    assert apart.count("clean: nothing was found in it alone") == 1
     assert together.startswith("  1 error\n\n  error     GF709 ")
-    assert "1 with errors, 1 clean" in together
+    assert together.rstrip().splitlines()[-1].startswith("2 wheels: 1 with errors")
 
 
 def test_findings_for_information_are_named_and_shown_on_request(tmp_path: Path) -> None:
