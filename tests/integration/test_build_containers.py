@@ -170,7 +170,9 @@ def test_a_full_disk_keeps_what_is_finished(recipe: Path, tmp_path: Path) -> Non
     cache = tmp_path / "small"
     cache.mkdir()
     # Room for gpuforge's environment and for what fetches and builds leave, none for the toolkit beside them.
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300M", "tmpfs", cache], check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=300M,mode=700", "tmpfs", cache], check=False
+    )
     if mounted.returncode:
         pytest.skip("a tmpfs cannot be mounted here")
     try:

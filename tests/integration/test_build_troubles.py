@@ -97,7 +97,9 @@ def test_a_full_disk(recipe: Path, tmp_path: Path, size: str) -> None:
         pytest.skip("mounting a small tmpfs needs root")
     cache = tmp_path / "cache"
     cache.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", cache], check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", cache], check=False
+    )
     if mounted.returncode:
         pytest.skip("a tmpfs cannot be mounted here")
     try:

