@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,12 +55,19 @@ HEAVY = {
 }
 
 
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """The syntax trees of the package, by file."""
+    return {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+
+
+@cache
 def imports() -> list[tuple[str, str]]:
     """Every import of the package: (file relative to it, module imported)."""
     found = []
-    for path in sorted(ROOT.rglob("*.py")):
+    for path, tree in trees().items():
         name = path.relative_to(ROOT).as_posix()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 found += [(name, alias.name) for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -98,13 +106,13 @@ def test_the_runtime_needs_the_standard_library_only() -> None:
 
 def test_only_the_command_line_prints_or_exits() -> None:
     wrong = []
-    for path in sorted(ROOT.rglob("*.py")):
+    for path, tree in trees().items():
         folder = path.relative_to(ROOT).parts[0]
         # What a step prints is its action's log; the others are users' wheels' command line, and forks that must end.
         others = ("runtime/__main__.py", "execute/runners/local/keeper.py")
         if folder in {"cli", "steps"} or path in {ROOT / name for name in others}:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree):
             called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             if called in {"print", "exit", "quit", "sys.exit", "os._exit"}:
                 wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}: {called}")

@@ -16,6 +16,8 @@ from gpuforge.execute.runners.docker import fetch_settings, image_venv
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.inventory import Inventory
 
+pytestmark = pytest.mark.thorough
+
 MINOR = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 

@@ -15,7 +15,7 @@ from header_samples import INCLUDE, compile_program
 Explain = Callable[[Sequence[Case]], "list[tuple[str, str]]"]
 
 
-pytestmark = pytest.mark.xdist_group("header")  # compiled once
+pytestmark = [pytest.mark.xdist_group("header"), pytest.mark.thorough]  # compiled once
 
 
 @pytest.fixture(scope="module", params=["c", "c++"])

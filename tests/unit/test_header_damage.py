@@ -30,7 +30,7 @@ WORDS = (
 )
 
 
-pytestmark = pytest.mark.xdist_group("header")  # compiled once
+pytestmark = [pytest.mark.xdist_group("header"), pytest.mark.thorough]  # compiled once
 
 
 @pytest.fixture(scope="module")

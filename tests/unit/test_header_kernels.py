@@ -14,7 +14,7 @@ from runtime_samples import write_set
 SOURCE = Path(__file__).with_name("saxpy_host.c")
 
 
-pytestmark = pytest.mark.xdist_group("header")  # compiled once
+pytestmark = [pytest.mark.xdist_group("header"), pytest.mark.thorough]  # compiled once
 
 
 @pytest.fixture(scope="module")

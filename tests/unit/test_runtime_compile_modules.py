@@ -17,6 +17,8 @@ from set_samples import NVRTC, OPENCL_C, install_set, nvrtc_stub
 from gpuforge.package import source_set
 from gpuforge.toolchains import nvcc
 
+pytestmark = pytest.mark.thorough
+
 # An nvcc that makes "a fatbin" of what it was called with: the stand-in for the driver loads it.
 NVCC = """case "$1" in --version) echo "nvcc: NVIDIA (R) Cuda compiler driver
 Cuda compilation tools, release 13.0, V13.0.88

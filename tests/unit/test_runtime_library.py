@@ -15,6 +15,8 @@ from gpuforge.runtime import candidates, elf
 from gpuforge.runtime.candidates import wrong_abi
 from gpuforge.runtime.kernellibrary import KernelLibrary
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:

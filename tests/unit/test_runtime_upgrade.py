@@ -14,6 +14,8 @@ from library_samples import answer, environment, install, program, run, toolchai
 
 from gpuforge.runtime.userbuild.leftovers import UNUSED_DAYS, remove_leftovers
 
+pytestmark = pytest.mark.thorough
+
 OLD = (
     "your build was made for demo 1.0, and other sources are installed now: python -m demo._gpuforge compile"
 )

@@ -18,6 +18,8 @@ from gpuforge.errors import ActionError
 from gpuforge.steps import child, importing, manifest_tests
 from gpuforge.steps.declared_sets import declared_sets, declares
 
+pytestmark = pytest.mark.thorough
+
 VERSION = ".".join(map(str, sys.version_info[:3]))
 
 
