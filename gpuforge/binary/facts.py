@@ -80,6 +80,13 @@ class SymbolNames(NamedTuple):
     defined: frozenset[str] = frozenset()
 
 
+class BrokenSegment(NamedTuple):
+    """What is wrong with the segments of an ELF file."""
+
+    text: str
+    loads: bool = False  # the dynamic linker does not look, and other tools read something else
+
+
 class ElfObject(NamedTuple):
     """The facts of one ELF file; `wheel` and `file` are the labels that the caller gave it."""
 
@@ -108,6 +115,7 @@ class ElfObject(NamedTuple):
     mentions: frozenset[str] = frozenset()  # libraries that are named in its constants: "libcudnn.so.9"
     symbols: tuple[SymbolNames, ...] = ()  # by group, for the groups that the caller looked for
     containers: tuple[Container, ...] = ()
+    broken: tuple[BrokenSegment, ...] = ()  # then the dynamic section may be unknown
 
     @property
     def name(self) -> str:

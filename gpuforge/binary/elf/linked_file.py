@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuforge.binary.elf import versions
+from gpuforge.binary.elf import segments, versions
 from gpuforge.binary.elf.file import ElfFile, opened
 from gpuforge.binary.elf.header import EM_CUDA
 from gpuforge.binary.elf.symbols import dynamic_symbols
-from gpuforge.binary.facts import VersionNeed
+from gpuforge.binary.facts import BrokenSegment, VersionNeed
 
 
 class LinkedFile(NamedTuple):
@@ -20,6 +20,7 @@ class LinkedFile(NamedTuple):
     version_needs: tuple[VersionNeed, ...] = ()
     defined: frozenset[str] = frozenset()
     undefined: frozenset[str] = frozenset()  # but for weak ones, which are optional
+    broken: tuple[BrokenSegment, ...] = ()
 
 
 def read(path: Path) -> LinkedFile | None:
@@ -40,4 +41,5 @@ def _read(file: ElfFile) -> LinkedFile:
         tuple(versions.needs(file)),
         frozenset(symbol.name for symbol in symbols if symbol.defined),
         frozenset(symbol.name for symbol in symbols if not (symbol.defined or symbol.weak)),
+        segments.problems(file),
     )

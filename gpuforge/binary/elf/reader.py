@@ -1,12 +1,13 @@
 """Read an ELF file into an `ElfObject`."""
 
 from gpuforge.binary import cubin
-from gpuforge.binary.elf import notes, patterns, symbols, versions
+from gpuforge.binary.elf import notes, patterns, segments, symbols, versions
 from gpuforge.binary.elf.file import ElfFile
 from gpuforge.binary.elf.header import EM_CUDA, PT_GNU_RELRO, PT_GNU_STACK
 from gpuforge.binary.elf.patterns import Patterns
 from gpuforge.binary.facts import ElfObject
 from gpuforge.binary.window import Window
+from gpuforge.errors import MalformedError
 
 
 def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -> ElfObject:
@@ -18,13 +19,23 @@ def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -
     header = found.header
     if header.machine == EM_CUDA:  # which the dynamic linker does not read
         return cubin.read(found, wheel=wheel, file=file)
-    dynamic = found.dynamic
+    broken = segments.problems(found)
+    try:
+        return _linked(found, sought, wheel, file)._replace(broken=broken)
+    except MalformedError:
+        if not broken or header.loaded_end > window.size:  # it was cut off
+            raise
+        return ElfObject(wheel, file, window.size, header.bits, header.machine, header.type, broken=broken)
+
+
+def _linked(found: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
+    header, dynamic = found.header, found.dynamic
     markers = patterns.markers(found, sought)
     stack = header.segment(PT_GNU_STACK)
     return ElfObject(
         wheel=wheel,
         file=file,
-        size=window.size,
+        size=found.window.size,
         bits=header.bits,
         machine=header.machine,
         type=header.type,

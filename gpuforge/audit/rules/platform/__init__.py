@@ -8,6 +8,7 @@ from gpuforge.audit.rules.platform import (
     platform_tag,
     python_abi,
     relro_missing,
+    segments_broken,
     text_relocations,
     wheel_tags,
 )
@@ -23,4 +24,5 @@ RULES: tuple[Rule, ...] = (
     relro_missing.RULE,
     debug_info.RULE,
     extensions_missing.RULE,
+    segments_broken.RULE,
 )

