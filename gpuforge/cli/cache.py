@@ -35,7 +35,7 @@ def command() -> None:
 @as_json
 @errors_as_json
 def list_entries(*, as_json: bool) -> None:
-    """Print what takes how much, by kind and by project, and when it was last used."""
+    """Print the sizes by kind and by project, and the last use."""
     cache, store = _store()
     found = upkeep.entries(store)
     of = upkeep.projects(found, FileLedger(cache / "ledger.jsonl").keys())
@@ -55,9 +55,9 @@ def list_entries(*, as_json: bool) -> None:
 @click.pass_context
 @errors_as_json
 def verify(ctx: click.Context, /, *, as_json: bool) -> None:
-    """Read every byte that is kept of finished actions, and set aside what is not as it was stored.
+    """Read every byte and set aside damaged entries.
 
-    What was set aside is made again by the next build that needs it. The exit status is 1 if there was any.
+    The next build that needs such an entry makes it again. The exit status is 1 if there was any.
     """
     cache, store = _store()
     found = upkeep.entries(store)
@@ -97,9 +97,10 @@ def _damage(each: Damaged) -> str:
 @as_json
 @errors_as_json
 def prune(*, older: float | None, size: int | None, dry_run: bool, as_json: bool) -> None:
-    """Remove outputs of finished actions, the least recently used first, and what was set aside.
+    """Remove what was not used for longest.
 
-    What a running build uses stays. With --older, old logs go, too. The compiler caches have limits of their own.
+    This is for the outputs of finished actions, and for damaged ones that were set aside. What a running build uses
+    stays. With --older, old logs go, too. The compiler caches have a limit of their own.
     """
     if older is None and size is None:
         raise UsageError.of("nothing says what to remove", hint='add --older 30d or --size "20 GB", or both')
