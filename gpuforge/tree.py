@@ -27,7 +27,8 @@ KINDS = {
 """What is no file, in words, by the format bits of its mode."""
 
 LONGEST = 2000  # bytes of a path below its root: whole paths may have 4096 (PATH_MAX of linux/limits.h)
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # it is the caller's: an action finds its inputs by links
+_FOLDER = _ROOT | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -97,7 +98,7 @@ def _entry(handle: int, folder: str, name: str) -> Entry:
 @contextmanager
 def _opened(root: Path, path: str, flags: int) -> Iterator[int]:
     """Open what lies at a path below `root`, through folders alone."""
-    handle = os.open(root, _FOLDER if path else flags)
+    handle = os.open(root, _ROOT)
     try:
         names = path.split("/") if path else []
         for at, name in enumerate(names):

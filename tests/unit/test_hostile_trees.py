@@ -112,6 +112,14 @@ def test_a_loop_of_links_in_an_overlay_is_copied_as_it_is(tmp_path: Path) -> Non
     assert sorted(each.path for each in tree.walk(tmp_path / "copy")) == ["self", "sub", "sub/loop"]
 
 
+def test_the_root_itself_may_be_a_link_as_the_inputs_of_an_action_are(tmp_path: Path) -> None:
+    (tmp_path / "stored/sub").mkdir(parents=True)
+    (tmp_path / "stored/sub/file").write_text("x")
+    (tmp_path / "input").symlink_to("stored")
+    assert [each.path for each in tree.walk(tmp_path / "input")] == ["sub", "sub/file"]
+    assert tree.read(tmp_path / "input", "sub/file", 9) == b"x"
+
+
 def test_names_may_be_any_bytes(recipe: Recipe, machine: Machine) -> None:
     file = recipe()
     for name in (b"new\nline.h", b"esc\x1b[31m.h", b"latin-\xe9.h", b"\xed\xb3\xbf.h"):
