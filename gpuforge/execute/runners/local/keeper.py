@@ -25,7 +25,10 @@ _CLEARING_S = 10.0  # seconds; a process that the kernel does not let go of is l
 
 
 def serve(descriptor: int) -> None:
-    """Make a keeper for each message on a socket: with the pipes of its orders and its reports, and a log."""
+    """Make a keeper for each message on a socket: with a pipe of orders, a log and a pipe of reports.
+
+    They are closed in this order: who reads the end of the reports knows that nobody has the log any more.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers need no farewell
     channel = socket.socket(fileno=descriptor)
     while True:
@@ -42,7 +45,7 @@ def serve(descriptor: int) -> None:
             os.close(handle)
 
 
-def keep(orders: int, reports: int, log: int) -> None:
+def keep(orders: int, log: int, reports: int) -> None:
     """Run the command that comes through the pipe `orders`; write `WORD NUMBER` lines into `reports`."""
     for stream in (1, 2):
         os.dup2(log, stream)

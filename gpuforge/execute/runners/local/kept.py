@@ -55,7 +55,7 @@ class Keepers:
         reports, reported = os.pipe()
         seconds = min(seconds, _LONGEST_S)
         try:
-            socket.send_fds(self._channel, [b"k"], [told, reported, log.fileno()])
+            socket.send_fds(self._channel, [b"k"], [told, log.fileno(), reported])
             with os.fdopen(os.dup(orders), "wb", buffering=0) as stream:
                 os.close(told)
                 told = -1
