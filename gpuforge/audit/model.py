@@ -48,6 +48,7 @@ class Preload(NamedTuple):
     starts: bool = False
     # CUDA's words in the Python files and lists beside it; with pathfinder in all Python files
     listed: frozenset[str] = frozenset()
+    compares_cuda: bool = False  # it raises an error if torch was built with another CUDA release
     uncalled: tuple[str, ...] = ()  # its functions that load, if nothing in the wheel calls any of them
     uncalled_names: frozenset[str] = frozenset()  # the libraries and words in those functions
 
@@ -74,6 +75,8 @@ class WheelFacts(NamedTuple):
     checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32, as the archive's directory has it
     purelib: bool = False  # Root-Is-Purelib in WHEEL
     pins: tuple[Pin, ...] = ()
+    build_paths: tuple[Pin, ...] = ()  # folders of the machine that built it, in its build files
+    cuda_release: str = ""  # as its version.py has it: "13.2" for torch
     record: Record | None = None  # None without a RECORD
     objects: tuple[ElfObject, ...] = ()
     device: tuple[DeviceCode, ...] = ()  # every file with GPU code, ELF or not

@@ -297,3 +297,44 @@ def test_what_is_proved_of_gpu_code_calls_each_kind_by_its_name(tmp_path: Path) 
         "fatbin containers: 1 of sm_80 + compute_90 (PTX 8.4); 1 of sm_80, no PTX; 1 of LTO-IR of compute_80",
         "PTX files: 1 of compute_80 (PTX 8.4)",
     ]
+
+
+CHECK = b"""
+def check():
+    own = str(torch.ops._demo.cuda_version())
+    of_torch = torch.version.cuda
+    if own != of_torch:
+        raise RuntimeError(f"{own} {of_torch}")
+
+
+torch.ops.load_library(path)
+check()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "own", "of_torch", "found"),
+    [
+        (CHECK, "13.0", "13.2", True),
+        (CHECK, "13.2", "13.2", False),
+        (CHECK, "13.0", None, False),  # torch for the CPU
+        (CHECK.replace(b"raise RuntimeError", b"warn"), "13.0", "13.2", False),
+        (CHECK.replace(b"!= of_torch", b"!= '11.8'"), "13.0", "13.2", False),
+        (CHECK.replace(b"torch.version.cuda", b"torch.version.hip"), "13.0", "13.2", False),
+    ],
+)
+def test_code_that_refuses_torch_of_another_cuda_release(
+    text: bytes, own: str, of_torch: str | None, *, found: bool, tmp_path: Path
+) -> None:
+    one = wheel(tmp_path, {"demo/ext.so": written_by(own), "demo/__init__.py": text})
+    version = f"cuda: Optional[str] = {of_torch!r}\n".encode()
+    torch = wheel(
+        tmp_path,
+        {"torch/version.py": version, "torch/_C.so": elf()},
+        name="torch-2.15.0-py3-none-linux_x86_64.whl",
+    )
+    report = audit([one, torch])
+    met = [f for f in report.findings if f.code == "GF710"]
+    assert [(f.wheel, f.severity, f.across, f.subjects[0].detail) for f in met] == (
+        [(one.name, "error", True, "CUDA 13.0, where torch 2.15.0 has 13.2")] if found else []
+    )

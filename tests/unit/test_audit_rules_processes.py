@@ -207,6 +207,19 @@ CASES = {
         },
         {"demo/libx_gpu.so": elf()},
     ),
+    "build files of another machine": Case(
+        "GF306", "warning",
+        ("demo/x_makefile: /root/demo/bin/tool", "demo/x_makefile: /project/include", "demo/demo.pc: /__w/1/s/lib"),
+        {
+            "demo/x_makefile": b"TOOL = /root/demo/bin/tool\nFLAGS=-O2 -I/project/include\n# see /home/me/notes\n",
+            "demo/demo.pc": b"libdir='/__w/1/s/lib'\n",
+        },
+        {
+            "demo/x_makefile": b"TOOL = $(ROOT)/demo/bin/tool\nT=/usr/local/bin/x /opt/nvidia/x\n\tsed s/a/b/c x\n"
+            b"U=https://example.org/a/b\n",
+            "demo/demo.pc": b"libdir=${prefix}/lib\n",
+        },
+    ),
     "the driver is grafted": Case(
         "GF207", "error", ("demo.libs/libcuda-0a1b2c3d.so.1",),
         {"demo.libs/libcuda-0a1b2c3d.so.1": lib("libcuda-0a1b2c3d.so.1")},

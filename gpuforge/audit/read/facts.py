@@ -29,7 +29,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         project, version, tags = info.project, info.version, info.tags
     code = preload.Code(archive)
     preloads = preload.preloads(code) if wheel.binaries else ()
-    named = pins.pins(archive)
+    named, paths = pins.pins(archive), pins.build_paths(archive)
     refusals = _refusals(wheel, info)
     scanned = wheel.scanned()
     objects = tuple(s.object for s in scanned if s.object)
@@ -47,6 +47,8 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         checksums={m.name: m.crc for m in archive.members},
         purelib=info.purelib,
         pins=named,
+        build_paths=paths,
+        cuda_release=preload.cuda_release(code),
         record=info.record,
         objects=objects,
         device=tuple(DeviceCode(s.file, s.containers) for s in scanned if s.containers),

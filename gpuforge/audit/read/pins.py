@@ -1,4 +1,4 @@
-"""Find which toolchain the build files of a wheel ask its users for: makefiles, CMake and pkg-config configuration."""
+"""Find what the build files of a wheel ask its users for: makefiles, CMake and pkg-config configuration."""
 
 from __future__ import annotations
 
@@ -13,27 +13,45 @@ _LIKE_BUILD_FILES = (".mk", ".cmake", ".pc")  # quicker to look for than the pat
 _SDK = rb"/hpc_sdk/[^/\s]+/(\d+\.\d+)/compilers/bin/(nvc\+\+|nvc|nvfortran)"
 _TARGET = rb"-gpu=[\w,.]*(?:cuda\d|cc\d)[\w,.]*"
 _NVCC = rb"/cuda-(\d+\.\d+)/bin/nvcc"
+# An absolute path that no system has by itself. What stands before it: a word's end, a sign, -I or -L.
+_PATH = (
+    rb"(?:(?<=[\s=\"':;,(])|(?<=-[IL]))"
+    rb"(/(?!(?:usr|opt|etc|s?bin|lib\w{0,4}|dev|proc|sys|var|run|tmp|System|Library)/)[\w.+-]{1,255}/[\w.+/-]{1,4096})"
+)
+_COMMENT = rb"#[^\n]*"
 _LARGEST = 4 << 20  # bytes; larger ones are no build files
 
 
 def pins(archive: Archive) -> tuple[Pin, ...]:
     """List the toolchains that a wheel's build files name by path or option. Raises MalformedError."""
-    return tuple(_pins(archive))
+    return tuple(pin for file, text in _build_files(archive) for pin in _pins(file, text))
 
 
-def _pins(archive: Archive) -> Iterator[Pin]:
+def build_paths(archive: Archive) -> tuple[Pin, ...]:
+    """List the folders of other machines that a wheel's build files name. Raises MalformedError."""
+    return tuple(
+        Pin(file, path.decode())
+        for file, text in _build_files(archive)
+        for path in dict.fromkeys(re.findall(_PATH, re.sub(_COMMENT, b"", text)))
+    )
+
+
+def _build_files(archive: Archive) -> Iterator[tuple[str, bytes]]:
     for member in archive.members:
         name = member.name.rpartition("/")[2]
         like = name.lower().endswith(_LIKE_BUILD_FILES) or "akefile" in name.lower()
         if not like or member.size > _LARGEST or not re.fullmatch(BUILD_FILE, name):
             continue
-        text = archive.data(member)
-        sdks: dict[str, dict[str, None]] = {}
-        for version, tool in re.findall(_SDK, text):
-            sdks.setdefault(version.decode(), {})[tool.decode()] = None
-        for version, tools in sdks.items():
-            yield Pin(member.name, f"{' and '.join(tools)} of the NVIDIA HPC SDK {version}")
-        for option in dict.fromkeys(re.findall(_TARGET, text)):
-            yield Pin(member.name, option.decode())
-        for version in dict.fromkeys(re.findall(_NVCC, text)):
-            yield Pin(member.name, f"nvcc {version.decode()}")
+        yield member.name, archive.data(member)
+
+
+def _pins(file: str, text: bytes) -> Iterator[Pin]:
+    sdks: dict[str, dict[str, None]] = {}
+    for version, tool in re.findall(_SDK, text):
+        sdks.setdefault(version.decode(), {})[tool.decode()] = None
+    for version, tools in sdks.items():
+        yield Pin(file, f"{' and '.join(tools)} of the NVIDIA HPC SDK {version}")
+    for option in dict.fromkeys(re.findall(_TARGET, text)):
+        yield Pin(file, option.decode())
+    for version in dict.fromkeys(re.findall(_NVCC, text)):
+        yield Pin(file, f"nvcc {version.decode()}")

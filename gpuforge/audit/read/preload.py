@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 
 from gpuforge.audit.model import Preload
 from gpuforge.audit.read.python_source import Parser, Source
+from gpuforge.audit.read.refusing import refuses_another
 from gpuforge.audit.read.uncalled import uncalled, used_names
 from gpuforge.binary.search import find_all
 from gpuforge.errors import CorruptError, MalformedError
@@ -39,6 +40,9 @@ _PYTHON = rb"#!\s*(?:python|\S*/(?:env\s+)?python)"
 _IMPORTS = rb"(?m)^[ \t]*(?:from|import)[ \t]+(\w+)"
 _ENTRY_POINTS = r"[^/]+\.dist-info/entry_points\.txt"
 _CONSOLE = rb"(?m)^\[(\S+?)\]|^[ \t]*([\w.-]+)[ \t]*=[ \t]*(\w+)"
+# What torch writes about itself
+_VERSION_FILE = r"[^/]+/version\.py"
+_RELEASE = rb"(?m)^cuda(?:: [^=\n]{1,80})? ?= ?[\"'](\d{1,3}\.\d{1,3})[\"']"
 # Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
 _HANDS_OVER = rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]"
 # One by one, as below: each is searched for by its first letters. A package of a library may have a function that loads
@@ -76,6 +80,15 @@ class Code:
             if isinstance(error, CorruptError):
                 self.corrupt.add(member.name)
             return b""
+
+
+def cuda_release(code: Code) -> str:
+    """Return the CUDA release that a wheel's `version.py` names, as torch's does: "13.2"; "" for none."""
+    for member in code.members:
+        named = re.fullmatch(_VERSION_FILE, member.name) and member.size <= _LARGEST_SCRIPT
+        if named and (match := re.search(_RELEASE, code.text(member))):
+            return match[1].decode()
+    return ""
 
 
 def preloads(code: Code) -> tuple[Preload, ...]:
@@ -134,6 +147,9 @@ def _loader(file: str, source: Source, *, starts: bool) -> Preload:
         starts=starts,
         fixed=bool(opened) and all(re.search(_WRITTEN, argument) for argument in opened),
         names=_names(text),
+        compares_cuda=source.tree is not None
+        and b"torch.version.cuda" in text
+        and refuses_another(source.tree, "torch.version.cuda"),
         uncalled=by_users.functions if by_users else (),
         uncalled_names=frozenset(strings) | _names(quoted),
     )

@@ -26,6 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             others = [w for w in wheels if w.project == project and w is not wheel and can_coexist(wheel, w)]
             if others and not known.extra and not any(_meets(other, known.line) for other in others):
                 yield _finding(wheel, known.line, others)
+        yield from _refused(wheel, [w for w in wheels if w is not wheel and can_coexist(wheel, w)])
 
 
 RULE = Rule(
@@ -44,6 +45,27 @@ def _meets(other: WheelFacts, line: str) -> bool:
         or not other.version
         or releases.allows(str(wanted.specifier), other.version)
     )
+
+
+def _refused(wheel: WheelFacts, others: list[WheelFacts]) -> Iterator[Finding]:
+    """Find a torch of another CUDA release than a wheel, whose own code compares the two and raises an error."""
+    checking = [p.file for p in wheel.preloads if p.compares_cuda]
+    releases_of = {e.toolkit for d in wheel.device for c in d.containers for e in c.entries if e.toolkit}
+    if not checking or len(releases_of) != 1:
+        return
+    own = releases_of.pop()
+    for other in (o for o in others if o.project == "torch" and o.cuda_release not in ("", own)):
+        yield RULE.finding(
+            wheel.name,
+            across=True,
+            files=checking,
+            subjects=(
+                Subject(detail=f"CUDA {own}, where {other.project} {other.version} has {other.cuda_release}"),
+            ),
+            what=f"The wheel was built with another CUDA release than torch, and {checking[0]} raises an error then.",
+            why="The import of the package fails.",
+            fix="Install the build of the package for the CUDA release of torch, or build both with one release.",
+        )
 
 
 def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:

@@ -1,7 +1,8 @@
-"""GF3xx: RPATH and RUNPATH. Each module is one rule."""
+"""GF3xx: RPATH and RUNPATH, and the paths in build files. Each module is one rule."""
 
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.search_paths import (
+    build_files,
     rpath_absolute,
     rpath_escaping,
     rpath_inherited,
@@ -15,4 +16,5 @@ RULES: tuple[Rule, ...] = (
     rpath_escaping.RULE,
     rpath_inherited.RULE,
     rpath_order.RULE,
+    build_files.RULE,
 )

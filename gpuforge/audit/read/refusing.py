@@ -1,0 +1,35 @@
+"""Python code that refuses a value of another package that is not its own: torch of another CUDA release."""
+
+from __future__ import annotations
+
+import ast
+
+
+def refuses_another(tree: ast.Module, name: str) -> bool:
+    """Say whether a function reads `name`, and raises an error if two values that are both computed differ."""
+    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))
+    return any(_reads(function, name) and _raises_if_different(function) for function in functions)
+
+
+def _reads(function: ast.FunctionDef, name: str) -> bool:
+    last = name.rpartition(".")[2]
+    found = (n for n in ast.walk(function) if isinstance(n, ast.Attribute) and n.attr == last)
+    return any(_dotted(node) == name for node in found)
+
+
+def _dotted(node: ast.expr) -> str:
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def _raises_if_different(function: ast.FunctionDef) -> bool:
+    for node in (n for n in ast.walk(function) if isinstance(n, ast.If)):
+        test = node.test
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq):
+            sides = (test.left, *test.comparators)
+            if not any(isinstance(side, ast.Constant) for side in sides):
+                return any(isinstance(each, ast.Raise) for each in node.body)
+    return False

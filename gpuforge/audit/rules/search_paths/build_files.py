@@ -1,0 +1,33 @@
+"""GF306: makefiles, CMake and pkg-config files with folders of the machine that built the wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules.rule import PACKAGES, Rule
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find absolute paths that no system has by itself in the files that users build with."""
+    for wheel in graph.wheels:
+        if wheel.build_paths:
+            yield RULE.finding(
+                wheel.name,
+                files=dict.fromkeys(path.file for path in wheel.build_paths),
+                subjects=tuple(Subject(file=path.file, item=path.what) for path in wheel.build_paths),
+                what="Files that users build with name folders of the machine that built the wheel.",
+                why="On other machines these folders do not exist, and a build that uses them fails.",
+                fix="Write paths relative to the file itself: $(dir $(lastword $(MAKEFILE_LIST))) in makefiles, "
+                "CMAKE_CURRENT_LIST_DIR in CMake, ${pcfiledir} for pkg-config.",
+            )
+
+
+RULE = Rule(
+    code="GF306",
+    severity="warning",
+    title="a makefile, CMake or pkg-config file names folders of the build machine",
+    check=check,
+    applies_to=PACKAGES,
+)
