@@ -31,15 +31,16 @@ def audit(
     jobs: int = 1,
     brought: Provided | None = None,
     watch: Watch | None = None,
+    hashes: bool = False,
 ) -> Report:
     """Audit wheels and other inputs (see `inputs`) together: one may provide what another needs.
 
     The wheels are compared with the `expectation`, if there is one, and what it accepts is accepted. `brought` is what
     a build found in the packages that the wheel requires, `against` what a user's own build brings into the process.
     `jobs` threads read members at the same time. An input that cannot be read becomes a problem of the report.
-    `watch` is told which inputs are being read.
+    `watch` is told which inputs are being read. With `hashes` the hashes in RECORD are compared with the files, too.
     """
-    with inputs.expand(paths) as given, wheel.reading(given.found, jobs, watch) as outcomes:
+    with inputs.expand(paths, hashes=hashes) as given, wheel.reading(given.found, jobs, watch) as outcomes:
         # The rules are loaded while the threads read: it takes as long as inflating 30 MB.
         from gpuforge.audit.judge import Question, judge  # noqa: PLC0415
 

@@ -96,6 +96,7 @@ class WheelFacts(NamedTuple):
     form: Form = "wheel"
     # symbolic links made after installation, by their member names
     links: Mapping[str, str] = MappingProxyType({})
+    rehashed: tuple[str, ...] = ()  # files with another hash than in RECORD, where the hashes were compared
     refusals: tuple[Refusal, ...] = ()  # what indexes and installers refuse about it, or what surprises users
     too_large: str = ""  # why it was not judged: then nothing else of it is known
 

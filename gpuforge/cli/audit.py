@@ -88,6 +88,11 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     help="Show findings for information, too, and every file of each finding; text only.",
 )
 @click.option(
+    "--hashes",
+    is_flag=True,
+    help="Compare the hashes in RECORD with the files, too; it takes about as long again.",
+)
+@click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=None,
@@ -109,6 +114,7 @@ def command(
     known: Path | None,
     write: Path | None,
     verbose: bool,
+    hashes: bool,
     jobs: int | None,
 ) -> int:
     """Judge wheels: runtimes that would meet in one process, libraries that nobody provides, search paths, GPU
@@ -144,6 +150,7 @@ def command(
             jobs,
             against,
             verbose,
+            hashes,
         )
     )
 

@@ -42,6 +42,7 @@ class Options(NamedTuple):
     jobs: int | None = None  # None is one for each processor of this machine
     against: str | None = None
     verbose: bool = False
+    hashes: bool = False
 
 
 def run(options: Options) -> int:
@@ -58,6 +59,7 @@ def _judge(options: Options, watched: bounded.Watched) -> int:
         ignore=[*options.accepted, *([base] if base else [])],
         jobs=watched.jobs or options.jobs or len(os.sched_getaffinity(0)),
         watch=watched,
+        hashes=options.hashes,
     )
     unused = _unused(report, options.accepted, base)
     try:

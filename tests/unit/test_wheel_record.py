@@ -17,7 +17,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.binary.budget import Budget
 from gpuforge.wheel import record
-from gpuforge.wheel.archive import Member
+from gpuforge.wheel.archive import Archive, Member
 from gpuforge.wheel.record import Record
 
 TEXT = (
@@ -138,3 +138,26 @@ def test_every_name_is_read_as_it_was_written(name: str) -> None:
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerow([name, "sha256=x", "1"])
     assert [row.name for row in record.rows([written.getvalue().encode()])] == [name]
+
+
+def test_hashes_are_compared_on_request(tmp_path: Path) -> None:
+    files = {"demo/a.py": b"one", "demo/b.so": elf(), "demo/c.txt": b"three"}
+    wrong = "sha256=" + "A" * 43
+    rows = {"demo/a.py": f"demo/a.py,{wrong},3", "demo/c.txt": "demo/c.txt,md5=x,5"}
+    path = wheel(tmp_path, files, record=rows)
+    assert not [f for f in audit([path]).findings if f.code == "GF703"]
+    (found,) = (f for f in audit([path], hashes=True).findings if f.code == "GF703")
+    assert (found.severity, found.files, lines(found)) == ("error", ("demo/a.py",), ("demo/a.py: hash",))
+    assert not [f for f in audit([wheel(tmp_path, files)], hashes=True).findings if f.code == "GF703"]
+
+
+def test_a_file_that_record_lists_often_is_hashed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = f"demo/a.py,sha256={'A' * 43},3\n"
+    path = wheel(tmp_path, {"demo/a.py": b"one"}, record={"demo/a.py": row * 1000})
+    read: list[str] = []
+    chunks = Archive.chunks
+    monkeypatch.setattr(Archive, "chunks", lambda self, m: read.append(m.name) or chunks(self, m))
+    audit([path], hashes=True)
+    assert read.count("demo/a.py") == 1

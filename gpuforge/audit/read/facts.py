@@ -9,7 +9,7 @@ from gpuforge.audit.read.wheel import OpenWheel
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import filename
-from gpuforge.wheel.checks import promises, whole
+from gpuforge.wheel.checks import hashes, promises, whole
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import DistInfo
 
@@ -64,6 +64,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         form=source.form,
         links=info.links,
         refusals=refusals,
+        rehashed=_rehashed(wheel, info) if source.hashes else (),
     )
 
 
@@ -75,6 +76,12 @@ def _dist_info(wheel: OpenWheel) -> DistInfo:
     if not folders:
         raise MalformedError.of("it is a zip file but no wheel: it has no .dist-info folder")
     return DistInfo.of(wheel.archive, folders)
+
+
+def _rehashed(wheel: OpenWheel, info: DistInfo) -> tuple[str, ...]:
+    if info.record is None or wheel.source.form not in {"wheel", "nested", "unpacked"}:
+        return ()
+    return tuple(hashes.differing(wheel.archive, f"{info.folder}.dist-info/RECORD"))
 
 
 def _refusals(wheel: OpenWheel, info: DistInfo) -> tuple[Refusal, ...]:

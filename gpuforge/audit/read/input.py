@@ -22,6 +22,7 @@ class Input(NamedTuple):
     form: Form = "wheel"
     info: str = ""  # for "installed": its .dist-info folder
     member: str = ""  # for "file": its name among the single files given
+    hashes: bool = False  # whether the hashes in RECORD are compared with the files
 
     @classmethod
     def of(cls, path: Path) -> Self:

@@ -31,7 +31,7 @@ class Inputs:
 
 
 @contextmanager
-def expand(paths: Iterable[Path]) -> Iterator[Inputs]:
+def expand(paths: Iterable[Path], *, hashes: bool = False) -> Iterator[Inputs]:
     """Yield the inputs of these paths; files with wheels that were unpacked are freed at the end.
 
     A path of an unknown kind counts as a wheel, so that reading it reports what is wrong.
@@ -48,7 +48,7 @@ def expand(paths: Iterable[Path]) -> Iterator[Inputs]:
                 inputs.problems.append(_problem(path, message, "unpack it, and audit the wheels in it"))
             except OSError as error:
                 inputs.problems.append(_problem(path, error.strerror or str(error), "check the path"))
-        inputs.found = labelled(unique(inputs.found))
+        inputs.found = [one._replace(hashes=hashes) for one in labelled(unique(inputs.found))]
         yield inputs
     finally:
         for descriptor in inputs.unpacked:

@@ -12,25 +12,38 @@ from gpuforge.audit.rules.rule import AS_BUILT, Rule
 # PyPA, "The signed wheel file": not listed, or without a hash
 _UNLISTED = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")
 
+_FIX = "Write RECORD again after the last change, as `wheel pack` does."
+
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Compare RECORD with the archive: the names, and the sizes where it has them."""
+    """Compare RECORD with the archive: the names, the sizes where it has them, and the hashes if that was asked for."""
     for wheel in graph.wheels:
         problems = list(_problems(wheel))
         if problems:
             yield RULE.finding(
                 wheel.name,
                 files=tuple(file for file, _ in problems if file),
+                severity="warning",
                 subjects=tuple(Subject(file=file, detail=problem) for file, problem in problems),
                 what="RECORD does not match the files of the wheel.",
                 why="Installers may refuse the wheel, and cannot uninstall all of it.",
-                fix="Write RECORD again after the last change, as `wheel pack` does.",
+                fix=_FIX,
+            )
+        if wheel.rehashed:
+            yield RULE.finding(
+                wheel.name,
+                severity="error",
+                files=wheel.rehashed,
+                subjects=tuple(Subject(file=file, item="hash") for file in wheel.rehashed),
+                what="Files have another content than RECORD says.",
+                why="They were changed after RECORD was written; pip and uv install them without looking.",
+                fix=_FIX,
             )
 
 
 RULE = Rule(
     code="GF703",
-    severity="warning",
+    severity="error",
     title="RECORD does not match the wheel's files",
     check=check,
     applies_to=AS_BUILT,
