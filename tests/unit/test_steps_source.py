@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import subprocess
+import sys
 import tarfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -58,3 +62,68 @@ def test_a_zip_is_measured_before_anything_is_written(
     with pytest.raises(ActionError, match="unpacked it has more than"):
         fetch_source.unpack(tmp_path / "a-1.zip", tmp_path / "out", tmp_path)
     assert not (tmp_path / "unpacked").exists()
+
+
+def header(kind: bytes, size: int, name: str = "a-1/x") -> bytes:
+    member = tarfile.TarInfo(name)
+    member.type, member.size = kind, size
+    block = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    if size < 0:  # base 256, as GNU tar writes what octal digits cannot say
+        block[124:136] = b"\xff" + (256**11 + size).to_bytes(11, "big")
+        block[148:156] = b" " * 8
+        block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from gpuforge.steps import fetch_source
+resource.setrlimit(resource.RLIMIT_AS, (1_200_000_000,) * 2)
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+fetch_source.unpack(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[2]).parent)
+"""
+
+
+@pytest.mark.parametrize(
+    ("blocks", "zeros"),
+    [
+        ([header(tarfile.XHDTYPE, 2_000_000_000)], 2_000_000_000),
+        ([header(tarfile.XGLTYPE, 2_000_000_000)], 2_000_000_000),
+        ([header(tarfile.GNUTYPE_LONGNAME, 2_000_000_000)], 2_000_000_000),
+        ([header(tarfile.GNUTYPE_LONGLINK, 250_000_000) + bytes(250_000_384)] * 3, 0),
+        ([header(tarfile.REGTYPE, 0), header(tarfile.REGTYPE, -1024)], 4096),
+        ([header(tarfile.GNUTYPE_LONGNAME, -512)], 4096),
+    ],
+    ids=["pax", "global pax", "long name", "three long links", "back", "a name that goes back"],
+)
+def test_headers_without_end_are_refused(tmp_path: Path, blocks: list[bytes], zeros: int) -> None:
+    """A few MB would take all memory, or time without end."""
+    with gzip.open(tmp_path / "a-1.tar.gz", "wb", compresslevel=1) as stream:
+        for block in blocks:
+            stream.write(block)
+        for _ in range(zeros // 10_000_000):
+            stream.write(bytes(10_000_000))
+        stream.write(bytes(zeros % 10_000_000 + 1024))
+    command = [sys.executable, "-c", LIMITED, str(tmp_path / "a-1.tar.gz"), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert "a-1.tar.gz is not a sound sdist: a header says " in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["a-1.tar.gz", "a-1.tar.xz", "a-1.zip"])
+def test_a_damaged_sdist_is_said_to_be_one(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
+            bundle.writestr("a-1/x.py", "print(1)\n" * 500)
+    else:
+        with tarfile.open(path, f"w:{name.rpartition('.')[2]}") as bundle:
+            member = tarfile.TarInfo("a-1/x.py")
+            member.size = 50_000
+            bundle.addfile(member, io.BytesIO(bytes(range(250)) * 200))
+    whole = path.read_bytes()
+    for at in range(12, len(whole), max(1, len(whole) // 60)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        with suppress(ActionError):
+            fetch_source.unpack(path, tmp_path / f"out{at}", tmp_path / f"scratch{at}")
