@@ -1008,6 +1008,46 @@ def test_a_wheels_own_libraries_have_a_major_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "majors"),
+    [
+        ("8.8", "9.2", ("CUDA 12: libcudart, opened at run time", "CUDA 13: libcudart, linked statically")),
+        ("8.8", "8.5", ()),
+        ("9.0", "9.2", ()),
+        ("99.9", "9.2", ()),  # nobody knows the toolkit
+    ],
+)
+def test_cuda_majors_that_no_needed_entry_names(
+    one: str, other: str, majors: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A plugin that opens CUDA's libraries, as jax's, beside modules with a static runtime, as CuPy's."""
+    opens = elf(sections={".nv_fatbin": fatbin("sm_80", f"compute_90:{one}")})
+    static = elf(
+        sections={".nv_fatbin": fatbin("sm_80", f"compute_90:{other}"), ".rodata": STATIC_CUDART + b"\0"}
+    )
+    report = audit(
+        [
+            wheel(tmp_path, {"jax_plugins/x.so": opens}, name=f"plugin-1.0-{TAGS}.whl"),
+            wheel(tmp_path, {"demo/ext.so": static}),
+        ]
+    )
+    found = said(report, "GF104")
+    assert [(f.severity, f.across) for f in found] == ([("warning", True)] if majors else [])
+    assert [tuple(line.partition(", loaded")[0] for line in lines(f)) for f in found] == (
+        [majors] if majors else []
+    )
+
+
+def test_the_runtime_that_others_bring_is_no_other_one(tmp_path: Path) -> None:
+    code = {".nv_fatbin": fatbin("sm_80", "compute_90:8.8")}
+    needs = elf(sections=code, needed=["libcudart.so.12"])
+    libs = {"b/libx_cuda12.so": elf(sections=code)}  # one of several to choose from
+    static = elf(sections={".nv_fatbin": fatbin("sm_80", "compute_90:9.2"), ".rodata": STATIC_CUDART + b"\0"})
+    own = wheel(tmp_path, {"a/ext.so": static, "a/ext2.so": static}, name=f"a-1.0-{TAGS}.whl")
+    both = audit([own, wheel(tmp_path, {"b/ext.so": needs, **libs}, name=f"b-1.0-{TAGS}.whl")])
+    assert not said(both, "GF104")  # and what it needs, nothing provides: GF201
+
+
+@pytest.mark.parametrize(
     ("requires", "unmet"),
     [
         (["torch==2.9.1"], "'torch==2.9.1', where torch 2.4.1 is given"),

@@ -14,6 +14,7 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
 from gpuforge.audit.rules.runtimes.cudart import loaded_cudarts
 from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, loaded_libraries
+from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.cuda import libraries
@@ -63,7 +64,8 @@ def _has_major(soname: str) -> bool:
 def _majors(graph: LinkGraph, process: Process) -> _Held:
     found: _Held = {}
     every = loaded_libraries(graph, process.objects, _has_major)
-    for image in (*every, *loaded_cudarts(graph, process.objects)):
+    own = own_runtimes(graph, process.objects) if process.across else ()
+    for image in (*every, *loaded_cudarts(graph, process.objects), *own):
         major = major_of(image.soname)
         of_major = found.setdefault(major, {}) if major is not None else {}
         # libcudarts come twice, once by their major alone

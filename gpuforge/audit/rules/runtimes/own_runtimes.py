@@ -1,0 +1,49 @@
+"""CUDA runtimes that no NEEDED entry names: linked statically, or opened at run time, and their CUDA major."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules.nvidia import is_nvidia_library
+from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin
+from gpuforge.audit.rules.variants import variant_family
+from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import libraries, releases
+
+
+def own_runtimes(graph: LinkGraph, objects: Iterable[ElfObject]) -> Iterator[LoadedLibrary]:
+    """Yield the runtimes that objects with GPU code bring in such a way, as libcudarts of the code's CUDA major.
+
+    An object that calls functions of CUDA which others define has the runtime of those.
+    """
+    for found in objects:
+        if not found.containers or variant_family(found) or is_nvidia_library(graph, found):
+            continue
+        static = "static-cudart" in found.markers
+        named = any(n.startswith("libcudart") for n in found.needed)
+        if (named or found.undefined("cuda")) and not static:
+            continue
+        majors = {major for c in found.containers for e in c.entries for major in _majors(e.toolkit, e.isa)}
+        soname = _soname(majors.pop()) if len(majors) == 1 else ""
+        if soname:
+            how = "linked statically" if static else "opened at run time"
+            yield LoadedLibrary(
+                Origin("wheel", found.file), soname, found.wheel, found.file, f"libcudart, {how}"
+            )
+
+
+@cache
+def _majors(toolkit: str, isa: str) -> frozenset[int]:
+    """Return the CUDA majors of an image: by the toolkit that wrote it, or by its PTX ISA."""
+    rows = [(r.ptx, r.version) for r in releases.former()] + [(r.ptx, r.version) for r in releases.releases()]
+    versions = [toolkit] if toolkit else [version for ptx, version in rows if isa and ptx == isa]
+    return frozenset(int(version.partition(".")[0]) for version in versions)
+
+
+@cache
+def _soname(major: int) -> str:
+    """Return the SONAME of the CUDA runtime of a major; "" where its libraries are not known."""
+    known = (e.soname for e in libraries.toolkit_libraries(major))
+    return next((name for name in known if name.startswith("libcudart.so.")), "")
