@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -252,11 +253,16 @@ def _is_large(entry: StoreEntry) -> bool:
 def _protect(folder: Path, entry: StoreEntry) -> None:
     """Take write permission from stored files, so that no later action changes them by accident.
 
-    Folders stay writable: their owner can delete the store with `rm -r`.
+    Folders stay writable: their owner can delete the store with `rm -r`. A file that has other names, as uv and CMake
+    make them, is copied: by those it could be changed, and they would lose their permission.
     """
     for file in entry.files:
         if not file.link:
             path = folder / file.path
+            if path.stat().st_nlink > 1:
+                own = path.with_name(uuid4().hex)
+                shutil.copy(path, own)
+                own.rename(path)
             path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 
 def quote(value: object) -> str:
     """Quote a value for a message, on one line and no longer than a line."""
     text = hex(value) if isinstance(value, int) and value.bit_length() > 1000 else str(value)
+    text = _without_secrets(text)
     text = text if len(text) <= 60 else text[:57] + "…"
     return f'"{printable(text)}"'
+
+
+def _without_secrets(text: str) -> str:
+    """Return a text without what may be a user name, a password or a token in a URL."""
+    text = re.sub(r"(://)[^/\s@]*@|(^|\s)[^\s/@:]+:[^\s/@]+@", r"\1\2…@", text)
+    return re.sub(r"(://[^\s?]*\?)\S+", r"\1…", text)
 
 
 def printable(text: str) -> str:

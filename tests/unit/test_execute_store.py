@@ -137,6 +137,24 @@ def test_a_copy_of_a_store_is_read_once_and_then_known(
     assert FolderStore(tmp_path / "two").get(KEY) is not None
 
 
+def test_a_file_with_another_name_outside_is_copied(tmp_path: Path) -> None:
+    """As uv and CMake make them: a change there would be one of the store, and `chmod` one of the user's file."""
+    (tmp_path / "users").write_text("kernel")
+    store = FolderStore(tmp_path / "store")
+    with store.scratch() as out:
+        os.link(tmp_path / "users", out / "kernel.fatbin")
+        os.link(tmp_path / "users", out / "again")
+        outputs = ("kernel.fatbin", "again")
+        store.commit(
+            KEY, out, StoreEntry("k", 1.5, "2026-11-21T14:03:00+00:00", outputs, survey(out, outputs))
+        )
+    assert (tmp_path / "users").stat().st_mode & 0o777 == 0o644
+    (tmp_path / "users").write_text("changed")
+    found = FolderStore(tmp_path / "store").get(KEY)
+    assert found is not None
+    assert [found.path(name).read_text() for name in outputs] == ["kernel"] * 2
+
+
 def test_the_first_to_commit_wins_and_nothing_is_left_over(tmp_path: Path) -> None:
     first, second = FolderStore(tmp_path), FolderStore(tmp_path)
     put(first, "first")

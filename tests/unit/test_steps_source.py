@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.cli import main
 from gpuforge.errors import ActionError
 from gpuforge.steps import fetch_source
 
@@ -127,3 +128,36 @@ def test_a_damaged_sdist_is_said_to_be_one(tmp_path: Path, name: str) -> None:
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
         with suppress(ActionError):
             fetch_source.unpack(path, tmp_path / f"out{at}", tmp_path / f"scratch{at}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me:hunter2@example.org/x.git",
+        "https://hunter2@example.org/x.git",
+        "https://example.org/x.git?token=hunter2",
+        "HTTPS://oauth2:hunter2@example.org/x.git",
+        "ssh://git:hunter2@example.org/x.git",
+        "git+https://me:hunter2@example.org/x.git",
+        "oauth2:hunter2@example.org:x.git",
+        "https//x y://me:hunter2@example.org/x.git?hunter2",
+    ],
+)
+def test_a_secret_in_the_url_of_a_repository_is_refused_and_never_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    (tmp_path / "gpuforge.toml").write_text(
+        f'schema = 1\n[package]\nname = "x"\nsource = {{ git = "{url}", rev = "main" }}\n'
+    )
+    for words in (["build", "--dry-run", "--json"], ["build"], ["matrix"]):
+        assert main.run([*words, str(tmp_path)]) == 2
+        output = capsys.readouterr()
+        assert "git repository" in output.err
+        assert "hunter2" not in output.out + output.err
+
+
+def test_the_url_of_an_index_is_shown_without_its_password() -> None:
+    assert (
+        fetch_source.public("https://me:hunter2@example.org:8443/simple/")
+        == "https://example.org:8443/simple/"
+    )
