@@ -61,7 +61,7 @@ CODE = {
     "ask_backend": (
         "manifest/constraints.py",
         "plan/requests/build.py",
-        *(f"steps/{name}.py" for name in ("ask_backend", "project_requirements", "venv")),
+        *(f"steps/{name}.py" for name in ("ask_backend", "private_mounts", "project_requirements", "venv")),
     ),
     "host_build": (
         *(f"steps/{name}.py" for name in ("host_build", "venv", "stable_nvcc")),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from build import BuildBackendException, BuildException, ProjectBuilder
@@ -12,18 +15,35 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from gpuforge.errors import ActionError
 from gpuforge.manifest import constraints
 from gpuforge.plan.requests.build import AskBackend
-from gpuforge.steps import entry
+from gpuforge.steps import entry, private_mounts
 from gpuforge.steps.project_requirements import checked
 from gpuforge.steps.venv import adopt, runner_of
 
 
 def main(request: AskBackend) -> None:
     """Write to `answer` what the backend requires: none where the wheels of `lock` meet all of it."""
-    asked = requested(request, adopt(request.environment, request.python))
+    asked = requested(request, protected(request.environment, request.python, request.scratch))
     wheels = json.loads(request.lock.read_text())["wheels"]
     unmet = [] if all(is_met(text, wheels) for text in asked) else asked
     request.answer.write_text(json.dumps(unmet) + "\n")
     print(f"the backend requires: {', '.join(asked) or 'nothing else'}", flush=True)
+
+
+def protected(environment: Path, python: Path, scratch: Path) -> Path:
+    """Return the interpreter of an environment in which a project can change nothing of the one that others share.
+
+    It is that one itself, read-only, as in a container. Where the system does not allow this, or it was made for the
+    same Python at another path, it is a copy.
+    """
+    own = environment / "bin" / "python"
+    if own.readlink() == python:
+        if not os.access(environment, os.W_OK):
+            return own
+        with suppress(OSError):
+            if private_mounts.enter():
+                private_mounts.protect(environment)
+                return own
+    return adopt(Path(shutil.copytree(environment.resolve(), scratch / "env", symlinks=True)), python)
 
 
 def requested(request: AskBackend, python: Path) -> list[str]:

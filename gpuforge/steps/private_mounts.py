@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000  # sched.h
-_READ_ONLY, _BIND, _RECURSIVE, _PRIVATE = 1, 4096, 16384, 1 << 18  # sys/mount.h
+_READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 1, 32, 4096, 16384, 1 << 18  # sys/mount.h
 
 
 def enter() -> bool:
@@ -30,6 +30,13 @@ def enter() -> bool:
         return False
     _enter()
     return True
+
+
+def protect(folder: Path) -> None:
+    """Make a folder and all below it read-only; raises OSError."""
+    path = os.fsencode(folder.resolve())
+    _call("mount", path, path, None, _BIND | _RECURSIVE, None)
+    _call("mount", None, path, None, _BIND | _REMOUNT | _READ_ONLY, None)
 
 
 def cover_folder(folder: Path) -> None:

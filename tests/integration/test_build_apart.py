@@ -91,8 +91,8 @@ def test_what_a_hostile_hook_writes_is_in_no_other_projects_wheel(runner: str, t
     seen, _ = build(tmp_path, "hostile", HOSTILE, runner)
     assert {"NETRC", "PIP_EXTRA_INDEX_URL", "PIP_CACHE_DIR", "TOKEN"}.isdisjoint(seen["names"])
     assert ".netrc" not in seen["home"]
-    assert seen["environment"] is not in_containers  # a copy of its own; containers only read it
     if in_containers:
+        assert not seen["environment"]
         assert (seen["interfaces"], seen["compiled"]) == (["lo"], [])  # no network, and nothing to change
     _, wheel = build(tmp_path, "harmless", HARMLESS, runner)
     with zipfile.ZipFile(wheel) as archive:

@@ -28,9 +28,11 @@ PYPROJECT = '[build-system]\nrequires = ["base"]\nbuild-backend = "backend"\nbac
 HOOK = "import os, pathlib, sys, sysconfig\ndef get_requires_for_build_wheel(settings=None):\n"
 HOSTILE = """
     site = pathlib.Path(sysconfig.get_paths()["purelib"])
-    assert site.is_relative_to(os.environ["HOME"])
-    (site / "hostile.pth").write_text("import sys; sys.hostile = True\\n")
-    (site / "base.py").write_text("hostile = True\\n")
+    for name, text in (("hostile.pth", "import sys; sys.hostile = True\\n"), ("base.py", "hostile = True\\n")):
+        try:
+            (site / name).write_text(text)
+        except OSError as error:
+            sys.stderr.write(f"refused: {error}\\n")
     sys.stderr.write(f"seen: {sorted(os.environ)}\\n")
     return []
 """

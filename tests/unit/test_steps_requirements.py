@@ -15,8 +15,8 @@ from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.lower.requirements import NOTHING
 from gpuforge.plan.requests.build import AskBackend
 from gpuforge.plan.requests.trial import FetchTestRequirements
-from gpuforge.steps import fetch_test_requirements, wheelhouse
-from gpuforge.steps.ask_backend import is_met, requested
+from gpuforge.steps import fetch_test_requirements, private_mounts, wheelhouse
+from gpuforge.steps.ask_backend import is_met, protected, requested
 from gpuforge.steps.declared_sets import declared_sets
 from gpuforge.steps.fetch_requirements import answered, required
 
@@ -57,6 +57,7 @@ def answer(folder: Path, code: str) -> list[str]:
         python=folder,
         config_settings={},
         lock=folder,
+        scratch=folder,
         answer=folder / "answer.json",
     )
     return requested(request, Path(sys.executable))
@@ -204,3 +205,19 @@ def test_an_extra_is_a_name_before_pip_gets_it(tmp_path: Path) -> None:
         tmp_path, *(f"Provides-Extra: {extra}" for extra in extras), 'Requires-Dist: a; extra == "cuda13"'
     )
     assert declared_sets(wheel, (), "13.0") == (("cuda13",), ())
+
+
+@pytest.mark.parametrize("why", ["no mounts", "another path"])
+def test_where_an_environment_cannot_be_made_read_only_it_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    monkeypatch.setattr(private_mounts, "enter", lambda: why != "no mounts")
+    stored = tmp_path / "stored"
+    python = Path("/other/python") if why == "another path" else Path(sys.executable)
+    (stored / "bin").mkdir(parents=True)
+    (stored / "bin/python").symlink_to(python)
+    (stored / "pyvenv.cfg").write_text("home = /\n")
+    found = protected(stored, Path(sys.executable), tmp_path / "work")
+    assert found == tmp_path / "work/env/bin/python"
+    assert found.readlink() == Path(sys.executable)
+    assert (stored / "bin/python").readlink() == python

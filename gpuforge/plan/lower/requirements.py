@@ -94,13 +94,14 @@ def _installed(context: Context, cell: Cell, at: Location, fetch: str, name: str
 def _asked(context: Context, cell: Cell, at: Location, fetch: str) -> ActionInput:
     """Ask the project's build backend what it needs beside what was fetched."""
     build = context.file.manifest.build
-    names = {**variables.NAMES, "toolkit": "${work}/toolkit"}  # shared by toolkits
+    names = {**variables.NAMES, "toolkit": "${work}/toolkit", "env": "${in:env}"}  # shared by toolkits
     request = AskBackend(
         source=Path("${stage:source}"),
-        environment=Path("${lay:env}"),
+        environment=Path("${in:env}"),
         python=Path("${in:python}"),
         config_settings=variables.settings(build.config_settings, names),
         lock=Path("${in:lock}"),
+        scratch=Path("${work}"),
         answer=Path(f"${{out:{_ANSWER.name}}}"),
     )
     env = _installed(context, cell, at, fetch, "hook-environment", "install the build requirements")

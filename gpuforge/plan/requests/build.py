@@ -53,6 +53,7 @@ class AskBackend(Request):
     python: Path
     config_settings: Settings
     lock: Path
+    scratch: Path
     answer: Path
 
 
