@@ -60,11 +60,12 @@ def _sound(value: bytes, method: int, packed: int, size: int) -> bool:
 
 
 def _fields(extra: bytes) -> Iterator[tuple[int, bytes]]:
-    while extra:
-        if len(extra) < 4:
+    start = 0
+    while start < len(extra):
+        if len(extra) < start + 4:
             raise ValueError("extra fields that end in the middle of one")
-        kind, length = struct.unpack_from("<HH", extra)
-        if 4 + length > len(extra):
+        kind, length = struct.unpack_from("<HH", extra, start)
+        start += 4 + length
+        if start > len(extra):
             raise ValueError("extra fields that end in the middle of one")
-        yield kind, extra[4 : 4 + length]
-        extra = extra[4 + length :]
+        yield kind, extra[start - length : start]

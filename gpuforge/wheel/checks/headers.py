@@ -103,6 +103,7 @@ def raw_name(info: zipfile.ZipInfo) -> bytes:
 
 def _local(archive: Archive, offset: int) -> Local:
     _, flags, method, crc, packed, size, long, extra = _FORM.unpack(archive.at(offset, _FORM.size))
+    archive.budget.spend("names", long + extra)  # many entries may lead to one header
     tail = archive.at(offset + _FORM.size, long + extra)
     return Local(flags, method, crc, packed, size, tail[:long], tail[long:])
 

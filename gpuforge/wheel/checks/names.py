@@ -6,6 +6,7 @@ import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from gpuforge.wheel.checks.refusal import Refusal
@@ -94,13 +95,10 @@ def _clashes(names: Sequence[str]) -> Iterator[Refusal]:
     unique = set(files)
     if len(unique) != len(files):
         yield from (Refusal("duplicate", name) for name, count in Counter(files).items() if count > 1)
-    folders = {name.rstrip("/") for name in names if name.endswith("/")}
-    for name in unique:
-        folder = name.rpartition("/")[0]
-        while folder and folder not in folders:
-            folders.add(folder)
-            folder = folder.rpartition("/")[0]
-    yield from (Refusal("file and folder", name) for name in sorted(folders & unique))
+    ordered = sorted({name.replace("/", "\0") for name in names})  # what is in a folder follows its own name
+    for name, following in pairwise(ordered):
+        if following.startswith(f"{name}\0") and not name.endswith("\0"):
+            yield Refusal("file and folder", name.replace("\0", "/"))
     if len({name.lower() for name in unique}) != len(unique):
         seen: dict[str, str] = {}
         for name in sorted(unique):

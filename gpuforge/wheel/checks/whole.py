@@ -9,14 +9,15 @@ from gpuforge.wheel.checks.refusal import Refusal
 
 # https://github.com/pypi/warehouse/blob/main/warehouse/forklift/legacy.py: COMPRESSION_RATIO_…
 _UNPACKED, _RATIO = 64 << 20, 50
-_CHECKSUM, _CHECKSUM_AT = re.compile(rb"[ 0]*[0-7]+[ \0]*"), (148, 8)  # of a tar file's first header
+_BLOCK = 512  # bytes of a tar file's first header
+_CHECKSUM, _CHECKSUM_AT = re.compile(rb"[ 0-7]{0,7}[0-7][ \0]*"), (148, 156)  # of that header
 
 
 def check(archive: Archive) -> Iterator[Refusal]:
     """Yield what indexes and installers refuse about the archive itself; one finding for each cause."""
     entries = archive.directory.entries
     records = [*headers.check(archive), *ends.check(archive)]
-    if _is_tar(archive, records):
+    if _is_tar(archive):
         records = [Refusal("zip and tar"), *(r for r in records if r.kind != "data before")]
     yield from names.check(entries)
     yield from records
@@ -27,10 +28,15 @@ def check(archive: Archive) -> Iterator[Refusal]:
         )
 
 
-def _is_tar(archive: Archive, records: list[Refusal]) -> bool:
-    """Say whether it is a tar file, too; one that is compressed begins with bytes that are not of a zip file."""
-    if _CHECKSUM.fullmatch(archive.at(*_CHECKSUM_AT)) or any(r.kind == "data before" for r in records):
-        import tarfile  # noqa: PLC0415  for an archive in thousands
+def _is_tar(archive: Archive) -> bool:
+    """Say whether it begins as a tar file, too, which is not compressed."""
+    block = archive.at(0, _BLOCK)
+    if len(block) < _BLOCK or not _CHECKSUM.fullmatch(block, *_CHECKSUM_AT):
+        return False
+    import tarfile  # noqa: PLC0415  for an archive in thousands
 
-        return tarfile.is_tarfile(archive.path)
-    return False
+    try:
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except tarfile.TarError:
+        return False
+    return True

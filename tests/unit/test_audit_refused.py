@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,16 @@ def test_the_first_members_of_many_are_named(tmp_path: Path) -> None:
     (finding,) = found(tmp_path, Sample("", zip_file([*SOUND, *many])))
     assert len(finding.subjects) == 201
     assert lines(finding)[-1] == "control characters: and 100 more"
+
+
+def test_hostile_records_cost_little(tmp_path: Path) -> None:
+    """Deep names, many small extra fields, and many entries that lead to one header with long ones."""
+    deep = [EVIL._replace(name=b"/".join([b"a"] * 32_000) + b"%d" % n) for n in range(7)]
+    fields = struct.pack("<HH", 0x9999, 0) * 16_000
+    long = [EVIL._replace(name=b"demo/%d" % n, local={"extra": fields}) for n in range(15)]
+    one = EVIL._replace(local={"extra": fields})
+    many = [one, *(EVIL._replace(listed_at=0) for _ in range(10_000))]
+    start = time.process_time()
+    for number, entries in enumerate(([*SOUND, *deep], [*SOUND, *long], [*many, *SOUND])):
+        audit([wheel_file(tmp_path, zip_file(entries), f"demo-1.{number}-py3-none-any.whl")])
+    assert time.process_time() - start < 5

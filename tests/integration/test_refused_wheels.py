@@ -1,0 +1,74 @@
+"""pip and uv do with the archives of the unit tests what `refusals.toml` says: from a file, and from an index."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+
+sys.path.append(str(Path(__file__).parents[1] / "unit"))
+from archive_samples import wheel_file
+from refused_samples import SAMPLES, TWINS, Sample
+
+from gpuforge.wheel.checks.refusal import kind
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        Version(version("uv")) < Version("0.13.9") or Version(version("pip")) < Version("26.3"),
+        reason="the table is about pip 26.3 and uv 0.13.9",
+    ),
+]
+ANYWHERE = {name: sample for name, sample in {**SAMPLES, **TWINS}.items() if sample.kind != "platform tag"}
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A handler that prints nothing."""
+
+    def log_message(self, form: str, *args: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[str]:
+    (tmp_path / "simple" / "demo").mkdir(parents=True)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/simple"
+        server.shutdown()
+
+
+def fails(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode != 0
+
+
+@pytest.mark.parametrize("sample", ANYWHERE.values(), ids=ANYWHERE)
+def test_installers_do_what_the_table_says(tmp_path: Path, index: str, sample: Sample) -> None:
+    wheel = wheel_file(tmp_path / "simple" / "demo", sample.data, sample.name)
+    link = f'<a href="{sample.name.replace("+", "%2B")}">{sample.name}</a>'
+    (wheel.parent / "index.html").write_text(link)
+    pip = [sys.executable, "-m", "pip", "--isolated", "--no-cache-dir", "install", "--no-deps", "--no-index"]
+    uv = [
+        str(Path(sys.executable).with_name("uv")),
+        "pip",
+        "install",
+        "--no-config",
+        "--no-cache",
+        "--no-deps",
+    ]
+    python = ["--python", sys.executable]
+    demo = f"demo=={sample.name.split('-')[1]}"
+    by = set(kind(sample.kind).by) if sample.kind else set()
+    assert fails(*pip, "--target", str(tmp_path / "pip"), str(wheel)) == ("pip" in by)
+    from_index = fails(*uv, *python, "--target", str(tmp_path / "uv"), "--default-index", index, demo)
+    assert from_index == bool(by & {"uv", "uv (index)"})
+    if "uv (index)" not in by:
+        assert fails(*uv, *python, "--target", str(tmp_path / "file"), str(wheel)) == ("uv" in by)
