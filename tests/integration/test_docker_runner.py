@@ -23,10 +23,14 @@ from gpuforge.containers.leftovers import MACHINE, OWNER, clear_leftovers, label
 from gpuforge.containers.port import ContainerSpec
 from gpuforge.containers.probe import contents
 from gpuforge.errors import ActionError, MissingError
-from gpuforge.execute import workdir
+from gpuforge.execute import engine, workdir
+from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.observer import Observer
+from gpuforge.execute.outcome import Step
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import Limits, Source, Task
+from gpuforge.execute.store import FolderStore
 from gpuforge.plan import variables
 from gpuforge.plan.action import Action, FileInput
 from gpuforge.plan.site import ContainerImage
@@ -256,6 +260,50 @@ def test_a_container_that_somebody_else_stops(
     assert hint in ends[0].hint
     assert left(client) == []
     assert list((tmp_path / "work" / "p").glob("*[!k]")) == []
+
+
+class Silent(Observer):
+    """Shows nothing."""
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("ln -s /etc/shadow $out/result", "the output result is a link, to /etc/shadow"),
+        (
+            "mkdir $out/result; ln -s /etc/shadow $out/result/a",
+            "a link that leads out of them, to /etc/shadow",
+        ),
+        ("mkfifo $out/result", "result of the outputs is a pipe"),
+        ("truncate -s 100G $out/result", "the outputs are more than 64 GB"),
+        ("mkfifo $out/step-result.json; echo x > $out/result", ""),
+        ("ln -s /dev/zero $out/step-result.json; echo x > $out/result", ""),
+        (
+            "d=deep; mkdir $out/result; cd $out/result; for i in $(seq 900); do mkdir $d; cd $d; done",
+            "longer than 2000",
+        ),
+    ],
+)
+def test_outputs_of_a_container_that_are_meant_to_harm_end_at_once(
+    tmp_path: Path, image: ContainerImage, runner: DockerRunner, script: str, message: str
+) -> None:
+    """They are read on the host, where a link would name the host's file."""
+    action = task(tmp_path, image, f"out=$(dirname ${{out:result}}); {script}").action
+    begin = time.monotonic()
+    outcome = engine.run(
+        [Step(action, "0" * 64)],
+        store=FolderStore(tmp_path / "store"),
+        ledger=FileLedger(tmp_path / "ledger"),
+        runner=runner,
+        jobs=1,
+        observer=Silent(),
+        logs=tmp_path / "logs",
+        project="p",
+    )
+    result = outcome.results["cell/act"]
+    assert (result.state, time.monotonic() - begin < 60) == ("failed" if message else "done", True)
+    assert message in (result.error.message if result.error else "")
+    assert not any((tmp_path / "store/tmp").glob("*/*/out"))
 
 
 def test_a_container_that_does_not_start_is_not_left(client: Any, image: ContainerImage) -> None:
