@@ -1,6 +1,36 @@
-"""What is wrong, where, and what to do: the one shape of every message to a user."""
+"""What is wrong, where, and what to do: the one shape of every message to a user; and names in it, made harmless."""
 
+import re
 from typing import NamedTuple
+
+# Control characters, those that turn the direction of text or are not seen, and halves of characters.
+_UNSEEN = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff"
+    "\ufeff\uffa0\ufff9-\uffff\U000e0000-\U000e0fff"
+)
+# What CI systems take for commands in a log: GitHub at the beginning of a line, it, Azure and TeamCity anywhere.
+_COMMANDS = r"(?<!\S)::|##(?=\[|vso\[|teamcity\[)"
+_STEERING = re.compile(rf"[{_UNSEEN}\t\n]|{_COMMANDS}", re.IGNORECASE)
+_STEERING_LINES = re.compile(rf"[{_UNSEEN}]|{_COMMANDS}", re.IGNORECASE)
+
+
+def shown(text: str) -> str:
+    """Return a name, or a text with names from outside, on one line, with what steers terminals or CI as escapes.
+
+    Every name passes through here on its way to people; what programs read (JSON, SARIF) has it as it is.
+    """
+    return _STEERING.sub(_escaped, text)
+
+
+def shown_lines(text: str) -> str:
+    """Return a text of several lines as `shown` does."""
+    return _STEERING_LINES.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    if found[0] == "::":
+        return "\\x3a:"
+    return "#\\x23" if found[0] == "##" else found[0].encode("unicode_escape").decode()
 
 
 class Place(NamedTuple):

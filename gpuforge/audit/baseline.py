@@ -138,7 +138,7 @@ def dumps(findings: Iterable[Finding]) -> str:
         | {name: value for name in _FIELDS if (value := getattr(k, name))}
         for k in known
     ]
-    return json.dumps({"schema": SCHEMA, "findings": rows}, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps({"schema": SCHEMA, "findings": rows}, indent=1) + "\n"
 
 
 def unused(baseline: Baseline, ignored: Iterable[Ignored]) -> list[Known]:

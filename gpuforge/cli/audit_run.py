@@ -13,6 +13,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.expected_archs import expecting
 from gpuforge.cli import bounded
 from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
+from gpuforge.diagnostics import Diagnostic, shown
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
@@ -66,9 +67,9 @@ def _judge(options: Options, watched: bounded.Watched) -> int:
         result(_pieces(report, options, unused))
     except BrokenPipeError:  # what was found is the same
         drop_output(1)
-    complain(report.problems)
+    complain([_on_one_line(problem) for problem in report.problems])
     for text in unused:
-        say(f"note: {text}")
+        say(f"note: {shown(text)}")
     if report.problems:
         if options.write:
             say(f"note: {options.write} was not written, as not everything could be read")
@@ -77,6 +78,11 @@ def _judge(options: Options, watched: bounded.Watched) -> int:
         _write(options.write, report, base)
         return 0
     return int(report.worst() in _FAILING[options.fail_on])
+
+
+def _on_one_line(problem: Diagnostic) -> Diagnostic:
+    place = problem.place and problem.place._replace(file=shown(problem.place.file))
+    return Diagnostic(shown(problem.message), place, problem.hint)
 
 
 def _expectation(options: Options) -> "Expectation | None":

@@ -25,6 +25,7 @@ _MOST = 1 << 20  # inputs that are watched
 _MOST_ALONE = 64  # inputs that are tried one by one
 _REASON = "it takes more processor time or memory than files of its size may take"
 _INTERRUPTED = 130
+_NO_MEMORY = 113  # the status of a process that ran out of it
 
 
 class Watched:
@@ -82,8 +83,7 @@ def run(work: Callable[[Watched], int]) -> int:
     while True:
         child = os.fork()
         if not child:
-            watched.limit()
-            return work(watched)
+            return _within_limits(work, watched)
         status = _status(child)
         if status >= 0:
             return status
@@ -117,10 +117,17 @@ def _work_unheard(work: Callable[[Watched], int], watched: Watched) -> NoReturn:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
-        watched.limit()
-        work(watched)
+        _within_limits(work, watched)
     finally:
         os._exit(0)
+
+
+def _within_limits(work: Callable[[Watched], int], watched: Watched) -> int:
+    watched.limit()
+    try:
+        return work(watched)
+    except MemoryError:
+        os._exit(_NO_MEMORY)  # without what was to be written, as after a signal
 
 
 def _together() -> int:
@@ -129,14 +136,15 @@ def _together() -> int:
 
 
 def _status(child: int) -> int:
-    """Wait for a process, and return its status; negative where a signal ended it."""
+    """Wait for a process, and return its status; negative where a limit or a signal ended it."""
     try:
         _, status = os.waitpid(child, 0)
     except KeyboardInterrupt:  # the child has it from the terminal, too, and reports it
         os.kill(child, signal.SIGINT)
         os.waitpid(child, 0)
         return _INTERRUPTED
-    return os.waitstatus_to_exitcode(status)
+    code = os.waitstatus_to_exitcode(status)
+    return -signal.SIGKILL if code == _NO_MEMORY else code
 
 
 def _lower(what: int, limit: int) -> None:

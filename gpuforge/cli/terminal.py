@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
+
+from gpuforge.diagnostics import shown_lines
 
 if TYPE_CHECKING:
     from gpuforge.diagnostics import Diagnostic
@@ -14,11 +17,11 @@ _RED = "\x1b[31m\x1b[1m"
 _PLAIN = "\x1b[0m"
 
 
-def say(message: str) -> None:
-    """Write one line to stderr, if anybody reads it."""
+def say(message: str, before: str = "") -> None:
+    """Write one line to stderr, if anybody reads it; nothing in the message steers a terminal or a CI system."""
     if sys.stderr is not None:  # as it is after `2>&-`
         try:
-            sys.stderr.write(f"{message}\n")
+            sys.stderr.write(f"{before}{shown_lines(message)}\n")
         except BrokenPipeError:
             drop_output(2)
 
@@ -27,7 +30,7 @@ def complain(diagnostics: Sequence[Diagnostic]) -> None:
     """Write diagnostics to stderr, each as `error: place: message` and its hint."""
     error = f"{_RED}error: {_PLAIN}" if in_color(sys.stderr) else "error: "
     for diagnostic in diagnostics:
-        say(f"{error}{diagnostic}")
+        say(str(diagnostic), before=error)
     if len(diagnostics) > 1:
         say(f"{len(diagnostics)} errors")
 
@@ -35,6 +38,8 @@ def complain(diagnostics: Sequence[Diagnostic]) -> None:
 def result(pieces: Iterable[str]) -> None:
     """Write a result to stdout, piece by piece."""
     if sys.stdout is not None:  # as it is after `>&-`
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # names that the encoding lacks
         sys.stdout.writelines(pieces)
         sys.stdout.flush()
 

@@ -26,7 +26,7 @@ SHARED = (
     "/opt/rocm",
     "/opt/nvidia",
 )
-_DATA = re.compile(r"[^/]+-[^/]+\.data/(purelib|platlib|data|scripts|headers)/(.+)")
+_DATA = re.compile(r"(?=[^/]+?-[^/])[^/]+\.data/(purelib|platlib|data|scripts|headers)/(.+)")
 _SCHEME = {"purelib": SITE, "platlib": SITE, "data": "/env", "scripts": "/env/bin", "headers": "/env/include"}
 
 

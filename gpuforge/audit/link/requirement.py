@@ -53,7 +53,10 @@ def _condition(marker: Marker, facts: WheelFacts) -> str | None:
         try:
             if marker.evaluate({**known, "extra": extra}):
                 return str(extra)
-        except ValueError:  # what packaging has for names and comparisons that are none: nobody knows
+        except (
+            ValueError,
+            KeyError,
+        ):  # what packaging has for names and comparisons that are none: nobody knows
             return ""
     return None
 

@@ -60,6 +60,7 @@ def _found(archive: Archive, pattern: str) -> Iterator[tuple[Member, str]]:
 
 
 def _digests(archive: Archive, folder: str, index: Member) -> dict[str, str]:
+    archive.budget.spend("edges", len(archive.members))
     return {
         m.name.removeprefix(f"{folder}/"): _sha256(archive, m)
         for m in archive.members

@@ -21,7 +21,7 @@ from gpuforge.wheel.archive import Archive, Member
 # quicker to look for than the pattern, and what is read of the text around them, in bytes
 _CALLS = (b"CDLL(", b"ibrary(", b"ibraries(", b"loadPlugins", b"dynamic_lib(")
 _BEFORE, _BEHIND = 128, 512
-_LOADING = r"CDLL|load_nvidia_dynamic_lib|[lL]oad_?\w*(?:[lL]ibrar|Plugins)\w*"
+_LOADING = r"CDLL|load_nvidia_dynamic_lib|[lL]oad(?=\w*?(?:[lL]ibrar|Plugins))\w*+"
 _LOADS = rb"\b(?:%b)\(" % _LOADING.encode()
 # The C library is in every process: who opens it wants to call it, and loads nothing.
 _LIBC = (
@@ -35,7 +35,7 @@ _WRITTEN = rb"[\"'][\w./-]{3,}[\"']"  # a name, and no pattern to fill in
 _STARTS = rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_spawn)\w*\(|\bos\.system\("
 # What is called like a program starts it: a script that pip puts beside Python, or a console entry point.
 _SCRIPT = r"[^/]+\.data/scripts/([^/]+)"
-_BESIDE = r"[^/]+\.data/(?:purelib|platlib)/"
+_BESIDE = r"\A[^/]+\.data/(?:purelib|platlib)/"
 _PYTHON = rb"#!\s*(?:python|\S*/(?:env\s+)?python)"
 _IMPORTS = rb"(?m)^[ \t]*(?:from|import)[ \t]+(\w+)"
 _ENTRY_POINTS = r"[^/]+\.dist-info/entry_points\.txt"
@@ -44,7 +44,7 @@ _CONSOLE = rb"(?m)^\[(\S+?)\]|^[ \t]*([\w.-]+)[ \t]*=[ \t]*(\w+)"
 _VERSION_FILE = r"[^/]+/version\.py"
 _RELEASE = rb"(?m)^cuda(?:: [^=\n]{1,80})? ?= ?[\"'](\d{1,3}\.\d{1,3})[\"']"
 # Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
-_HANDS_OVER = rb"environ\[\s*[\"'](?!LD_)\w*LIB\w*[\"']\s*\]\s*=[^=]"
+_HANDS_OVER = rb"environ\[\s*[\"'](?!LD_)(?=\w*?LIB)\w*+[\"']\s*\]\s*=[^=]"
 # One by one, as below: each is searched for by its first letters. A package of a library may have a function that loads
 # it: `nvidia.libnvcomp.load_library()`.
 _NAMES = (rb"lib(?<!\wlib)(\w+)\.(?:so|load_library\()", rb"[\"'](?:lib)?([A-Za-z]\w+)[\"']")

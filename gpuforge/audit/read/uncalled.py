@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_MOST = 500  # functions of a file, each of which is followed through all the others
 
 
 class Uncalled(NamedTuple):
@@ -23,6 +24,8 @@ def uncalled(tree: ast.Module, calls: str) -> Uncalled | None:
     None if a call is made on import, by a method, or by a function that the file uses otherwise.
     """
     functions = {node.name: node for node in tree.body if isinstance(node, _FUNCTIONS)}
+    if len(functions) > _MOST:
+        return None
     uses = {name: used_names(node.body) & functions.keys() for name, node in functions.items()}
     outside = [node for node in tree.body if not isinstance(node, _FUNCTIONS)]
     decorators = [each for node in functions.values() for each in node.decorator_list]

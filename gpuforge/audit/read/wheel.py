@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
+from traceback import clear_frames
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpuforge.audit.read.input import Input
@@ -93,7 +94,10 @@ def _begun(number: int, source: Input, watch: "Watch | None", function: Callable
 def _outcome(function: Callable[[], _Read]) -> _Read | MalformedError | TooLargeError | MemoryError | OSError:
     try:
         return function()
-    except (MalformedError, TooLargeError, MemoryError, OSError) as error:
+    except (MalformedError, TooLargeError, OSError) as error:
+        return error
+    except MemoryError as error:
+        clear_frames(error.__traceback__)  # they hold what there was no room for
         return error
     except Exception as error:  # noqa: BLE001  whatever a wheel raises is its own error: the others are still judged
         return fault(error)

@@ -56,7 +56,7 @@ def _list(elements: Iterator[Any]) -> Iterator[str]:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return json.dumps(value, indent=2)
 
 
 def schema() -> dict[str, Any]:

@@ -16,7 +16,7 @@ from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.diagnostics import Diagnostic
+from gpuforge.diagnostics import Diagnostic, shown, shown_lines
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, section 2.2, Char
 
@@ -29,7 +29,8 @@ def dumps(report: Report, *, fail_on: Severity = "error") -> str:
     root = ET.Element("testsuites", {"name": "gpuforge audit", **_totals(suites)})
     root.extend(suites)
     ET.indent(root)
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+    text = ET.tostring(root, encoding="us-ascii", xml_declaration=False).decode()
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
 def _suite(wheel: WheelReport, failing: Sequence[Severity]) -> ET.Element:
@@ -88,7 +89,7 @@ def _named(name: str, wheel: str) -> ET.Element:
 def _told(finding: Finding) -> str:
     text = [
         f"{finding.severity}: {finding.message}",
-        *(f"- {subject}" for subject in bullets(finding)),
+        *(f"- {shown(subject)}" for subject in bullets(finding)),
     ]
     return "\n".join([*text, f"remedy: {finding.remedy}"])
 
@@ -98,4 +99,4 @@ def _each(texts: Iterable[str]) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    return _NO_XML.sub("\ufffd", text)
+    return _NO_XML.sub("\ufffd", shown_lines(text))

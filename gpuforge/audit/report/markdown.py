@@ -14,17 +14,19 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Severity
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.report import devices, tree
 from gpuforge.audit.report.sentences import bullets
-from gpuforge.audit.report.shown import shown
+from gpuforge.diagnostics import shown
 
 _SIGNS: dict[str, str] = {"error": "❌", "warning": "⚠️", "info": "ℹ️", "clean": "✅"}  # noqa: RUF001 - it is the sign
 _MOST_SUBJECTS = 30
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$@])")
+_SPECIAL = re.compile(
+    r"([\\`*_{}\[\]<>#|~$@]|:(?=//)|(?<=www)\.)"
+)  # of links, too, which GitHub makes of names
 # What is better shown as code: quoted with backticks by a rule, a path with $ORIGIN (GitHub takes two $ for a formula),
 # the name of a binary.
 _CODE = re.compile(
     r"`(?P<quoted>[^`]+)`"
     r"|(?P<path>\$\{?ORIGIN\}?[^\s,;:)']*)"
-    r"|(?P<file>(?<![\w/])(?:[\w.@+-]+/)*[\w.@+-]*\.(?:so|a|o|fatbin|cubin|ptx)(?:\.\d+)*(?![\w/*]))"
+    r"|(?P<file>(?<![\w/.@+-])(?:[\w.@+-]+/)*[\w.@+-]*\.(?:so|a|o|fatbin|cubin|ptx)(?:\.\d+)*(?![\w/*]))"
 )
 
 
@@ -128,7 +130,12 @@ def _fenced(lines: Sequence[str]) -> Iterator[str]:
 
 def _text(text: str) -> str:
     """Escape what Markdown would take for markup, on one line."""
-    return _SPECIAL.sub(r"\\\1", shown(" ".join(text.split())))
+    return _plain(shown(" ".join(text.split())))
+
+
+def _plain(text: str) -> str:
+    """Escape what Markdown takes for markup; a backtick not by a backslash, which would not end a longer run of them."""
+    return _SPECIAL.sub(lambda found: "&#96;" if found[0] == "`" else f"\\{found[0]}", text)
 
 
 def _html(text: str) -> str:
@@ -150,6 +157,6 @@ def _subject(text: str) -> str:
     parts: list[str] = []
     position = 0
     for match in _CODE.finditer(text):
-        parts += [_SPECIAL.sub(r"\\\1", text[position : match.start()]), _code(match["quoted"] or match[0])]
+        parts += [_plain(text[position : match.start()]), _code(match["quoted"] or match[0])]
         position = match.end()
-    return "".join([*parts, _SPECIAL.sub(r"\\\1", text[position:])])
+    return "".join([*parts, _plain(text[position:])])

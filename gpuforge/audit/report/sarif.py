@@ -20,6 +20,7 @@ from gpuforge.audit.report import pages
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule
+from gpuforge.diagnostics import shown, shown_lines
 
 _MOST_SUBJECTS = 30  # that a message names
 _MOST_LOCATIONS = 1000  # GitHub refuses a file with more in one result; the JSON report has all
@@ -36,7 +37,7 @@ def dumps(report: Report) -> str:
 
 def pieces(report: Report) -> Iterator[str]:
     """Yield that text piece by piece: with thousands of files it is too long for one string."""
-    tokens = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(of(report))
+    tokens = json.JSONEncoder(indent=2).iterencode(of(report))
     while some := list(islice(tokens, _AT_ONCE)):
         yield "".join(some)
     yield "\n"
@@ -85,31 +86,36 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _result(finding: Finding) -> dict[str, Any]:
-    subjects = "".join(f"\n- {subject}" for subject in bullets(finding)[:_MOST_SUBJECTS])
+    subjects = "".join(f"\n- {shown(subject)}" for subject in bullets(finding)[:_MOST_SUBJECTS])
     if (rest := len(bullets(finding)) - _MOST_SUBJECTS) > 0:
         subjects += f"\n- and {rest:,} more (--format json lists all)"
     return {
         "ruleId": finding.code,
         "ruleIndex": _CODES.index(finding.code),
         "level": _LEVELS[finding.severity],
-        "message": {"text": f"{finding.message}{subjects}\nRemedy: {finding.remedy}"},
+        "message": {"text": _plain(f"{finding.message}{subjects}\nRemedy: {finding.remedy}")},
         "locations": [_location(finding.wheel, file) for file in finding.files[:_MOST_LOCATIONS] or ("",)],
         "partialFingerprints": {"causeAndSubjects/v2": _fingerprint(finding)},
     }
+
+
+def _plain(text: str) -> str:
+    """Escape what a viewer would take for a link (section 3.11.6), and what steers it."""
+    return shown_lines(text).replace("](", "\\](")
 
 
 def _location(wheel: str, file: str) -> dict[str, Any]:
     name = f"{wheel}/{file}" if file else wheel
     return {
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(name)},
+            "artifactLocation": {"uri": quote(name, errors="backslashreplace")},
             "region": {"startLine": 1},  # GitHub requires one, also for a binary
         }
     }
 
 
 def _fingerprint(finding: Finding) -> str:
-    return digest.of_data(sorted(map(str, baseline.of_finding(finding))))
+    return digest.of_data(sorted(shown_lines(str(known)) for known in baseline.of_finding(finding)))
 
 
 def _invocation(report: Report) -> dict[str, Any]:
@@ -118,7 +124,7 @@ def _invocation(report: Report) -> dict[str, Any]:
         invocation["toolExecutionNotifications"] = [
             {
                 "level": "error",
-                "message": {"text": f"{d.place}: {d.message}" if d.place else d.message},
+                "message": {"text": _plain(f"{d.place}: {d.message}" if d.place else d.message)},
             }
             for d in report.problems
         ]

@@ -16,7 +16,7 @@ from rich.tree import Tree
 from gpuforge.audit.judge import Report
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report import devices, tree
-from gpuforge.audit.report.shown import shown as visible
+from gpuforge.diagnostics import shown as visible
 
 _BETWEEN = 3  # columns between those of a table
 _INDENT, _GUIDE = 2, 4  # columns before what is drawn, and of the lines of a tree at each level
@@ -31,6 +31,8 @@ class Drawing:
             file=io.StringIO(),
             width=width,
             highlight=False,
+            markup=False,
+            emoji=False,
             color_system="standard" if color else None,
             force_terminal=color,
         )

@@ -13,8 +13,8 @@ from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report.page import Page, Text
 from gpuforge.audit.report.sentences import bullets, lines
-from gpuforge.audit.report.shown import shown as visible
 from gpuforge.audit.rules.wording import shorten
+from gpuforge.diagnostics import shown as visible
 
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _MOST_BULLETS = 6

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from gpuforge.audit.link.edges import Edge, Key
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.report.shown import shown
 from gpuforge.binary.facts import ElfObject
+from gpuforge.diagnostics import shown
 
+_DEEPEST = 100  # levels of a tree; real ones have ten
 _SOURCES = {"driver": "the driver", "system": "the system"}
 
 
@@ -34,9 +35,7 @@ def roots(graph: LinkGraph, wheel: WheelFacts) -> list[Node]:
     for loaded in graph.load_sets:
         if loaded.root.wheel != wheel.name:
             continue
-        node = Node(
-            shown(loaded.root.file), children=_children(graph, loaded.root, {_key(loaded.root)}, root=True)
-        )
+        node = Node(shown(loaded.root.file), children=_children(graph, loaded.root, {_key(loaded.root)}))
         look = _look(node)[1:]
         if known := found.get(look):
             known.name += f"\n{node.name}"
@@ -73,12 +72,12 @@ def _below(node: Node, indent: str) -> Iterator[str]:
         yield from _below(child, indent + ("    " if last else "│   "))
 
 
-def _children(graph: LinkGraph, loader: ElfObject, opened: set[Key], *, root: bool = False) -> list[Node]:
+def _children(graph: LinkGraph, loader: ElfObject, opened: set[Key], depth: int = 0) -> list[Node]:
     found: list[Node] = []
     leaves: dict[tuple[str, str], Node] = {}
     system: Node | None = None
     for edge in graph.from_object(loader):
-        node = _node(graph, edge, opened)
+        node = _node(graph, edge, opened, depth)
         if edge.provider.object is not None:
             found.append(node)
         elif edge.provider.source == "system":
@@ -88,7 +87,7 @@ def _children(graph: LinkGraph, loader: ElfObject, opened: set[Key], *, root: bo
         else:
             leaves[node.provider, node.route] = node
             found.append(node)
-    return [*found, *([system] if system and root else [])]
+    return [*found, *([system] if system and not depth else [])]
 
 
 def _joined(known: Node | None, node: Node) -> Node:
@@ -99,7 +98,7 @@ def _joined(known: Node | None, node: Node) -> Node:
     return known
 
 
-def _node(graph: LinkGraph, edge: Edge, opened: set[Key]) -> Node:
+def _node(graph: LinkGraph, edge: Edge, opened: set[Key], depth: int) -> Node:
     target = edge.provider.object
     node = Node(
         shown(edge.needed), shown(_provider(edge)), shown(_route(edge)), bool(edge.route or edge.preload)
@@ -109,8 +108,11 @@ def _node(graph: LinkGraph, edge: Edge, opened: set[Key]) -> Node:
     if _key(target) in opened:
         node.route = f"{node.route}; above" if _opens(graph, target) else node.route
         return node
+    if depth == _DEEPEST:
+        node.route = f"{node.route}; what it needs is left out"
+        return node
     opened.add(_key(target))
-    node.children = _children(graph, target, opened)
+    node.children = _children(graph, target, opened, depth + 1)
     return node
 
 

@@ -64,7 +64,12 @@ def libraries(file: ElfFile, patterns: Patterns) -> frozenset[str]:
         return frozenset()
     pattern = re.compile(patterns.libraries)
     texts = _strings_with(file.window.read(section.offset, size), b".so.")
-    return frozenset(name.decode() for text in texts for name in pattern.findall(text))
+    names = set()
+    for text in texts:
+        found = pattern.findall(text)
+        file.window.budget.spend("entries", len(found))
+        names.update(found)
+    return frozenset(name.decode() for name in names)
 
 
 def _strings_with(data: bytes, word: bytes) -> Iterator[bytes]:

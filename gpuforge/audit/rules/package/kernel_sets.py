@@ -71,7 +71,7 @@ def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[str]
     there = {kernels.folder.rpartition("/")[2]: kernels.listing for kernels in wheel.kernels}
     apart = wheel.kernels_wheels.get("sets")
     known = (
-        {each.get("name") for each in apart if isinstance(each, Mapping)}
+        {_word(each.get("name")) for each in apart if isinstance(each, Mapping)}
         if isinstance(apart, list)
         else set()
     )
@@ -103,7 +103,14 @@ def _images(wheel: WheelFacts, member: str, file: str, listed: object) -> Iterat
 
 def _listed(listed: object) -> set[tuple[object, object]]:
     images = listed if isinstance(listed, list) else []
-    return {(image.get("kind"), image.get("arch")) for image in images if isinstance(image, Mapping)}
+    return {
+        (_word(image.get("kind")), _word(image.get("arch"))) for image in images if isinstance(image, Mapping)
+    }
+
+
+def _word(value: object) -> str | None:
+    """Return a value of an index as one that can be compared, whatever its type."""
+    return value if isinstance(value, str) or value is None else repr(value)
 
 
 def _compare(

@@ -16,6 +16,7 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
 
 _OF_CUDA = r"-cu(da)?\d+x?$"
+_MOST_IN_ONE_PLACE = 8  # wheels that the others are compared with: a thousand would be a million pairs
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -52,7 +53,8 @@ def _shared(packages: Sequence[WheelFacts]) -> dict[tuple[int, int], list[tuple[
             have = places.setdefault(layout.install_path(name), [])
             for other, its in have:
                 found.setdefault((other, index), []).append((its, name))
-            have.append((index, name))
+            if len(have) < _MOST_IN_ONE_PLACE:
+                have.append((index, name))
     return found
 
 

@@ -10,7 +10,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 
-_NEEDED = r"lib.*[-_](avx512\w*|avx2|avx)\b.*\.so.*"
+_NEEDED = r"lib(?=.*\.so).*[-_](avx512\w*|avx2|avx)\b.*"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:

@@ -1,0 +1,159 @@
+"""Each attack of the package `hostile`, as a user would meet it: bounded, one clear message, no other wheel hidden."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from audit_samples import elf, wheel
+from hostile import ATTACKS, archives, names, objects
+from markdown_it import MarkdownIt
+
+from gpuforge.audit import audit
+from gpuforge.diagnostics import shown
+
+_SECONDS, _MEGABYTES = 10, 512
+_LARGE = {
+    "inputs-sparse_files",
+    "graphs-many_wheels",
+    "graphs-many_wheels_of_one_name",
+}  # more than a megabyte
+_PROGRAM = "import sys\nfrom gpuforge.cli.main import main\nsys.argv[0] = 'gpuforge'\nmain()\n"
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+_COMMAND = re.compile(r"(?m)^\s*::|##(?:\[|vso\[|teamcity\[)")
+
+
+def gpuforge(paths: Sequence[Path], *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `gpuforge audit` with the processor time that any audit of less than a megabyte may take."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
+
+    return subprocess.run(
+        [sys.executable, "-c", _PROGRAM, "audit", *options, *map(str, paths)],
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        stdin=subprocess.DEVNULL,
+        preexec_fn=limit,
+        timeout=300,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("attack", sorted(ATTACKS.keys() - _LARGE))
+def test_an_attack_stays_within_the_bounds(attack: str, tmp_path: Path) -> None:
+    paths = ATTACKS[attack](tmp_path)
+    ended = gpuforge(paths)
+    assert ended.returncode in {0, 1, 2}
+    assert "Traceback" not in ended.stderr
+    assert "itself failed" not in ended.stderr
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10  # of the largest so far
+    assert memory < _MEGABYTES
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        objects.needed_of_one_string,
+        objects.version_definitions_of_one_string,
+        objects.sections_by_the_million,
+        archives.long_names,
+        archives.stored_members_of_one_place,
+    ],
+)
+def test_what_is_too_large_has_one_finding_and_no_proof(attack: object, tmp_path: Path) -> None:
+    assert callable(attack)
+    report = audit(attack(tmp_path))
+    (judged,) = report.wheels
+    assert [finding.code for finding in judged.findings] == ["GF714"]
+    assert judged.findings[0].subjects[0].detail.startswith("too large to judge: ")
+    assert not judged.proofs
+
+
+def test_a_large_table_of_sound_names_is_judged(tmp_path: Path) -> None:
+    """The nearest thing that must not be refused: as many entries, each with a name of its own."""
+    needed = [f"libdemo{number}.so.1" for number in range(2_000)]
+    report = audit([wheel(tmp_path, {"demo/a.so": elf(needed=needed)})])
+    assert "GF714" not in {finding.code for finding in report.findings}
+    assert len(report.objects[0].needed) == 2_000
+
+
+def test_one_bad_wheel_hides_no_other(tmp_path: Path) -> None:
+    report = audit(archives.bad_beside_good(tmp_path))
+    assert [wheel.facts.too_large != "" for wheel in report.wheels] == [True, False]
+    assert len(report.problems) == 2
+    assert report.wheels[1].proofs
+
+
+def test_a_wheel_that_ends_the_process_is_left_out_of_the_next(tmp_path: Path) -> None:
+    """What no budget stops: reading one of two wheels never ends, and the kernel ends the process."""
+    program = (
+        "import gpuforge.audit.read.wheel as reader\nfrom gpuforge.cli import bounded\n"
+        "opened = reader._opened\nbounded._SECONDS = 0\n"
+        "def endless(source, *rest):\n"
+        "    while source.label.startswith('evil'): pass\n"
+        "    return opened(source, *rest)\n"
+        f"reader._opened = endless\n{_PROGRAM}"
+    )
+    evil = wheel(tmp_path, {"demo/a.so": elf()}, name="evil-1.0-py3-none-any.whl")
+    sound = wheel(tmp_path, {"demo/a.so": elf()})
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "audit", "--format", "json", str(evil), str(sound)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    report = json.loads(ended.stdout)
+    assert {f["wheel"] for f in report["findings"] if f["code"] == "GF714"} == {evil.name}
+    assert next(w for w in report["wheels"] if w["name"] == sound.name)["proved"]
+    assert ended.returncode == 1
+
+
+@pytest.mark.parametrize("name", sorted(names.STEERING))
+def test_a_name_is_shown_without_what_steers(name: str) -> None:
+    text = shown(names.STEERING[name])
+    assert not _UNSEEN.search(text)
+    assert not _COMMAND.search(text)
+    assert "\n" not in text
+
+
+def test_plain_names_are_shown_as_they_are() -> None:
+    plain = "libé中.so.1 std::vector<int> a##b [x] 50 % “q” … → 🚫"
+    assert shown(plain) == plain
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", ["text", "markdown", "json", "sarif", "junit", "tree"])
+def test_no_output_is_steered_by_a_name(form: str, tmp_path: Path) -> None:
+    options = ["--tree", "--gpus", "--verbose"] if form == "tree" else ["--format", form]
+    ended = gpuforge(ATTACKS["names-every_text_everywhere"](tmp_path), *options, PYTHONIOENCODING="ascii")
+    assert ended.returncode == 2
+    for text in (ended.stdout, ended.stderr):
+        assert text
+        assert text.isascii()
+        assert not _UNSEEN.search(text)
+        if form not in {"json", "sarif"}:
+            assert not _COMMAND.search(text)
+    if form in {"json", "sarif"}:
+        json.loads(ended.stdout)
+    elif form == "junit":
+        ET.fromstring(ended.stdout)  # noqa: S314  our own output
+    elif form == "markdown":
+        tokens = MarkdownIt("gfm-like", {"linkify": False}).enable("table").parse(ended.stdout)
+        every = [*tokens, *(child for token in tokens for child in token.children or ())]
+        assert not [t.content for t in every if t.type.startswith("html") and "script" in t.content]
+        assert not [t for t in every if t.type in {"link_open", "image"}]
