@@ -1,4 +1,4 @@
-.PHONY: demo test quick lint bench clean
+.PHONY: demo test quick lint bench fuzz clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -40,6 +40,11 @@ bench: $(VENV)/.installed
 	$(BIN)/python bench/run.py $(WHEELS)
 	$(BIN)/gpuforge images build bookworm bookworm-test || true  # what needs them is left out
 	$(BIN)/python bench/builds.py
+
+# SECONDS for each of the readers' targets (tests/unit/fuzz_targets.py); what fails is written to a file.
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet atheris
+	$(BIN)/python bench/fuzz.py all $(or $(SECONDS),60)
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -80,7 +80,7 @@ def test_the_json_report_is_written_in_pieces(
     report: Report, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(data, "_AT_ONCE", at_once)
-    assert data.dumps(report) == json.dumps(data.of(report), indent=2, ensure_ascii=False) + "\n"
+    assert data.dumps(report) == json.dumps(data.of(report), indent=2) + "\n"
 
 
 def test_the_json_report_is_valid_against_its_schema(report: Report) -> None:

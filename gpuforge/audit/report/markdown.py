@@ -24,7 +24,7 @@ _SPECIAL = re.compile(
 # What is better shown as code: quoted with backticks by a rule, a path with $ORIGIN (GitHub takes two $ for a formula),
 # the name of a binary.
 _CODE = re.compile(
-    r"`(?P<quoted>[^`]+)`"
+    r"(?<!`)`(?P<quoted>[^`\s][^`]*)`(?!`)"
     r"|(?P<path>\$\{?ORIGIN\}?[^\s,;:)']*)"
     r"|(?P<file>(?<![\w/.@+-])(?:[\w.@+-]+/)*[\w.@+-]*\.(?:so|a|o|fatbin|cubin|ptx)(?:\.\d+)*(?![\w/*]))"
 )
@@ -134,7 +134,7 @@ def _text(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escape what Markdown takes for markup; a backtick not by a backslash, which would not end a longer run of them."""
+    """Escape what Markdown takes for markup; a backtick by its number: escaped, it lengthens a run behind it."""
     return _SPECIAL.sub(lambda found: "&#96;" if found[0] == "`" else f"\\{found[0]}", text)
 
 
@@ -157,6 +157,10 @@ def _subject(text: str) -> str:
     parts: list[str] = []
     position = 0
     for match in _CODE.finditer(text):
-        parts += [_plain(text[position : match.start()]), _code(match["quoted"] or match[0])]
+        between = _plain(text[position : match.start()])
+        parts += [
+            between or " " * bool(parts),
+            _code(match["quoted"] or match[0]),
+        ]  # two runs of ` would be one
         position = match.end()
     return "".join([*parts, _plain(text[position:])])

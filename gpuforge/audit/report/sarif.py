@@ -115,7 +115,10 @@ def _location(wheel: str, file: str) -> dict[str, Any]:
 
 
 def _fingerprint(finding: Finding) -> str:
-    return digest.of_data(sorted(shown_lines(str(known)) for known in baseline.of_finding(finding)))
+    known = sorted(
+        str(one).encode(errors="backslashreplace").decode() for one in baseline.of_finding(finding)
+    )
+    return digest.of_data(known)
 
 
 def _invocation(report: Report) -> dict[str, Any]:

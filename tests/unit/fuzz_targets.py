@@ -1,0 +1,212 @@
+"""What is fuzzed: each target has a reader, seeds that reach all of it, and a mutator that knows where its fields are.
+
+`make fuzz` runs them with atheris for as long as one likes, and the unit tests with a few hundred fixed changes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from audit_samples import elf, fatbin, image, wheel
+
+from gpuforge.audit import audit
+from gpuforge.audit.read.elf_patterns import patterns
+from gpuforge.binary import fatbin as fatbins
+from gpuforge.binary.elf.header import read_header
+from gpuforge.binary.elf.object_file import ObjectFile
+from gpuforge.binary.elf.outline import outline
+from gpuforge.binary.elf.reader import read
+from gpuforge.binary.window import Window
+from gpuforge.errors import MalformedError, TooLargeError
+
+_NUMBERS = (
+    0,
+    1,
+    2,
+    0x3F,
+    0x40,
+    0x7F,
+    0xFF,
+    0xFFF,
+    0xFFFF,
+    1 << 20,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 63,
+    (1 << 64) - 1,
+)
+_INDEX = "demo/_gpuforge/kernels/k/index.json"
+_ODD: tuple[object, ...] = (None, 1, -1, 1.5, True, "", "\ud800", [], {}, [[]], [{}], {"a": []}, "9" * 5000)
+
+
+class Target(NamedTuple):
+    """A reader, which may raise nothing but the two errors of hostile bytes, and what it is given."""
+
+    run: Callable[[bytes], None]
+    seeds: Sequence[bytes]
+    mutate: Callable[[bytes, random.Random], bytes]
+
+
+def _readers(data: bytes) -> None:
+    for reader in (
+        lambda: read(Window.of(data), patterns(stable_abi=True)),
+        lambda: outline(Window.of(data), read_header(Window.of(data))),
+        lambda: ObjectFile(data).symbols,
+        lambda: list(ObjectFile(data).unpacked()),
+    ):
+        try:
+            reader()
+        except (MalformedError, TooLargeError):
+            continue
+
+
+def _containers(data: bytes) -> None:
+    scanner = fatbins.Scanner(len(data))
+    for offset in range(0, len(data), 97):  # in pieces that cut headers
+        scanner.feed(offset, data[offset : offset + 97])
+    scanner.finish()
+    assert [c[:2] for c in scanner.containers] == [c[:2] for c in fatbins.scan(data)]
+
+
+def _audited(path: Path) -> None:
+    report = audit([path])
+    assert not [p for p in report.problems if "itself failed" in p.message], report.problems
+
+
+def _archive(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+        path.write_bytes(data)
+        _audited(path)
+
+
+def _member(name: str) -> Callable[[bytes], None]:
+    """Return a reader of a whole wheel that has the bytes as one of its files."""
+
+    def run(data: bytes) -> None:
+        written = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(_WHEEL)) as sound, zipfile.ZipFile(written, "w") as changed:
+            for info in sound.infolist():
+                changed.writestr(info.filename, data if info.filename == name else sound.read(info))
+        _archive(written.getvalue())
+
+    return run
+
+
+def _fields(data: bytes, chance: random.Random) -> bytes:
+    """Write special numbers of 2, 4 or 8 bytes over aligned fields, mostly those of headers; sometimes cut the end."""
+    copy = bytearray(data)
+    for _ in range(chance.randint(1, 4)):
+        size = chance.choice((2, 4, 8))
+        near = min(len(copy), 512)
+        start = (
+            0 if chance.random() < 0.5 else max(0, len(copy) - near)
+        )  # of ELF and zip, headers are at both ends
+        at = (start + chance.randrange(max(1, near))) // 2 * 2
+        number = chance.choice((*_NUMBERS, len(copy), at)) & ((1 << 8 * size) - 1)
+        copy[at : at + size] = number.to_bytes(size, "little")
+    return bytes(copy[: chance.randrange(len(copy) + 1)] if chance.random() < 0.1 else copy)
+
+
+def _lines(data: bytes, chance: random.Random) -> bytes:
+    """Repeat, join, cut and swap the lines of a text, and put bytes into them that parsers trip over."""
+    lines = data.split(b"\n")
+    at = chance.randrange(len(lines))
+    match chance.randrange(5):
+        case 0:
+            lines[at] *= chance.choice((2, 100, 3000))
+        case 1:
+            lines.insert(
+                at, chance.choice((b"", b" folded", b"\xff\xfe", b'"', b"(" * 300, b"Requires-Dist: x; "))
+            )
+        case 2:
+            lines[at] += chance.choice(
+                (b"(" * 400, b"; extra == 'x'" * 200, b">=" + b"9" * 5000, b"\0", b"[a,b]")
+            )
+        case 3:
+            lines[at] = lines[at][: chance.randrange(len(lines[at]) + 1)]
+        case _:
+            chance.shuffle(lines)
+    return b"\n".join(lines)
+
+
+def _values(data: bytes, chance: random.Random) -> bytes:
+    """Put values of other types into a JSON document, at any depth."""
+
+    def changed(value: object) -> object:
+        if chance.random() < 0.15:
+            return chance.choice(_ODD)
+        if isinstance(value, dict):
+            return {key: changed(each) for key, each in value.items()}
+        return [changed(each) for each in value] if isinstance(value, list) else value
+
+    try:
+        return json.dumps(changed(json.loads(data))).encode()
+    except (ValueError, RecursionError):
+        return data
+
+
+def _wheel() -> bytes:
+    kernel = fatbin("sm_80", "compute_80:8.7")
+    objects = {
+        "demo/a.so": elf(
+            needed=("libcudart.so.12", "libb.so"), soname="a.so", sections={".nv_fatbin": kernel}
+        ),
+        "demo/libb.so": elf(soname="libb.so", runpath="$ORIGIN", versions={"libc.so.6": ["GLIBC_2.17"]}),
+        "demo/m.py": b"import ctypes\nctypes.CDLL('libb.so')\n",
+        "demo/_gpuforge/kernels/k/k.fatbin": kernel,
+        _INDEX: _LISTING,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        requires = [
+            "nvidia-cuda-runtime-cu12>=12.1,<13",
+            "torch[x]==2.*; extra == 'gpu' and os_name == 'posix'",
+        ]
+        return wheel(Path(folder), objects, requires=requires).read_bytes()
+
+
+_LISTING = json.dumps(
+    {
+        "schema": 1,
+        "name": "k",
+        "modules": [{"file": "k.fatbin", "sha256": "0", "images": [{"kind": "cubin", "arch": "sm_80"}]}],
+    }
+).encode()
+_WHEEL = _wheel()
+_METADATA = (
+    b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: numpy (>=1); extra == 'x'\nTag: a-b-c\n"
+)
+_OBJECT = elf(
+    needed=("libcudart.so.12",),
+    soname="a.so",
+    rpath="$ORIGIN:/x",
+    versions={"libc.so.6": ["GLIBC_2.17", "GLIBC_2.2.5"]},
+    sections={
+        ".comment": b"GCC: 1\0",
+        ".rodata": b"libcudnn.so.9\0",
+        ".note": bytes(40),
+        ".debug_str": b"x\0",
+    },
+    undefined=("cudaMalloc", "PyInit_x"),
+    defined=("f",),
+)
+_LZ4 = image("sm_90", size=4096, compressed=64)
+TARGETS = {
+    "elf": Target(_readers, (_OBJECT, elf(interpreter="/lib64/ld.so"), elf(machine=190)), _fields),
+    "fatbin": Target(
+        _containers,
+        (fatbin("sm_80", "sm_90a", "compute_90:8.7"), _LZ4, fatbin("sm_80") + bytes(8)),
+        _fields,
+    ),
+    "archive": Target(_archive, (_WHEEL,), _fields),
+    "metadata": Target(_member("demo-1.0.dist-info/METADATA"), (_METADATA,), _lines),
+    "record": Target(_member("demo-1.0.dist-info/RECORD"), (b'demo/a.so,sha256=x,1\n"a,b",,\n',), _lines),
+    "index": Target(_member(_INDEX), (_LISTING,), _values),
+}
