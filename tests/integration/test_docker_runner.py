@@ -279,7 +279,7 @@ class Silent(Observer):
         ("mkfifo $out/step-result.json; echo x > $out/result", ""),
         ("ln -s /dev/zero $out/step-result.json; echo x > $out/result", ""),
         (
-            "d=deep; mkdir $out/result; cd $out/result; for i in $(seq 900); do mkdir $d; cd $d; done",
+            "mkdir $out/result; cd $out/result; for i in $(seq 600); do mkdir deep; cd deep; done",
             "longer than 2000",
         ),
     ],
