@@ -71,4 +71,5 @@ def test_installers_do_what_the_table_says(tmp_path: Path, index: str, sample: S
     from_index = fails(*uv, *python, "--target", str(tmp_path / "uv"), "--default-index", index, demo)
     assert from_index == bool(by & {"uv", "uv (index)"})
     if "uv (index)" not in by:
-        assert fails(*uv, *python, "--target", str(tmp_path / "file"), str(wheel)) == ("uv" in by)
+        from_file = fails(*uv, *python, "--target", str(tmp_path / "file"), str(wheel))
+        assert from_file == bool(by & {"uv", "uv (file)"})

@@ -19,6 +19,7 @@ from archive_samples import (
     ENCRYPTED,
     INFO,
     METADATA,
+    TAGS,
     UTF8,
     WHEEL,
     Entry,
@@ -59,6 +60,14 @@ def _first(**change: object) -> bytes:
 
 def _zip64(*values: int) -> bytes:
     return struct.pack(f"<HH{len(values)}Q", 1, 8 * len(values), *values)
+
+
+def _second_name(name: bytes) -> bytes:
+    """Return Info-ZIP's field with a member's name in UTF-8."""
+    return struct.pack("<HHBI", 0x7075, 5 + len(name), 1, zlib.crc32(CODE.name)) + name
+
+
+_OTHER, _SAME = _second_name(b"demo/other.py"), _second_name(CODE.name)
 
 
 def _tar_first() -> bytes:
@@ -165,7 +174,11 @@ SAMPLES: dict[str, Sample] = {
     "a file that is a folder": Sample("file and folder", _with(EVIL._replace(name=b"demo/__init__.py/evil.py"))),
     "a symbolic link": Sample("link", _with(Entry(b"demo/link.py", b"__init__.py", mode=0o120777))),
     "a file for any user": Sample("special mode", _with(EVIL._replace(mode=0o104755))),
+    "a second name in UTF-8": Sample("other name", _first(local={"extra": _OTHER}, central={"extra": _OTHER})),
+    "a folder with data": Sample("folder with data", _with(Entry(b"demo/x/", b"data", mode=0o40755))),
     # what the metadata promise
+    "a wheel of version 2": Sample("wheel version", zip_file([CODE, *metadata(WHEEL=TAGS.replace("1.0", "2.0"))])),
+    "a wheel of no version": Sample("wheel version", zip_file([CODE, *metadata(WHEEL=TAGS.partition("\n")[2])])),
     "a script that leads out": Sample("script path", _scripts("../../x = demo:main")),
     "a script with a space": Sample("script name", _scripts("my demo = demo:main")),
     "a script without a function": Sample("script target", _scripts("demo = demo")),
@@ -192,6 +205,8 @@ TWINS: dict[str, Sample] = {
     "deflated": Sample("", _first(method=DEFLATED)),
     "how hard it was deflated": Sample("", _first(method=DEFLATED, local={"flags": 2}, central={"flags": 4})),
     "ZIP64 sizes": Sample("", _first(local=_FIRST_LOCAL)),
+    "the same name in UTF-8": Sample("", _first(local={"extra": _SAME}, central={"extra": _SAME})),
+    "a wheel of version 1.9": Sample("", zip_file([CODE, *metadata(WHEEL=TAGS.replace("1.0", "1.9"))])),
     "other extra fields": Sample("", _first(local={"extra": struct.pack("<HHHH", 0x5455, 0, 0x7875, 0)})),
     "a ZIP64 end": Sample("", zip_file(SOUND, zip64={})),
     "a comment on the archive": Sample("", zip_file(SOUND, comment=b"made by hand")),

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 
 from gpuforge.wheel.archive import Archive
-from gpuforge.wheel.checks.headers import raw_name
+from gpuforge.wheel.checks.names import raw_name
 from gpuforge.wheel.checks.refusal import Refusal
 
 _ENTRY = 46  # bytes of a directory's entry, without its name, extra fields and comment

@@ -3,7 +3,9 @@
 Format: APPNOTE.TXT, 4.5. PyPI accepts ZIP64 fields of these lengths: warehouse/utils/zipfiles.py.
 """
 
+import contextlib
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -39,6 +41,15 @@ def problem(extra: bytes, method: int, packed: int, size: int) -> Problem | None
     except ValueError as error:
         return Problem("doubled field", str(error))
     return None
+
+
+def second_name(extra: bytes, name: bytes) -> bytes:
+    """Return the name in the field for one in UTF-8, where it is about this name; else b""."""
+    with contextlib.suppress(ValueError):
+        for kind, value in _fields(extra):
+            if kind == _UNICODE_PATH and value[1:5] == struct.pack("<I", zlib.crc32(name)):
+                return value[5:]
+    return b""
 
 
 def sizes(extra: bytes, packed: int, size: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.checks import extra_fields
+from gpuforge.wheel.checks.names import raw_name
 from gpuforge.wheel.checks.refusal import Refusal
 
 MAGIC = b"PK\x03\x04"
@@ -93,12 +94,6 @@ def _lost(archive: Archive, named: Sequence[tuple[zipfile.ZipInfo, bytes]]) -> I
 
 def _is_header(data: bytes) -> bool:
     return len(data) >= _FORM.size and data.startswith(MAGIC)
-
-
-def raw_name(info: zipfile.ZipInfo) -> bytes:
-    """Return a member's name as the bytes of the directory."""
-    name = info.orig_filename
-    return name.encode() if info.flag_bits & _UTF8 or name.isascii() else name.encode("cp437")
 
 
 def _local(archive: Archive, offset: int) -> Local:

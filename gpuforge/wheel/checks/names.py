@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import PurePosixPath
 
+from gpuforge.wheel.checks import extra_fields
 from gpuforge.wheel.checks.refusal import Refusal
 
 # in names, one a line: without these and with printable ASCII alone, nothing is wrong with any of them
@@ -33,6 +34,12 @@ def check(entries: Sequence[zipfile.ZipInfo]) -> Iterator[Refusal]:
     ):
         for info in entries:
             yield from _special(info)
+    for info in (info for info in entries if info.extra):
+        name = raw_name(info)
+        if (other := extra_fields.second_name(info.extra, name)) not in {b"", name}:
+            yield Refusal("other name", info.orig_filename, other.decode("utf-8", "backslashreplace"))
+    for info in (info for info in entries if info.file_size and info.orig_filename.endswith("/")):
+        yield Refusal("folder with data", info.orig_filename, f"{info.file_size} bytes")
     yield from (Refusal("member comment", info.orig_filename) for info in entries if info.comment)
     yield from _clashes([_normal(name) for name in names] if odd else names)
 
@@ -74,6 +81,12 @@ def _name(info: zipfile.ZipInfo) -> Iterator[Refusal]:
         kind = "roundabout path"
     if kind:
         yield Refusal(kind, name)
+
+
+def raw_name(info: zipfile.ZipInfo) -> bytes:
+    """Return a member's name as the bytes of the directory."""
+    name = info.orig_filename
+    return name.encode() if info.flag_bits & _UTF8 or name.isascii() else name.encode("cp437")
 
 
 def _leads_out(name: str) -> bool:

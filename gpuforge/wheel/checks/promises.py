@@ -8,12 +8,14 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.datafile import load
 from gpuforge.errors import MalformedError
+from gpuforge.wheel import metadata
 from gpuforge.wheel.archive import Archive, Member
 from gpuforge.wheel.checks import scripts
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import DistInfo
 
 _SCHEMES = {"purelib", "platlib", "headers", "scripts", "data"}
+_VERSION = re.compile(r"[01]\.\d+")
 _LARGEST = 1 << 20  # bytes of a file that is read
 _EXECUTED = re.compile(rb"^import[ \t]", re.MULTILINE)
 
@@ -22,6 +24,10 @@ def check(archive: Archive, info: DistInfo, file_name: str) -> Iterator[Refusal]
     """Yield what the wheel of this name promises and does not keep."""
     members = {member.name: member for member in archive.members}
     yield from _names(info, file_name)
+    if (declared := members.get(f"{info.folder}.dist-info/WHEEL")) and declared.size <= _LARGEST:
+        version = metadata.field(_read(archive, declared), "Wheel-Version")
+        if not _VERSION.fullmatch(version):
+            yield Refusal("wheel version", declared.name, f"Wheel-Version: {version}" if version else "")
     for name in info.license_files:
         if f"{info.folder}.dist-info/licenses/{name}" not in members:
             yield Refusal("license file", f"{info.folder}.dist-info/METADATA", f"License-File: {name}")

@@ -16,7 +16,9 @@ class Refusal(NamedTuple):
 class Kind(NamedTuple):
     """A row of `refusals.toml`."""
 
-    by: tuple[str, ...]  # "PyPI", "pip", "uv", "uv (index)"; nobody for what only surprises users
+    by: tuple[
+        str, ...
+    ]  # "PyPI", "pip", "uv", "uv (index)", "uv (file)"; nobody for what only surprises users
     what: str
     fix: str
     why: str = ""  # what happens where nobody refuses

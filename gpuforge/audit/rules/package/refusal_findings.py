@@ -45,11 +45,13 @@ def _severity(row: Kind) -> Severity:
 
 def _who(by: tuple[str, ...]) -> str:
     """Return who refuses the wheel, as a sentence."""
-    installers = [name.removesuffix(" (index)") for name in by if name != "PyPI"]
+    installers = [name.partition(" ")[0] for name in by if name != "PyPI"]
     installing = (
         f"{' and '.join(installers)} {'refuse' if len(installers) > 1 else 'refuses'} to install the wheel"
     )
     if "uv (index)" in by:
         installing += " from an index"
+    elif "uv (file)" in by:
+        installing += " from a file"
     parts = ["PyPI refuses the upload"] if "PyPI" in by else []
     return f"{', and '.join([*parts, installing] if installers else parts)}." if by else ""
