@@ -242,3 +242,12 @@ def test_what_several_files_have_of_one_list_is_a_line_for_each_part(report: Rep
     assert bullets(first._replace(subjects=subjects[:1])) == ("a.so: wants A_1, B_1",)
     same = tuple(Subject(file=file, detail="9.0 with driver 1") for file in wants)
     assert bullets(first._replace(subjects=same)) == ("9.0 with driver 1: a.so, b.so, c.so",)
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_a_name_with_spaces_is_not_broken_either(width: int, tmp_path: Path) -> None:
+    name = "demo/a folder of plugins/an extension with a name.so"
+    needs = elf(needed=["libcudart.so.12"], rpath="libs")
+    found = text.render(audit([wheel(tmp_path, {name: needs})]), width=width, verbose=True)
+    assert f"NEEDED by {name}\n" in found or f"\n              {name}\n" in found
+    assert found.count(name) >= 2

@@ -89,6 +89,11 @@ CASES = {
         {GOMP: grafted(GOMP), "demo/ext.so": user_of(GOMP), "demo/demoConfig.cmake": b"\n"},
         {"demo/demoConfig.cmake": None},
     ),
+    "hashed OpenMP beside a left-over archive": Case(
+        "GF101", "info", ("libgomp-a34b3233.so.1.0.0 (OpenMP of GCC), loaded by ext.so",),
+        {GOMP: grafted(GOMP), "demo/ext.so": user_of(GOMP), "demo/libdemo.a": b"!<arch>\n"},
+        {"demo/libdemo.a": None},
+    ),
     "grafted and torch's cudart": Case(
         "GF102", "error",
         (

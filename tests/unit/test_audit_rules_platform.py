@@ -125,6 +125,11 @@ CASES = {
         {"demo/a.so": elf(sections={".x": NOISE}), "demo/b.so": elf(sections={".x": NOISE})},
         {"demo/b.so": elf(sections={".y": NOISE})},
     ),
+    "a program under several names": Case(
+        "GF707", "info", ("demo/bin/a = demo/bin/a-3.21, 1,024 KiB each",),
+        {name: elf(sections={".x": NOISE}, interpreter="/lib64/x") for name in ("demo/bin/a", "demo/bin/a-3.21")},
+        {"demo/bin/a": elf(sections={".y": NOISE}, interpreter="/lib64/x")},
+    ),
     "a glibc object under a musl tag": Case(
         "GF501", "error", ("demo/ext.so: is linked with glibc",),
         {"demo/ext.so": elf(versions=GLIBC)}, {"demo/ext.so": elf(needed=["libc.musl-x86_64.so.1"])},

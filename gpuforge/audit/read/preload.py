@@ -48,6 +48,10 @@ _HANDS_OVER = rb"environ\[\s*[\"'](?!LD_)(?=\w*?LIB)\w*+[\"']\s*\]\s*=[^=]"
 # One by one, as below: each is searched for by its first letters. A package of a library may have a function that loads
 # it: `nvidia.libnvcomp.load_library()`.
 _NAMES = (rb"lib(?<!\wlib)(\w+)\.(?:so|load_library\()", rb"[\"'](?:lib)?([A-Za-z]\w+)[\"']")
+_A_LIBRARY = rb"\blib\w+\.so"
+# What makes a file worth parsing: a name that prose may have, too, and a comparison; not CUDA's own name.
+_WORTH = rb"\blib\w+\.so|load_nvidia_dynamic_lib|torch\.version\.cuda|[\"'](?!cuda)(?:cu|nv|nccl)\w+[\"']"
+_COMMENT = rb"#[^\n]*"
 # A bare name is looked for where the linker looks, too, so opening it changes nothing: a path has to be made of it.
 _BARE = rb"[\"']lib\w+\.so"
 _PATHS = (
@@ -115,7 +119,9 @@ def _loaders(code: Code, parser: Parser) -> Iterator[Preload | None]:
     for member in _modules(code):
         text = code.text(member)
         starts = b"LD_LIBRARY_PATH" in text and re.search(_STARTS, text) is not None
-        source = parser.parse(text) if _may_load(text) else None
+        source = None
+        if _may_load(text):
+            source = parser.parse(text) if re.search(_WORTH, text) else Source(re.sub(_COMMENT, b"", text))
         if source and _may_load(source.code):
             yield _loader(member.name, source, starts=starts)
         else:
@@ -134,7 +140,10 @@ def _loader(file: str, source: Source, *, starts: bool) -> Preload:
     text, calls, hands_over = source.code, _calls(source.code), _hands_over(source.code)
     pathfinder = b"load_nvidia_dynamic_lib(" in text
     opened = re.findall(_OPENED, calls)
-    by_users = None if hands_over or source.tree is None else uncalled(source.tree, _LOADING)
+    ops = not hands_over and not re.search(_LOADS, re.sub(_OPS, b"", calls))
+    by_users = None
+    if source.tree and not (hands_over or ops) and (pathfinder or re.search(_A_LIBRARY, text)):
+        by_users = uncalled(source.tree, _LOADING)
     strings = by_users.strings if by_users else ()
     quoted = "".join(f'"{each}"' for each in strings).encode("utf-8", "replace")
     return Preload(
@@ -143,7 +152,7 @@ def _loader(file: str, source: Source, *, starts: bool) -> Preload:
         everything=b"RTLD_GLOBAL" in text and b"CDLL(" in text,
         folders=re.search(_WHOLE_FOLDERS, text) is not None,
         bare=not pathfinder and re.search(_BARE, text) is not None and re.search(_PATHS, text) is None,
-        ops=not hands_over and not re.search(_LOADS, re.sub(_OPS, b"", calls)),
+        ops=ops,
         starts=starts,
         fixed=bool(opened) and all(re.search(_WRITTEN, argument) for argument in opened),
         names=_names(text),
@@ -162,14 +171,17 @@ def _names(text: bytes) -> frozenset[str]:
 
 def _called(code: Code, found: tuple[Preload, ...], parser: Parser) -> tuple[Preload, ...]:
     """Return what loads libraries; functions that other files of the wheel use are not left to users."""
-    sought = {name for p in found for name in p.uncalled}
+    sought: dict[str, set[bytes]] = {}  # name -> modules, one of which names it that uses it
+    for name, file in ((name, p.file) for p in found for name in p.uncalled):
+        module = file.removesuffix("/__init__.py").rpartition("/")[2].removesuffix(".py")
+        sought.setdefault(name, set()).add(module.encode())
     if not sought:
         return found
-    pattern = rb"\b(?:%b)\b" % b"|".join(re.escape(name.encode()) for name in sorted(sought))
     used: dict[str, set[str]] = {}  # name -> files
     for member in (*_modules(code), *(m for m in code.members if re.fullmatch(_ENTRY_POINTS, m.name))):
         text = code.text(member)
-        if not (met := {name.decode() for name in re.findall(pattern, text)}):
+        met = {name for name in sought if name.encode() in text and any(m in text for m in sought[name])}
+        if not met:
             continue
         source = parser.parse(text) if member.name.endswith(".py") else Source(text)
         if source and source.tree:

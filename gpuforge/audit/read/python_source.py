@@ -66,8 +66,22 @@ def _without_prose(text: bytes, tree: ast.Module) -> bytes:
     return b"".join((*parts, re.sub(_COMMENT, b"", text[end:])))
 
 
+def walk(*nodes: ast.AST) -> Iterator[ast.AST]:
+    """Yield all nodes of trees, in any order: in half of the time of `ast.walk`."""
+    left = list(nodes)
+    while left:
+        node = left.pop()
+        yield node
+        for value in node.__dict__.values():
+            if isinstance(value, ast.AST):
+                if value.__dict__:  # not the marks of operators and contexts
+                    left.append(value)
+            elif isinstance(value, list):
+                left += [each for each in value if isinstance(each, ast.AST)]
+
+
 def _strings(tree: ast.Module) -> Iterator[ast.JoinedStr | ast.Constant | ast.Expr]:
-    for node in ast.walk(tree):
+    for node in walk(tree):
         string = node.value if isinstance(node, ast.Expr) else node
         if isinstance(string, ast.JoinedStr) or (
             isinstance(string, ast.Constant) and isinstance(string.value, str | bytes)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from gpuforge.audit.read.python_source import walk
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MOST = 500  # functions of a file, each of which is followed through all the others
 
@@ -38,14 +40,14 @@ def uncalled(tree: ast.Module, calls: str) -> Uncalled | None:
     leading = [name for name in functions if calling & _reached({name}, uses)]
     first = [name for name in leading if not any(name in uses[other] for other in leading if other != name)]
     nodes = [functions[name] for name in _reached(set(leading), uses) - used]
-    strings = (n.value for node in nodes for n in ast.walk(node) if isinstance(n, ast.Constant))
+    strings = (n.value for n in walk(*nodes) if isinstance(n, ast.Constant))
     return Uncalled(tuple(first or leading), tuple(text for text in strings if isinstance(text, str)))
 
 
 def used_names(nodes: Iterable[ast.AST]) -> set[str]:
     """Return the names that code reads, also those of attributes; an import alone reads none."""
     found = set[str]()
-    for node in (n for each in nodes for n in ast.walk(each)):
+    for node in walk(*nodes):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             found.add(node.id)
         elif isinstance(node, ast.Attribute):
@@ -55,7 +57,7 @@ def used_names(nodes: Iterable[ast.AST]) -> set[str]:
 
 def _has_call(nodes: Iterable[ast.AST], calls: str, functions: Mapping[str, object]) -> bool:
     """Say whether code calls a function of these names that is not one of the file's own."""
-    for node in (n for each in nodes for n in ast.walk(each) if isinstance(n, ast.Call)):
+    for node in (n for n in walk(*nodes) if isinstance(n, ast.Call)):
         if isinstance(node.func, ast.Attribute) and re.fullmatch(calls, node.func.attr):
             return True
         if (

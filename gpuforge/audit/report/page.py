@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}  # ECMA-48, SGR
+# A space inside of a name, at which no line ends: of Unicode's private use, as no text has it.
+UNBROKEN = "\uf8ff"
 _NARROWEST = 8  # columns that a text is given in any case
 
 
@@ -31,7 +33,8 @@ class Page(NamedTuple):
         whole = text.start + text.rest
         styled = len(text.start)  # characters that are still to be styled
         for line in textwrap.wrap(whole, room, break_long_words=False, break_on_hyphens=False):
-            beginning, rest = line[: max(styled, 0)], line[max(styled, 0) :]
+            shown = line.replace(UNBROKEN, " ")
+            beginning, rest = shown[: max(styled, 0)], shown[max(styled, 0) :]
             yield f"{self._lead(head, indent)}{self._painted(beginning, text.style)}{rest}"
             styled -= len(line) + 1  # with the space at which the line ends
             head = Text("")

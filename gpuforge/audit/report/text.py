@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity
+from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subject
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.report.page import Page, Text
+from gpuforge.audit.report.page import UNBROKEN, Page, Text
 from gpuforge.audit.report.sentences import bullets, lines
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.diagnostics import shown as visible
@@ -142,9 +142,23 @@ def _findings(findings: Sequence[Finding], page: Page, *, verbose: bool) -> Iter
 def _finding(finding: Finding, page: Page, *, verbose: bool) -> Iterator[str]:
     text = Text(finding.code, "bold", f" {visible(finding.message)}")
     yield from page.lines(text, indent=_HEAD, head=Text(f"  {finding.severity}", _STYLES[finding.severity]))
-    for line in lines(finding) if verbose else _few(bullets(finding)):
+    whole = finding._replace(subjects=tuple(map(_with_whole_names, finding.subjects)))
+    for line in lines(whole) if verbose else _few(bullets(whole)):
         yield from page.lines(Text(visible(line)), indent=_HEAD + 2, head=Text(f"{' ' * _HEAD}-"))
     yield from page.lines(Text(visible(finding.remedy)), indent=_HEAD, head=Text("  remedy", "dim"))
+
+
+def _with_whole_names(subject: Subject) -> Subject:
+    """Return a subject whose names and paths stay on one line, also those with spaces."""
+    names, needed_by, loaded_by = (
+        tuple(map(_whole, each)) for each in (subject.names, subject.needed_by, subject.loaded_by)
+    )
+    file, library = _whole(subject.file), _whole(subject.library)
+    return subject._replace(file=file, library=library, names=names, needed_by=needed_by, loaded_by=loaded_by)
+
+
+def _whole(name: str) -> str:
+    return name.replace(" ", UNBROKEN)
 
 
 def _few(bullets: Sequence[str]) -> list[str]:
