@@ -56,7 +56,7 @@ def _names(info: DistInfo, file_name: str) -> Iterator[Refusal]:
         yield Refusal("folder name", f"{info.folder}.dist-info", f"{project}-{version}.dist-info on PyPI")
     if "+" in version:
         yield Refusal("local version", detail=version)
-    accepted = re.compile("|".join(load(__file__, "refusals.toml")["platform tag"]["accepted"]))
+    accepted = re.compile("|".join(load(__file__, "platforms.toml")["accepted"]))
     for tag in sorted(set(parts[-1].split("."))):
         if not accepted.fullmatch(tag):
             yield Refusal("platform tag", detail=tag)
