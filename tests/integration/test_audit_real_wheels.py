@@ -144,7 +144,10 @@ def test_cufinufft_has_no_providers(said: Said, report: Callable[[str], Report])
             "libcufft.so.11 (nvidia-cufft-cu12), NEEDED by cufinufft/libcufinufft.so",
         ),
         ("GF407", "warning"): ("cufinufft/libcufinufft.so: 97 of 167 MiB",),
-        ("GF408", "info"): ("cufinufft/libcufinufft.so: 10.0, 10.3, 12.0 with driver 550.54.14 or newer",),
+        ("GF408", "info"): (
+            "cufinufft/libcufinufft.so: 10.0, 12.0 with driver 570.26 or newer; "
+            "10.3 with driver 575.51.03 or newer",
+        ),
     }
     (found,) = report("cufinufft==2.5.1").objects
     linked, inputs = (
