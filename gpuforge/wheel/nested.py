@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import lzma
 import os
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -113,6 +110,9 @@ def _tar(path: Path, budget: Budget) -> Iterator[tarfile.TarFile]:
 
 
 def _unpacked(path: Path) -> IO[bytes]:
+    import bz2  # noqa: PLC0415  most audits are of wheels alone
+    import gzip  # noqa: PLC0415
+
     with path.open("rb") as file:
         head = file.read(6)
     if head.startswith(b"\x1f\x8b"):
@@ -126,6 +126,8 @@ def _unpacked(path: Path) -> IO[bytes]:
 
 def _kept(chunks: Iterator[bytes], budget: Budget) -> int:
     """Write a wheel to a file without a name, and return its descriptor."""
+    import tempfile  # noqa: PLC0415
+
     with tempfile.TemporaryFile() as file:
         for number, chunk in enumerate(chunks):
             budget.spend("entries", 1)

@@ -5,7 +5,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from traceback import clear_frames
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpuforge.audit.read.input import Input
@@ -97,6 +96,8 @@ def _outcome(function: Callable[[], _Read]) -> _Read | MalformedError | TooLarge
     except (MalformedError, TooLargeError, OSError) as error:
         return error
     except MemoryError as error:
+        from traceback import clear_frames  # noqa: PLC0415  few wheels come here
+
         clear_frames(error.__traceback__)  # they hold what there was no room for
         return error
     except Exception as error:  # noqa: BLE001  whatever a wheel raises is its own error: the others are still judged
