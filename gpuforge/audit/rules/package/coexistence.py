@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from gpuforge.audit.model import WheelFacts
 
@@ -14,19 +15,26 @@ _PYTHON = r"cp3\d+t?"
 
 def can_coexist(one: WheelFacts, other: WheelFacts) -> bool:
     """Say whether one environment can have both: by the processors and the Pythons of their tags."""
+    return _fit(one.file_tags, other.file_tags)
+
+
+@lru_cache(
+    maxsize=4096
+)  # of thousands of wheels, which have the same few tags, each is compared with all others
+def _fit(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     for parts in ((_machines(one), _machines(other)), (_pythons(one), _pythons(other))):
         if all(parts) and not parts[0] & parts[1]:
             return False
     return True
 
 
-def _machines(wheel: WheelFacts) -> set[str]:
+def _machines(tags: tuple[str, ...]) -> set[str]:
     """Return the systems and processors that a wheel is for, "linux x86_64"; nothing for one that is for any."""
-    found = (re.fullmatch(_PLATFORM, platform) for platform in wheel.platforms)
+    found = (re.fullmatch(_PLATFORM, tag.rpartition("-")[2]) for tag in tags)
     return {f"{match[1]} {match[2]}" for match in found if match}
 
 
-def _pythons(wheel: WheelFacts) -> set[str]:
+def _pythons(tags: tuple[str, ...]) -> set[str]:
     """Return the Pythons that a wheel is for; nothing for one that is for many."""
-    abis = {tag.split("-")[1] for tag in wheel.file_tags}
+    abis = {tag.split("-")[1] for tag in tags}
     return abis if all(re.fullmatch(_PYTHON, abi) for abi in abis) else set()

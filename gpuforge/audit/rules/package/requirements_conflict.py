@@ -26,7 +26,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             others = [w for w in wheels if w.project == project and w is not wheel and can_coexist(wheel, w)]
             if others and not known.extra and not any(_meets(other, known.line) for other in others):
                 yield _finding(wheel, known.line, others)
-        yield from _refused(wheel, [w for w in wheels if w is not wheel and can_coexist(wheel, w)])
+        if any(p.compares_cuda for p in wheel.preloads):
+            yield from _refused(wheel, [w for w in wheels if w is not wheel and can_coexist(wheel, w)])
 
 
 RULE = Rule(
