@@ -6,9 +6,10 @@ names of such calls are parsed; then the patterns see their code without comment
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from gpuforge.audit.model import Preload
 from gpuforge.audit.read.python_source import Parser, Source
@@ -122,8 +123,8 @@ def _loaders(code: Code, parser: Parser) -> Iterator[Preload | None]:
         source = None
         if _may_load(text):
             source = parser.parse(text) if re.search(_WORTH, text) else Source(re.sub(_COMMENT, b"", text))
-        if source and _may_load(source.code):
-            yield _loader(member.name, source, starts=starts)
+        if source and _may_load(read := source.code()):
+            yield _loader(member.name, read, source.tree, starts=starts)
         else:
             yield _starter(member.name, frozenset()) if starts else None
 
@@ -136,14 +137,14 @@ def _hands_over(text: bytes) -> bool:
     return b"environ[" in text and re.search(_HANDS_OVER, text) is not None
 
 
-def _loader(file: str, source: Source, *, starts: bool) -> Preload:
-    text, calls, hands_over = source.code, _calls(source.code), _hands_over(source.code)
+def _loader(file: str, text: bytes, tree: ast.Module | None, *, starts: bool) -> Preload:
+    calls, hands_over = _calls(text), _hands_over(text)
     pathfinder = b"load_nvidia_dynamic_lib(" in text
     opened = re.findall(_OPENED, calls)
     ops = not hands_over and not re.search(_LOADS, re.sub(_OPS, b"", calls))
     by_users = None
-    if source.tree and not (hands_over or ops) and (pathfinder or re.search(_A_LIBRARY, text)):
-        by_users = uncalled(source.tree, _LOADING)
+    if tree and not (hands_over or ops) and (pathfinder or re.search(_A_LIBRARY, text)):
+        by_users = uncalled(tree, _LOADING)
     strings = by_users.strings if by_users else ()
     quoted = "".join(f'"{each}"' for each in strings).encode("utf-8", "replace")
     return Preload(
@@ -156,9 +157,9 @@ def _loader(file: str, source: Source, *, starts: bool) -> Preload:
         starts=starts,
         fixed=bool(opened) and all(re.search(_WRITTEN, argument) for argument in opened),
         names=_names(text),
-        compares_cuda=source.tree is not None
+        compares_cuda=tree is not None
         and b"torch.version.cuda" in text
-        and refuses_another(source.tree, "torch.version.cuda"),
+        and refuses_another(tree, "torch.version.cuda"),
         uncalled=by_users.functions if by_users else (),
         uncalled_names=frozenset(strings) | _names(quoted),
     )
@@ -171,27 +172,32 @@ def _names(text: bytes) -> frozenset[str]:
 
 def _called(code: Code, found: tuple[Preload, ...], parser: Parser) -> tuple[Preload, ...]:
     """Return what loads libraries; functions that other files of the wheel use are not left to users."""
-    sought: dict[str, set[bytes]] = {}  # name -> modules, one of which names it that uses it
-    for name, file in ((name, p.file) for p in found for name in p.uncalled):
-        module = file.removesuffix("/__init__.py").rpartition("/")[2].removesuffix(".py")
-        sought.setdefault(name, set()).add(module.encode())
-    if not sought:
-        return found
-    used: dict[str, set[str]] = {}  # name -> files
-    for member in (*_modules(code), *(m for m in code.members if re.fullmatch(_ENTRY_POINTS, m.name))):
-        text = code.text(member)
-        met = {name for name in sought if name.encode() in text and any(m in text for m in sought[name])}
-        if not met:
-            continue
-        source = parser.parse(text) if member.name.endswith(".py") else Source(text)
-        if source and source.tree:
-            met &= used_names(source.tree.body)
-        for name in met if source else ():
-            used.setdefault(name, set()).add(member.name)
-    return tuple(
-        p._replace(uncalled=()) if any(used.get(name, set()) - {p.file} for name in p.uncalled) else p
-        for p in found
-    )
+    left = {p.file: p for p in found if p.uncalled}
+    if left:
+        for member in (*_modules(code), *(m for m in code.members if re.fullmatch(_ENTRY_POINTS, m.name))):
+            for file in _used(member, code.text(member), left, parser):
+                del left[file]
+            if not left:
+                break
+    return tuple(p._replace(uncalled=()) if p.uncalled and p.file not in left else p for p in found)
+
+
+def _used(member: Member, text: bytes, left: Mapping[str, Preload], parser: Parser) -> list[str]:
+    """Return the files of which this one uses a function: it names their module, and it uses a function's name."""
+    near = {p: names for p in left.values() if p.file != member.name and (names := _named(text, p))}
+    if near and member.name.endswith(".py"):
+        source = parser.parse(text)
+        known = used_names(source.tree.body) if source and source.tree else None
+        near = {p: names for p, names in near.items() if source and (known is None or names & known)}
+    return [p.file for p in near]
+
+
+def _named(text: bytes, loader: Preload) -> set[str]:
+    """Return the uncalled functions that a text names, if it names their module, too."""
+    module = loader.file.removesuffix("/__init__.py").rpartition("/")[2].removesuffix(".py")
+    if module.encode() not in text:
+        return set()
+    return {name for name in loader.uncalled if re.search(rb"\b%b\b" % name.encode(), text)}
 
 
 def _modules(code: Code) -> Iterator[Member]:

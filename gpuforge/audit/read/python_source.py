@@ -19,10 +19,14 @@ _LIBRARY = r"\S*\.so\S*"  # a name among words is prose, a list of names is not
 
 
 class Source(NamedTuple):
-    """A Python file: its text without comments, docstrings and sentences, and its tree; None if it was not parsed."""
+    """A Python file: its text in UTF-8, and its tree; None if it was not parsed."""
 
-    code: bytes
+    text: bytes
     tree: ast.Module | None = None
+
+    def code(self) -> bytes:
+        """Return the text without comments, docstrings and sentences; all of it if it was not parsed."""
+        return _without_prose(self.text, self.tree) if self.tree else self.text
 
 
 class Parser:
@@ -33,7 +37,7 @@ class Parser:
         self._budget = _BUDGET
 
     def parse(self, text: bytes) -> Source | None:
-        """Return a file; None if Python cannot import it. Of what is too long to be parsed the text is the code."""
+        """Return a file; None if Python cannot import it. What is too long is not parsed."""
         cost = len(re.findall(_TOKEN, text)) + text.count(b"{") * len(text) // _PER_TOKEN
         if cost > min(self._budget, _LARGEST):
             return Source(text)
@@ -47,7 +51,7 @@ class Parser:
             return None
         except (RecursionError, MemoryError):
             return Source(text)
-        return Source(_without_prose(decoded.encode(), tree), tree)
+        return Source(decoded.encode(), tree)
 
 
 def _without_prose(text: bytes, tree: ast.Module) -> bytes:
