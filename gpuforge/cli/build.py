@@ -175,7 +175,9 @@ class _Run:
         found = keys(plan.actions)
         steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
         ends = (plan.wheels, plan.kernels, plan.reports, plan.tests)
-        wanted = frozenset(end.action for each in ends for end in each.values())
+        wanted = frozenset(end.action for each in ends for end in each.values()) | {
+            end.action for end in plan.front or ()
+        }
         return cls(made, steps, FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl"), wanted)
 
     @property

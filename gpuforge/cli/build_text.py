@@ -78,7 +78,8 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
     )
     for line in cache_report.total(filter(None, map(cache_report.use_of, ran))):
         console.print(Text(f"compiler cache: {line}", style="dim"))
-    of = count(len({*result.plan.wheels.values(), *result.plan.kernels.values()}), "wheel")
+    plan = result.plan
+    of = count(len({*plan.wheels.values(), *plan.kernels.values(), *(plan.front or ())[:1]}), "wheel")
     console.print(f"{len(wheels)} of {of}, {what} ({short_seconds(result.seconds)})")
     if not ran and not explain:
         console.print(Text("  --explain shows the reason for each action", style="dim"))

@@ -21,11 +21,13 @@ def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, d
     disk.sweep(dist)
     keys = {step.action.id: step.key for step in steps}
     wheels = []
-    for cell in proved(plan, outcome):
+    done = proved(plan, outcome)
+    front = [plan.front] if plan.front and len(done) == len(plan.wheels) else []  # it requires all of them
+    for cell in done:
         tests = [plan.tests[cell]] if cell in plan.tests else []
         parts = [[plan.wheels[cell], plan.reports[cell], *tests]]
         parts += [[plan.kernels[cell], plan.kernels_reports[cell]]] if cell in plan.kernels else []
-        for ends in parts:
+        for ends in (*parts, *front):
             stored = [entry.path(each.output) for each in ends if (entry := store.get(keys[each.action]))]
             if len(stored) < len(ends):
                 continue

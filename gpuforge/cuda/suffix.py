@@ -3,6 +3,7 @@
 import re
 
 UNSUFFIXED = 13  # the first CUDA major whose packages by NVIDIA have no suffix: nvidia-cufft
+_EXTRA = re.compile(r"cu(?:da)?-?(1\d)(?!\d)", re.IGNORECASE)
 _SUFFIX = re.compile(r"[-_.](cu\d+x?)$", re.IGNORECASE)
 
 
@@ -10,6 +11,12 @@ def suffix_of(name: str) -> str:
     """Return the CUDA suffix of a project name: "cu12" of "nvidia-cufft-cu12", "cu12x", or "" if it has none."""
     match = _SUFFIX.search(name)
     return match[1] if match else ""
+
+
+def major_of_extra(extra: str) -> int | None:
+    """Return the CUDA major that an extra is named for: 12 of "cuda12", "cu12", "cuda12-local"; None of "plots"."""
+    match = _EXTRA.match(extra)
+    return int(match[1]) if match else None
 
 
 def without_suffix(project: str) -> str:

@@ -87,6 +87,7 @@ CODE = {
     ),
     "package_wheel": (*_PACKING, "runtime"),
     "package_kernels": ("steps/package_kernels.py", *_PACKING),
+    "package_front": ("steps/package_front.py", *_PACKING),
     "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
     "audit_wheel": (
         "steps/audit_wheel.py",
@@ -149,7 +150,7 @@ IN_IMAGE = PurePosixPath(
 )  # where a container finds gpuforge: an environment of an image's Python
 
 
-_WRITING = frozenset({"package_wheel", "package_kernels", "variant_wheel"})
+_WRITING = frozenset({"package_wheel", "package_kernels", "package_front", "variant_wheel"})
 
 
 def itself(program: str) -> FileInput:

@@ -44,7 +44,7 @@ def host_tree(file: ManifestFile, root: Path) -> FileInput:
         if item.sources and not item.in_host_build
         for member in matches(file, item)
     }
-    overlays = {file.folder / folder for folder in file.manifest.build.overlay}
+    overlays = {file.folder / folder for _, folder in file.manifest.build.overlay_folders}
     members = sorted(
         path
         for path in _tree(root)
@@ -85,9 +85,9 @@ def test_sources(file: ManifestFile) -> FileInput:
     return files(file.folder, sorted(found))
 
 
-def overlay(file: ManifestFile, number: int) -> FileInput:
+def overlay(file: ManifestFile, number: int, folder: str) -> FileInput:
     """Return all of a folder of `[build] overlay`; raises UsageError for what leads out of it."""
-    root = file.folder / file.manifest.build.overlay[number]
+    root = file.folder / folder
     if not Path(os.path.realpath(root)).is_relative_to(os.path.realpath(file.folder)):
         raise UsageError.of(
             f"[build] overlay: {root.name!r} leads out of the manifest's folder",

@@ -29,6 +29,8 @@ def main(request: HostBuild) -> dict[str, Any]:
     overlay.mkdir()
     for folder in request.overlays:
         tree.copy(folder, overlay)
+    for name, folder in request.sdists.items():
+        tree.copy(folder, overlay / name)
     programs = request.scratch / "bin"
     for name, path in request.compilers.items():
         cached_compilers.write(path, name, programs)

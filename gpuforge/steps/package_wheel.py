@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from packaging.utils import parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge import disk
 from gpuforge.cuda.provided import Provided, as_record, outside, requirement, says
+from gpuforge.cuda.suffix import major_of_extra
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import (
     build_record,
@@ -72,6 +73,8 @@ def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
             print(f"requires {line}")
     else:
         _require(tree, distributions, spec, provided)
+    if spec.naming in {"suffix", "local"}:
+        _drop_extras(tree, int(spec.cuda.partition(".")[0]))
     _declare_extras(tree, spec.extras)
     naming.write_tags(tree, repaired.name)
     _document(tree, distributions, spec, provided)
@@ -153,6 +156,17 @@ def _require(tree: Path, distributions: tuple[str, ...], spec: PackageWheel, pro
             print(says(floors[distribution]))
             for other in floors[distribution].forgotten_by:
                 print(f"requires {distribution} for {other}, which needs it and does not declare it")
+
+
+def _drop_extras(tree: Path, major: int) -> None:
+    """Remove the project's extras for other CUDA majors: jax[cuda12] has no use for code of CUDA 13."""
+    file = unpacked.dist_info(tree) / "METADATA"
+    text = metadata.of_file(file)
+    extras = [canonicalize_name(name) for name in metadata.fields(text, "Provides-Extra")]
+    others = [name for name in extras if major_of_extra(name) not in {None, major}]
+    file.write_bytes(metadata_edit.without_extras(text, others))
+    for name in others:
+        print(f"removed the extra {name}, which is for another CUDA major")
 
 
 def _declare_extras(tree: Path, extras: Mapping[str, Sequence[str]]) -> None:

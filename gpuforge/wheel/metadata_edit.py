@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge.wheel import metadata
+
+_HEADER = re.compile(rb"[^\n]*\n(?:[ \t][^\n]*\n)*")  # with its folded lines
+_EXTRA = re.compile(r"extra\s*==\s*[\"']([^\"']+)[\"']")
 
 
 def provide_extras(text: bytes, names: Sequence[str]) -> bytes:
@@ -30,6 +33,12 @@ def insert_requirements(text: bytes, lines: Sequence[str]) -> bytes:
     return _insert(text, [f"Requires-Dist: {line}" for line in lines])
 
 
+def without_extras(text: bytes, names: Collection[str]) -> bytes:
+    """Remove extras (`Provides-Extra`), by normalized name, and the requirements that belong to no other extra."""
+    headers, rest = _split(text)
+    return b"".join(line for line in _HEADER.findall(headers) if not _is_of_extras(line, names)) + rest
+
+
 def with_name(text: bytes, name: str) -> bytes:
     """Rename the distribution, also where it requires its own extras (`Requires-Dist: name[extra]`)."""
     old = canonicalize_name(metadata.required(text, "Name"))
@@ -46,6 +55,18 @@ def with_version(text: bytes, version: str) -> bytes:
     """Give the distribution another version."""
     headers, rest = _split(text)
     return _replaced(headers, b"Version", version) + rest
+
+
+def _is_of_extras(header: bytes, names: Collection[str]) -> bool:
+    field, _, value = header.decode("utf-8", "replace").partition(":")
+    match field.lower():
+        case "provides-extra":
+            return canonicalize_name(value.strip()) in names
+        case "requires-dist":
+            _, _, marker = value.partition(";")
+            extras = {canonicalize_name(name) for name in _EXTRA.findall(marker)}
+            return bool(extras) and extras <= set(names)
+    return False
 
 
 def _split(text: bytes) -> tuple[bytes, bytes]:

@@ -89,3 +89,27 @@ def test_a_wheel_has_one_metadata_file(tmp_path: Path, count: int) -> None:
         pytest.raises(MalformedError, match=f"has {count} METADATA files"),
     ):
         metadata.of_archive(archive)
+
+
+def test_an_extra_goes_with_the_requirements_that_it_alone_has() -> None:
+    text = text_of(
+        [
+            ("Name", "demo"),
+            ("Provides-Extra", "cuda12"),
+            ("Provides-Extra", "CUDA12.local"),
+            ("Provides-Extra", "plots"),
+            ("Requires-Dist", "jax"),
+            ("Requires-Dist", 'jax[cuda12]; extra == "cuda12"'),
+            ("Requires-Dist", "nvidia-cufft-cu12;\n  python_version >= '3.9' and extra == 'cuda12-local'"),
+            ("Requires-Dist", 'rich; extra == "cuda12" or extra == "plots"'),
+        ],
+        body="Provides-Extra: cuda12\n",
+    )
+    edited = metadata_edit.without_extras(text, ["cuda12", "cuda12-local"])
+    assert metadata.fields(edited, "Provides-Extra") == ["plots"]
+    assert metadata.fields(edited, "Requires-Dist") == [
+        "jax",
+        'rich; extra == "cuda12" or extra == "plots"',
+    ]
+    assert edited.endswith(b"Provides-Extra: cuda12\n")
+    assert metadata_edit.without_extras(text, []) == text

@@ -8,12 +8,17 @@ from typing import Annotated
 from pydantic import Discriminator, Field, StrictBool, Tag
 
 from gpuforge.manifest import forms
+from gpuforge.manifest.model.package import PypiSource
 from gpuforge.manifest.model.table import Table
 from gpuforge.manifest.validators import Distinct
 
 Setting = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[tuple[str, ...], Tag("<array>")],
     Discriminator(lambda value: "<array>" if isinstance(value, list | tuple) else "<text>"),
+]
+Overlay = Annotated[
+    Annotated[forms.RelativePath, Tag("<folder>")] | Annotated[PypiSource, Tag("<pypi>")],
+    Discriminator(lambda value: "<pypi>" if isinstance(value, Mapping | Table) else "<folder>"),
 ]
 
 
@@ -34,9 +39,21 @@ class Build(Table):
     times."""
     env: Mapping[forms.Variable, str] = Field(default={}, examples=[{"CPM_SOURCE_CACHE": "{overlay}/cpm"}])
     """Environment variables of the build, in addition to those that gpuforge sets (`CC`, `CXX`, `CUDACXX`, …)."""
-    overlay: Annotated[tuple[forms.RelativePath, ...], Distinct] = Field(default=(), examples=[["overlay"]])
-    """Folders beside the manifest that are copied into the build environment: files that the build would otherwise
-    download."""
+    overlay: Annotated[tuple[Overlay, ...], Distinct] = Field(default=(), examples=[["overlay"]])
+    """Files that the build would otherwise download. A folder beside the manifest is copied into `{overlay}`. An sdist
+    on PyPI, such as `{ pypi = "ducc0==0.39.1", sha256 = "…" }`, is fetched before the build and unpacked into a folder
+    of its name: `{overlay}/ducc0`."""
+
+    @property
+    def overlay_folders(self) -> tuple[tuple[int, str], ...]:
+        """The overlays that are folders, with their places in the list."""
+        return tuple((n, each) for n, each in enumerate(self.overlay) if isinstance(each, str))
+
+    @property
+    def overlay_sdists(self) -> tuple[PypiSource, ...]:
+        """The overlays that are sdists."""
+        return tuple(each for each in self.overlay if isinstance(each, PypiSource))
+
     before: tuple[Annotated[tuple[str, ...], Field(min_length=1)], ...] = Field(
         default=(), examples=[[["python", "tools/generate.py"]]]
     )

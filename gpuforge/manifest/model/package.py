@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from pydantic import Discriminator, Field, Tag
 
 from gpuforge.manifest import forms
@@ -35,6 +36,11 @@ class PypiSource(Table):
     def name(self) -> str:
         """The distribution's name."""
         return Requirement(self.pypi).name
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder in `{overlay}`."""
+        return canonicalize_name(self.name)
 
     @property
     def version(self) -> str:

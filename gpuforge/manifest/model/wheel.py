@@ -26,6 +26,10 @@ class Wheel(Table):
     """Where `fallback` objects that nvcc compiles go: `inside` the wheel, or into a wheel of their `own` for each CUDA
     major, `name-kernels-cu12`. With `own`, the package has one wheel for all CUDA versions under its plain name, and
     `pip install name[cuda12]` also installs the kernels. `own` needs `[build] cuda = false`."""
+    front: forms.DistributionName | None = Field(default=None, examples=["cufinufft-cuda"])
+    """Name of one more distribution for all CUDA majors. Its wheel has no files; `pip install cufinufft-cuda[cuda12]`
+    installs `cufinufft-cu12` of the same version. With `[cuda] requires = "extra"` it also has `[cuda12-local]`, which
+    leaves CUDA's libraries to the machine. Without an extra it installs nothing. Needs the naming `suffix`."""
     image: Annotated[tuple[forms.Text, ...], Distinct, OneOrMany] = Field(
         default=(), examples=["manylinux_2_28", ["bookworm", "trixie"]]
     )

@@ -14,6 +14,7 @@ from gpuforge.manifest.relations import (
     commands,
     cuda,
     files,
+    front,
     kernels_wheels,
     libraries,
     objects,
@@ -24,6 +25,7 @@ _CHECKS = (
     *(package.python, package.import_name, build.without_cuda, build.unknown_placeholders),
     *(cuda.toolkits, cuda.architectures, cuda.linkage, objects.objects, objects.names),
     *(commands.commands, commands.without_id, libraries.libraries, kernels_wheels.kernels_wheels),
+    front.front,
 )
 
 

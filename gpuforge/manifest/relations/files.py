@@ -7,6 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from gpuforge.manifest import constraints
 from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, table
@@ -50,6 +52,7 @@ def files(data: Raw, folder: Path) -> Iterator[Problem]:
                 f"[build] overlay: no folder {quote(name)} beside the manifest",
                 "create the folder, or remove it from the list",
             )
+    yield from _same_sdists(overlays)
     source = table(data, "package").get("source")
     path = source.get("path") if isinstance(source, Mapping) and set(source) == {"path"} else None
     if isinstance(path, str) and path.strip() and not _is_folder(folder, path):
@@ -58,6 +61,21 @@ def files(data: Raw, folder: Path) -> Iterator[Problem]:
             f"[package.source] path: no folder {quote(path)}",
             "the path is relative to the manifest's folder",
         )
+
+
+def _same_sdists(overlays: object) -> Iterator[Problem]:
+    """Yield sdists of `[build] overlay` that would be unpacked into the same folder."""
+    seen = set()
+    for index, item in enumerate(overlays if isinstance(overlays, list) else []):
+        release = item.get("pypi") if isinstance(item, Mapping) else None
+        name = canonicalize_name(release.partition("==")[0]) if isinstance(release, str) else ""
+        if name and name in seen:
+            yield Problem(
+                ("build", "overlay", index, "pypi"),
+                f"[build] overlay: {quote(name)} is listed twice, and both would be unpacked into {{overlay}}/{name}",
+                "remove one of them",
+            )
+        seen.add(name)
 
 
 def _is_folder(folder: Path, name: str) -> bool:

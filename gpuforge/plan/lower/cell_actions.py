@@ -12,6 +12,7 @@ from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower.audit import audit
 from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.front import front_package
 from gpuforge.plan.lower.host_build import host_build
 from gpuforge.plan.lower.kernels import kernels
 from gpuforge.plan.lower.kernels_wheel import first_of, host_wheel, kernels_wheel
@@ -29,9 +30,9 @@ _Kernels = Mapping[str, Mapping[str, ActionInput]]  # by Cell.cuda and the objec
 class Plan:
     """What will be done: the cells, their actions, and where each cell's wheel, report and test result will be.
 
-    `kernels` are the cells' kernels wheels, none where kernels lie inside the wheels, and `kernels_reports` what the
-    audit says of them. `tests` is empty when the wheels are not tested. `notes` say what the manifest asks for and this
-    plan does not do.
+       `kernels` are the cells' kernels wheels, none where kernels lie inside the wheels, and `kernels_reports` what the
+    audit says of them. `front` is the front package with the report of its audit. `tests` is empty when the wheels are
+    not tested. `notes` say what the manifest asks for and this plan does not do.
     """
 
     cells: tuple[Cell, ...]
@@ -43,6 +44,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     kernels: Mapping[str, ActionInput] = field(default_factory=dict)
     kernels_reports: Mapping[str, ActionInput] = field(default_factory=dict)
+    front: tuple[ActionInput, ActionInput] | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ def lower(
         if cell.cuda not in compiled:
             compiled[cell.cuda] = kernels(context, cell)
         ends[cell.id] = _cell(context, cell, compiled)
+    front = front_package(context)
     return Plan(
         cells=tuple(cells),
         actions=scheduled(context.actions.values()),
@@ -82,6 +85,7 @@ def lower(
         kernels_reports={
             cell: ActionInput(end.report.action, "kernels.json") for cell, end in ends.items() if end.own
         },
+        front=front,
     )
 
 

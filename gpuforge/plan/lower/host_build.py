@@ -11,7 +11,7 @@ from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.context import Context, placeholders
 from gpuforge.plan.lower.requirements import python_name, requirements
-from gpuforge.plan.lower.source import source
+from gpuforge.plan.lower.source import sdist, source
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.build import HostBuild
 
@@ -21,7 +21,8 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
     manifest = context.file.manifest
     build, cuda = manifest.build, manifest.build.cuda
     at, host = context.machine.host_at(cell)
-    overlays = {f"overlay{n}": sources.overlay(context.file, n) for n in range(len(build.overlay))}
+    overlays = {f"overlay{n}": sources.overlay(context.file, n, each) for n, each in build.overlay_folders}
+    sdists = {f"sdist-{each.folder}": sdist(context, each) for each in build.overlay_sdists}
     used = compiler.use(context, host, at, lay=True)
     env = variables.host_build(host, f"${{in:toolkit}}/bin:{at.path}" if cuda else at.path)
     if cuda:
@@ -38,6 +39,7 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
             },
             nvcc=Path("${in:toolkit}/bin/nvcc") if cuda else None,
             overlays=placeholders(overlays),
+            sdists={each.folder: Path(f"${{in:sdist-{each.folder}}}") for each in build.overlay_sdists},
             config_settings=variables.settings(build.config_settings, variables.NAMES),
             before=tuple(
                 tuple(braces.fill(word, variables.NAMES) for word in command) for command in build.before
@@ -58,6 +60,7 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
             "python": compiler.interpreter(cell, at),
             **used.inputs,
             **overlays,
+            **sdists,
         },
         outputs=("wheel",),
         env=env | variables.with_names(build.env, variables.NAMES),

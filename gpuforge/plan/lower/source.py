@@ -1,4 +1,4 @@
-"""The project's source: a folder of this machine, or what is fetched."""
+"""The project's source, a folder of this machine or what is fetched, and the sdists of `[build] overlay`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpuforge.manifest.model.package import GitSource, PypiSource
 from gpuforge.plan import variables
-from gpuforge.plan.action import Input
+from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.lower.context import Context
 from gpuforge.plan.requests.source import FetchSource, Revision, Sdist
 
@@ -16,19 +16,26 @@ def source(context: Context) -> Input:
     if context.tree is not None:
         return context.tree
     wanted = context.file.manifest.package.source
-    requested: Sdist | Revision
     if isinstance(wanted, PypiSource):
-        what, requested = wanted.pypi, Sdist(wanted.pypi, wanted.sha256)
-    else:
-        assert isinstance(wanted, GitSource)  # noqa: S101  the manifest has these three
-        what, requested = f"{wanted.git} at {wanted.rev}", Revision(wanted.git, wanted.rev)
+        return _fetched(context, Sdist(wanted.pypi, wanted.sha256), "source", f"the source {wanted.pypi}")
+    assert isinstance(wanted, GitSource)  # noqa: S101  the manifest has these three
+    what = f"the source {wanted.git} at {wanted.rev}"
+    return _fetched(context, Revision(wanted.git, wanted.rev), "source", what)
+
+
+def sdist(context: Context, wanted: PypiSource) -> ActionInput:
+    """Return an unpacked sdist of `[build] overlay`."""
+    return _fetched(context, Sdist(wanted.pypi, wanted.sha256), f"overlay/{wanted.folder}", wanted.pypi)
+
+
+def _fetched(context: Context, requested: Sdist | Revision, name: str, what: str) -> ActionInput:
     return context.add_step(
         FetchSource(source=requested, scratch=Path("${work}"), output=Path("${out:source}")),
         None,
         "source",
-        id="source",
+        id=name,
         kind="fetch",
-        title=f"fetch the source {what}",
+        title=f"fetch {what}",
         outputs=("source",),
         env=variables.fetch(),
         passes=variables.fetch_passes(),

@@ -1,7 +1,7 @@
 """The requests for a project's own build: its requirements, then the wheel."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -62,7 +62,8 @@ class HostBuild(Request):
     """Build one wheel into the folder `output`, in the environment that `MakeEnvironment` made.
 
     `compilers` are programs by the names that the build calls them by ("g++"). Without `nvcc` the build gets no CUDA
-    toolkit. `overlays` are folders that are laid over each other; `before` are commands that run first.
+    toolkit. `overlays` are folders that are laid over each other, and `sdists` lie in folders of their names beside
+    them; `before` are commands that run first.
     """
 
     program: ClassVar[str] = "host_build"
@@ -72,6 +73,7 @@ class HostBuild(Request):
     compilers: Mapping[str, Path]
     nvcc: Path | None = None
     overlays: tuple[Path, ...] = ()
+    sdists: Mapping[str, Path] = field(default_factory=dict)
     config_settings: Settings
     before: tuple[tuple[str, ...], ...] = ()
     scratch: Path

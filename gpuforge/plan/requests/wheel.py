@@ -75,6 +75,27 @@ class PackageKernels(Request):
     declared: Path
 
 
+@dataclass(frozen=True)
+class Brought:
+    """An extra of the front package ("cuda12"), the wheel that it installs ("name-cu12"), and that wheel's extra."""
+
+    extra: str
+    distribution: str
+    with_extra: str = ""  # none where the wheel declares CUDA's packages without an extra
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageFront(Request):
+    """Make the front package in the folder `output`."""
+
+    program: ClassVar[str] = "package_front"
+    of: tuple[Path, ...]  # for each CUDA version a wheel of its metadata, or its folder
+    distribution: str
+    brought: tuple[Brought, ...]
+    work: Path
+    output: Path
+
+
 @dataclass(frozen=True, kw_only=True)
 class VariantWheel(Request):
     """Make the variant wheel of a finished one, for the GPUs `gpus` ("90_real", "90_virtual")."""

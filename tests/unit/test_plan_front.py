@@ -1,0 +1,109 @@
+"""The front package: planned once, made from the wheels' metadata, refused where its extras would lead nowhere."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuforge.audit import audit
+from gpuforge.errors import ActionError
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.action import ActionInput
+from gpuforge.plan.cell import select
+from gpuforge.plan.lower.cell_actions import Plan, lower
+from gpuforge.plan.lower.front import brought
+from gpuforge.plan.requests.wheel import Brought, PackageFront
+from gpuforge.plan.site import Machine
+from gpuforge.steps import package_front
+from gpuforge.wheel import metadata
+
+Recipe = Callable[..., ManifestFile]
+FRONT = '\n[wheel]\nfront = "demo-cuda"\n'
+BY_EXTRA = ("[cuda]\n", '[cuda]\nrequires = "extra"\n')
+BROUGHT = (Brought("cuda12", "demo-cu12"), Brought("cuda13", "demo-cu13", "cuda13"))
+
+
+def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
+    return lower(file, select(file, "x86_64", **choice).cells, machine)
+
+
+def test_it_is_made_once_from_one_wheel_of_each_cuda_version(recipe: Recipe, machine: Machine) -> None:
+    plan = plan_of(recipe(add=FRONT), machine)
+    (made,) = (action for action in plan.actions if action.id == "front/wheel")
+    assert [made.inputs[name] for name in ("of0", "of1")] == [
+        ActionInput("cp311-cu12.4-x86_64/wheel", "declared"),
+        ActionInput("cp311-cu13.0-x86_64/wheel", "declared"),
+    ]
+    assert made.cells == tuple(cell.id for cell in plan.cells)
+    assert plan.front
+    assert [end.action for end in plan.front] == ["front/wheel", "front/audit"]
+    assert plan_of(recipe(), machine).front is None
+
+
+def test_its_extras_are_those_of_the_manifest_whatever_is_chosen(recipe: Recipe, machine: Machine) -> None:
+    assert brought(recipe(add=FRONT).manifest) == (
+        Brought("cuda12", "demo-pkg-cu12"),
+        Brought("cuda13", "demo-pkg-cu13"),
+    )
+    file = recipe(BY_EXTRA, add=FRONT)
+    assert [(each.extra, each.with_extra) for each in brought(file.manifest)] == [
+        (name, name) for name in ("cuda12", "cuda12-local", "cuda13", "cuda13-local")
+    ]
+    (made,) = (a for a in plan_of(file, machine, cuda=["13"]).actions if a.id == "front/wheel")
+    assert "cuda12-local" in str(made.request)
+
+
+def declared(folder: Path, name: str, version: str = "1.0", extra: str = "") -> Path:
+    folder.mkdir()
+    extras = f"Provides-Extra: {extra}\n" if extra else ""
+    stem = f"{name.replace('-', '_')}-{version}"
+    text = f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\nRequires-Python: >=3.11\n{extras}\n"
+    with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{stem}.dist-info/METADATA", text)
+    return folder
+
+
+def made_of(tmp_path: Path, *of: Path) -> Path:
+    work = tmp_path / "work"
+    work.mkdir()
+    request = PackageFront(
+        of=of, distribution="demo-cuda", brought=BROUGHT, work=work, output=tmp_path / "out"
+    )
+    package_front.main(request)
+    (found,) = (tmp_path / "out").iterdir()
+    return found
+
+
+def test_it_has_no_files_and_an_extra_for_each_major(tmp_path: Path) -> None:
+    of = [declared(tmp_path / "12", "demo-cu12"), declared(tmp_path / "13", "demo-cu13", extra="cuda13")]
+    found = made_of(tmp_path, *of)
+    assert found.name == "demo_cuda-1.0-py3-none-any.whl"
+    text = metadata.of_wheel(found)
+    assert metadata.fields(text, "Requires-Dist") == [
+        'demo-cu12==1.0; extra == "cuda12"',
+        'demo-cu13[cuda13]==1.0; extra == "cuda13"',
+    ]
+    assert metadata.fields(text, "Provides-Extra") == ["cuda12", "cuda13"]
+    assert metadata.field(text, "Requires-Python") == ">=3.11"
+    assert [finding.code for finding in audit([found]).findings] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "extra", "why"),
+    [
+        ("1.1", "cuda13", "the front package requires one version of all wheels, and they have several"),
+        ("1.0", "cuda-13", "the front package installs demo-cu13[cuda13], and that wheel has no such extra"),
+    ],
+)
+def test_it_is_refused_where_an_extra_would_lead_nowhere(
+    version: str, extra: str, why: str, tmp_path: Path
+) -> None:
+    of = [declared(tmp_path / "12", "demo-cu12"), declared(tmp_path / "13", "demo-cu13", version, extra)]
+    with pytest.raises(ActionError) as caught:
+        made_of(tmp_path, *of)
+    assert why in str(caught.value)
+    assert not (tmp_path / "out").exists()
