@@ -32,6 +32,7 @@ from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import FolderStore
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.compiler_cache import sharing
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
@@ -190,10 +191,12 @@ class _Run:
         from gpuforge.cli.progress import progress
 
         limits = Limits(options.memory, options.jobs, seconds=options.timeout * 3600)
-        package = self.made.file.manifest.package.name
-        compiled = sccache.folder(cache, package, self.made.file.path.resolve())
+        shared = sharing(self.made.file)
+        for why in shared.refused:
+            say(f"note: {why}")
+        compiled = sccache.folder(cache, shared.name, *shared.manifests)
         variables: Mapping[str, str] = sccache.configured(os.environ, compiled)
-        environment = Environment(package, cache, variables, limits)
+        environment = Environment(shared.name, cache, variables, limits)
         with progress() as observer:
             return engine.run(
                 self.steps,

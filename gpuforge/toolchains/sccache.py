@@ -51,9 +51,13 @@ def is_setting(name: str) -> bool:
     return name == OFF or name.startswith(_PREFIXES) or name.lower() in _REACH
 
 
-def folder(cache: Path, package: str, manifest: Path) -> Path:
-    """Return the compiler cache of one project in gpuforge's folder `cache`: its builds write what they then link."""
-    return cache / "sccache" / f"{package}-{digest.of_data(str(manifest))[:12]}"
+def folder(cache: Path, name: str, *manifests: Path) -> Path:
+    """Return the compiler cache of one project in gpuforge's folder `cache`, or that of several that share one.
+
+    Their builds write into it what they then link.
+    """
+    known = str(manifests[0]) if len(manifests) == 1 else sorted(map(str, manifests))
+    return cache / "sccache" / f"{name}-{digest.of_data(known)[:12]}"
 
 
 def configured(environ: Mapping[str, str], folder: Path) -> dict[str, str]:

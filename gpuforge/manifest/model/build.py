@@ -22,6 +22,23 @@ Overlay = Annotated[
 ]
 
 
+class CompilerCache(Table):
+    """A compiler cache for several projects: what one has compiled, the others need not compile again.
+
+    A build can write into the cache, and other builds link what it wrote. So manifests must name each other: a project
+    whose manifest does not name this one is left out, and a note says so. Builds of projects with the same `name` run
+    in the same folders, one after another, because compilers write paths into what they make. They have hits for
+    sources that lie at the same place in their trees.
+    """
+
+    name: forms.Name = Field(examples=["finufft"])
+    """The same name in all manifests that share the cache."""
+    with_: Annotated[tuple[forms.RelativePath, ...], Distinct] = Field(
+        alias="with", examples=[["../cufinufft"]]
+    )
+    """Folders of the other manifests."""
+
+
 class Build(Table):
     """The host build: the project's own PEP 517 build, in an environment that gpuforge controls.
 
@@ -66,6 +83,10 @@ class Build(Table):
     the versions of all build requirements, indirect ones included. Options of pip and direct references (`name @
     https://…`) are refused. Without it, each requirement is fetched once, at its newest version, and the store keeps
     it. The build record of a wheel lists the versions that were used."""
+    compiler_cache: CompilerCache | None = Field(
+        default=None, alias="compiler-cache", examples=[{"name": "finufft", "with": ["../cufinufft"]}]
+    )
+    """Projects that share their compiler cache. Default: each project has its own."""
     cuda: StrictBool = Field(default=True, examples=[False])
     """Whether the host build needs a CUDA toolkit. With `false` it gets none, and one build per Python serves the
     wheels of all CUDA versions. Kernels that gpuforge compiles are not affected."""

@@ -1,0 +1,51 @@
+"""Which projects share one compiler cache (`[build] compiler-cache`): those whose manifests name each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge.errors import GpuforgeError
+from gpuforge.manifest.load import ManifestFile, load
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """The name under which a project's builds run, the manifests that share its cache, and why others do not."""
+
+    name: str
+    manifests: tuple[Path, ...]  # resolved and sorted, with the project's own
+    refused: tuple[str, ...] = ()
+
+
+def sharing(file: ManifestFile) -> Sharing:
+    """Return who shares the compiler cache of a project: nobody, unless its manifest names others and they name it.
+
+    What a build writes into the cache is linked by later builds, so no project gets another's cache by naming it.
+    """
+    own, wanted = file.path.resolve(), file.manifest.build.compiler_cache
+    if wanted is None:
+        return Sharing(file.manifest.package.name, (own,))
+    manifests, refused = {own}, []
+    for folder in wanted.with_:
+        other = (file.folder / folder).resolve() / own.name
+        reason = _reason(other, wanted.name, own)
+        if reason:
+            refused.append(f"the compiler cache is not shared with {folder}: {reason}")
+        else:
+            manifests.add(other)
+    return Sharing(wanted.name, tuple(sorted(manifests)), tuple(refused))
+
+
+def _reason(other: Path, name: str, own: Path) -> str:
+    """Return why a project does not share its cache with the manifest `own`; "" if it does."""
+    try:
+        found = load(other, alone=True)
+    except GpuforgeError as error:
+        return str(error).splitlines()[0]
+    wanted = found.manifest.build.compiler_cache
+    if wanted is None or wanted.name != name:
+        return f'its manifest does not have [build] compiler-cache with the name "{name}"'
+    if own not in {(found.folder / folder).resolve() / own.name for folder in wanted.with_}:
+        return "its manifest does not name this project"
+    return ""
