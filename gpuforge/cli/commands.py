@@ -15,6 +15,7 @@ COMMANDS = {  # with what each does, so that listing them imports none
     "build": "Build the wheels of a manifest, prove and test each.",
     "cache": "List, check and prune what is kept between builds.",
     "images": "Make, list and check the container images to build and test in.",
+    "init": "Write a first gpuforge.toml for a project: its folder, its sdist or its name on PyPI.",
     "matrix": "Print the cells of a manifest for a CI system.",
     "schema": "Print the schema of gpuforge.toml.",
 }

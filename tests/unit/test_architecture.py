@@ -28,7 +28,9 @@ MAY_IMPORT = {
     "audit": {"binary", "wheel", "cuda", "manifest"},
     "runtime": set(),
     "steps": {"binary", "wheel", "cuda", "manifest", "toolchains", "toolkits", "plan", "package", "audit"},
+    "project": {"cuda", "manifest", "toolkits", "plan", "steps", "audit"},
     "cli": {
+        "project",
         "wheel",
         "manifest",
         "toolchains",
@@ -50,7 +52,8 @@ HEAVY = {
     "cyclonedx": {"package"},
     "build": {"steps"},
     "pyopencl": {"runtime/opencl"},
-    "pypi_simple": {"steps"},
+    "pypi_simple": {"project", "steps"},
+    "tomli_w": {"project"},
     "tree_sitter": {"manifest"},
 }
 

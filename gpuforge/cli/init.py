@@ -1,0 +1,105 @@
+"""`gpuforge init`: a first manifest for a project that somebody else wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuforge.cli.arguments import PATH
+from gpuforge.cli.terminal import complain, result
+from gpuforge.errors import GpuforgeError, MissingError, UsageError
+
+if TYPE_CHECKING:
+    from gpuforge.project.guess.guess import Guess, Note
+    from gpuforge.project.origin import Origin
+
+_ARCHIVES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".whl")
+
+
+@click.command("init")
+@click.argument("project", default=".", metavar="[PROJECT|FOLDER|SDIST]")
+@click.option(
+    "--output",
+    "-o",
+    type=PATH,
+    metavar="FILE",
+    help="Where to write the manifest (`-`: print it). Default: gpuforge.toml in FOLDER, else here.",
+)
+def command(project: str, output: Path | None) -> int:
+    """Write a first gpuforge.toml for a project: its folder (default: here), its sdist, or its name on the index.
+
+    It reads the project's files and runs none of its code. Each guess has its reason above it.
+    """
+    from gpuforge.manifest.load import FILE_NAME
+    from gpuforge.project import draft, look
+
+    folder = Path(project)
+    target = output or (folder if folder.is_dir() else Path()) / FILE_NAME
+    if target.is_dir():
+        target /= FILE_NAME
+    printed = str(target) == "-"
+    if not printed and target.exists():
+        raise UsageError.of(
+            f"{target} exists already", hint="name another file with --output (-o), or remove it"
+        )
+    with tempfile.TemporaryDirectory(prefix="gpuforge-init-") as scratch:
+        origin, root = _sources(project, target, Path(scratch))
+        found = draft.guesses(look.look(root), origin)
+    text = draft.write(found, f"gpuforge init {project}" if project != "." else "gpuforge init")
+    if printed:
+        result([text])
+        return 0
+    return _written(target, text, found)
+
+
+def _sources(project: str, target: Path, scratch: Path) -> tuple[Origin, Path]:
+    """Return where the project comes from, and the folder with its files."""
+    import os
+
+    from gpuforge.project import index
+    from gpuforge.project.origin import Origin
+
+    path = Path(project)
+    if not project:
+        raise UsageError.of(
+            "the project's name is empty", hint="`.` is this folder; is a variable of the shell unset?"
+        )
+    if path.is_dir():
+        if not any((path / name).is_file() for name in ("pyproject.toml", "setup.py")):
+            raise UsageError.of(
+                f"{path.absolute()} has neither pyproject.toml nor setup.py",
+                hint="name the folder of a Python project, an sdist, or a project on the index",
+            )
+        below = Path(os.path.relpath(path.absolute(), target.absolute().parent)).as_posix()
+        return Origin(path.resolve().name, "from-folder", {"path": below}), path
+    if path.exists() or "/" in project or project.lower().endswith(_ARCHIVES):
+        raise UsageError.of(
+            f"{path} is no folder" if path.exists() else f"{path} does not exist",
+            hint="unpack the sdist and name its folder",
+        )
+    with contextlib.redirect_stdout(sys.stderr):  # the step's log
+        return index.fetch(index.wanted(project), scratch)
+
+
+def _written(target: Path, text: str, found: list[Guess | Note]) -> int:
+    """Write the manifest, and report its guesses and whether it can be planned."""
+    from gpuforge import disk
+    from gpuforge.cli import init_text
+    from gpuforge.cli.planning import Choice, planned
+    from gpuforge.plan.survey import machine_type
+
+    disk.write_text(target, text)
+    result(init_text.report(target, found))
+    try:
+        made = planned(Choice(target), machine_type(), lambda _: [])
+    except GpuforgeError as error:
+        complain(error.diagnostics)
+        result([f"\n{target} cannot be planned yet: see the errors\n"])
+        return 0 if isinstance(error, MissingError) else 1
+    result(init_text.plan(target, made))
+    return 0

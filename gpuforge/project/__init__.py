@@ -1,0 +1,1 @@
+"""A project that somebody else wrote: its files become facts, and these a first manifest. Nothing of it is run."""

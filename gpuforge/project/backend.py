@@ -1,0 +1,105 @@
+"""Which PEP 517 backend builds a project, and what its settings and those of cibuildwheel say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from gpuforge.project.files import Seen, Where
+from gpuforge.project.metadata import Table
+from gpuforge.project.setup_script import Script
+
+_CIBUILDWHEEL = (("tool", "cibuildwheel", "linux"), ("tool", "cibuildwheel"))
+_SKBUILD = ("tool", "scikit-build")
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How a project is built."""
+
+    name: str  # "scikit-build-core", "scikit-build", "setuptools", or that of another
+    where: Where
+    requires: Mapping[str, Seen] = field(default_factory=dict)  # by normalized name
+    cmake: str | None = None  # the folder of its CMakeLists.txt
+    defined: frozenset[str] = frozenset()  # CMake's variables that the project sets
+    py_api: Seen | None = None  # scikit-build-core's wheel.py-api
+
+
+@dataclass(frozen=True, slots=True)
+class Wheelbuilder:
+    """Settings of cibuildwheel and of auditwheel in them."""
+
+    settings: tuple[tuple[str, str, Where], ...] = ()  # config-settings: key, value
+    before: Seen | None = None  # before-all: it installs packages of the system
+    excluded: tuple[Seen, ...] = ()  # auditwheel --exclude
+    image: Seen | None = None
+    test_requires: tuple[Seen, ...] = ()
+    test_command: Seen | None = None
+
+
+def read(table: Table, script: Script) -> Backend:
+    """Return the backend that pyproject.toml names, else setuptools."""
+    requires: dict[str, Seen] = {}
+    for seen in table.texts("build-system", "requires"):
+        try:
+            requires[canonicalize_name(Requirement(seen.text.replace("cmake (", "cmake(")).name)] = seen
+        except InvalidRequirement:
+            continue
+    named = table.get("build-system", "build-backend")
+    module = named.partition(".")[0] if isinstance(named, str) else "setuptools"
+    where = table.where("build-system") if table.data else Where("setup.py")
+    if module == "scikit_build_core":
+        source = table.get(*_SKBUILD, "cmake", "source-dir")
+        return Backend(
+            "scikit-build-core",
+            where,
+            requires,
+            cmake=source if isinstance(source, str) else "",
+            defined=frozenset(_defined(table)),
+            py_api=next(iter(table.texts(*_SKBUILD, "wheel", "py-api")), None),
+        )
+    if any(each.module == "skbuild" for each in script.imports) or "scikit-build" in requires:
+        return Backend("scikit-build", where, requires, cmake="")
+    name = "setuptools" if module == "setuptools" else module.replace("_", "-")
+    calls_cmake = any(re.fullmatch(r"cmake|\S*/cmake", seen.text) for seen in script.texts)
+    return Backend(name, where, requires, cmake="" if calls_cmake or "cmake" in requires else None)
+
+
+def _defined(table: Table) -> Iterator[str]:
+    """Yield the variables that pyproject.toml defines for CMake."""
+    for keys in ((*_SKBUILD, "cmake", "define"), (*_SKBUILD, "cmake.define")):
+        yield from table.table(*keys)
+    for seen in table.texts(*_SKBUILD, "cmake", "args"):
+        if match := re.match(r"-D\s*(\w+)", seen.text):
+            yield match[1]
+
+
+def wheelbuilder(table: Table) -> Wheelbuilder:
+    """Return the settings of cibuildwheel in pyproject.toml, those for Linux first."""
+
+    def first(key: str) -> tuple[Seen, ...]:
+        return next((found for keys in _CIBUILDWHEEL if (found := table.texts(*keys, key))), ())
+
+    settings = [
+        (key, value, table.where(*keys, "config-settings", key))
+        for keys in _CIBUILDWHEEL
+        for key, value in table.table(*keys, "config-settings").items()
+        if isinstance(value, str)
+    ]
+    repair = first("repair-wheel-command")
+    return Wheelbuilder(
+        settings=tuple(settings),
+        before=next(iter(first("before-all")), None),
+        excluded=tuple(
+            Seen(name, seen.where)
+            for seen in repair
+            for name in re.findall(r"--exclude[ =]([\w.*+-]+)", seen.text)
+        ),
+        image=next(iter(first("manylinux-x86_64-image")), None),
+        test_requires=first("test-requires"),
+        test_command=next(iter(first("test-command")), None),
+    )

@@ -1,0 +1,196 @@
+"""What the CMake files of a project do with CUDA, and under which options; no CMake runs."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gpuforge.project.cmake_syntax import Command, commands
+from gpuforge.project.files import Files, Seen, Where
+
+TOP = "CMakeLists.txt"
+_DEEPEST = 20  # files that include each other
+_MOST = 2000  # files
+_SOURCE = (
+    r"(?:\$\{(?:CMAKE_CURRENT_LIST_DIR|CMAKE_CURRENT_SOURCE_DIR|PROJECT_SOURCE_DIR|CMAKE_SOURCE_DIR)\}/)?"
+)
+_FETCHES = frozenset({"fetchcontent_declare", "externalproject_add", "cpmaddpackage", "cpmfindpackage"})
+_NUMBER = r"\d{2,3}[af]?(?:-real|-virtual)?"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A command that needs CUDA, with the options that must be on for it to run, the outermost first."""
+
+    where: Where
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """What a command would fetch, with the options around it."""
+
+    what: str
+    where: Where
+    options: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class CMake:
+    """What the files have that the top one leads to."""
+
+    options: dict[str, Seen] = field(default_factory=dict)  # the default ("ON", "OFF") of each
+    set: set[str] = field(default_factory=set)  # variables that some file sets
+    uses: list[Use] = field(default_factory=list)
+    packages: list[Seen] = field(default_factory=list)  # of find_package
+    targets: list[Seen] = field(default_factory=list)  # "cufft" of CUDA::cufft, "nccl" of NCCL::NCCL
+    archs: list[Seen] = field(default_factory=list)  # that are set whatever the user says
+    downloads: list[Download] = field(default_factory=list)
+    minimum: Seen | None = None  # the oldest cmake_minimum_required
+
+
+def read(files: Files, folder: str = "") -> CMake | None:
+    """Follow the CMakeLists.txt of a folder; None if it has none."""
+    top = posixpath.normpath(posixpath.join(folder, TOP))
+    if top not in files.names:
+        return None
+    reader = _Reader(files, posixpath.dirname(top))
+    reader.file(top, ())
+    return reader.found
+
+
+class _Reader:
+    def __init__(self, files: Files, top: str) -> None:
+        self.files, self.top = files, top
+        self.found = CMake()
+        self.seen: set[str] = set()
+        self.depth = 0
+        self.modules: dict[str, str] = {}  # files by their last name
+        for name in sorted(files.names):
+            self.modules.setdefault(posixpath.basename(name), name)
+
+    def file(self, name: str, options: tuple[str, ...]) -> None:
+        """Read one file under options that are on."""
+        if name in self.seen or len(self.seen) >= _MOST or self.depth >= _DEEPEST:
+            return
+        self.seen.add(name)
+        self.depth += 1
+        conditions: list[tuple[str, ...]] = []  # of the `if`s around a command: options; () for others
+        for command in commands(self.files.text(name)):
+            if command.name == "if":
+                conditions.append(_needed(command.arguments))
+            elif command.name in {"function", "macro"}:  # called somewhere, under other conditions
+                conditions.append(("!",))
+            elif command.name in {"else", "elseif"} and conditions:
+                conditions[-1] = _needed(command.arguments) if command.name == "elseif" else ("!",)
+            elif command.name in {"endif", "endfunction", "endmacro"} and conditions:
+                conditions.pop()
+            else:
+                around = tuple(option for condition in conditions for option in condition)
+                self.command(name, command, (*options, *around))
+        self.depth -= 1
+
+    def command(self, file: str, command: Command, options: tuple[str, ...]) -> None:
+        """Note what one command shows."""
+        where = Where(file, command.line)
+        words = command.arguments
+        found = self.found
+        if command.name in {"option", "cmake_dependent_option"} and words:
+            default = words[2].upper() if len(words) > 2 else "OFF"
+            found.options.setdefault(words[0], Seen(default, where))
+        elif command.name == "set" and words:
+            self._set(words, where, options)
+        elif command.name == "cmake_minimum_required":
+            self._minimum(words, where)
+        elif _is_cuda(command):
+            found.uses.append(Use(where, options))
+        if command.name == "find_package" and words and "!" not in options:
+            found.packages.append(Seen(words[0], where))
+        if "!" not in options:
+            for word in words:
+                found.targets += [Seen(name, where) for name in _targets(word)]
+        if command.name in {"set_target_properties", "set_property"} and "CUDA_ARCHITECTURES" in words:
+            following = words[words.index("CUDA_ARCHITECTURES") + 1 :]
+            self._archs(following[:1], where, options)
+        if what := _download(command):
+            found.downloads.append(Download(what, where, options))
+        for name in self._leads_to(file, command):
+            self.file(name, options)
+
+    def _set(self, words: tuple[str, ...], where: Where, options: tuple[str, ...]) -> None:
+        name, values = words[0], words[1:]
+        if "CACHE" in values:
+            default = values[0].upper()
+            if default in {"ON", "OFF", "TRUE", "FALSE", "0", "1"}:
+                self.found.options.setdefault(name, Seen(default, where))
+            return
+        self.found.set.add(name)
+        if name == "CMAKE_CUDA_ARCHITECTURES":
+            self._archs(values, where, options)
+
+    def _archs(self, values: tuple[str, ...], where: Where, options: tuple[str, ...]) -> None:
+        numbers = [part for value in values for part in re.split(r"[;\s]+", value) if part]
+        if numbers and "!" not in options and all(re.fullmatch(_NUMBER, number) for number in numbers):
+            self.found.archs += [Seen(number, where) for number in numbers]
+
+    def _minimum(self, words: tuple[str, ...], where: Where) -> None:
+        version = words[1] if len(words) > 1 and words[0] == "VERSION" else ""
+        newest = version.rpartition("...")[2]  # of a range, whose policies it takes
+        if not re.fullmatch(r"\d+(\.\d+){0,3}", newest):
+            return
+        if self.found.minimum is None or _numbers(newest) < _numbers(self.found.minimum.text):
+            self.found.minimum = Seen(newest, where)
+
+    def _leads_to(self, file: str, command: Command) -> Iterator[str]:
+        """Yield the files that a command reads: a folder's, a module's, or one by its path."""
+        if command.name not in {"add_subdirectory", "include"} or not command.arguments:
+            return
+        path = re.sub(_SOURCE, "", command.arguments[0], count=1)
+        folders = dict.fromkeys((posixpath.dirname(file), self.top))
+        if command.name == "add_subdirectory":
+            names = [posixpath.join(folder, path, TOP) for folder in folders]
+        else:
+            module = path if path.endswith(".cmake") else f"{path}.cmake"
+            names = [posixpath.join(folder, each) for folder in folders for each in (path, module)]
+            names += [self.modules[module]] if module in self.modules else []
+        yield from [name for name in map(posixpath.normpath, names) if name in self.files.names][:1]
+
+
+def _needed(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the options that a condition needs on; ("!",) for one that no option decides."""
+    if "OR" in words or "NOT" in words:
+        alone = [word for word in words if re.search(r"CUDA|GPU", word) and re.fullmatch(r"\w+", word)]
+        return () if alone and "NOT" not in words else ("!",)
+    return tuple(word for word in words if re.fullmatch(r"[A-Za-z_]\w*", word) and word not in {"AND", "ON"})
+
+
+def _is_cuda(command: Command) -> bool:
+    words = command.arguments
+    if command.name == "enable_language":
+        return "CUDA" in words
+    if command.name == "project":
+        return "CUDA" in words[1:]
+    return command.name == "find_package" and bool(words) and words[0] in {"CUDAToolkit", "CUDA"}
+
+
+def _targets(word: str) -> Iterator[str]:
+    for match in re.finditer(r"\b(?:CUDA::(\w+)|(NCCL|CUDNN|cudnn|cuTENSOR)::\w+)", word):
+        yield match[1] or match[2].lower()
+
+
+def _download(command: Command) -> str:
+    """Return what a command would fetch, by its URL or repository; "" for none."""
+    words = command.arguments
+    if command.name == "file" and words[:1] == ("DOWNLOAD",):
+        return words[1] if len(words) > 1 else ""
+    if command.name in _FETCHES:
+        places = [word for word in words if re.search(r"://|^gh:|^[\w.-]+/[\w.-]+(#|@)", word)]
+        repository = words.index("GITHUB_REPOSITORY") + 1 if "GITHUB_REPOSITORY" in words else len(words)
+        return next(iter((*places, *words[repository : repository + 1])), "")
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

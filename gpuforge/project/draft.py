@@ -1,0 +1,78 @@
+"""A manifest's text from guesses: one line per key, its reasons above it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+import tomli_w
+
+from gpuforge.project.guess import build, cuda, package, wheel
+from gpuforge.project.guess.guess import Guess, Note, Value
+from gpuforge.project.guess.words import sentence
+from gpuforge.project.look import Project
+from gpuforge.project.origin import Origin
+
+_WIDTH = 110
+
+
+def guesses(project: Project, origin: Origin) -> list[Guess | Note]:
+    """Return all guesses and notes, in the manifest's order."""
+    parts = (
+        package.guesses(project, origin),
+        build.guesses(project),
+        cuda.guesses(project),
+        wheel.guesses(project),
+    )
+    found = [each for part in parts for each in part]
+    order = list(dict.fromkeys(each.table[:1] for each in found))
+    tables = sorted({each.table for each in found}, key=lambda table: (order.index(table[:1]), table))
+    return [each for table in tables for each in found if each.table == table]
+
+
+def write(found: Sequence[Guess | Note], command: str) -> str:
+    """Return the text of a manifest."""
+    return "\n".join(_lines(found, command)) + "\n"
+
+
+def _lines(found: Sequence[Guess | Note], command: str) -> Iterator[str]:
+    yield from _comment(
+        f"Written by `{command}`, which read the project's files and ran nothing of it. The reason of each guess "
+        "stands above it; what no guess covers is marked TO DO. All keys: `gpuforge schema --format markdown`."
+    )
+    yield "schema = 1"
+    table: tuple[str, ...] = ()
+    for each in found:
+        if each.table != table:
+            table = each.table
+            yield ""
+            if any(isinstance(other, Guess) and other.table == table for other in found):
+                yield f"[{'.'.join(table)}]"
+        if isinstance(each, Note):
+            yield from _comment(f"TO DO: {sentence(each.reason)}")
+            continue
+        for text in dict.fromkeys(map(sentence, each.reasons)):
+            yield from _comment(text)
+        yield written(each)
+
+
+def written(guess: Guess) -> str:
+    """Return a guess as its line of the manifest."""
+    return f"{_key(guess.key)} = {_value(guess.value)}"
+
+
+def _comment(text: str) -> Iterator[str]:
+    for line in textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False):
+        yield f"# {line}"
+
+
+def _key(name: str) -> str:
+    return tomli_w.dumps({name: True}).partition(" = true")[0]
+
+
+def _value(value: Value) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(name)} = {_value(each)}' for name, each in value.items())} }}"
+    return tomli_w.dumps({"x": value})[4:].rstrip("\n")

@@ -1,0 +1,108 @@
+"""The files of a project, read within bounds; links are not followed."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from gpuforge import tree
+from gpuforge.errors import ActionError
+from gpuforge.plan.sources import LEFT_OUT, LEFT_OUT_AT_TOP
+
+MOST_FILES = 100_000
+LARGEST = 1 << 20  # bytes that are read of one file: what lies behind them is not seen
+MOST_BYTES = 256 << 20  # of all files together
+# Folders that the build of a wheel seldom reads.
+_ASIDE = re.compile(
+    r"tests?|testing|docs?|examples?|bench|benchmarks?|perftest|tutorials?|matlab|fortran|conda(-recipe)?|ci|tools|devel"
+)
+
+
+class Where(NamedTuple):
+    """A place in a project; line 0 is the whole file."""
+
+    file: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        """Write `setup.py:12`."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+class Seen(NamedTuple):
+    """A text that a project's file has, and where."""
+
+    text: str
+    where: Where
+
+
+class Files:
+    """The files of one project by name, relative to its root."""
+
+    def __init__(self, root: Path) -> None:
+        """List the files; raises ActionError for more than `MOST_FILES`, OSError for what cannot be read."""
+        self.root = root
+        self.names: frozenset[str] = frozenset(self._list())
+        self._left = MOST_BYTES
+        self._texts: dict[str, str] = {}
+
+    def _list(self) -> Iterator[str]:
+        def leaves_out(entry: tree.Entry) -> bool:
+            folder, _, name = entry.path.rpartition("/")
+            return name in LEFT_OUT or (not folder and name in LEFT_OUT_AT_TOP)
+
+        for count, entry in enumerate(tree.walk(self.root, leaves_out)):
+            if count == MOST_FILES:
+                raise ActionError.of(
+                    f"{self.root} has more than {MOST_FILES:,} files",
+                    hint="name the folder of one project, with its pyproject.toml or setup.py",
+                )
+            if not entry.is_folder and not entry.link:
+                yield entry.path
+
+    def text(self, name: str) -> str:
+        """Return the beginning of a file as text; "" for a file that is not there or cannot be read."""
+        if name not in self._texts:
+            self._texts[name] = self._read(name)
+        return self._texts[name]
+
+    def _read(self, name: str) -> str:
+        if name not in self.names or self._left <= 0:
+            return ""
+        try:
+            content = tree.read(self.root, name, min(LARGEST, self._left))
+        except OSError:
+            return ""
+        self._left -= len(content)
+        return content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+
+    def ending(self, *suffixes: str) -> list[str]:
+        """Return the files with one of these endings that the build of a wheel may read, sorted."""
+        found = [name for name in self.names if name.lower().endswith(suffixes)]
+        return sorted(
+            name for name in found if not any(map(_ASIDE.fullmatch, PurePosixPath(name.lower()).parts[:-1]))
+        )
+
+    def folders(self, parent: str = "") -> list[str]:
+        """Return the names of the folders directly below a folder ("" is the root), sorted."""
+        prefix = f"{parent}/" if parent else ""
+        below = (name[len(prefix) :] for name in self.names if name.startswith(prefix))
+        return sorted({name.partition("/")[0] for name in below if "/" in name})
+
+
+class Lines:
+    """The lines of a text, by the offsets of its characters."""
+
+    def __init__(self, text: str) -> None:
+        """Count nothing before a line is asked for."""
+        self._text = text
+        self._ends: list[int] | None = None
+
+    def of(self, offset: int) -> int:
+        """Return the line, from 1, of a character."""
+        if self._ends is None:
+            self._ends = [match.start() for match in re.finditer("\n", self._text)]
+        return bisect_left(self._ends, offset) + 1

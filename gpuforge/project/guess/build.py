@@ -1,0 +1,155 @@
+"""`[build]`: what the build requires, and what tells it to build for CUDA."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.utils import canonicalize_name
+
+from gpuforge.datafile import load
+from gpuforge.project.environment import Switch
+from gpuforge.project.files import Seen, Where
+from gpuforge.project.guess.guess import Guess, Note, Reason, because
+from gpuforge.project.look import Project
+
+_BUILD, _SETTINGS, _ENV = ("build",), ("build", "config-settings"), ("build", "env")
+_OFF = frozenset({"OFF", "FALSE", "0", "NO", ""})
+_ASKS = r"CUDA|GPU"
+_VERBS = r"FORCE|USE|WITH|BUILD|ENABLE|INSTALL"
+_ASIDE = r"TEST|EXAMPLE|BENCH|DOC"
+# Variables that name a place, or that ask for less.
+_OTHER = r"ONLY|NO_|SKIP|DISABLE|WITHOUT|HOME|PATH|ROOT|DIR|ARCH|VERSION|FLAGS|VISIBLE|INCLUDE|LIB|CONDA|HOST|INDEX"
+_SETUPTOOLS = frozenset({"setuptools", "wheel", "pip", "distutils", "pkg_resources"})
+
+
+def guesses(project: Project) -> Iterator[Guess | Note]:
+    """Yield the keys of [build]."""
+    if project.cuda is None:
+        yield Guess(_BUILD, "cuda", False, (because("no-cuda"),))
+    requires = dict(_requires(project))
+    if requires:
+        yield Guess(_BUILD, "requires", tuple(requires), tuple(requires.values()))
+    yield from _settings(project)
+    yield from _variables(project)
+    yield from _notes(project)
+
+
+def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
+    """Yield what the build requires and pyproject.toml does not say."""
+    declared, backend = project.backend.requires, project.backend
+    cmake = project.cmake
+    if backend.cmake is not None:
+        minimum = cmake.minimum if cmake else None
+        old = minimum and tuple(map(int, minimum.text.split(".")[:2])) < (3, 5)
+        if minimum and old:
+            yield "cmake<4", because("cmake-old", minimum.where, version=minimum.text)
+        elif "cmake" not in declared:
+            yield "cmake", because("cmake-needed", backend.where)
+        if "ninja" not in declared:
+            yield "ninja", because("ninja-needed", backend.where)
+    names = load(__file__, "imports.toml")["distributions"]
+    for each in project.script.imports:
+        name = canonicalize_name(names.get(each.module, each.module))
+        known = name in declared or name in _SETUPTOOLS
+        if not known and (not each.optional or each.module == "torch"):
+            declared = {**declared, name: Seen(name, each.where)}
+            yield name, because("imported", each.where, module=each.module)
+    compiles = project.torch and "BuildExtension" in _words(project)
+    if compiles and not project.script.no_ninja and "ninja" not in declared and backend.cmake is None:
+        yield "ninja", because("torch-ninja", project.torch)
+
+
+def _words(project: Project) -> set[str]:
+    texts = project.files.text("setup.py")
+    return set(re.findall(r"\b[A-Z]\w+", texts))
+
+
+def _settings(project: Project) -> Iterator[Guess | Note]:
+    """Yield config settings: CMake's options for CUDA, and those that cibuildwheel passes."""
+    switched = dict(_options(project))
+    backend = project.backend.name
+    if backend == "scikit-build-core":
+        for name, reason in switched.items():
+            yield Guess(_SETTINGS, f"cmake.define.{name}", "ON", (reason,))
+    elif switched and backend == "scikit-build":
+        options = " ".join(f"-D{name}=ON" for name in switched)
+        yield Guess(_ENV, "SKBUILD_CONFIGURE_OPTIONS", options, tuple(switched.values()))
+    elif switched:
+        yield Note(_BUILD, because("cmake-switch", *_where(switched.values()), names=", ".join(switched)))
+    for key, value, where in project.wheelbuilder.settings:
+        name = key.rpartition(".")[2]
+        if name in {"CMAKE_CUDA_ARCHITECTURES", "CIBUILDWHEEL"} or name in switched:
+            continue
+        if key.isprintable() and value.isprintable() and "{" not in value:
+            yield Guess(_SETTINGS, key, value, (because("cibuildwheel", where),))
+
+
+def _where(reasons: object) -> Iterator[Where]:
+    for reason in reasons:  # type: ignore[attr-defined]
+        yield from reason.where
+
+
+def _options(project: Project) -> Iterator[tuple[str, Reason]]:
+    """Yield the options of CMake that are off and without which CUDA is not used."""
+    cmake = project.cmake
+    seen: set[str] = set()
+    for use in cmake.uses if cmake else ():
+        if "!" in use.options:
+            continue
+        for name in use.options:
+            if cmake and name not in seen and _is_off(project, name) and not re.search(_ASIDE, name):
+                seen.add(name)
+                yield name, because("cmake-option", cmake.options[name].where, use.where, name=name)
+
+
+def _is_off(project: Project, name: str) -> bool:
+    """Return whether an option is off unless somebody sets it."""
+    if project.cmake is None or name not in project.cmake.options:
+        return False
+    decided = name in project.backend.defined or name in project.cmake.set
+    return project.cmake.options[name].text in _OFF and not decided
+
+
+def _variables(project: Project) -> Iterator[Guess]:
+    """Yield the environment variables that make a setup.py build for CUDA, and build at all."""
+    done: set[str] = set()
+    for switch in project.script.switches:
+        value = _value(switch)
+        if value and switch.variable not in done:
+            done.add(switch.variable)
+            kind = "force-build" if switch.variable.endswith("FORCE_BUILD") else "variable"
+            reason = because(kind, switch.where, name=switch.variable, value=value)
+            yield Guess(_ENV, switch.variable, value, (reason,))
+
+
+def _value(switch: Switch) -> str:
+    """Return the value that asks for CUDA; "" if the variable is for something else, or already asks for it."""
+    if switch.default and switch.default == switch.value:
+        return ""
+    if switch.variable.endswith("FORCE_BUILD"):
+        return switch.value or "1"
+    if re.fullmatch(r"(?i)cuda|gpu", switch.value):
+        return switch.value
+    asks = re.search(_ASKS, switch.variable) and re.search(_VERBS, switch.variable)
+    if not asks or re.search(_OTHER, switch.variable):
+        return ""
+    return "" if switch.value and switch.value.upper() in _OFF else switch.value or "1"
+
+
+def _notes(project: Project) -> Iterator[Note]:
+    """Yield what the build needs and no manifest can be guessed to give."""
+    on = {name for name, _ in _options(project)}
+    fetched = [
+        each
+        for each in (project.cmake.downloads if project.cmake else ())
+        if not any(_is_off(project, name) and name not in on for name in each.options)
+    ]
+    if fetched:
+        what = ", ".join(dict.fromkeys(each.what for each in fetched))
+        yield Note(_BUILD, because("downloads", *(each.where for each in fetched[:4]), what=what))
+    for seen in project.script.downloads[:1]:
+        yield Note(_BUILD, because("script-downloads", seen.where, module=seen.text))
+    before = project.wheelbuilder.before
+    if before:
+        yield Note(_BUILD, because("before-all", before.where, command=before.text))

@@ -1,0 +1,171 @@
+"""`[cuda]`: the linkage, the libraries, the toolkits and the architectures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import Version
+
+from gpuforge.audit.link import package_tables
+from gpuforge.cuda.arch import Target
+from gpuforge.cuda.releases import release
+from gpuforge.cuda.suffix import suffix_of
+from gpuforge.datafile import load
+from gpuforge.project.files import Where
+from gpuforge.project.guess.guess import Guess, Note, Reason, Value, because
+from gpuforge.project.look import Project
+from gpuforge.toolkits import headers
+from gpuforge.toolkits.providers import debian, pypi
+
+_CUDA = ("cuda",)
+_MAJORS = (12, 13)
+_CLASSIFIER = r"Environment :: GPU :: NVIDIA CUDA :: (\d+)(?: .*)?"
+# CMake's names of targets and packages that differ from the library's: https://cmake.org/cmake/help/latest/module/FindCUDAToolkit.html
+_ALIASES = {
+    "nvtoolsext": "nvtx",
+    "nvtx3": "nvtx",
+    "cublaslt": "cublas",
+    "cufftw": "cufft",
+    "cudnn_frontend": "cudnn",
+}
+
+
+def guesses(project: Project) -> Iterator[Guess | Note]:
+    """Yield the keys of [cuda]."""
+    yield Guess(_CUDA, "linkage", "pip", (because("linkage"),))
+    if project.cuda is not None:
+        libraries = dict(_libraries(project))
+        known = {name: reason for name, reason in libraries.items() if name in _known()}
+        if known:
+            yield Guess(_CUDA, "libraries", tuple(known), tuple(known.values()))
+        for name in libraries.keys() - known.keys():
+            yield Note(_CUDA, because("library-unknown", *libraries[name].where, name=name))
+    for major, toolkit, reason in _toolkits(project):
+        table = ("cuda", str(major))
+        yield Guess(table, "toolkit", toolkit, (reason,))
+        archs, why = _archs(project, toolkit)
+        yield Guess(table, "archs", archs, (why,))
+
+
+def _known() -> frozenset[str]:
+    """Return the libraries that a manifest can name."""
+    return frozenset(pypi.libraries(pypi.minors()[0]))
+
+
+def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
+    """Yield CUDA's libraries, with the first place that shows each."""
+    found: dict[str, Reason] = {}
+    if project.torch:
+        for name in load(__file__, "torch.toml")["libraries"]:
+            found[name] = because("torch-headers", project.torch, name=name)
+    for name, files in headers.by_library().items():
+        for seen in project.sources.includes:
+            if seen.text in files or any(each.endswith("/") and seen.text.startswith(each) for each in files):
+                found.setdefault(name, because("included", seen.where, name=name, header=seen.text))
+    for seen in project.cmake.targets if project.cmake else ():
+        found.setdefault(_library(seen.text), because("linked", seen.where, name=seen.text))
+    for seen in project.cmake.packages if project.cmake else ():
+        if seen.text.lower() in {"nccl", "cudnn", "cutensor", "cusparselt", "nvshmem"}:
+            found.setdefault(seen.text.lower(), because("linked", seen.where, name=seen.text))
+    for seen in project.script.libraries:
+        if _library(seen.text) in _known():
+            found.setdefault(_library(seen.text), because("linked", seen.where, name=seen.text))
+    toolkits_own = {"cudart", "cuda_driver", "cudadevrt", "toolkit", "nvcc", "cuda", "opencl", "culibos"}
+    yield from sorted((name, reason) for name, reason in found.items() if name not in toolkits_own)
+
+
+def _library(target: str) -> str:
+    """Return the library of a CMake target or a linker's option: "cufft" of cufft_static."""
+    name = re.sub(r"_static(_nocallback)?$", "", target).lower()
+    name = "npp" if name.startswith("npp") else name
+    return _ALIASES.get(name, name)
+
+
+def _toolkits(project: Project) -> Iterator[tuple[int, str, Reason]]:
+    """Yield the toolkits to build with."""
+    majors, reason = _majors(project)
+    usable = {major: _of_major(major) for major in majors}
+    demanded = {each.text: each.where for each in project.script.gencodes if not each.at_least}
+    for major, toolkit in usable.items():
+        archs = release(toolkit).archs
+        gone = [text for text in demanded if not set(re.findall(r"compute_(\d+[af]?)", text)) <= set(archs)]
+        if not gone or len(usable) == 1:
+            yield major, toolkit, reason
+        elif major == min(usable):
+            yield major, toolkit, because("archs-gone", demanded[gone[0]], what=gone[0])
+
+
+def _of_major(major: int) -> str:
+    """Return the oldest toolkit of a major that gpuforge fetches from PyPI or Debian: it needs the oldest driver."""
+    minors = [name for name in (*pypi.minors(), *debian.minors()) if Version(name).major == major]
+    return min(minors, key=Version)
+
+
+def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:
+    name = project.metadata.name
+    if project.cuda is None:
+        return _MAJORS[-1:], because("no-toolkit")
+    if name and (suffix := suffix_of(name.text)):
+        number = int(re.sub(r"\D", "", suffix))
+        if number in _MAJORS:
+            return (number,), because("named-for", name.where, name=name.text)
+    if project.torch:
+        rows = (row for row in package_tables.tables()["carrier"] if row["package"] == "torch")
+        newest = next(rows)  # the newest is the first
+        return (newest["cuda"],), because("torch-cuda", project.torch, major=str(newest["cuda"]))
+    listed = {
+        int(match[1]): seen.where
+        for seen in project.metadata.classifiers
+        if (match := re.fullmatch(_CLASSIFIER, seen.text)) and int(match[1]) in _MAJORS
+    }
+    if listed:
+        return tuple(sorted(listed)), because("cuda-classifiers", *listed.values())
+    for seen in project.metadata.requires:
+        try:
+            requirement = Requirement(seen.text)
+        except InvalidRequirement:
+            continue
+        number = int("0" + re.sub(r"\D", "", suffix_of(requirement.name)))
+        if not requirement.marker and number in _MAJORS:
+            return (number,), because("requires-cuda", seen.where, name=requirement.name)
+    return _MAJORS, because("both-majors", project.cuda)
+
+
+def _archs(project: Project, toolkit: str) -> tuple[Value, Reason]:
+    """Return the architectures: those that the project's own files fix, else the least for all GPUs."""
+    if project.cuda is None or project.sources.kernel is None:
+        first = project.sources.cuda[0] if project.sources.cuda else ""
+        where = Where(first) if first and project.cuda else None
+        return (), because("no-kernels", where)
+    fixed = list(_fixed(project, toolkit))
+    if fixed:
+        return tuple(dict.fromkeys(text for text, _ in fixed)), because(
+            "fixed-archs", fixed[0][1], fixed[-1][1]
+        )
+    return "common", because("common", project.sources.kernel)
+
+
+def _fixed(project: Project, toolkit: str) -> Iterator[tuple[str, Where]]:
+    """Yield the architectures that the project compiles for whatever it is told, as a manifest writes them."""
+    known = release(toolkit).archs
+    real: dict[str, Where] = {}
+    virtual: dict[str, Where] = {}
+    for each in project.script.gencodes:
+        if each.at_least and Version(each.at_least) > Version(toolkit):
+            continue
+        for code in re.findall(r"(sm|compute)_(\d+[af]?)", each.text.partition("code=")[2]):
+            if code[1] in known:
+                (real if code[0] == "sm" else virtual).setdefault(code[1], each.where)
+    for seen in project.cmake.archs if project.cmake else ():
+        number, _, kind = seen.text.partition("-")
+        if number in known:
+            if kind != "virtual":
+                real.setdefault(number, seen.where)
+            if kind != "real":
+                virtual.setdefault(number, seen.where)
+    for number in sorted({*real, *virtual}, key=lambda text: Target.parse(text).arch):
+        where = real.get(number) or virtual[number]
+        plus = "+ptx" if number in virtual and not number.endswith("a") else ""
+        yield f"{number}{plus}", where

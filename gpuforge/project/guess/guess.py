@@ -1,0 +1,42 @@
+"""What is guessed of a manifest, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuforge.project.files import Where
+
+Value = str | bool | tuple[str, ...] | Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why: a kind, which `words.py` makes a sentence of, with its facts and the places that show it."""
+
+    kind: str
+    where: tuple[Where, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A key of the manifest with its value: `table` is ("cuda", "13"), `key` "archs"."""
+
+    table: tuple[str, ...]
+    key: str
+    value: Value
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that no guess covers: what a person has to decide or add."""
+
+    table: tuple[str, ...]
+    reason: Reason
+
+
+def because(kind: str, *where: Where | None, **facts: str) -> Reason:
+    """Make a reason."""
+    return Reason(kind, tuple(each for each in where if each is not None), facts)

@@ -1,0 +1,79 @@
+"""The sentences for the reasons of guesses."""
+
+from __future__ import annotations
+
+from gpuforge.diagnostics import shown
+from gpuforge.project.guess.guess import Reason
+
+_SENTENCES = {
+    "name": "the project's name",
+    "name-of-folder": "the folder's name: no file of the project says its name",
+    "from-folder": "the project lies beside this file",
+    "from-index": "{file}; the digest is the index's, and the download has it",
+    "py-api": 'wheel.py-api is "{value}"',
+    "limited-api": "the extension is for the limited API",
+    "pure": "no file says that anything is compiled",
+    "published": "the newest wheels on the index are {tags}",
+    "abi3-lowest": "the oldest Python that the wheel supports",
+    "classifiers": "the Pythons of the classifiers that gpuforge builds for",
+    "requires-python": "the Pythons that Requires-Python allows and gpuforge builds for",
+    "requires-none": "Requires-Python allows none that gpuforge builds for; these may fail",
+    "every-python": "no file limits the Pythons",
+    "import": "the package that the wheel has",
+    "imports": "which package do users import? Write `import` for one of {packages}",
+    "no-cuda": "the build uses no CUDA: no CMake file, setup.py or extension asks for it",
+    "cmake-old": "{version} is the oldest policy that is asked for, and CMake 4 has none before 3.5",
+    "cmake-needed": "scikit-build-core takes the machine's CMake otherwise, which a clean build has not",
+    "ninja-needed": "the generator that CMake uses if it is there",
+    "imported": "setup.py imports {module}, and pyproject.toml does not require it",
+    "torch-ninja": "torch compiles extensions by ninja",
+    "cmake-option": "{name} is off by default, and CUDA is used if it is on",
+    "cmake-switch": "the build uses CUDA if CMake's option {names} is on: find out how the project's own build "
+    "passes it",
+    "cibuildwheel": "as cibuildwheel passes it",
+    "variable": "setup.py compares {name} with this value, which seems to ask for CUDA",
+    "force-build": "otherwise setup.py may download a finished wheel; builds have no network",
+    "downloads": "CMake may download {what}. Builds have no network: lay what is needed into a folder of `overlay`, or "
+    "turn the feature off by `config-settings`",
+    "script-downloads": "setup.py imports {module}. Builds have no network: lay what it downloads into a folder of "
+    "`overlay`",
+    "before-all": "cibuildwheel runs `{command}` before the builds: install these packages on this machine, or build "
+    "in an image that has them",
+    "linkage": "CUDA's libraries come from NVIDIA's wheels on PyPI (docs/linkage.md compares the others)",
+    "torch-headers": "{name}: torch's headers include its headers",
+    "included": "{name}: {header} is included",
+    "linked": "{name} is linked",
+    "library-unknown": "{name} is linked, and gpuforge does not know a package with it",
+    "both-majors": "nothing in the project limits it; remove what you do not publish",
+    "named-for": "the project's name, {name}, is for this CUDA",
+    "torch-cuda": "the newest torch on PyPI is built with CUDA {major}",
+    "cuda-classifiers": "the CUDA versions of the classifiers",
+    "requires-cuda": "the project requires {name}",
+    "no-toolkit": "the table is required; a build without CUDA fetches no toolkit",
+    "archs-gone": "the project compiles for {what}, which later toolkits refuse",
+    "no-kernels": "no GPU code of its own: no kernel is defined in the sources that are compiled",
+    "fixed-archs": "the project's files set them; a build cannot change it",
+    "common": "the least code that every GPU of this toolkit runs; write out those that you want to be fastest",
+    "naming-plain": "nothing in the wheel is for one CUDA version",
+    "excluded": "auditwheel leaves these out, too",
+    "image": 'cibuildwheel builds in {image}: with --runner docker, write image = "manylinux_2_28" or one of '
+    "`gpuforge images list`",
+    "test-command": "cibuildwheel tests with `{command}`: if that passes without a GPU, write it as "
+    "`command` of [test]",
+    "openacc": "OpenACC directives: to compile them on users' machines, list these sources as an object "
+    '(role = "user-compiled"; docs/kernels.md)',
+    "openmp-target": "OpenMP directives for GPUs: to compile them on users' machines, list these sources as an object "
+    '(role = "user-compiled"; docs/kernels.md)',
+}
+
+
+def sentence(reason: Reason) -> str:
+    """Write `setup.py:12, setup.cfg:3: why`, on one line."""
+    facts = {name: _cut(value) for name, value in reason.facts.items()}
+    text = _SENTENCES[reason.kind].format_map(facts)
+    places = ", ".join(dict.fromkeys(map(str, reason.where)))
+    return shown(f"{places}: {text}" if places else text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 300 else f"{text[:299]}…"

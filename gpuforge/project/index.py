@@ -1,0 +1,103 @@
+"""The newest sdist of a project on the package index, downloaded and checked by the digest that the index gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import requests
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
+
+from gpuforge.errors import MissingError, UsageError
+from gpuforge.project.origin import Origin
+from gpuforge.steps import fetch_source
+
+_HINT = "name a project on the index, a folder or an sdist: `gpuforge init cufinufft==2.5.1`"
+
+
+def wanted(text: str) -> Requirement:
+    """Return a project's name, with a version or a range of them; raises UsageError for anything else."""
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement:
+        raise UsageError.of(f"{text!r} is neither here nor the name of a project", hint=_HINT) from None
+    if requirement.url or requirement.extras or requirement.marker:
+        raise UsageError.of(f"{text!r} is more than a project's name and version", hint=_HINT)
+    return requirement
+
+
+def fetch(requirement: Requirement, scratch: Path) -> tuple[Origin, Path]:
+    """Download the newest matching sdist into `scratch` and unpack it; return its origin and its folder.
+
+    Raises UsageError for a project without one, MissingError without network, ActionError for a download that is not
+    what the index promised.
+    """
+    index = fetch_source.public(fetch_source.index_url())
+    try:
+        with PyPISimple(endpoint=fetch_source.index_url(), session=fetch_source.session()) as client:
+            packages = client.get_project_page(canonicalize_name(requirement.name)).packages
+    except NoSuchProjectError:
+        raise UsageError.of(f"{index} has no project {requirement.name}", hint=_HINT) from None
+    except requests.RequestException as error:
+        raise MissingError.of(
+            f"cannot reach the package index {index}: {type(error).__name__}",
+            hint="check the network, the proxy and the CA bundle (REQUESTS_CA_BUNDLE, PIP_INDEX_URL)",
+        ) from error
+    sdist = _newest(packages, requirement, index)
+    sha256 = (sdist.digests or {}).get("sha256", "")
+    if not sha256:
+        raise UsageError.of(
+            f"{index} gives no sha256 for {sdist.filename}", hint="download it yourself, and name the folder"
+        )
+    pinned = f"{requirement.name}=={sdist.version}"  # as the file has it
+    archive = fetch_source.download_sdist(pinned, sha256, scratch)
+    folder = scratch / "source"
+    fetch_source.unpack(archive, folder, scratch)
+    origin = Origin(
+        requirement.name,
+        "from-index",
+        {"pypi": pinned, "sha256": sha256},
+        {"file": sdist.filename},
+        tuple(_tags(packages)),
+    )
+    return origin, folder
+
+
+def _newest(packages: list[DistributionPackage], requirement: Requirement, index: str) -> DistributionPackage:
+    sdists = []
+    for package in packages:
+        try:
+            version = Version(package.version or "")
+        except InvalidVersion:
+            continue
+        if package.package_type == "sdist" and not package.is_yanked:
+            sdists.append((package, version))
+    by_version = {version: package for package, version in reversed(sdists)}
+    fitting = list(requirement.specifier.filter(by_version))
+    if not fitting:
+        if not sdists:
+            message = f"{index} has no source distribution of {requirement.name}"
+            hint = "clone its repository and name the folder"
+        else:
+            message = f"{index} has no source distribution of {requirement}"
+            known = sorted(by_version)[-8:]
+            hint = f"it has {', '.join(map(str, known))}"
+        raise UsageError.of(message, hint=hint)
+    return by_version[max(fitting)]
+
+
+def _tags(packages: list[DistributionPackage]) -> list[tuple[str, str, str]]:
+    """Return the tags of the newest wheels for Linux."""
+    found: dict[Version, list[tuple[str, str, str]]] = {}
+    for package in packages:
+        try:
+            if package.package_type == "wheel":
+                _, version, _, tags = parse_wheel_filename(package.filename)
+                linux = [(t.interpreter, t.abi, t.platform) for t in tags if "linux" in t.platform]
+                found.setdefault(version, []).extend(linux)
+        except InvalidWheelFilename:
+            continue
+    with_some = [version for version, tags in found.items() if tags]
+    return found[max(with_some)] if with_some else []

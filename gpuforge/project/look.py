@@ -1,0 +1,78 @@
+"""All that a project's files show, together."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge.project import backend, cmake, metadata, setup_script, sources
+from gpuforge.project.backend import Backend, Wheelbuilder
+from gpuforge.project.cmake import CMake
+from gpuforge.project.files import Files, Where
+from gpuforge.project.metadata import Metadata
+from gpuforge.project.setup_script import Script
+from gpuforge.project.sources import Sources
+
+_CUDA_TEXT = ("nvcc", "cuda", "cudart", "cudadevrt")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project as its files show it."""
+
+    files: Files
+    metadata: Metadata
+    backend: Backend
+    wheelbuilder: Wheelbuilder
+    script: Script
+    cmake: CMake | None
+    sources: Sources
+
+    @property
+    def cuda(self) -> Where | None:
+        """Where the build first uses CUDA; None if it does not."""
+        if self.cmake and self.cmake.uses:
+            return min(self.cmake.uses, key=lambda use: "!" in use.options).where
+        if "CUDAExtension" in self.script.calls:
+            return self.script.calls["CUDAExtension"]
+        for seen in self.script.texts:
+            name = seen.text.removeprefix("-l").rpartition("/")[2]
+            if name in _CUDA_TEXT or name.endswith(".cu"):
+                return seen.where
+        return None
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the build seems to compile anything."""
+        texts = (self.files.text(name) for name in ("setup.py", "setup.cfg", "pyproject.toml", "meson.build"))
+        declares = any(
+            re.search(r"ext_modules|ext-modules|extension_module|cffi_modules", text) for text in texts
+        )
+        return declares or self.cmake is not None or self.cuda is not None
+
+    @property
+    def torch(self) -> Where | None:
+        """Where the build first uses torch; None if it does not."""
+        for each in self.script.imports:
+            if each.module == "torch":
+                return each.where
+        packages = self.cmake.packages if self.cmake else []
+        return next((seen.where for seen in packages if seen.text == "Torch"), None)
+
+
+def look(root: Path) -> Project:
+    """Read the project in a folder."""
+    files = Files(root)
+    script = setup_script.read(files)
+    table = metadata.Table(files)
+    built = backend.read(table, script)
+    return Project(
+        files=files,
+        metadata=metadata.read(files, table, script),
+        backend=built,
+        wheelbuilder=backend.wheelbuilder(table),
+        script=script,
+        cmake=cmake.read(files, built.cmake) if built.cmake is not None else None,
+        sources=sources.read(files),
+    )

@@ -1,0 +1,50 @@
+"""A project's source files: which are CUDA's, what they include, and pragmas for GPUs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpuforge.project.files import Files, Lines, Seen, Where
+
+CUDA = (".cu",)
+_CODE = (".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".pyx", ".pxd", *CUDA)
+_FORTRAN = (".f90", ".f", ".f95", ".f03")
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([\w./+-]{1,200})[>\"]", re.MULTILINE)
+_KERNEL = re.compile(r"\b__global__\b|<<<")
+_PRAGMA = re.compile(
+    r"^[ \t]*(?:#[ \t]*pragma[ \t]+|!\$)(acc\b|omp[ \t]+(?:target|declare[ \t]+target))", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the source files show."""
+
+    cuda: tuple[str, ...] = ()  # names of .cu files
+    kernel: Where | None = None  # the first `__global__` in a .cu file
+    includes: tuple[Seen, ...] = ()  # each header once
+    openacc: Where | None = None
+    openmp_target: Where | None = None
+    compiled: bool = False  # there is code to compile
+
+
+def read(files: Files) -> Sources:
+    """Read all source files that the build may compile."""
+    includes: dict[str, Where] = {}
+    pragmas: dict[str, Where] = {}
+    cuda = tuple(files.ending(*CUDA))
+    kernel = None
+    names = files.ending(*_CODE, *_FORTRAN)
+    for name in names:
+        text = files.text(name)
+        lines = Lines(text)
+        for match in _INCLUDE.finditer(text):
+            if match[1] not in includes:
+                includes[match[1]] = Where(name, lines.of(match.start(1)))
+        for match in _PRAGMA.finditer(text):
+            pragmas.setdefault(match[1][:3].lower(), Where(name, lines.of(match.start(1))))
+        if kernel is None and name.endswith((*CUDA, ".cuh")) and (found := _KERNEL.search(text)):
+            kernel = Where(name, lines.of(found.start()))
+    seen = tuple(Seen(header, where) for header, where in sorted(includes.items()))
+    return Sources(cuda, kernel, seen, pragmas.get("acc"), pragmas.get("omp"), bool(names))

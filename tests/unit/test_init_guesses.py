@@ -1,0 +1,222 @@
+"""`gpuforge init` writes a manifest that can be planned, with a reason for each guess; it runs nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import golden
+import pytest
+
+from gpuforge.cli import main
+from gpuforge.manifest.load import load
+from gpuforge.project import draft
+from gpuforge.project.look import look
+from gpuforge.project.origin import Origin
+
+TORCH = {
+    "setup.py": """
+import os
+import torch
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CUDAExtension
+
+if os.getenv("FORCE_ONLY_CPU", "0") == "1":
+    pass
+force = os.environ.get("FORCE_CUDA", "0")
+if force == "1":
+    sources = ["csrc/op.cpp", "csrc/op.cu"]
+open("ran", "w")
+setup(
+    name="demo-op",
+    version="1.0",
+    python_requires=">=3.10",
+    ext_modules=[CUDAExtension("demo_op._C", sources)],
+    cmdclass={"build_ext": BuildExtension},
+)
+""",
+    "csrc/op.cu": "#include <curand_kernel.h>\n__global__ void f() {}\n",
+    "demo_op/__init__.py": "",
+}
+CMAKE = {
+    "pyproject.toml": """
+[build-system]
+requires = ["scikit-build-core"]
+build-backend = "scikit_build_core.build"
+[project]
+name = "demo"
+version = "1.0"
+requires-python = ">=3.11"
+classifiers = ["Programming Language :: Python :: 3.11", "Programming Language :: Python :: 3.12"]
+[tool.scikit-build]
+cmake.define = { DEMO_FAST = "ON" }
+[tool.cibuildwheel]
+config-settings = { "cmake.define.DEMO_NATIVE" = "OFF", "cmake.define.CMAKE_CUDA_ARCHITECTURES" = "all" }
+test-command = "pytest {project}/tests"
+[tool.cibuildwheel.linux]
+before-all = "yum install -y fftw-devel"
+manylinux-x86_64-image = "manylinux_2_28"
+repair-wheel-command = "auditwheel repair --exclude libcudart.so.12 --exclude libomp.so -w {dest_dir} {wheel}"
+""",
+    "CMakeLists.txt": """
+cmake_minimum_required(VERSION 3.1)
+project(demo LANGUAGES CXX)
+#[[ enable_language(CUDA) in a comment ]]
+option(DEMO_CUDA "with \\"CUDA\\"" OFF)
+option(DEMO_TESTS "tests" OFF)
+if(DEMO_CUDA)
+  include(gpu)
+endif()
+if(DEMO_TESTS)
+  include(FetchContent)
+  FetchContent_Declare(gtest URL https://example.org/gtest.zip)
+endif()
+add_subdirectory(src)
+""",
+    "cmake/gpu.cmake": """
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 70)
+endif()
+file(DOWNLOAD https://example.org/x.cmake x.cmake)
+target_link_libraries(demo PRIVATE CUDA::cufft_static CUDA::cudart)
+""",
+    "src/CMakeLists.txt": "# nothing\n",
+    "src/k.cu": "template <int N> __global__ void k();\n",
+    "src/a.cpp": "#pragma acc parallel loop\n",
+    "demo/__init__.py": "",
+}
+NVCC = {
+    "setup.py": """
+from os import environ
+v = environ["DEMO_BACKEND"]
+if "opencl" not in v.lower():
+    pass
+if "cuda" in v.lower():
+    pass
+import urllib.request
+import numpy
+try:
+    import cupy
+except ImportError:
+    pass
+flags = ["-gencode", "arch=compute_70,code=sm_70", "-lcublas"]
+if bare >= Version("12.8"):
+    flags.append("arch=compute_100,code=compute_100")
+setup(ext_modules=[Extension("a", ["k.cu"], libraries=["cufft", "cuda", "m"], py_limited_api=True)])
+""",
+    "setup.cfg": "[metadata]\nname = demo-cu12\nversion = attr: x\n[options]\npython_requires = >=3.9\n",
+    "k.cu": "__global__ void k();\n",
+}
+PLAIN = {
+    "pyproject.toml": '[project]\nname = "demo"\nversion = "1"\n',
+    "demo/__init__.py": "",
+    "demo/k.cu": "__global__ void k();",
+}
+
+
+def lay(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("case", "files"), [("torch", TORCH), ("cmake", CMAKE), ("nvcc", NVCC), ("plain", PLAIN)]
+)
+def test_each_guess_has_its_reason(case: str, files: dict[str, str], tmp_path: Path) -> None:
+    root = lay(tmp_path, files)
+    text = draft.write(
+        draft.guesses(look(root), Origin("demo", "from-folder", {"path": "."})), "gpuforge init"
+    )
+    golden.hold(f"init/{case}.toml", text)
+    (root / "gpuforge.toml").write_text(text)
+    load(root)
+
+
+def test_it_reports_what_it_guessed_and_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(lay(tmp_path, CMAKE))
+    assert main.run(["init"]) == 0
+    said = capsys.readouterr().out
+    assert '[build.config-settings] "cmake.define.DEMO_CUDA" = "ON"' in said
+    assert "CMakeLists.txt:5, cmake/gpu.cmake:2: DEMO_CUDA is off by default" in said
+    assert "next, one of them, quickly: gpuforge build --cell " in said
+    assert main.run(["init"]) == 2
+    assert "gpuforge.toml exists already" in capsys.readouterr().err
+    lay(tmp_path / "t", TORCH)
+    assert main.run(["init", "t", "--output", "-"]) == 0
+    assert capsys.readouterr().out.startswith("# Written by `gpuforge init t`")
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "t/ran").exists()
+    assert not (tmp_path / "t/gpuforge.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        ("", "the project's name is empty"),
+        ("empty", "empty has neither pyproject.toml nor setup.py"),
+        ("no/where", "no/where does not exist"),
+        ("a.tar.gz", "a.tar.gz does not exist"),
+        ("-e .", "'-e .' is neither here nor the name of a project"),
+        ("name[extra]", "'name[extra]' is more than a project's name and version"),
+        ("name @ https://example.org/x.tar.gz", "does not exist"),
+    ],
+)
+def test_what_it_cannot_read_has_one_message(
+    argument: str,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert main.run(["init", "--", argument]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert "hint: " in said
+    assert said.count("error: ") == 1
+    assert not (tmp_path / "gpuforge.toml").exists()
+
+
+HOSTILE = {
+    "broken": {"setup.py": "def f(:\n", "pyproject.toml": "[[[", "setup.cfg": "x", "CMakeLists.txt": "if(((\n"},
+    "deep": {"setup.py": "x = " + "(" * 5000 + ")" * 5000, "pyproject.toml": "a = " + "[" * 5000},
+    "steering": {
+        "setup.py": "import os\nos.getenv('USE_CUDA') == 'a\\n\"\\x1b[2J\\x7f'\nsetup(name='a\\n[build]')\n",
+        "k.cu": "#include <\x1b[2J>\n__global__",
+    },
+    "loops": {
+        "pyproject.toml": '[build-system]\nrequires=[]\nbuild-backend="scikit_build_core.build"\n[project]\nname="a"',
+        "CMakeLists.txt": "include(CMakeLists.txt)\nadd_subdirectory(.)\nadd_subdirectory(../..)\n" * 500,
+    },
+    "unclosed": {"setup.py": "cmake = 'cmake'", "CMakeLists.txt": "#[[\n" * 30_000 + '"' + '\\"' * 30_000},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_files_end_in_a_manifest_or_a_message(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = lay(tmp_path, HOSTILE[case])
+    assert main.run(["init", str(root)]) in {0, 1, 2}
+    said = "".join(capsys.readouterr())
+    assert "\x1b" not in said
+    assert "gpuforge itself failed" not in said
+    written = root / "gpuforge.toml"
+    assert not written.exists() or "\n[build]\n[build]" not in written.read_text()
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret.py").write_text("setup(name='secret')")
+    root = lay(tmp_path / "project", {"pyproject.toml": "[project]\nname = 'a'\n"})
+    (root / "setup.py").symlink_to(tmp_path / "secret.py")
+    (root / "loop").symlink_to(".")
+    found = look(root)
+    assert not found.script.exists
+    assert found.files.names == {"pyproject.toml"}
