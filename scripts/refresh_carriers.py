@@ -1,4 +1,4 @@
-"""Write what the packages themselves say into `gpuforge/audit/data/carriers.toml`.
+"""Write what the packages themselves say into `gpuforge/cuda/data/carriers.toml`.
 
 Run by a maintainer, never by a build: `python scripts/refresh_carriers.py [--check] [PACKAGE…]`. Which packages and
 ranges of releases have a row, and what their import loads, is decided in the file; `brings` is read from the
@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from refresh_toolkits import Wheel, metadata_of, quoted, wheels_of
 
-AUDIT = Path(__file__).parents[1] / "gpuforge" / "audit" / "data" / "carriers.toml"
+CARRIERS = Path(__file__).parents[1] / "gpuforge" / "cuda" / "data" / "carriers.toml"
 LIBRARIES = Path(__file__).parents[1] / "gpuforge" / "cuda" / "data" / "libraries.toml"
 PINNED_TO_A_MAJOR = "cuda-toolkit"
 NVIDIA = re.compile(
@@ -144,14 +144,14 @@ def _wheel(package: str, release: str, machine: str) -> Wheel:
 
 def main(arguments: Sequence[str]) -> int:
     """Compare all rows, or those of the packages named; without `--check`, write what differs."""
-    text = AUDIT.read_text()
+    text = CARRIERS.read_text()
     packages = [name for name in arguments if not name.startswith("-")]
     found = list(compare(tomli.loads(text), packages))
     for difference in found:
         print(difference)
     if "--check" in arguments:
         return int(bool(found))
-    AUDIT.write_text(rewritten(text, found))
+    CARRIERS.write_text(rewritten(text, found))
     return 0
 
 

@@ -99,6 +99,7 @@ def command(
     path: Path,
     cuda: tuple[str, ...],
     python: tuple[str, ...],
+    axis: tuple[str, ...],
     archs: tuple[str, ...],
     cell: str | None,
     **rest: Any,
@@ -109,7 +110,7 @@ def command(
     _refuse_runner(ctx, options.runner)
     cache = cache_dir()
     places.check(options.dist, cache, os.environ)
-    choice = Choice(path, cuda, python, archs, cell)
+    choice = Choice(path, cuda, python, axis, archs, cell)
 
     def sites(file: ManifestFile) -> list[ContainerImage]:
         return _sites(options, file, cache)
@@ -175,10 +176,9 @@ class _Run:
         plan = made.plan
         found = keys(plan.actions)
         steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
-        ends = (plan.wheels, plan.kernels, plan.reports, plan.tests)
-        wanted = frozenset(end.action for each in ends for end in each.values()) | {
-            end.action for end in plan.front or ()
-        }
+        ends = [end for each in (plan.wheels, plan.kernels, plan.reports) for end in each.values()]
+        tests = [end for each in plan.tests.values() for end in each]
+        wanted = frozenset(end.action for end in (*ends, *tests, *(plan.front or ())))
         return cls(made, steps, FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl"), wanted)
 
     @property

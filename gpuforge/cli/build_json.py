@@ -41,6 +41,7 @@ def _cell_data(cell: Cell, machine: Machine) -> dict[str, Any]:
         "python": cell.python,
         "cuda": cell.cuda,
         "toolkit": cell.toolkit,
+        **({"axes": dict(cell.axes)} if cell.axes else {}),
         "provider": toolkit.provider,
         "nvcc": toolkit.nvcc,
         "host": f"{host.family} {host.version}",
@@ -87,11 +88,17 @@ def result_data(result: Result) -> dict[str, Any]:
 
 
 def _tests(result: Result) -> Iterator[dict[str, Any]]:
-    """Yield how the test of each cell ended: `passed`, `failed` or `not-run`, with what its test reports."""
-    tests = {wheel.cell: wheel.test for wheel in result.wheels}
-    for cell, end in result.plan.tests.items():
-        ended = result.outcome.results[end.action]
-        state = "passed" if is_done(result.outcome, end.action) else ended.state
-        yield {"cell": cell, "state": "not-run" if state == "cancelled" else state} | {
-            key: value for key, value in (tests.get(cell) or {}).items() if key not in {"schema", "cell"}
-        }
+    """Yield how each test ended: `passed`, `failed` or `not-run`, with what its test reports."""
+    tests = {wheel.cell: wheel.tests for wheel in result.wheels if wheel.tests}
+    points = {cell.id: cell.points for cell in result.plan.cells}
+    for cell, ends in result.plan.tests.items():
+        reports = tests.get(cell, ({},) * len(ends))
+        for point, end, report in zip(points[cell], ends, reports, strict=True):
+            ended = result.outcome.results[end.action]
+            state = "passed" if is_done(result.outcome, end.action) else ended.state
+            yield {
+                "cell": cell,
+                **({"axes": dict(point.values)} if point.values else {}),
+                "state": "not-run" if state == "cancelled" else state,
+                **{key: value for key, value in report.items() if key not in {"schema", "cell"}},
+            }

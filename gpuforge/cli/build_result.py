@@ -18,7 +18,7 @@ RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was
 class Wheel:
     """A finished wheel in the output folder.
 
-    `size` in bytes, `report` the audit's JSON report, `test` the report of its test, None without one.
+    `size` in bytes, `report` the audit's JSON report, `tests` the reports of its tests.
     """
 
     cell: str
@@ -26,7 +26,7 @@ class Wheel:
     sha256: str
     size: int
     report: Mapping[str, Any]
-    test: Mapping[str, Any] | None = None
+    tests: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,9 @@ def show_plan(
         at = plan.machine.at(cell)
         toolkit, (_, host) = at.toolkits[cell.cuda], plan.machine.host_at(cell)
         where = f", in {at.image.name}" if at.image else ""
+        values = "".join(f", {name} {value}" for name, value in cell.axes)
         console.print(
-            f"  {cell.id}: {python}, CUDA {cell.toolkit} by {toolkit.provider} (nvcc {toolkit.nvcc}), "
+            f"  {cell.id}: {python}, CUDA {cell.toolkit} by {toolkit.provider} (nvcc {toolkit.nvcc}){values}, "
             f"{host.family} {host.version}{where}"
         )
     runs = [name for name, verdict in verdicts.items() if verdict.run]
@@ -91,7 +92,7 @@ def _show_missing(result: Result) -> None:
     missing: dict[str, list[str]] = {}
     put = {wheel.cell for wheel in result.wheels}
     for cell in (c.id for c in plan.cells):
-        untested = cell in plan.tests and not is_done(outcome, plan.tests[cell].action)
+        untested = not all(is_done(outcome, test.action) for test in plan.tests.get(cell, ()))
         report = plan.reports[cell].action
         waits = untested and outcome.results[report].state == "not-run"  # for what the test installs
         if not is_done(outcome, plan.wheels[cell].action) or not (is_done(outcome, report) or waits):

@@ -66,6 +66,8 @@ def gitlab(jobs: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _text(value: str | Sequence[str] | None) -> str:
-    """Return a value as a variable: a list separated by spaces, nothing as an empty one."""
+def _text(value: str | Sequence[str] | Mapping[str, str] | None) -> str:
+    """Return a value as a variable: lists and the pairs of tables separated by spaces, nothing as an empty one."""
+    if isinstance(value, Mapping):
+        value = [f"{name}={each}" for name, each in value.items()]
     return value if isinstance(value, str) else " ".join(value or ())

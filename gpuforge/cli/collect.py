@@ -24,25 +24,24 @@ def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, d
     done = proved(plan, outcome)
     front = [plan.front] if plan.front and len(done) == len(plan.wheels) else []  # it requires all of them
     for cell in done:
-        tests = [plan.tests[cell]] if cell in plan.tests else []
-        parts = [[plan.wheels[cell], plan.reports[cell], *tests]]
-        parts += [[plan.kernels[cell], plan.kernels_reports[cell]]] if cell in plan.kernels else []
+        parts = [(plan.wheels[cell], plan.reports[cell], *plan.tests.get(cell, ()))]
+        parts += [(plan.kernels[cell], plan.kernels_reports[cell])] if cell in plan.kernels else []
         for ends in (*parts, *front):
             stored = [entry.path(each.output) for each in ends if (entry := store.get(keys[each.action]))]
             if len(stored) < len(ends):
                 continue
             (source,) = stored[0].glob("*.whl")
-            report, *test = (json.loads(path.read_bytes()) for path in stored[1:])
-            wheels.append(put(source, dist, cell, report, test[0] if test else None))
+            report, *tests = (json.loads(path.read_bytes()) for path in stored[1:])
+            wheels.append(put(source, dist, cell, report, tests))
     return wheels
 
 
 def put(
-    source: Path, dist: Path, cell: str, report: dict[str, Any], test: dict[str, Any] | None = None
+    source: Path, dist: Path, cell: str, report: dict[str, Any], tests: Sequence[dict[str, Any]] = ()
 ) -> Wheel:
     """Copy one wheel into `dist` unless the same bytes are there already."""
     target, sha256 = dist / source.name, digest.of_file(source)
     if not (target.is_file() and digest.of_file(target) == sha256):
         with source.open("rb") as stream, disk.appearing(target) as part:
             shutil.copyfileobj(stream, part, 1 << 20)
-    return Wheel(cell, target, sha256, target.stat().st_size, report, test)
+    return Wheel(cell, target, sha256, target.stat().st_size, report, tuple(tests))

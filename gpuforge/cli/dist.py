@@ -36,8 +36,8 @@ def proved(plan: Plan, outcome: Outcome) -> list[str]:
 
 
 def _passed(plan: Plan, outcome: Outcome, cell: str) -> bool:
-    ends = [each[cell] for each in (plan.wheels, plan.kernels, plan.reports, plan.tests) if cell in each]
-    return all(is_done(outcome, end.action) for end in ends)
+    ends = [each[cell] for each in (plan.wheels, plan.kernels, plan.reports) if cell in each]
+    return all(is_done(outcome, end.action) for end in (*ends, *plan.tests.get(cell, ())))
 
 
 def _made(plan: Plan, cell: str) -> str:

@@ -42,6 +42,7 @@ def command(
     path: Path,
     cuda: tuple[str, ...],
     python: tuple[str, ...],
+    axis: tuple[str, ...],
     archs: tuple[str, ...],
     cell: str | None,
     images: tuple[str, ...],
@@ -54,7 +55,7 @@ def command(
     """
     machine = machine_type()
     made = planned(
-        Choice(path, cuda, python, archs, cell), machine, lambda file: places(file, images, machine)
+        Choice(path, cuda, python, axis, archs, cell), machine, lambda file: places(file, images, machine)
     )
     options = [*(word for name in images for word in ("--image", name))]
     options += ["--archs", ",".join(made.file.narrowed)] if made.file.narrowed else []
@@ -100,6 +101,7 @@ def job(made: Planned, path: Path, cell: Cell, options: Sequence[str]) -> dict[s
         "python": cell.python,
         "cuda": cell.cuda,
         "toolkit": cell.toolkit,
+        **({"axes": dict(cell.axes)} if cell.axes else {}),
         "machine": cell.machine,
         "distributions": distributions(made.file, cell),
         "archs": list(made.file.manifest.cuda.versions[cell.cuda].archs),
@@ -112,7 +114,7 @@ def job(made: Planned, path: Path, cell: Cell, options: Sequence[str]) -> dict[s
 
 def distributions(file: ManifestFile, cell: Cell) -> list[str]:
     """Return the distributions that a cell's job makes wheels of: where kernels have their own, both."""
-    manifest = file.manifest
+    manifest = file.at(cell.point).manifest
     name = canonicalize_name(manifest.package.name)
     if kernels_wheels.is_split(manifest):
         return [name, kernels_wheels.distribution(manifest, cell.toolkit)]

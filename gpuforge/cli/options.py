@@ -52,7 +52,7 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
 
 
 def selection(function: F) -> F:
-    """Add PATH, --cuda, --python, --archs and --cell, which choose cells of a manifest and what they are built for."""
+    """Add PATH and the options that choose cells of a manifest and what they are built for."""
     for decorate in (
         click.option("--cell", metavar="ID", help="Only this cell, as `gpuforge matrix` names it."),
         click.option(
@@ -61,6 +61,12 @@ def selection(function: F) -> F:
             callback=listed,
             metavar="90,90a",
             help="For a quick try: of the manifest's GPU architectures only these.",
+        ),
+        click.option(
+            "--axis",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Only this value of one of the manifest's [axes]; may be repeated.",
         ),
         click.option(
             "--python",

@@ -19,11 +19,12 @@ DEFAULT_IMAGE = "manylinux_2_28"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the user chose: PATH, --cuda, --python, --archs and --cell."""
+    """What the user chose: PATH, --cuda, --python, --axis, --archs and --cell."""
 
     path: Path
     cuda: tuple[str, ...] = ()
     python: tuple[str, ...] = ()
+    axis: tuple[str, ...] = ()
     archs: tuple[str, ...] = ()
     cell: str | None = None
 
@@ -51,7 +52,9 @@ def planned(
     Raises UsageError and MissingError for all that `gpuforge build` refuses before it runs anything.
     """
     file = narrow(spelled_out(load(choice.path)), choice.archs)
-    selection = select(file, machine, cuda=choice.cuda, python=choice.python, cell=choice.cell)
+    selection = select(
+        file, machine, cuda=choice.cuda, python=choice.python, axis=choice.axis, cell=choice.cell
+    )
     places = sites(file)
     asked = [
         name

@@ -25,7 +25,7 @@ def show_wheel(console: Console, wheels: Sequence[Wheel], images: Sequence[str])
     lines.add_column()
     for line in wheel.report.get("proved", []):
         lines.add_row(Text("  ✓", style="green"), Text(line))
-    for test in (each.test for each in wheels if each.test):
+    for test in (test for each in wheels for test in each.tests):
         for line in words_of_test(test):
             lines.add_row(Text("  ✓", style="green"), Text(line))
         for line in gaps_of_test(test):

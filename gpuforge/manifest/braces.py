@@ -25,3 +25,8 @@ def fill(text: str, values: Mapping[str, str]) -> str:
         return f"{{{match[1]}}}" if match[1] else values.get(match[2], match[0])
 
     return _WRITTEN.sub(replace, text)
+
+
+def fill_known(text: str, values: Mapping[str, str]) -> str:
+    """Replace each placeholder that has a value, and leave everything else to a later `fill`."""
+    return _WRITTEN.sub(lambda match: match[0] if match[1] else values.get(match[2], match[0]), text)

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from gpuforge.manifest.constraints import plain
 from gpuforge.manifest.sizes import size_in_bytes
-from gpuforge.manifest.validators import Form, wrong
+from gpuforge.manifest.validators import Distinct, Form, wrong
 
 VERSION_KEY = r"^[0-9]+(\.[0-9]+)?$"
 """What the key of a `[cuda.<version>]` table looks like: a major, or major.minor."""
@@ -39,6 +39,12 @@ def _pinned(text: str) -> None:
     Requirement(text)
 
 
+def _distribution(text: str) -> None:
+    """Refuse a name in which the value of an axis is missing: the pattern, which editors also read, lets it pass."""
+    if "{" in text:
+        raise ValueError(text)
+
+
 Text = Annotated[str, Form("text", "write some text")]
 
 DistributionName = Annotated[
@@ -47,6 +53,15 @@ DistributionName = Annotated[
         "the name of a distribution",
         "letters, digits, and between them `-`, `_` and `.` (PEP 508)",
         r"^([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9])$",
+    ),
+]
+PackageName = Annotated[
+    str,
+    Form(
+        "the name of a distribution",
+        "letters, digits, and between them `-`, `_` and `.` (PEP 508)",
+        r"^(([A-Za-z0-9]|\{[a-z][a-z0-9_-]*\})([A-Za-z0-9._-]|\{[a-z][a-z0-9_-]*\})*)?([A-Za-z0-9]|\{[a-z][a-z0-9_-]*\})$",
+        _distribution,
     ),
 ]
 ExtraName = Annotated[
@@ -124,6 +139,27 @@ VersionRange = Annotated[
     Form(
         "a range of versions", 'PEP 440 ranges look like ">=11,<15" or "==13.*"', r"^\s*[<>=!~]", SpecifierSet
     ),
+]
+AxisName = Annotated[
+    str,
+    Form(
+        "the name of an axis", "lower-case letters, digits and `_`, a letter first", r"^[a-z][a-z0-9_]{0,31}$"
+    ),
+]
+AxisValues = Annotated[
+    tuple[
+        Annotated[
+            str,
+            Form(
+                "a value of an axis",
+                "letters and digits, and between them `.`, `_` and `+`",
+                r"^[A-Za-z0-9]([A-Za-z0-9._+]{0,30}[A-Za-z0-9])?$",
+            ),
+        ],
+        ...,
+    ],
+    Field(min_length=1),
+    Distinct,
 ]
 ToolkitVersion = Annotated[
     str,

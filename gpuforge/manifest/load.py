@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ from pydantic import ValidationError
 from gpuforge import digest
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
+from gpuforge.manifest import axes
+from gpuforge.manifest.axes import Point
 from gpuforge.manifest.explain import explain
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.positions import locate
 from gpuforge.manifest.problem import Problem
 from gpuforge.manifest.quoting import printable
 from gpuforge.manifest.relations import problems
+from gpuforge.manifest.relations.axes import MOST, axis_problems, points
 from gpuforge.manifest.syntax import TomlError, parse
 
 FILE_NAME = "gpuforge.toml"
@@ -35,11 +39,20 @@ class ManifestFile:
     text: str = field(repr=False)
     narrowed: tuple[str, ...] = ()  # the architectures that `manifest` was narrowed to: "90"
     whole: Manifest | None = field(default=None, repr=False)  # then, what the file says
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the parsed TOML
 
     @property
     def folder(self) -> Path:
         """The folder that relative paths in the manifest start from."""
         return self.path.parent
+
+    def at(self, point: Point) -> ManifestFile:
+        """Return the manifest with the values that the axes have at a point; without axes it is always the same."""
+        if not self.manifest.axes:
+            return self
+        there = Manifest.model_validate(axes.filled(self.data, point.names))
+        whole = there.model_copy(update={"cuda": self.whole.cuda}) if self.whole else None
+        return replace(self, manifest=there.model_copy(update={"cuda": self.manifest.cuda}), whole=whole)
 
     def place(self, *keys: str | int) -> Place:
         """Return where a value stands in the file: `place("cuda", "13", "archs", 0)`.
@@ -66,8 +79,8 @@ def load(path: Path, *, alone: bool = False) -> ManifestFile:
         place = _place(file, (before.count(b"\n") + 1, column))
         message = f"the file is not UTF-8: byte 0x{content[error.start]:02x} is not part of a character"
         raise UsageError.of(message, place=place, hint="save it as UTF-8 in your editor") from None
-    manifest = _parse(text, file, alone=alone)
-    return ManifestFile(file, manifest, digest.of_bytes(content), text)
+    data, manifest = _parse(text, file, alone=alone)
+    return ManifestFile(file, manifest, digest.of_bytes(content), text, data=data)
 
 
 def _find(path: Path) -> Path:
@@ -108,7 +121,7 @@ def _unreadable(path: Path, error: OSError | ValueError) -> UsageError:
     return UsageError.of(f"{_shown(path)} cannot be read: {reason}", hint=hint)
 
 
-def _parse(text: str, file: Path, *, alone: bool) -> Manifest:
+def _parse(text: str, file: Path, *, alone: bool) -> tuple[Mapping[str, Any], Manifest]:
     try:
         data = parse(text)
     except TomlError as problem:
@@ -117,19 +130,31 @@ def _parse(text: str, file: Path, *, alone: bool) -> Manifest:
     manifest, found = check(data, None if alone else file.parent)
     if manifest is None or found:
         raise UsageError.all_of(_diagnostics(found, text, file))
-    return manifest
+    return data, manifest
 
 
 def check(data: Mapping[str, Any], folder: Path | None) -> tuple[Manifest | None, list[Problem]]:
     """Return the manifest that the parsed TOML is, if it is one, and everything that is wrong with it.
 
-    In `folder` are the files that it names; None: they are not looked for.
+    It is checked at each point of its axes, until something is wrong at one; the manifest is that of the first. In
+    `folder` are the files that it names; None: they are not looked for.
     """
-    try:
-        manifest, found = Manifest.model_validate(data), []
-    except ValidationError as error:
-        manifest, found = None, list(explain(error, data))
-    return manifest, [*found, *problems(data, folder)]
+    manifests: list[Manifest | None] = []
+    found = list(axis_problems(data))
+    explained = {problem.path for problem in found if not problem.at_key}
+    for point in islice(points(data), MOST):
+        there = axes.filled(data, point.names)
+        others: list[Problem] = []
+        try:
+            manifests.append(Manifest.model_validate(there))
+        except ValidationError as error:
+            manifests.append(None)
+            others += explain(error, there)
+        others += problems(there, folder)
+        found += [problem for problem in others if problem.path not in explained]
+        if found:
+            break
+    return manifests[0], found
 
 
 def _diagnostics(found: list[Problem], text: str, file: Path) -> list[Diagnostic]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,14 +46,21 @@ def check_tags(name: WheelName, *, python: str | None, abi: str | None) -> None:
 
 
 def rename(
-    tree: Path, name: WheelName, strategy: str, cuda: str, *, narrowed: Sequence[str] = ()
+    tree: Path,
+    name: WheelName,
+    strategy: str,
+    cuda: str,
+    *,
+    axes: Sequence[str] = (),
+    narrowed: Sequence[str] = (),
 ) -> WheelName:
     """Rename an unpacked wheel by a strategy for the CUDA version `cuda` ("13.0"); return its new name.
 
     The version of a wheel for a quick try, `narrowed` to some architectures ("90"), names them: `1.0+try.sm90`. PyPI
     refuses such a local version.
 
-    `suffix`: another distribution, `name-cu13`; `local`: the same one, version `1.0+cu13`; `plain`: as it is.
+    `suffix`: another distribution, `name-cu13`; `local`: the same one, version `1.0+cu13`, in which the values of
+    `axes` ("torch2.11") follow; `plain`: as it is.
     METADATA and the folders that carry the name follow. Raises UsageError for another strategy; a `variant` is made
     of the finished `plain` wheel (`variants.py`).
     """
@@ -62,7 +70,7 @@ def rename(
             hint=f"choose one of {', '.join(STRATEGIES)}",
         )
     label = f"cu{cuda.split('.', maxsplit=1)[0]}"
-    labels = [label] if strategy == "local" else []
+    labels = [label, *(_as_local(each) for each in axes)] if strategy == "local" else []
     labels += ["try", *(f"sm{arch}" for arch in narrowed)] if narrowed else []
     if strategy == "plain" and not labels:
         return name
@@ -106,6 +114,11 @@ def _suffixed(name: str, label: str) -> str:
         f"{name} is named for {present} already, and this wheel is for {label}",
         hint='give the project a name without a CUDA suffix, or set [wheel] naming = ["plain"]',
     )
+
+
+def _as_local(value: str) -> str:
+    """Return a value as a part of a local version: "torch2.11.cu126" of "torch2.11+cu126"."""
+    return re.sub(r"[+_]", ".", value).lower()
 
 
 def _local(version: str, labels: Sequence[str]) -> str:

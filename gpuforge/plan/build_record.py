@@ -30,6 +30,9 @@ def of(
         "machine": cell.machine,
         "linkage": file.manifest.cuda.linkage,
         "naming": cell.naming,
+        **(
+            {"axes": {"built": dict(cell.point.values), "serves": _served(cell)}} if cell.point.values else {}
+        ),
         "toolchains": {
             "host": _compiler(host),
             "device": {"family": "nvcc", "version": toolkit.nvcc, "host": _compiler(of_nvcc)},
@@ -65,6 +68,11 @@ def of_kernels(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
     return {key: value for key, value in whole.items() if key not in {"cell", "naming"}} | {
         "toolchains": device
     }
+
+
+def _served(cell: Cell) -> list[dict[str, str]]:
+    """Return the values of the axes that the wheel is meant for."""
+    return [dict(point.values) for point in cell.points]
 
 
 def _manifest_digest(file: ManifestFile) -> str:

@@ -10,16 +10,18 @@ from typing import Literal
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import UsageError
 from gpuforge.manifest import kernels_wheels
+from gpuforge.manifest.axes import Point, Values, label, wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.narrow import having
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One wheel to build: a Python, a CUDA toolkit and a machine.
+    """One wheel to build: a Python, a CUDA toolkit, a machine, and values of the manifest's axes.
 
     `python` is "3.11", or "3" when one wheel serves every Python; `cuda` is the manifest's name of the
-    toolkit ("13"), `toolkit` its version ("13.0"); `naming` is the strategy for the wheel's name.
+    toolkit ("13"), `toolkit` its version ("13.0"); `naming` is the strategy for the wheel's name. `axes` are the values
+    that are its own ("torch", "2.11"). It is tested at each of `points`, and built at the first.
     """
 
     id: str
@@ -28,6 +30,13 @@ class Cell:
     toolkit: str
     machine: str
     naming: str
+    axes: Values = ()
+    points: tuple[Point, ...] = (Point(),)
+
+    @property
+    def point(self) -> Point:
+        """Where on the manifest's axes the wheel is built."""
+        return self.points[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +73,14 @@ def matrix(file: ManifestFile, machine: str) -> tuple[Cell, ...]:
     package = manifest.package
     pythons = ("3",) if package.abi == "none" else tuple(package.python)
     namings = ("plain",) if kernels_wheels.is_split(manifest) else manifest.wheel.naming
+    spans = manifest.wheel.spans
     return tuple(
         Cell(
             id="-".join(
                 [
                     _tag(python, package.abi),
                     f"cu{version.toolkit}",
+                    *filter(None, [label(own := _own(points[0], spans))]),
                     machine,
                     *([naming] if len(namings) > 1 else []),
                 ]
@@ -79,11 +90,18 @@ def matrix(file: ManifestFile, machine: str) -> tuple[Cell, ...]:
             toolkit=version.toolkit,
             machine=machine,
             naming=naming,
+            axes=own,
+            points=points,
         )
         for name, version in manifest.cuda.versions.items()
         for python in pythons
+        for points in wheels({**manifest.axes, **version.axes}, spans)
         for naming in namings
     )
+
+
+def _own(point: Point, spans: Sequence[str]) -> Values:
+    return tuple((name, value) for name, value in point.values if name not in spans)
 
 
 def select(
@@ -92,19 +110,21 @@ def select(
     *,
     cuda: Sequence[str] = (),
     python: Sequence[str] = (),
+    axis: Sequence[str] = (),
     cell: str | None = None,
 ) -> Selection:
-    """Choose cells by toolkit ("12": every 12.x, "12.4": that one), by Python and by id.
+    """Choose cells by toolkit ("12": every 12.x, "12.4": that one), by Python, by axes ("torch=2.11") and by id.
 
     Of a manifest narrowed to some architectures, cells whose toolkit has none of them are left out.
 
     Raises UsageError for a choice that is not in the manifest, and lists what is.
     """
-    if cell is not None and (cuda or python):
-        raise UsageError.of("--cell names one cell", hint="leave --cuda and --python out")
+    if cell is not None and (cuda or python or axis):
+        raise UsageError.of("--cell names one cell", hint="leave --cuda, --python and --axis out")
     cells = matrix(file, machine)
     _check_cuda(file, cuda)
     _check_python(file, python)
+    chosen_values = _chosen_values(file, axis)
     if cell is not None and cell not in {c.id for c in cells}:
         raise UsageError.of(
             f"the manifest has no cell {cell!r}",
@@ -113,7 +133,7 @@ def select(
     chosen, left_out = [], []
     for candidate in cells:
         each_python = file.manifest.package.abi is None  # else one wheel serves several
-        reason = _not_selected(candidate, cuda, python if each_python else (), cell)
+        reason = _not_selected(candidate, cuda, python if each_python else (), chosen_values, cell)
         if reason:
             left_out.append(LeftOut(candidate, reason))
         else:
@@ -214,8 +234,37 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
+def _chosen_values(file: ManifestFile, axis: Sequence[str]) -> dict[str, list[str]]:
+    """Return the values of `--axis` by the name of the axis; raises UsageError for those that the manifest lacks."""
+    manifest = file.manifest
+    found: dict[str, list[str]] = {}
+    for text in axis:
+        name, _, value = text.partition("=")
+        if name not in manifest.axes:
+            has = f"it has {', '.join(manifest.axes)}" if manifest.axes else "it has no [axes]"
+            raise UsageError.of(f"--axis {text}: the manifest has no axis {name!r}", hint=has)
+        if name in manifest.wheel.spans:
+            raise UsageError.of(
+                f"--axis {text}: one wheel serves every value of this axis",
+                hint="leave it out; the wheel is tested with each value",
+                place=file.place("wheel", "spans"),
+            )
+        if value not in manifest.axes[name]:
+            raise UsageError.of(
+                f"--axis {text}: the axis has no such value",
+                hint=f"write one of {', '.join(f'{name}={each}' for each in manifest.axes[name])}",
+                place=file.place("axes", name),
+            )
+        found.setdefault(name, []).append(value)
+    return found
+
+
 def _not_selected(
-    cell: Cell, cuda: Sequence[str], python: Sequence[str], wanted: str | None
+    cell: Cell,
+    cuda: Sequence[str],
+    python: Sequence[str],
+    axis: Mapping[str, Sequence[str]],
+    wanted: str | None,
 ) -> Reason | None:
     if wanted is not None:
         return None if cell.id == wanted else _by_option("--cell", (wanted,))
@@ -223,6 +272,9 @@ def _not_selected(
         return _by_option("--cuda", cuda)
     if python and cell.python not in python:
         return _by_option("--python", python)
+    for name, value in cell.axes:
+        if value not in axis.get(name, [value]):
+            return _by_option("--axis", [f"{name}={each}" for each in axis[name]])
     return None
 
 

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from packaging.utils import canonicalize_name
+
 from gpuforge.cuda import stack
 from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic, Place
@@ -13,7 +15,7 @@ from gpuforge.errors import UsageError
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi
+from gpuforge.plan import abi, pairs
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.host_compilers import host_toolchain
 from gpuforge.toolchains.detect import FAMILIES
@@ -38,6 +40,7 @@ def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
         *_unsupported(file),
         *_unknown_needs(file),
         *_same_wheels(file, cells),
+        *pairs.impossible(file, cells),
         *_narrowed_variants(file, cells),
     ]
     if problems:
@@ -157,17 +160,29 @@ def refuse_same_modules(file: ManifestFile, item: Object, compiled: Sequence[str
 
 def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
     """Yield each pair of cells whose wheels would have one file name."""
-    seen: dict[tuple[str, str, str], Cell] = {}
+    seen: dict[tuple[str, ...], Cell] = {}
     for cell in cells:
         named = cell.naming != "plain" or kernels_wheels.is_split(file.manifest)
         label = "" if not named else f"{cell.naming} {cell.toolkit.partition('.')[0]}"
-        other = seen.setdefault((cell.python, cell.machine, label), cell)
-        if other is not cell:
-            yield Diagnostic(
-                f"the wheels of {other.id} and {cell.id} would have the same file name",
-                file.place("wheel", "naming"),
-                'choose one of them with --cuda, or name them apart: naming = ["suffix"] tells CUDA majors apart',
+        values = [f"{name}{value}" for name, value in cell.axes] if cell.naming == "local" else []
+        name = canonicalize_name(file.at(cell.point).manifest.package.name)
+        other = seen.setdefault((name, cell.python, cell.machine, label, *values), cell)
+        if other is cell:
+            continue
+        apart = (
+            'choose one of them with --cuda, or name them apart: naming = ["suffix"] tells CUDA majors apart'
+        )
+        if other.axes != cell.axes:
+            axis = next(one for one, two in zip(cell.axes, other.axes, strict=True) if one != two)[0]
+            apart = (
+                f'name them apart: naming = ["local"] puts {axis} into the version, and {{{axis}}} in [package] '
+                f'name into the name; or let one wheel serve all values: spans = ["{axis}"]'
             )
+        yield Diagnostic(
+            f"the wheels of {other.id} and {cell.id} would have the same file name",
+            file.place("wheel", "naming"),
+            apart,
+        )
 
 
 def notes(file: ManifestFile, *, test: bool) -> Iterator[str]:

@@ -110,7 +110,7 @@ def _host_wheel(spec: PackageWheel, tree: Path) -> WheelName:
     naming.check_name(name, spec.name)
     naming.check_tags(name, python=spec.python, abi=spec.abi)
     unpacked.unpack(source, tree)
-    return naming.rename(tree, name, spec.naming, spec.cuda, narrowed=spec.narrowed)
+    return naming.rename(tree, name, spec.naming, spec.cuda, axes=spec.axes, narrowed=spec.narrowed)
 
 
 def _embed(spec: PackageWheel, tree: Path, name: WheelName) -> None:

@@ -9,7 +9,7 @@ import pytest
 import tomli
 
 ROOT = Path(__file__).parents[2]
-CARRIERS = tomli.loads((ROOT / "gpuforge" / "audit" / "data" / "carriers.toml").read_text())
+CARRIERS = tomli.loads((ROOT / "gpuforge" / "cuda" / "data" / "carriers.toml").read_text())
 SAMPLE = [
     "torch",
     "jax",

@@ -9,7 +9,7 @@ import pytest
 import tomli
 
 ROOT = Path(__file__).parents[2]
-TABLE = tomli.loads((ROOT / "gpuforge" / "audit" / "data" / "carriers.toml").read_text())
+TABLE = tomli.loads((ROOT / "gpuforge" / "cuda" / "data" / "carriers.toml").read_text())
 BEFORE = """\
 # why this row
 [[carrier]]

@@ -118,7 +118,7 @@ def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(
         f"{unknown}/test": ("not-run", "not run"),
     }
     results = {a.id: ActionResult(a.id, *ends.get(a.id, ("done", "ran"))) for a in plan.actions}  # type: ignore[arg-type]
-    wheel = Wheel(good, Path("dist/demo.whl"), "0" * 64, 1000, {"findings": [], "proved": []}, TEST)
+    wheel = Wheel(good, Path("dist/demo.whl"), "0" * 64, 1000, {"findings": [], "proved": []}, (TEST,))
     result = Result(plan, chosen, Outcome(results), [wheel], 3.0)
 
     show_result(result, images=(), explain=False)

@@ -135,7 +135,7 @@ def test_a_second_interrupt_has_the_status_of_the_first(
     ("arguments", "says"),
     [
         (["bild"], "No such command 'bild'"),
-        (["build", "--cudas", "12"], "No such option '--cudas'. Did you mean '--cuda'?"),
+        (["build", "--pithon", "3.12"], "No such option '--pithon'. Did you mean '--python'?"),
         (["build", "--jobs", "0"], "Invalid value for '--jobs'"),
         (["matrix", "--format", "xml"], "Invalid value for '--format'"),
         (["build", "--runner", "dask", "."], "the runner 'dask' cannot be used yet"),

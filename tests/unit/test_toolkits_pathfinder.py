@@ -7,8 +7,7 @@ import re
 import pytest
 from cuda.pathfinder._dynamic_libs.descriptor_catalog import DESCRIPTOR_CATALOG, DescriptorSpec
 
-from gpuforge.audit.tables import load as audit_table
-from gpuforge.cuda import libraries
+from gpuforge.cuda import carriers, libraries
 from gpuforge.cuda.libraries import Library
 
 NOT_OURS = {
@@ -29,7 +28,7 @@ CATALOG = [pytest.param(each, id=each.name) for each in DESCRIPTOR_CATALOG if ea
 
 def folders(soname: str) -> set[str]:
     """The folders of site-packages in which our tables have a library, for CUDA 12 and 13."""
-    older = {row["folder"] for row in audit_table("carriers.toml")["library"] if soname in row["sonames"]}
+    older = {row["folder"] for row in carriers.tables()["library"] if soname in row["sonames"]}
     return older | {entry.folder for entry in found(soname)}
 
 

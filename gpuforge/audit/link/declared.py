@@ -10,6 +10,7 @@ from gpuforge.audit import releases
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.requirement import USUAL_MACHINE, Requirement, environment, evaluated, requirement
 from gpuforge.audit.model import WheelFacts
+from gpuforge.cuda.carriers import tables
 
 _DEPTH = 6  # carriers bring carriers; no real chain is longer than three
 
@@ -107,15 +108,15 @@ def _required(own: WheelFacts, extras: Iterable[str]) -> Iterator[Requirement]:
 
 def _rows(wanted: Requirement, machine: str) -> Iterator[dict[str, Any]]:
     if wanted.name == "cuda-toolkit":
-        row = _chosen(package_tables.tables()["toolkit"], wanted.versions)
-        known = package_tables.tables()["toolkit-extras"]["packages"]
+        row = _chosen(tables()["toolkit"], wanted.versions)
+        known = tables()["toolkit-extras"]["packages"]
         if row:
             extras = known if "all" in wanted.extras else wanted.extras & known.keys()
             yield {**row, "loads": False, "brings": [known[e].format(row["suffix"]) for e in sorted(extras)]}
         return
     carriers = [
         row
-        for row in package_tables.tables()["carrier"]
+        for row in tables()["carrier"]
         if row["package"] == wanted.name and machine in row.get("machines", (machine,))
     ]
     for extra in ("", *sorted(wanted.extras)) if carriers else ():

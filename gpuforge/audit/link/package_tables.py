@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuforge.audit import policy
-from gpuforge.audit.tables import load
 from gpuforge.cuda import libraries
+from gpuforge.cuda.carriers import tables
 from gpuforge.cuda.suffix import without_suffix
 
 
@@ -116,12 +116,6 @@ def other_majors(soname: str) -> frozenset[str]:
 def with_requirements() -> frozenset[str]:
     """Return the packages that the tables know to bring others."""
     return frozenset(("cuda-toolkit", *(row["package"] for row in tables()["carrier"])))
-
-
-@cache
-def tables() -> dict[str, Any]:
-    """Return the rows of carriers.toml."""
-    return load("carriers.toml")
 
 
 @cache

@@ -36,6 +36,10 @@ class CudaVersion(Table):
     `90a` does not take it, because no other GPU runs its PTX. The audit checks that the wheel has code for exactly
     these; with `linkage = "static"` it reports missing code only. `[]` means that the package has no GPU code of its
     own: it calls CUDA's libraries, or compiles at run time."""
+    axes: Mapping[forms.AxisName, forms.AxisValues] = Field(
+        default={}, examples=[{"torch": ["2.11", "2.15"]}]
+    )
+    """For this toolkit, only these values of `[axes]`."""
     ptx: forms.VirtualArchitecture | None = Field(default=None, examples=["90"])
     """Compute capability of the PTX to embed, for GPUs newer than those in `archs`. `90a` is refused: no newer GPU runs
     its PTX."""

@@ -39,6 +39,15 @@ class Manifest(Table):
     )
     """Version of this format; always 1."""
     package: Package
+    axes: Mapping[forms.AxisName, forms.AxisValues] = Field(
+        default={}, examples=[{"torch": ["2.11", "2.15"]}]
+    )
+    """Dimensions of your own, each with its values: `torch = ["2.11", "2.15"]`. Each combination of values gets wheels
+    of its own, except along the axes in `[wheel] spans`. `{torch}` is the value, and `{torch-next}` the version after
+    it: `"torch>={torch},<{torch-next}"`. They may be used in `[package] name`; `[build] requires`, `constraints`,
+    `config-settings`, `env`, `before` and `overlay`; the `flags` of toolchains and objects; `[wheel] requires` and
+    `provided-by`; `[test] requires`, `command` and `extras`; and `[audit] beside`. With `naming = ["local"]` the wheels
+    have the values in their versions: `1.0+cu13.torch2.11`. [Axes](axes.md) has examples."""
     build: Build = Build()
     toolchains: Mapping[forms.Name, Toolchain] = {}
     """The compilers, by a name of your choice: every one that an object names. The host build uses the toolchain

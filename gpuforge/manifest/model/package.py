@@ -87,7 +87,7 @@ Source = Annotated[
 class Package(Table):
     """What is built, from which sources, and for which Python versions."""
 
-    name: forms.DistributionName = Field(examples=["cufinufft"])
+    name: forms.PackageName = Field(examples=["cufinufft"])
     """Name of the distribution; `[wheel] naming` may append the CUDA major to it."""
     source: Source = Field(default=PathSource(path="."), examples=[{"path": "."}])
     """Where the sources come from: exactly one of `path`, `pypi` (with `sha256`) and `git` (with `rev`)."""

@@ -45,6 +45,10 @@ class Wheel(Table):
     process or machine must have them. Use it for a runtime that users' own builds also load: a copy in the wheel has a
     hashed name, and the process would load both. The audit still reports a library that nothing provides."""
 
+    spans: Annotated[tuple[forms.AxisName, ...], Distinct] = Field(default=(), examples=[["torch"]])
+    """Axes of which one wheel serves all values: it is built with the first and tested with each. The wheel must keep
+    to a stable ABI of that package ([axes](axes.md))."""
+
     @property
     def size_limit_bytes(self) -> int | None:
         """The largest size of a wheel in bytes, or None when there is no limit."""

@@ -28,8 +28,10 @@ def without_cuda(data: Raw) -> Iterator[Problem]:
 
 def unknown_placeholders(data: Raw) -> Iterator[Problem]:
     """Yield placeholders that no value is known for."""
+    axes = table(data, "axes")  # their names have been filled in, where they are known
     known = [(("build", key), braces.OF_BUILD) for key in _FILLED]
-    for path, names in [*known, (("test", "command"), braces.OF_TEST)]:
+    for path, own in [*known, (("test", "command"), braces.OF_TEST)]:
+        names = (*own, *(name for name in axes if isinstance(name, str)))
         title, key = path
         for inside, text in _texts(table(data, title).get(key)):
             for name in dict.fromkeys(braces.names(text)):

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuforge.manifest import kernels_wheels
+from gpuforge.manifest.axes import Point, Values
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
 from gpuforge.plan.action import Action, ActionInput
-from gpuforge.plan.cell import Cell
+from gpuforge.plan.cell import Cell, matrix
 from gpuforge.plan.lower.audit import audit
 from gpuforge.plan.lower.context import Context
 from gpuforge.plan.lower.front import front_package
@@ -17,13 +18,15 @@ from gpuforge.plan.lower.host_build import host_build
 from gpuforge.plan.lower.kernels import kernels
 from gpuforge.plan.lower.kernels_wheel import first_of, host_wheel, kernels_wheel
 from gpuforge.plan.lower.provided import provided
-from gpuforge.plan.lower.testing import test as test_wheel
+from gpuforge.plan.lower.testing import tests
 from gpuforge.plan.lower.wheel import make_variant, package
 from gpuforge.plan.schedule import scheduled
 from gpuforge.plan.site import Machine
 from gpuforge.plan.supported import notes, refuse
 
-_Kernels = Mapping[str, Mapping[str, ActionInput]]  # by Cell.cuda and the object's name
+_Kernels = Mapping[
+    tuple[str, Values], Mapping[str, ActionInput]
+]  # by Cell.cuda and .axes, and the object's name
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Plan:
     actions: tuple[Action, ...]
     wheels: dict[str, ActionInput]
     reports: dict[str, ActionInput]
-    tests: dict[str, ActionInput]
+    tests: dict[str, tuple[ActionInput, ...]]
     machine: Machine
     notes: tuple[str, ...] = ()
     kernels: Mapping[str, ActionInput] = field(default_factory=dict)
@@ -49,12 +52,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Ends:
-    """What one cell comes to: its wheel, the audit's report, its kernels wheel and its test, where it has one."""
+    """What one cell comes to: its wheel, the audit's report, its kernels wheel and its tests, where it has some."""
 
     wheel: ActionInput
     report: ActionInput
     own: ActionInput | None
-    test: ActionInput | None
+    tests: tuple[ActionInput, ...]
 
 
 def lower(
@@ -65,20 +68,21 @@ def lower(
     With `test`, each wheel is installed, imported and tested besides; with `gpu`, where the machine's GPUs are seen.
     """
     refuse(file, cells)
-    context = Context(file, tuple(cells), machine, test, gpu)
-    compiled: dict[str, Mapping[str, ActionInput]] = {}
+    context = Context(file, tuple(cells), machine, test, gpu, _files(file, cells))
+    compiled: dict[tuple[str, Values], Mapping[str, ActionInput]] = {}
     ends = {}
     for cell in cells:
-        if cell.cuda not in compiled:
-            compiled[cell.cuda] = kernels(context, cell)
-        ends[cell.id] = _cell(context, cell, compiled)
+        here = context.at(cell.point)
+        if (cell.cuda, cell.axes) not in compiled:
+            compiled[cell.cuda, cell.axes] = kernels(here, cell)
+        ends[cell.id] = _cell(here, cell, compiled)
     front = front_package(context)
     return Plan(
         cells=tuple(cells),
         actions=scheduled(context.actions.values()),
         wheels={cell: end.wheel for cell, end in ends.items()},
         reports={cell: end.report for cell, end in ends.items()},
-        tests={cell: end.test for cell, end in ends.items() if end.test},
+        tests={cell: end.tests for cell, end in ends.items() if end.tests},
         machine=machine,
         notes=tuple(notes(file, test=test)),
         kernels={cell: end.own for cell, end in ends.items() if end.own},
@@ -89,22 +93,28 @@ def lower(
     )
 
 
+def _files(file: ManifestFile, cells: Sequence[Cell]) -> dict[Point, ManifestFile]:
+    """Return the manifest at each point of its axes, also of cells that are not chosen; none without axes."""
+    every = matrix(file, cells[0].machine) if file.manifest.axes and cells else ()
+    return {point: file.at(point) for cell in every for point in cell.points}
+
+
 def _cell(context: Context, cell: Cell, compiled: _Kernels) -> _Ends:
     """Add everything that one cell needs: the host build, the wheel, its proof and its test."""
     host = host_build(context, cell)
     own = brought = None
     if kernels_wheels.is_split(context.file.manifest):
-        shared = compiled[first_of(context, cell).cuda]
+        shared = compiled[first_of(context, cell).cuda, ()]
         wheel = host_wheel(context, cell, host, _chosen(context, shared, own=False))
-        own = kernels_wheel(context, cell, _chosen(context, compiled[cell.cuda], own=True))
+        own = kernels_wheel(context, cell, _chosen(context, compiled[cell.cuda, ()], own=True))
     else:
-        here = compiled[cell.cuda]
+        here = compiled[cell.cuda, cell.axes]
         libraries = [here[item.name] for item in _objects(context) if _is_library(item)]
         brought = provided(context, cell, host, libraries)
         wheel = package(context, cell, host, list(here.values()), brought)
     report = audit(context, cell, wheel, own, brought)
     final = make_variant(context, cell, wheel, report) if cell.naming == "variant" else wheel
-    tested = test_wheel(context, cell, wheel, own) if context.test else None
+    tested = tests(context, cell, wheel, own) if context.test else ()
     return _Ends(final, report, own, tested)
 
 

@@ -10,7 +10,7 @@ from gpuforge.plan import abi, advice, recipe, sources, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.requirements import requirements
 from gpuforge.plan.requests.kernels import CommandLibrary, CompiledBy, CompiledLibrary, KernelIndex
 from gpuforge.toolchains.words import fill
@@ -55,7 +55,7 @@ def run_command(context: Context, cell: Cell, item: Object, compiled: Sequence[s
         request,
         at,
         "library",
-        id=f"cu{cell.toolkit}/kernels/{item.name}/library",
+        id=f"{kernels_name(context, cell)}/{item.name}/library",
         kind="compile",
         title=f"make {item.name} by {made.argv[0]} with {host.family} {host.version}",
         advice=advice.of_compile(file, item),
@@ -69,7 +69,7 @@ def run_command(context: Context, cell: Cell, item: Object, compiled: Sequence[s
         outputs=("library",),
         by_content=True,
         env=variables.plain() | {name.upper(): program for name, program in used.programs.items()},
-        cells=context.users(cuda=cell.cuda),
+        cells=context.users(cuda=cell.cuda, part=of_kernels),
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gpuforge.manifest.axes import Point, Values, label
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.package import PathSource
 from gpuforge.plan import programs, sources, variables
 from gpuforge.plan.action import Action, ActionInput, FileInput, Input
@@ -17,18 +19,58 @@ from gpuforge.plan.requests.request import Request, dump
 from gpuforge.plan.site import Location, Machine
 from gpuforge.toolchains.family import Compiler
 
+Part = Callable[[Manifest], object]
+"""What of a manifest an action is made from."""
+
+
+def of_build(manifest: Manifest) -> object:
+    """Return what decides on a host build and its environment."""
+    return manifest.build, manifest.package.name
+
+
+def of_kernels(manifest: Manifest) -> object:
+    """Return what decides on the kernels; commands run in the environment of the host build."""
+    commands = any(toolchain.compiler == "command" for toolchain in manifest.toolchains.values())
+    return manifest.toolchains, manifest.objects, manifest.build if commands else None
+
+
+def of_tests(manifest: Manifest) -> object:
+    """Return what decides on what a test installs beside the wheel."""
+    return manifest.test
+
 
 @dataclass(frozen=True)
 class Context:
-    """The manifest, the chosen cells and the machine; with `test` the wheels are tested, with `gpu` on its GPUs."""
+    """The manifest at a point of its axes, the chosen cells and the machine.
+
+    With `test` the wheels are tested, with `gpu` on its GPUs.
+    """
 
     file: ManifestFile
     cells: tuple[Cell, ...]
     machine: Machine
     test: bool = True
     gpu: bool = False
+    files: Mapping[Point, ManifestFile] = field(default_factory=dict)  # at every point; empty without axes
+    point: Point = field(default_factory=Point)
     actions: dict[str, Action] = field(default_factory=dict)  # by id, in the order of the data flow
     _programs: dict[tuple[str, str | None], Input] = field(default_factory=dict)
+
+    def at(self, point: Point) -> Context:
+        """Return the same at another point; the actions are shared."""
+        return replace(self, file=self.files[point], point=point) if self.files else self
+
+    def label(self, part: Part) -> str:
+        """Return what tells an action apart that is made from a part of the manifest: "-torch2.11".
+
+        It is empty if the part is the same at every point, and the same wherever the part is.
+        """
+        mine = part(self.file.manifest)
+        same = [point for point, file in self.files.items() if part(file.manifest) == mine]
+        if len(same) == len(self.files):
+            return ""
+        others = {point.label for point in self.files if point not in same}
+        return f"-{same[0].label}" + (f"-to-{label(same[0].ends)}" if same[0].label in others else "")
 
     def add(self, action: Action, output: str) -> ActionInput:
         """Add an action unless several cells share it and it is there already; return one of its outputs."""
@@ -63,9 +105,27 @@ class Context:
             )
         return self._programs[key]
 
-    def users(self, *, cuda: str | None = None, python: str | None = None) -> tuple[str, ...]:
-        """Return the ids of the cells that share something of one toolkit, one Python, or everything."""
-        return tuple(c.id for c in self.cells if cuda in {None, c.cuda} and python in {None, c.python})
+    def users(
+        self,
+        *,
+        cuda: str | None = None,
+        python: str | None = None,
+        axes: Values | None = None,
+        part: Part | None = None,
+    ) -> tuple[str, ...]:
+        """Return the ids of the cells that share something of one toolkit, one Python, or everything.
+
+        With `part`, it is made from this part of the manifest.
+        """
+        found = [
+            c
+            for c in self.cells
+            if cuda in {None, c.cuda} and python in {None, c.python} and axes in {None, c.axes}
+        ]
+        if part is None or not self.files:
+            return tuple(c.id for c in found)
+        mine = part(self.file.manifest)
+        return tuple(c.id for c in found if any(part(self.files[p].manifest) == mine for p in c.points))
 
     def users_of(self, host: Compiler) -> tuple[str, ...]:
         """Return the ids of the cells whose host build or kernels a compiler is used for."""
@@ -93,3 +153,8 @@ class Context:
 def placeholders(inputs: Iterable[str]) -> tuple[Path, ...]:
     """Return the placeholders of inputs, by their names."""
     return tuple(Path(f"${{in:{name}}}") for name in inputs)
+
+
+def kernels_name(context: Context, cell: Cell) -> str:
+    """Return the name of the kernels that are made once for a toolkit: "cu13.0/kernels"."""
+    return f"cu{cell.toolkit}{context.label(of_kernels)}/kernels"

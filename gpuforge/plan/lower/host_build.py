@@ -9,7 +9,7 @@ from gpuforge.plan import advice, sources, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context, placeholders
+from gpuforge.plan.lower.context import Context, of_build, placeholders
 from gpuforge.plan.lower.requirements import python_name, requirements
 from gpuforge.plan.lower.source import sdist, source
 from gpuforge.plan.lower.toolkit import toolkit
@@ -28,7 +28,12 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
     if cuda:
         wanted = manifest.cuda.versions[cell.cuda]
         env |= variables.host_cuda(host, wanted.archs, wanted.ptx, manifest.cuda.linkage)
-    name = cell.id.removesuffix(f"-{cell.naming}") if cuda else python_name(cell, at)
+    name = cell.id.removesuffix(f"-{cell.naming}") if cuda else python_name(context, cell, at)
+    sharing = (
+        context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes)
+        if cuda
+        else context.users(python=cell.python, part=of_build)
+    )
     return context.add_step(
         HostBuild(
             source=Path("${stage:source}"),
@@ -67,7 +72,7 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
         passes=variables.build_passes(contained=at.image is not None),
         caches=variables.COMPILER_CACHE,
         place="host-build",
-        cells=context.users(cuda=cell.cuda if cuda else None, python=cell.python),
+        cells=sharing,
         parallel=True,
         advice=advice.of_host_build(context.file),
     )

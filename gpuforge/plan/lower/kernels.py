@@ -12,7 +12,7 @@ from gpuforge.plan import abi, advice, recipe, sources, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import command_library, compiler, library
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.kernels import CompiledBy, CompiledModule, KernelIndex, Source
 from gpuforge.plan.supported import refuse_same_modules
@@ -46,12 +46,12 @@ def _kernels(context: Context, cell: Cell, item: Object) -> ActionInput:
         request,
         at,
         "kernels",
-        id=f"cu{cell.toolkit}/kernels/{item.name}",
+        id=f"{kernels_name(context, cell)}/{item.name}",
         kind="package",
         title=f"{'index' if inputs else 'gather'} {item.name} for CUDA {cell.toolkit}",
         inputs={"sources": tree, **inputs},
         outputs=("kernels",),
-        cells=context.users(cuda=cell.cuda),
+        cells=context.users(cuda=cell.cuda, part=of_kernels),
     )
 
 
@@ -108,7 +108,7 @@ def _compile(context: Context, cell: Cell, item: Object, source: str) -> ActionI
     host = compiler.use(context, at.hosts[cell.cuda], at, lay=False)
     archs, ptx = variables.real(wanted.archs), variables.virtual(wanted.archs, wanted.ptx)
     action = Action(
-        id=f"cu{cell.toolkit}/kernels/{item.name}/{source}",
+        id=f"{kernels_name(context, cell)}/{item.name}/{source}",
         kind="compile",
         title=f"compile {source} with nvcc {cell.toolkit} for {nvcc.images(archs, ptx)}",
         advice=advice.of_compile(file, item),
@@ -130,6 +130,6 @@ def _compile(context: Context, cell: Cell, item: Object, source: str) -> ActionI
         outputs=("fatbin",),
         env=variables.plain() | {"PATH": at.path},
         image=at.image_id,
-        cells=context.users(cuda=cell.cuda),
+        cells=context.users(cuda=cell.cuda, part=of_kernels),
     )
     return context.add(action, "fatbin")

@@ -141,4 +141,4 @@ def interface(file: ManifestFile, item: Object) -> str:
 
 def _name_of_host(context: Context, cell: Cell) -> str:
     at, _ = context.machine.host_at(cell)
-    return requirements.python_name(cell, at)
+    return requirements.python_name(context, cell, at)

@@ -11,7 +11,7 @@ from gpuforge.plan import abi, advice, recipe, sources, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, KernelIndex
 from gpuforge.toolchains import nvcc
@@ -98,7 +98,7 @@ def _action(
 ) -> ActionInput:
     at = context.machine.kernels_at(cell.cuda)
     action = Action(
-        id=f"cu{cell.toolkit}/kernels/{item.name}/library" + (f"-{level}" if level else ""),
+        id=f"{kernels_name(context, cell)}/{item.name}/library" + (f"-{level}" if level else ""),
         kind="compile",
         title=f"compile {item.name} {title}",
         advice=advice.of_compile(context.file, item),
@@ -111,7 +111,7 @@ def _action(
         outputs=("library",),
         env=variables.plain() | {"PATH": at.path},
         image=at.image_id,
-        cells=context.users(cuda=cell.cuda),
+        cells=context.users(cuda=cell.cuda, part=of_kernels),
     )
     return context.add(action, "library")
 

@@ -44,7 +44,7 @@ def provided(
         env=variables.fetch(),
         passes=variables.index_passes(),
         network=True,
-        cells=context.users(cuda=cell.cuda, python=cell.python),
+        cells=context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes),
     )
 
 
@@ -72,5 +72,5 @@ def _links(
         inputs={"wheel": host, **numbered(libraries), **archives},
         outputs=("links.json",),
         by_content=True,
-        cells=context.users(cuda=cell.cuda, python=cell.python),
+        cells=context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes),
     )

@@ -14,7 +14,7 @@ from gpuforge.plan import sources, variables
 from gpuforge.plan.action import ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.context import Context, of_build
 from gpuforge.plan.lower.source import source
 from gpuforge.plan.requests.build import AskBackend, FetchRequirements, MakeEnvironment
 from gpuforge.plan.requests.request import Request
@@ -128,17 +128,17 @@ def _add(
         request,
         at,
         fields["outputs"][0],
-        id=f"{python_name(cell, at)}/{name}",
+        id=f"{python_name(context, cell, at)}/{name}",
         title=f"{title} for Python {cell.python}",
         by_content=True,
-        cells=context.users(python=cell.python),
+        cells=context.users(python=cell.python, part=of_build),
         **{"kind": "prepare", **fields},
     ).action
 
 
-def python_name(cell: Cell, at: Location) -> str:
+def python_name(context: Context, cell: Cell, at: Location) -> str:
     """Return the name of what is done once for a Python: "py3.11", in an image "py3.11-bookworm"."""
-    return f"py{cell.python}" + (f"-{at.image.name}" if at.image else "")
+    return f"py{cell.python}{context.label(of_build)}" + (f"-{at.image.name}" if at.image else "")
 
 
 def _constraints(context: Context, name: str) -> FileInput:

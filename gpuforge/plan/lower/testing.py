@@ -11,13 +11,20 @@ from gpuforge.plan import sources, variables
 from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context, placeholders
+from gpuforge.plan.lower.context import Context, of_tests, placeholders
 from gpuforge.plan.lower.source import source
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.trial import FetchTestRequirements, TryWheel
 
 
-def test(context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | None) -> ActionInput:
+def tests(
+    context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | None
+) -> tuple[ActionInput, ...]:
+    """Test the wheel at each point of the manifest's axes that it serves."""
+    return tuple(_test(context.at(point), cell, wheel, own) for point in cell.points)
+
+
+def _test(context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | None) -> ActionInput:
     """Install the wheel with what it declares alone, import it, and run the manifest's command.
 
     `own` is its kernels wheel, where kernels have one. One wheel for many Pythons is tested on the one that builds it,
@@ -33,8 +40,9 @@ def test(context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | No
         inputs["tests"] = sources.test_sources(context.file)
     if manifest.cuda.linkage == "system":
         inputs["toolkit"] = toolkit(context, cell, at)
+    where = _where(context, cell)
     request = TryWheel(
-        cell=cell.id,
+        cell=cell.id + where,
         wheel=Path("${in:wheel}"),
         python=Path("${in:python}"),
         wheels=placeholders(wheels),
@@ -53,9 +61,9 @@ def test(context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | No
         request,
         at,
         "result.json",
-        id=f"{cell.id}/test",
+        id=f"{cell.id}/test{where}",
         kind="test",
-        title=f"test the wheel of {cell.id} on Python {_python(context, cell)}",
+        title=f"test the wheel of {cell.id}{where} on Python {_python(context, cell)}",
         inputs=inputs,
         outputs=("result.json",),
         by_content=True,
@@ -86,9 +94,9 @@ def _shared(context: Context, cell: Cell) -> ActionInput | None:
         context,
         cell,
         request,
-        id=f"py{cell.python}{f'-{image.name}' if image else ''}/test-requirements",
+        id=f"py{cell.python}{context.label(of_tests)}{f'-{image.name}' if image else ''}/test-requirements",
         title=f"fetch what the tests need on Python {_python(context, cell)}",
-        cells=context.users(python=cell.python),
+        cells=context.users(python=cell.python, part=of_tests),
     )
 
 
@@ -114,8 +122,8 @@ def _declared(
         context,
         cell,
         request,
-        id=f"{cell.id}/test-requirements",
-        title=f"fetch what the wheel of {cell.id} declares",
+        id=f"{cell.id}/test-requirements{_where(context, cell)}",
+        title=f"fetch what the wheel of {cell.id}{_where(context, cell)} declares",
         cells=(cell.id,),
         by_content=True,
         inputs={
@@ -149,6 +157,11 @@ def extras(file: ManifestFile, cell: Cell) -> tuple[str, ...]:
     by_extra = (cuda.linkage, cuda.requires) == ("pip", "extra") or kernels_wheels.is_split(file.manifest)
     own = [kernels_wheels.extra_for(cell.toolkit)] if by_extra else []
     return tuple(dict.fromkeys([*own, *file.manifest.test.extras]))
+
+
+def _where(context: Context, cell: Cell) -> str:
+    """Return which of several points a wheel is tested at: "-torch2.11"; "" if it serves only one."""
+    return f"-{context.point.label}" if len(cell.points) > 1 else ""
 
 
 def _python(context: Context, cell: Cell) -> str:

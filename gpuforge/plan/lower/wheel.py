@@ -65,6 +65,7 @@ def _request(
         requires=manifest.cuda.requires,
         naming="plain" if cell.naming == "variant" else cell.naming,
         narrowed=having((file.whole or manifest).cuda.versions[cell.cuda], file.narrowed),
+        axes=tuple(f"{name}{value}" for name, value in cell.axes),
         python=python_tag(cell),
         abi=manifest.package.abi,
         pins=found.packages,

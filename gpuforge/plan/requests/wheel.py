@@ -33,6 +33,7 @@ class PackageWheel(Request):
     requires: Literal["always", "extra"] = "always"  # how the pip packages are declared
     naming: str
     narrowed: tuple[str, ...] = ()  # the architectures of a wheel for a quick try: "90"
+    axes: tuple[str, ...] = ()  # values of the manifest's axes that are the wheel's own: "torch2.11"
     pins: Mapping[str, str] = field(default_factory=dict)  # pip packages of the toolkit it was linked with
     pins_file: Path | None = None  # a file of the toolkit with more of them, as JSON
     python: str | None = None  # the Python and ABI tags that the cell wants: "cp311"

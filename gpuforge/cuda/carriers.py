@@ -1,0 +1,53 @@
+"""Packages whose wheels bring CUDA libraries without naming a CUDA major, and the major of each of their releases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from gpuforge.datafile import load
+
+_LOCAL = re.compile(r"cu(\d{2})\d+$")  # 2.11.0+cu126 of an index of the project's own
+
+
+@cache
+def tables() -> dict[str, Any]:
+    """Return the rows of carriers.toml."""
+    return load(__file__, "carriers.toml")
+
+
+def cuda_majors(requirement: Requirement) -> frozenset[int]:
+    """Return the CUDA majors of the releases on PyPI that a requirement allows; empty where they are not known.
+
+    A version with a local part is not from PyPI: `torch==2.11.0+cu126` is for CUDA 12.
+    """
+    name = canonicalize_name(requirement.name)
+    rows = [row for row in tables()["carrier"] if row["package"] == name and not row.get("extra")]
+    releases = {Version(text) for row in rows for text in row["known"]} | set(_named(requirement))
+    allowed = [each for each in releases if requirement.specifier.contains(each, prereleases=True)]
+    found = set()
+    for release in allowed if rows else ():
+        if release.local:
+            found |= {int(match[1]) for match in [_LOCAL.fullmatch(release.local)] if match}
+        else:
+            found |= {row["cuda"] for row in rows if "cuda" in row and _is_of(row, release)}
+    return frozenset(found)
+
+
+def _is_of(row: dict[str, Any], release: Version) -> bool:
+    return Requirement(f"{row['package']}{row['versions']}").specifier.contains(release, prereleases=True)
+
+
+def _named(requirement: Requirement) -> Iterator[Version]:
+    """Yield the versions that a requirement names: 2.11 of `==2.11.*`."""
+    for clause in requirement.specifier:
+        try:
+            yield Version(clause.version.removesuffix(".*"))
+        except InvalidVersion:  # `===` takes any text
+            continue

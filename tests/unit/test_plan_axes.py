@@ -1,0 +1,246 @@
+"""`[axes]`: the maintainer's own dimensions, from the manifest to cells, actions, keys and wheels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuforge.cli.ci import github, gitlab
+from gpuforge.errors import UsageError
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.build_record import of
+from gpuforge.plan.cell import matrix, select
+from gpuforge.plan.keys import keys
+from gpuforge.plan.lower.cell_actions import Plan, lower
+from gpuforge.plan.site import Machine
+
+Recipe = Callable[..., ManifestFile]
+AXES = """
+[axes]
+torch = ["2.10", "2.11", "2.15"]
+[build]
+requires = ["torch=={torch}.*"]
+[test]
+requires = ["torch>={torch},<{torch-next}"]
+command = ["true"]
+"""
+NAME = ('name = "demo-pkg"', 'name = "demo-torch{torch}"\nimport = "demo"')
+OLD = ('toolkit = "12.4"', 'toolkit = "12.4"\naxes = { torch = ["2.10"] }')
+NEW = ('toolkit = "13.0"', 'toolkit = "13.0"\naxes = { torch = ["2.11", "2.15"] }')
+ONE = ('python = ["3.11", "3.13"]', 'python = ["3.11"]')
+SPANS = '[wheel]\nspans = ["torch"]\n'
+
+
+def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
+    return lower(file, select(file, "x86_64", **choice).cells, machine)
+
+
+def ids(file: ManifestFile) -> list[str]:
+    return [cell.id for cell in matrix(file, "x86_64")]
+
+
+def requests(plan: Plan, program: str) -> dict[str, Any]:
+    found = [action for action in plan.actions if f"gpuforge.steps.{program}" in action.argv]
+    return {action.id: json.loads(action.request) for action in found}
+
+
+def test_each_value_that_a_toolkit_has_is_a_cell(recipe: Recipe) -> None:
+    assert ids(recipe(NAME, OLD, NEW, ONE, add=AXES)) == [
+        "cp311-cu12.4-torch2.10-x86_64",
+        "cp311-cu13.0-torch2.11-x86_64",
+        "cp311-cu13.0-torch2.15-x86_64",
+    ]
+
+
+def test_two_axes_make_every_combination(recipe: Recipe) -> None:
+    axes = AXES.replace("[build]", 'blas = ["mkl", "open"]\n[build]\nenv = { BLAS = "{blas}" }')
+    assert ids(recipe(NAME, OLD, ONE, add=axes))[:3] == [
+        "cp311-cu12.4-torch2.10-blasmkl-x86_64",
+        "cp311-cu12.4-torch2.10-blasopen-x86_64",
+        "cp311-cu13.0-torch2.10-blasmkl-x86_64",
+    ]
+
+
+def test_one_wheel_serves_the_values_that_it_spans(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(OLD, NEW, ONE, add=AXES + SPANS)
+    assert ids(file) == ["cp311-cu12.4-x86_64", "cp311-cu13.0-x86_64"]
+    plan = plan_of(file, machine, cuda=["13"])
+    assert [end.action for end in plan.tests["cp311-cu13.0-x86_64"]] == [
+        "cp311-cu13.0-x86_64/test-torch2.11",
+        "cp311-cu13.0-x86_64/test-torch2.15",
+    ]
+    built = {name: each["requires"] for name, each in requests(plan, "fetch_requirements").items()}
+    assert set(map(tuple, built.values())) == {("torch==2.11.*",)}
+    tried = requests(plan, "try_wheel")
+    assert [each["requires"] for each in tried.values()] == [["torch>=2.11,<2.16"], ["torch>=2.15,<2.16"]]
+
+
+def test_the_values_are_in_every_place_that_may_use_them(recipe: Recipe, machine: Machine) -> None:
+    kernels = ('sources = ["kernels/*.cu"]', 'sources = ["kernels/*.cu"]\nflags = ["-DTORCH={torch}"]')
+    env = ("[build]", '[build]\nenv = { WANT = "{torch} ${torch} {{torch}}" }')
+    file = recipe(NAME, NEW, ONE, kernels, add=AXES.replace(*env))
+    plan = plan_of(file, machine, cuda=["13"])
+    builds = [action for action in plan.actions if action.kind == "build"]
+    assert [action.env["WANT"] for action in builds] == ["2.11 ${torch} {torch}", "2.15 ${torch} {torch}"]
+    compiled = [action for action in plan.actions if action.id.endswith("one.cu")]
+    assert ["-DTORCH=2.11" in compiled[0].argv, "-DTORCH=2.15" in compiled[1].argv] == [True, True]
+    assert [each["name"] for each in requests(plan, "package_wheel").values()] == [
+        "demo-torch2.11",
+        "demo-torch2.15",
+    ]
+
+
+def test_what_does_not_use_an_axis_is_done_once(recipe: Recipe, machine: Machine) -> None:
+    plan = plan_of(recipe(NAME, NEW, ONE, add=AXES), machine, cuda=["13"])
+    names = [action.id for action in plan.actions]
+    assert names.count("cu13.0/kernels/default-kernels/kernels/one.cu") == 1
+    assert names.count("cu13.0/toolkit") == 1
+    assert {name for name in names if name.endswith("/environment")} == {
+        "py3.11-torch2.11/environment",
+        "py3.11-torch2.15/environment",
+    }
+    shared = next(action for action in plan.actions if action.id == "cu13.0/toolkit")
+    assert shared.cells == ("cp311-cu13.0-torch2.11-x86_64", "cp311-cu13.0-torch2.15-x86_64")
+
+
+def test_keys_are_those_of_a_build_of_one_cell(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(NAME, OLD, NEW, ONE, add=AXES)
+    whole = {name: key.digest for name, key in keys(plan_of(file, machine).actions).items()}
+    alone = keys(plan_of(file, machine, cell="cp311-cu13.0-torch2.15-x86_64").actions)
+    assert {name: key.digest for name, key in alone.items()}.items() <= whole.items()
+
+
+def test_a_new_value_leaves_the_others_keys_alone(recipe: Recipe, machine: Machine) -> None:
+    new = AXES.replace('"2.15"]', '"2.15", "2.16"]')
+    wider = (NEW[0], NEW[1].replace('"2.15"]', '"2.15", "2.16"]'))
+    before = keys(plan_of(recipe(NAME, OLD, NEW, ONE, add=AXES), machine).actions)
+    after = keys(plan_of(recipe(NAME, OLD, wider, ONE, add=new), machine).actions)
+    kinds = ("host-build", "environment")
+    kept = [name for name in before if name.endswith(kinds)]
+    assert kept
+    assert [name for name in kept if before[name].digest != after[name].digest] == []
+
+
+def test_axis_chooses_cells(recipe: Recipe) -> None:
+    file = recipe(NAME, OLD, NEW, ONE, add=AXES)
+    chosen = select(file, "x86_64", axis=["torch=2.15", "torch=2.10"])
+    assert [cell.axes for cell in chosen.cells] == [(("torch", "2.10"),), (("torch", "2.15"),)]
+    (left,) = chosen.left_out
+    assert left.reason.facts == {"option": ("--axis",), "values": ("torch=2.15", "torch=2.10")}
+
+
+@pytest.mark.parametrize(
+    ("axis", "spans", "message"),
+    [
+        ("torhc=2.15", "", "the manifest has no axis 'torhc'\n  hint: it has torch"),
+        ("torch=2.9", "", "hint: write one of torch=2.10, torch=2.11, torch=2.15"),
+        ("torch", "", "the axis has no such value"),
+        ("torch=2.15", SPANS, "one wheel serves every value of this axis"),
+    ],
+)
+def test_an_axis_that_is_not_there_is_refused(recipe: Recipe, axis: str, spans: str, message: str) -> None:
+    with pytest.raises(UsageError, match=r"--axis torh?c?h?") as caught:
+        select(recipe(NAME, OLD, NEW, ONE, add=AXES + spans), "x86_64", axis=[axis])
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "add", "message", "hint"),
+    [
+        (
+            [NAME, OLD],
+            AXES,
+            "the wheels of torch==2.10.* on PyPI are for CUDA 12, and [cuda.13] is 13.0",
+            'write axes = { torch = ["2.11", "2.15"] } below [cuda.13]',
+        ),
+        (
+            [NAME, NEW],
+            AXES,
+            "the wheels of torch==2.15.* on PyPI are for CUDA 13, and [cuda.12] is 12.4",
+            'write axes = { torch = ["2.10"] } below [cuda.12]',
+        ),
+        (
+            [OLD],
+            AXES + SPANS,
+            "the wheels of torch==2.10.* on PyPI are for CUDA 12, and [cuda.13] is 13.0",
+            'write axes = { torch = ["2.11", "2.15"] } below [cuda.13]',
+        ),
+        (
+            [],
+            '\n[build]\nrequires = ["numpy", "torch==2.11.*"]\n',
+            "the wheels of torch==2.11.* on PyPI are for CUDA 13, and [cuda.12] is 12.4",
+            "require a release for CUDA 12, or remove [cuda.12]",
+        ),
+        (
+            [NAME, NEW],
+            AXES.replace('"2.10", ', ""),
+            "the wheels of torch==2.11.* on PyPI are for CUDA 13, and [cuda.12] is 12.4",
+            "no value of [axes] torch has wheels for CUDA 12: add one, or remove [cuda.12]",
+        ),
+    ],
+)
+def test_a_package_of_another_cuda_major_is_refused_before_anything_runs(
+    recipe: Recipe, machine: Machine, change: list[tuple[str, str]], add: str, message: str, hint: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        plan_of(recipe(ONE, *change, add=add), machine)
+    found = [(d.message, d.hint) for d in caught.value.diagnostics]
+    assert (message, hint) in found
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "torch>=2.10",  # pip may choose either
+        "torch==2.15.0+cu126",  # of an index of torch's own
+        "numpy==2.11.*",
+        "torch",
+    ],
+)
+def test_what_may_fit_the_toolkit_is_not_refused(recipe: Recipe, machine: Machine, requirement: str) -> None:
+    assert plan_of(recipe(add=f'\n[build]\nrequires = ["{requirement}"]\n'), machine, cuda=["12"]).cells
+
+
+def test_wheels_of_two_values_need_two_names(recipe: Recipe, machine: Machine) -> None:
+    with pytest.raises(UsageError, match="would have the same file name") as caught:
+        plan_of(recipe(OLD, NEW, ONE, add=AXES), machine)
+    assert 'naming = ["local"] puts torch into the version' in str(caught.value)
+    local = recipe(OLD, NEW, ONE, add=AXES + '[wheel]\nnaming = ["local"]\n')
+    assert [each["axes"] for each in requests(plan_of(local, machine), "package_wheel").values()] == [
+        ["torch2.10"],
+        ["torch2.11"],
+        ["torch2.15"],
+    ]
+
+
+def test_the_record_names_the_values(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(NEW, ONE, add=AXES + SPANS)
+    cell = select(file, "x86_64", cuda=["13"]).cells[0]
+    at, host = machine.host_at(cell)
+    record = of(file.at(cell.point), at, cell, at, host, host)
+    assert record["axes"] == {"built": {"torch": "2.11"}, "serves": [{"torch": "2.11"}, {"torch": "2.15"}]}
+    plain = recipe(ONE)
+    assert "axes" not in of(plain, at, select(plain, "x86_64").cells[0], at, host, host)
+
+
+def test_a_narrowed_manifest_keeps_its_architectures_at_every_point(recipe: Recipe) -> None:
+    file = recipe(NAME, NEW, ONE, add=AXES)
+    versions = dict(file.manifest.cuda.versions)
+    versions["13"] = versions["13"].model_copy(update={"archs": ("90a",)})
+    cuda = file.manifest.cuda.model_copy(update={"versions": versions})
+    narrowed = replace(file, manifest=file.manifest.model_copy(update={"cuda": cuda}), whole=file.manifest)
+    there = narrowed.at(matrix(file, "x86_64")[-1].point)
+    assert there.manifest.package.name == "demo-torch2.15"
+    assert there.manifest.cuda.versions["13"].archs == ("90a",)
+    assert there.whole
+    assert there.whole.cuda.versions["13"].archs == ("80", "90a")
+
+
+def test_ci_jobs_have_the_values() -> None:
+    job = {"cell": "c", "machine": "x86_64", "axes": {"torch": "2.11"}}
+    assert json.loads(github([job]))["include"][0]["axes"] == {"torch": "2.11"}
+    assert 'AXES: "torch=2.11"' in gitlab([job])
