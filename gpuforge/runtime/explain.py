@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
 from .errors import KernelUnavailable
+from .iree.judge import DRIVERS
 from .kernellibrary import KernelLibrary
 from .kernelset import KernelSet
 from .loading import named
@@ -54,7 +55,7 @@ def facts_of(kernels: KernelSet) -> SetFacts:
     if not shipped and not any(place.sources for place in kernels.places()):
         shipped = indexes[:1]
     made_by = [f"{each.compiler} with CUDA {each.toolkit}" for each in shipped]
-    names = {name: module.source for index in reversed(indexes) for name, module in index.modules.items()}
+    names = {name: files[0].source for index in reversed(indexes) for name, files in index.modules.items()}
     modules = tuple(
         ModuleFacts(name, source, _verdicts(kernels, name, machine)) for name, source in names.items()
     )
@@ -62,11 +63,11 @@ def facts_of(kernels: KernelSet) -> SetFacts:
 
 
 def _verdicts(kernels: KernelSet, module: str, machine: Probe) -> tuple[Verdict, ...]:
-    builds = []
-    for place in kernels.places():
-        build = place.build(module)
-        problem = build.problem or place.trouble(module)
-        builds.append(build._replace(problem=problem, failure=kernels.failure(module, build.place)))
+    builds = [
+        build._replace(failure=kernels.failure(module, build.place))
+        for place in kernels.places()
+        for build in place.builds(module, read=True)
+    ]
     groups: dict[tuple[int, int], list[Device]] = {}
     for device in machine.devices:
         groups.setdefault(device.capability, []).append(device)
@@ -187,7 +188,16 @@ def machine_data(machine: Probe) -> dict[str, Any]:
             {"ordinal": d.ordinal, "name": d.name, "capability": f"{d.capability[0]}.{d.capability[1]}"}
             for d in machine.devices
         ],
+        **(
+            {"iree": {DRIVERS[kind]: _devices(found) for kind, found in machine.iree.items()}}
+            if machine.iree
+            else {}
+        ),
     }
+
+
+def _devices(found: tuple[str, ...] | Reason) -> dict[str, Any]:
+    return {"problem": found.as_data()} if isinstance(found, Reason) else {"devices": [*found]}
 
 
 def _machine(machine: Probe) -> Iterator[str]:
@@ -198,6 +208,8 @@ def _machine(machine: Probe) -> Iterator[str]:
     for device in machine.devices:
         major, minor = device.capability
         yield f"GPU {device.ordinal}: {device.name}, compute capability {major}.{minor}"
+    for kind, found in machine.iree.items():
+        yield f"IREE {DRIVERS[kind]}: {found if isinstance(found, Reason) else ', '.join(found)}"
 
 
 def _word(rank: int, candidate: Candidate) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from . import document
 from .reason import Reason
-from .resolve import NAMED, Image
+from .resolve import NAMED, PTX, Image
 
 SCHEMA = 1
 FILE = "index.json"
@@ -26,9 +26,10 @@ class Refused(Exception):  # noqa: N818  a reason on its way to a candidate
 
 
 class Module(NamedTuple):
-    """One fatbin of a kernel set and the images in it; `source` is the path it was compiled from.
+    """One file of a kernel set and the images in it; `source` is the path it was compiled from.
 
-    `sha256` is "" for a file that was named without an index.
+    It is a fatbin, or one of a module's files for several back ends. `sha256` is "" for a file that was named without
+    an index.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Module(NamedTuple):
     images: tuple[Image, ...]
 
     def read(self) -> bytes:
-        """Return the fatbin's bytes; raises Refused when they are missing or not those indexed."""
+        """Return the file's bytes; raises Refused when they are missing or not those indexed."""
         try:
             with document.open_file(self.file) as stream:
                 data = stream.read()
@@ -53,15 +54,17 @@ class Module(NamedTuple):
 class Index(NamedTuple):
     """What a kernel set holds and what made it: `compiler` is "nvcc 13.0.88", `toolkit` "13.0".
 
-    `cpu` names the library that does its work where there is no GPU, "" for none.
+    A module has one file, or several, of which the first that runs here is used. `cpu` names the library that does its
+    work where there is no GPU, "" for none.
     """
 
     name: str
     kind: str
     compiler: str
     toolkit: str
-    modules: Mapping[str, Module]
+    modules: Mapping[str, tuple[Module, ...]]
     cpu: str = ""
+    install: str = ""  # how a user gets the Python package that runs its modules
 
 
 def read_index(path: str) -> Index:
@@ -73,11 +76,14 @@ def read_index(path: str) -> Index:
             raise Refused(Reason("other-schema", {"file": path, "found": schema, "expected": SCHEMA}))
         toolkit = document.text(data, "toolkit")
         folder = os.path.dirname(path)
-        modules = [_module(folder, entry, toolkit) for entry in document.tables(data, "modules")]
-        named = {module.name: module for module in modules}
+        named: dict[str, tuple[Module, ...]] = {}
+        for entry in document.tables(data, "modules"):
+            module = _module(folder, entry, toolkit)
+            named[module.name] = (*named.get(module.name, ()), module)
         name = document.text(data, "name")
         kind = document.text(data, "kind", "module")
-        return Index(name, kind, made_by(data), toolkit, named, document.file_name(data, "cpu", ""))
+        cpu, install = document.file_name(data, "cpu", ""), document.text(data, "install", "")
+        return Index(name, kind, made_by(data), toolkit, named, cpu, install)
     except OSError as error:
         raise Refused(_unreadable(path, error)) from error
     except document.Damaged as error:
@@ -110,9 +116,9 @@ def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
 def image(entry: dict[str, Any], toolkit: str) -> Image:
     """Return an image as an index lists it; raises Damaged for what is none."""
     kind, arch = document.text(entry, "kind"), document.text(entry, "arch")
-    isa = _version(document.text(entry, "isa")) if kind == "ptx" else None
+    isa = _version(document.text(entry, "isa")) if kind in PTX else None
     found = Image(kind, arch, (0, 0) if kind == "library" else _version(toolkit), isa)
-    if kind in {"cubin", "ptx"}:  # its check comes with reading, not when the image is first judged
+    if kind in {"cubin", *PTX}:  # its check comes with reading, not when the image is first judged
         try:
             found.parsed  # noqa: B018
         except ValueError:

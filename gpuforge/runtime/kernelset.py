@@ -121,7 +121,7 @@ class KernelSet:
     def _judged(self, module: str, machine: Probe, device: int) -> tuple[Candidate, ...]:
         from .resolve import resolve
 
-        builds = [place.build(module) for place in self.places()]
+        builds = [build for place in self.places() for build in place.builds(module)]
         return resolve(builds, machine, self.env, device=device)
 
     def module_named(self, module: str | None) -> str:
@@ -158,10 +158,10 @@ class KernelSet:
         """Return what this machine has; without opening the driver where the environment switches the GPU off.
 
         NVRTC and OpenCL are looked for where the set has sources for them, and no further than `until` in the order
-        of origins.
+        of origins; the drivers of IREE that the set has modules for.
         """
         from .machine import Probe, probe
-        from .resolve import Origin, gpu_disabled, switched_off
+        from .resolve import IREE, Origin, gpu_disabled, switched_off
 
         machine = (
             Probe(None, problem=switched_off(self.env)) if gpu_disabled(self.env) else probe(self._driver)
@@ -170,6 +170,12 @@ class KernelSet:
             from . import cpu
 
             machine = machine._replace(cpu=cpu.look())
+        for_iree = [place for place in self.places() if any(image.kind in IREE for image in place.images)]
+        if for_iree:
+            from . import cpu
+            from .iree.devices import devices_for
+
+            machine = machine._replace(cpu=cpu.look(), iree=devices_for(for_iree, self.env))
         if gpu_disabled(self.env):
             return machine
         last = Origin.CPU if until is None else until

@@ -14,19 +14,20 @@ from .kernel import Kernel
 from .look import Place
 from .machine import Nvrtc, Probe
 from .reason import Reason
-from .resolve import CPU, Candidate, Origin
+from .resolve import CPU, IREE, Candidate, Origin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Union
 
     from .hostkernel import HostKernel
+    from .iree.kernel import IreeKernel
     from .opencl.kernel import OpenClKernel
 
-    AnyKernel = Union[Kernel, HostKernel, OpenClKernel]
+    AnyKernel = Union[Kernel, HostKernel, IreeKernel, OpenClKernel]
 
 
-_OF_MACHINE = {"no-usable-gpu", "no-devices", "switched-off"}  # said once, by the machine's own problem
+_OF_MACHINE = {"no-usable-gpu", "no-devices"}  # said once, by the machine's own problem
 
 
 def home_of(machine: Probe, driver: tuple[str, ...], device: int, context: Any) -> Context | None:
@@ -74,12 +75,7 @@ def load(
     A fatbin is loaded once, whatever number of its images fit: the driver chooses among them. What is compiled here is
     looked up in the kernel cache that `env` names. When what the environment names is not used, a warning says so.
     """
-    found = {
-        module.file: (module, place)
-        for place in places
-        for module in [place.module(request.module)]
-        if module
-    }
+    found = {module.file: (module, place) for place in places for module in place.files(request.module)}
     for candidate in candidates:
         file = candidate.build.place
         if not candidate.accepted or candidate.build is CPU or file in failures:
@@ -113,6 +109,10 @@ def _load(
         cache, use = KernelCache.of_user(env), request.use_cache
         own = request.context if is_foreign(request.context) else None
         return opencl.load(name, module, place.sources, request.device, own, cache, use=use)
+    if kind in IREE:
+        from .iree import load as iree
+
+        return iree.load(name, module, kind, request.device, request.context)
     if home is None:
         return None
     if kind == "cuda" and place.sources and isinstance(machine.nvrtc, Nvrtc):
@@ -147,9 +147,14 @@ def reasons(
         f"{named(candidate)}: "
         f"{failures.get(candidate.build.place, candidate.reason) if candidate.accepted else candidate.reason}"
         for candidate in candidates
-        if candidate.build is not CPU and not (machine.problem and candidate.reason.kind in _OF_MACHINE)
+        if candidate.build is not CPU
+        and not (machine.problem and _of_machine(candidate.reason, machine.problem))
     ]
     return tuple(dict.fromkeys(lines)) or ("the module has no images",)
+
+
+def _of_machine(reason: Reason, problem: Reason) -> bool:
+    return reason.kind in _OF_MACHINE or reason == problem
 
 
 def named(candidate: Candidate) -> str:

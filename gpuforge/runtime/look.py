@@ -51,32 +51,49 @@ class Place(NamedTuple):
     wheel: str = ""  # the kernels wheel that it is in, such as "saxpy-kernels-cu13"
     sources: Sources | None = None
 
-    def module(self, name: str) -> Module | None:
-        """Return the module of that name, None when this place has none; a file that was named serves for any."""
-        if self.file:
-            return Module(name, "", self.file, "", (self.image,))
-        return self.contents.modules.get(name) if self.contents else None
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """The images of all modules."""
+        if self.contents is None:
+            return (self.image,) if self.file else ()
+        return tuple(
+            image for files in self.contents.modules.values() for file in files for image in file.images
+        )
 
-    def build(self, name: str) -> Build:
-        """Return what `resolve` judges for a module."""
-        module = self.module(name)
+    def files(self, name: str) -> tuple[Module, ...]:
+        """Return the files of the module of that name, none when this place has none; a named file serves for any."""
+        if self.file:
+            return (Module(name, "", self.file, "", (self.image,)),)
+        return self.contents.modules.get(name, ()) if self.contents else ()
+
+    def builds(self, name: str, *, read: bool = False) -> tuple[Build, ...]:
+        """Return what `resolve` judges for a module; with `read` each file is read, and is the one indexed."""
         if self.problem or (self.contents is None and not self.file):
-            return Build(self.origin, self.path, problem=self.problem, wheel=self.wheel)
-        if module is None:
+            return (Build(self.origin, self.path, problem=self.problem, wheel=self.wheel),)
+        files = self.files(name)
+        if not files:
             known = ", ".join(sorted(self.contents.modules if self.contents else ())) or "none"
             facts = {"set": self.path, "name": name, "known": known}
-            return Build(self.origin, self.path, problem=Reason("no-module", facts), wheel=self.wheel)
-        return Build(self.origin, module.file, module.images, wheel=self.wheel)
+            return (Build(self.origin, self.path, problem=Reason("no-module", facts), wheel=self.wheel),)
+        return tuple(
+            Build(
+                self.origin,
+                file.file,
+                file.images,
+                problem=_trouble(file) if read else None,
+                wheel=self.wheel,
+            )
+            for file in files
+        )
 
-    def trouble(self, name: str) -> Reason | None:
-        """Return what is wrong with the file of a module, None when it can be read and is the one indexed."""
-        module = self.module(name)
-        try:
-            if module:
-                module.read()
-        except Refused as refused:
-            return refused.reason
-        return None
+
+def _trouble(module: Module) -> Reason | None:
+    """Return what is wrong with a file, None when it can be read and is the one indexed."""
+    try:
+        module.read()
+    except Refused as refused:
+        return refused.reason
+    return None
 
 
 def variable(package: str, name: str) -> str:

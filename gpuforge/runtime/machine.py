@@ -54,7 +54,8 @@ class Probe(NamedTuple):
 
     `driver` is the newest CUDA version that the driver supports, None without a usable one; `problem` then
     says why. `nvrtc` and `opencl` are what would compile sources here, or why there is none; None: not looked for.
-    `cpu` is looked at where a library for CPUs is to be judged.
+    `cpu` is looked at where a library for CPUs is to be judged. `iree` are the devices of IREE's runtime, for each kind
+    of image that was asked for, or why there are none.
     """
 
     driver: tuple[int, int] | None
@@ -63,6 +64,7 @@ class Probe(NamedTuple):
     nvrtc: Nvrtc | Reason | None = None
     opencl: tuple[OpenClDevice, ...] | Reason | None = None
     cpu: Cpu = Cpu("", None)
+    iree: Mapping[str, tuple[str, ...] | Reason] = {}
 
 
 def probe(files: tuple[str, ...] = DRIVER.files) -> Probe:

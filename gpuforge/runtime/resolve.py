@@ -10,6 +10,7 @@ from typing import NamedTuple, Optional
 
 from . import cpu, runs_on
 from .arch import Arch
+from .iree.judge import judge as judge_iree
 from .machine import Nvrtc, Probe
 from .reason import MERITS, Reason, dotted
 
@@ -38,6 +39,9 @@ _LABELS = ("environment", "user build", "cached build", "shipped", "OpenCL", "CP
 
 
 NAMED = {"unread": "file", "cuda": "CUDA source", "opencl": "source", "library": "library"}
+# Modules of IREE's, by the driver of its runtime that they are for: that for CUDA has PTX, that for CPUs has a level.
+IREE = {"iree-cuda": "IREE cuda", "iree-vulkan": "IREE vulkan", "iree-cpu": "IREE CPU"}
+PTX = frozenset({"ptx", "iree-cuda"})
 
 
 class Image(NamedTuple):
@@ -46,7 +50,7 @@ class Image(NamedTuple):
     `arch` is "sm_90a" or "compute_120", "" when the file was not read; `toolkit` is the CUDA version of the compiler
     that wrote it; `isa` is the PTX ISA, None but for PTX. Other kinds have none of them: "cuda" (a source for NVRTC),
     "opencl" (a source for OpenCL), "library" (a shared object for the CPU, whose `arch` is the level that it needs:
-    "x86-64-v3", "" for any CPU).
+    "x86-64-v3", "" for any CPU), and those of `IREE`.
     """
 
     kind: str
@@ -67,6 +71,8 @@ class Image(NamedTuple):
     @property
     def label(self) -> str:
         """Its name for people: "cubin sm_80", "PTX compute_120"."""
+        if self.kind in IREE:
+            return f"{IREE[self.kind]} {self.arch}".rstrip()
         if self.kind in NAMED:
             return f"{NAMED[self.kind]} {self.arch}".rstrip() if self.kind == "library" else NAMED[self.kind]
         return f"{'PTX' if self.kind == 'ptx' else self.kind} {self.arch}"
@@ -194,8 +200,16 @@ def _judge(
         return cpu.refusal(image.arch, machine.cpu) or build.failure or _merit_on_cpu(build, image)
     if image.kind == "opencl":
         return off or _opencl(machine, device, build.failure)
-    if obstacle is not None:
+    if obstacle is not None and image.kind not in {"iree-vulkan", "iree-cpu"}:
         return obstacle
+    if image.kind in IREE:
+        refusal = off if image.kind == "iree-vulkan" else None
+        if image.kind == "iree-cuda":
+            refusal = _architecture_refusal(image, gpu) or _driver_refusal(image, machine.driver or (0, 0))
+        elif image.kind == "iree-cpu":
+            refusal = cpu.refusal(image.arch, machine.cpu)
+        judged = judge_iree(image.kind, machine.iree, device)
+        return refusal or (judged if judged.kind not in MERITS else build.failure) or judged
     if image.kind == "cuda":
         return _nvrtc(machine, gpu, build.failure)
     if not image.loadable:
@@ -236,7 +250,7 @@ _MISMATCHES = {
 
 
 def _architecture_refusal(image: Image, gpu: Version) -> Optional[Reason]:
-    mismatch = (runs_on.ptx_mismatch if image.kind == "ptx" else runs_on.binary_mismatch)(image.parsed, gpu)
+    mismatch = (runs_on.ptx_mismatch if image.kind in PTX else runs_on.binary_mismatch)(image.parsed, gpu)
     if mismatch is None:
         return None
     built = dotted(mismatch.built.capability)
@@ -246,7 +260,7 @@ def _architecture_refusal(image: Image, gpu: Version) -> Optional[Reason]:
 
 def _driver_refusal(image: Image, driver: Version) -> Optional[Reason]:
     found = dotted(driver)
-    if image.kind == "ptx":
+    if image.kind in PTX:
         isa = image.isa or (0, 0)
         needed = runs_on.driver_for_ptx(isa)
         facts = {"isa": dotted(isa), "needed": dotted(needed), "found": found}
@@ -274,10 +288,12 @@ def _merit_on_cpu(build: Build, image: Image) -> Reason:
 
 def _preference(candidate: Candidate) -> "tuple[int, int, int, int, int]":
     image = candidate.image
-    if image is not None and image.kind == "library":
+    if image is not None and image.kind in {"library", "iree-cpu"}:
         return candidate.origin, 2, -cpu.rank(image.arch), 0, 0
+    if image is not None and image.kind == "iree-vulkan":
+        return candidate.origin, 3 if candidate.reason.kind == "iree-software" else 1, 0, 0, 0
     if image is None or not image.arch or image.kind == "unread":
         return candidate.origin, 0, 0, 0, 0
     arch = image.parsed
     variant = ("a", "f", "").index(arch.variant)
-    return candidate.origin, int(image.kind == "ptx"), -arch.major, -arch.minor, variant
+    return candidate.origin, int(image.kind in PTX), -arch.major, -arch.minor, variant

@@ -35,7 +35,7 @@ class Sources(NamedTuple):
 
     def contents(self, name: str) -> Index:
         """Return them as what a place of the set holds."""
-        return Index(name, "module", self.family, "", self.modules)
+        return Index(name, "module", self.family, "", {name: (each,) for name, each in self.modules.items()})
 
     def filled(self, arch: str = "") -> tuple[str, ...]:
         """Return the options for an architecture; those with folders are filled by `with_folders`."""

@@ -104,6 +104,9 @@ OPENCL = Table(
     {},
     "one of the implementations listed in /etc/OpenCL/vendors hangs",
 )
+IREE = Table(
+    "IREE runtime", ("iree.runtime",), {}, {}, "one of its drivers hangs: `iree-run-module --list_devices`"
+)
 NVRTC = Table(
     "NVRTC",
     ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"),

@@ -49,7 +49,7 @@ def write(folder: Path, index: Any) -> Path:
 def test_what_an_index_says(tmp_path: Path) -> None:
     index = read_index(write(tmp_path, INDEX))
     assert (index.name, index.compiler, index.toolkit) == ("default-kernels", "nvcc 13.0.88", "13.0")
-    module = index.modules["saxpy"]
+    module = index.modules["saxpy"][0]
     assert module.read() == FATBIN
     assert module.images == (
         Image("cubin", "sm_90a", (13, 0)),
@@ -138,14 +138,14 @@ def test_a_damaged_fatbin_is_named_and_explained(tmp_path: Path) -> None:
         f"says {MODULE['sha256']}: the file is damaged, install the wheel again"
     )
     with pytest.raises(Refused) as error:
-        read_index(tmp_path / "index.json").modules["saxpy"].read()
+        read_index(tmp_path / "index.json").modules["saxpy"][0].read()
     assert str(error.value) == damage
     kernels = KernelSet(tmp_path, env={}, driver="libcuda-is-not-here.so.1")
     assert f"    refused  cubin sm_90a     {damage}\n" in kernels.explain()
 
 
 def test_a_missing_fatbin_is_named(tmp_path: Path) -> None:
-    module = read_index(write(tmp_path, INDEX)).modules["saxpy"]
+    module = read_index(write(tmp_path, INDEX)).modules["saxpy"][0]
     Path(module.file).unlink()
     with pytest.raises(Refused) as error:
         module.read()
@@ -173,8 +173,9 @@ ROOT = Path(runtime.__file__).parent
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_runtime_travels_alone(path: Path) -> None:
-    """Each module is Python 3.9 and imports only the standard library and its neighbours; OpenCL's own pyopencl too."""
-    known = sys.stdlib_module_names | ({"pyopencl"} if path.parent.name == "opencl" else frozenset())
+    """Each module is Python 3.9 and imports only the standard library, its neighbours and its back end's package."""
+    own = {"opencl": {"pyopencl"}, "iree": {"iree"}}.get(path.parent.name, set())
+    known = sys.stdlib_module_names | own
     for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 9))):
         if isinstance(node, ast.Import):
             assert {name.name.partition(".")[0] for name in node.names} <= known

@@ -1,0 +1,102 @@
+"""The devices of IREE's drivers on this machine: each driver by itself, so that one that is missing hides no other."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from ..library import Attempt, patience
+from ..reason import Reason
+from ..resolve import gpu_disabled, switched_off
+from ..tables import IREE
+from .judge import DRIVERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..look import Place
+
+
+VARIABLE = "GPUFORGE_IREE"  # the drivers that may be used, such as "local-task,cuda"; "0" for none
+ADVICE = {
+    "cuda": "; IREE opens libcuda.so: where there is libcuda.so.1 alone, make a link of that name",
+    "vulkan": "; install a Vulkan loader and a driver, such as libvulkan1 and mesa-vulkan-drivers",
+}
+_STATUS = re.compile(r"(?:^|\s)\S+:\d+: (?P<status>[A-Z_]+); (?P<text>.*)", re.DOTALL)
+
+_lock = threading.Lock()
+_devices: dict[str, tuple[Any, list[dict[str, Any]]]] = {}  # by IREE's driver: the driver and its devices
+_opened_by = [0]  # the process that opened a driver: its threads are of no use in a fork
+
+
+def devices_for(places: Iterable[Place], env: Mapping[str, str]) -> dict[str, tuple[str, ...] | Reason]:
+    """Return the names of the devices for each kind of IREE's images in some places, or why there are none.
+
+    Never raises, and never hangs. A failure is not remembered.
+    """
+    installs = {
+        image.kind: place.contents.install if place.contents else ""
+        for place in places
+        for image in place.images
+        if image.kind in DRIVERS
+    }
+    return {kind: _off(kind, env) or _names(DRIVERS[kind], env, how) for kind, how in installs.items()}
+
+
+def _off(kind: str, env: Mapping[str, str]) -> Reason | None:
+    """Return why the environment does not allow a driver, None where it does; then it is not opened."""
+    if kind != "iree-cpu" and gpu_disabled(env):
+        return switched_off(env)
+    allowed = env.get(VARIABLE, "")
+    if not allowed or DRIVERS[kind] in allowed.split(","):
+        return None
+    return Reason("switched-off", {"variable": VARIABLE, "value": allowed})
+
+
+def opened(driver: str, number: int) -> tuple[Any, dict[str, Any]]:
+    """Return a driver that `devices` has found, and what it says of its device `number`."""
+    found, infos = _devices[driver]
+    return found, infos[number]
+
+
+def _names(driver: str, env: Mapping[str, str], install: str) -> tuple[str, ...] | Reason:
+    if _opened_by[0] not in {0, os.getpid()}:
+        return Reason("forked")
+    if driver not in _devices:
+        problem: Reason | None = Attempt(IREE, partial(_open, driver, install)).wait(patience(env))
+        if problem is not None:
+            return problem
+    return tuple(str(info["name"]) for info in _devices[driver][1])
+
+
+def _open(driver: str, install: str) -> Reason | None:
+    try:
+        import iree.runtime as iree
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "iree":
+            return Reason("not-installed", {"what": "iree.runtime", "install": install})
+        return Reason(
+            "not-the-library", {"library": "iree.runtime", "what": IREE.what, "problem": str(error)}
+        )
+    with _lock:
+        try:
+            found = iree.get_driver(driver)
+            infos = found.query_available_devices()
+        except (RuntimeError, ValueError) as error:
+            facts = {"driver": driver, "problem": status_of(error)[1], "advice": ADVICE.get(driver, "")}
+            return Reason("no-iree-driver", facts)
+        if not infos:
+            return Reason("no-iree-device", {"driver": driver})
+        _opened_by[0] = os.getpid()
+        _devices[driver] = found, infos
+    return None
+
+
+def status_of(error: Exception) -> tuple[str, str]:
+    """Return what IREE says of a failure: its status, and the text in one line without the places in IREE's code."""
+    found = _STATUS.search(str(error))
+    text = found["text"] if found else str(error)
+    return found["status"] if found else "UNKNOWN", text.strip().partition("\n")[0].rstrip(": ")

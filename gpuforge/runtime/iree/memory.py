@@ -1,0 +1,121 @@
+"""A device of IREE's, and memory on it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ..errors import DriverError
+from .devices import status_of
+
+
+class IreeDevice:
+    """One device of a driver of IREE's, and the modules that were loaded for it."""
+
+    def __init__(self, driver: str, device: Any, name: str) -> None:
+        import iree.runtime as iree
+
+        self.driver = driver
+        self.name = name
+        self.device = device
+        self.instance = iree.VmInstance()
+        self.lock = threading.Lock()  # a context runs one function at a time
+        self._hal = iree.create_hal_module(self.instance, device)
+        self._modules: dict[str, tuple[Any, Any]] = {}
+
+    def module(self, sha256: str, data: bytes) -> tuple[Any, Any]:
+        """Return a module and the context that it runs in, made once for this device; raises DriverError."""
+        import iree.runtime as iree
+
+        with self.lock:
+            if sha256 not in self._modules:
+                try:
+                    module = iree.VmModule.copy_buffer(self.instance, data)
+                    context = iree.VmContext(self.instance, modules=[self._hal, module])
+                except (RuntimeError, ValueError) as error:
+                    raise self.failure("loading the module", error) from error
+                self._modules[sha256] = module, context
+            return self._modules[sha256]
+
+    def copy(self, source: Any, target: Any) -> None:
+        """Copy all of a buffer into another of the same size, and wait for it; raises DriverError."""
+        import iree.runtime as iree
+
+        try:
+            semaphore = self.device.create_semaphore(0)
+            done = iree.HalFence.create_at(semaphore, 1)
+            self.device.queue_copy(
+                source, target, wait_semaphores=iree.HalFence.create_at(semaphore, 0), signal_semaphores=done
+            )
+            done.wait()
+        except (RuntimeError, ValueError) as error:
+            raise self.failure("copying", error) from error
+
+    def failure(self, call: str, error: Exception) -> DriverError:
+        """Return an error of IREE's as one of a driver."""
+        status, text = status_of(error)
+        return DriverError(f"{call} with IREE's {self.driver}", 0, status, text)
+
+
+class IreeMemory:
+    """Memory of a device of IREE's; see `Memory`."""
+
+    __slots__ = ("_home", "buffer", "size")
+
+    def __init__(self, home: IreeDevice, size: int) -> None:
+        import iree.runtime as iree
+
+        self.size = size
+        self._home = home
+        try:
+            self.buffer = home.device.allocator.allocate_buffer(
+                iree.MemoryType.DEVICE_LOCAL, iree.BufferUsage.DEFAULT, max(size, 1)
+            )
+        except (RuntimeError, ValueError) as error:
+            raise home.failure("allocating", error) from error
+
+    def write(self, source: Any, *, stream: Any = None) -> None:
+        """Copy a contiguous buffer of exactly `size` bytes to the device; raises ValueError, DriverError."""
+        view = self._checked(source)
+        if not self.size:
+            return
+        allocator = self._home.device.allocator
+        try:
+            staging = allocator.allocate_host_staging_buffer_copy(self._home.device, view)
+        except (RuntimeError, ValueError) as error:
+            raise self._home.failure("copying", error) from error
+        self._home.copy(staging, self.buffer)
+
+    def read(self, target: Any, *, stream: Any = None) -> None:
+        """Copy into a writable buffer of `size` bytes; raises ValueError for another size, DriverError."""
+        import iree.runtime as iree
+
+        view = self._checked(target)
+        if not self.size:
+            return
+        kind = iree.MemoryType.HOST_LOCAL | iree.MemoryType.DEVICE_VISIBLE
+        usage = iree.BufferUsage.TRANSFER_TARGET | iree.BufferUsage.MAPPING_SCOPED
+        try:
+            staging = self._home.device.allocator.allocate_buffer(kind, usage, self.size)
+        except (RuntimeError, ValueError) as error:
+            raise self._home.failure("copying", error) from error
+        self._home.copy(self.buffer, staging)
+        view[:] = memoryview(
+            staging.map().asarray((self.size,), iree.HalElementType.map_to_dtype(iree.HalElementType.UINT_8))
+        )
+
+    def free(self) -> None:
+        """Give the memory back to the device; more than once is harmless."""
+        self.buffer = None
+
+    def __enter__(self) -> IreeMemory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.free()
+
+    def _checked(self, buffer: Any) -> memoryview:
+        view = memoryview(buffer)
+        if view.nbytes != self.size:
+            raise ValueError(f"the buffer holds {view.nbytes} bytes and the device memory {self.size}")
+        return view.cast("B") if self.size else view

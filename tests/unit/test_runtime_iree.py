@@ -1,0 +1,400 @@
+"""Kernel sets with modules of IREE's: which device runs them and why, what a launch checks, and what failures say."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import iree_stub
+import numpy as np
+import pytest
+
+from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
+from gpuforge.runtime.explain import as_text, facts_of, machine_data
+from gpuforge.runtime.index import Refused
+from gpuforge.runtime.iree import devices, load
+from gpuforge.runtime.iree.signature import Parameter, read
+
+NO_CUDA = RuntimeError(
+    "Error creating driver: c/runtime/src/iree/hal/drivers/cuda/cuda_dynamic_symbols.c:66: UNAVAILABLE; CUDA driver "
+    "library 'libcuda.so' not available"
+)
+IMAGES: tuple[tuple[str, str, str], ...] = (
+    ("iree-cuda", "compute_80", "7.6"),
+    ("iree-vulkan", "", ""),
+    ("iree-cpu", "x86-64", ""),
+)
+Made = Callable[..., KernelSet]
+
+
+@pytest.fixture(autouse=True)
+def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    for home, name, value in ((devices, "_devices", {}), (devices, "_opened_by", [0]), (load, "_homes", {})):
+        monkeypatch.setattr(home, name, value)
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Put a stand-in for `iree.runtime` in place."""
+
+    def put(**drivers: Any) -> Any:
+        stub = iree_stub.module(**drivers)
+        package = ModuleType("iree")
+        package.runtime = stub  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "iree", package)
+        monkeypatch.setitem(sys.modules, "iree.runtime", stub)
+        return stub
+
+    return put
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    """Lay out a set with a module for each back end of IREE's."""
+
+    def make(
+        images: Any = IMAGES, driver: str = "libnothing.so", functions: Any = None, **env: str
+    ) -> KernelSet:
+        folder = tmp_path / "demo" / "_gpuforge" / "kernels" / "ops"
+        folder.mkdir(parents=True, exist_ok=True)
+        data = json.dumps(functions or {"saxpy": iree_stub.SAXPY}).encode()
+        modules = []
+        for kind, arch, isa in images:
+            file = folder / f"saxpy-{kind}.vmfb"
+            file.write_bytes(data)
+            modules.append(
+                {
+                    "name": "saxpy",
+                    "source": "kernels/saxpy.mlir",
+                    "file": file.name,
+                    "sha256": hashlib.sha256(data).hexdigest(),
+                    "images": [{"kind": kind, "arch": arch, **({"isa": isa} if isa else {})}],
+                }
+            )
+        index = {
+            "schema": 1,
+            "name": "ops",
+            "toolchain": {"family": "iree", "version": "3.13.0"},
+            "toolkit": "13.0",
+            "install": "pip install iree-base-runtime",
+            "modules": modules,
+        }
+        (folder / "index.json").write_text(json.dumps(index))
+        return KernelSet(folder, package="demo", env=env, driver=driver)
+
+    return make
+
+
+def test_a_driver_that_is_missing_hides_no_other_device(made: Made, use: Any) -> None:
+    use(cuda=NO_CUDA, vulkan=["Radeon"], local_task=["default"])
+    kernels = made()
+    assert as_text(facts_of(kernels)) == (
+        "kernel set ops: made by iree 3.13.0 with CUDA 13.0\n"
+        "  GPU: no NVIDIA driver (libnothing.so: cannot open shared object file: No such file or directory)\n"
+        "  IREE cuda: IREE's driver cuda does not start (CUDA driver library 'libcuda.so' not available); IREE opens "
+        "libcuda.so: where there is libcuda.so.1 alone, make a link of that name\n"
+        "  IREE vulkan: Radeon\n"
+        "  IREE local-task: default\n"
+        "  module saxpy, from kernels/saxpy.mlir\n"
+        "    used     IREE vulkan           IREE's driver vulkan runs it on Radeon\n"
+        "    fits     IREE CPU x86-64       IREE's driver local-task runs it on default\n"
+        "    fits     CPU                   needs no GPU\n"
+        "    refused  IREE cuda compute_80  no usable NVIDIA GPU"
+    )
+    assert [*machine_data(kernels.probe())["iree"]] == ["cuda", "vulkan", "local-task"]
+    assert kernels.function("saxpy").backend == "iree"
+
+
+def test_a_gpu_comes_first_and_a_vulkan_device_that_is_the_cpu_last(made: Made, use: Any, stub: str) -> None:
+    use(cuda=["H200"], vulkan=["llvmpipe (LLVM 15.0.6)"], local_task=["default"])
+    used = [
+        (c.image.kind if c.image else "", c.reason.kind) for c in made(driver=stub).candidates() if c.accepted
+    ]
+    assert used == [
+        ("iree-cuda", "iree"),
+        ("iree-cpu", "iree"),
+        ("iree-vulkan", "iree-software"),
+        ("", "no-gpu-needed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arch", "isa", "kind"),
+    [
+        ("compute_100", "8.6", "newer"),
+        ("compute_80", "99.0", "driver-older-than-ptx"),
+        ("compute_90", "7.8", "iree"),
+    ],
+)
+def test_a_module_for_cuda_is_judged_as_its_ptx(
+    made: Made, use: Any, stub: str, arch: str, isa: str, kind: str
+) -> None:
+    use(cuda=["H200"])
+    (found, *_) = [
+        c for c in made([("iree-cuda", arch, isa)], driver=stub).candidates() if c.image is not None
+    ]
+    assert found.reason.kind == kind
+
+
+@pytest.mark.parametrize("level", ["x86-64-v4", "x86-64-v9"])
+def test_a_module_for_another_cpu_is_refused(made: Made, use: Any, level: str, monkeypatch: Any) -> None:
+    from gpuforge.runtime import cpu
+
+    use(local_task=["default"])
+    monkeypatch.setattr(cpu, "look", lambda: cpu.Cpu("x86_64", frozenset({"sse4_2"})))
+    (found, *_) = [c for c in made([("iree-cpu", level, "")]).candidates() if c.image is not None]
+    assert found.reason.kind in {"cpu-lacks", "other-machine"}
+
+
+def test_the_environment_decides_which_drivers_are_opened(made: Made, use: Any) -> None:
+    stub = use(cuda=NO_CUDA, vulkan=["Radeon"], local_task=["default"])
+    assert made(GPUFORGE_DISABLE_GPU="1").function("saxpy").driver == "local-task"  # type: ignore[union-attr]
+    assert made(GPUFORGE_IREE="local-task").function("saxpy").driver == "local-task"  # type: ignore[union-attr]
+    assert stub.opened == ["local-task"]
+    with pytest.raises(KernelUnavailable) as caught:
+        made(GPUFORGE_IREE="0").function("saxpy")
+    assert stub.opened == ["local-task"]
+    assert caught.value.reasons[1:] == (
+        "IREE vulkan: switched off (GPUFORGE_IREE=0)",
+        "IREE CPU x86-64: switched off (GPUFORGE_IREE=0)",
+    )
+
+
+def test_without_the_runtime_of_iree_the_reason_says_how_to_get_it(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "iree", None)
+    with pytest.raises(
+        KernelUnavailable, match=r"IREE CPU x86-64: no iree\.runtime: pip install iree-base-runtime"
+    ):
+        made().function("saxpy")
+
+
+def test_a_driver_that_hangs_does_not_hang_the_program(
+    made: Made, use: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub, wake = use(vulkan=["Radeon"]), threading.Event()
+    monkeypatch.setattr(stub, "get_driver", lambda name: wake.wait(20))
+    found = made([("iree-vulkan", "", "")], GPUFORGE_DRIVER_TIMEOUT="0.05").candidates()
+    wake.set()
+    assert found[-1].reason.kind == "no-answer"
+
+
+def test_a_failure_is_not_remembered(made: Made, use: Any) -> None:
+    use(local_task=NO_CUDA)
+    kernels = made([("iree-cpu", "x86-64", "")])
+    with pytest.raises(KernelUnavailable):
+        kernels.function("saxpy")
+    use(local_task=["default"])
+    assert kernels.function("saxpy").backend == "iree"
+
+
+def test_what_a_parent_opened_is_not_used_in_a_fork(made: Made, use: Any, monkeypatch: Any) -> None:
+    use(local_task=["default"])
+    kernels = made([("iree-cpu", "x86-64", "")])
+    kernels.function("saxpy")
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert kernels.candidates()[-1].reason.kind == "forked"
+
+
+@pytest.fixture
+def kernel(made: Made, use: Any) -> Any:
+    use(local_task=["default"])
+    functions = {"saxpy": iree_stub.SAXPY, "failing": iree_stub.SAXPY.replace("saxpy", "failing")}
+    return made([("iree-cpu", "x86-64", "")], functions=functions).function
+
+
+def test_a_function_is_launched_as_kernels_are(kernel: Any) -> None:
+    saxpy = kernel("saxpy")
+    x, y = np.arange(1000, dtype="f4"), np.ones(1000, "f4")
+    saxpy.launch(4, 256, np.float32(2), x, y)
+    assert (y == 2 * x + 1).all()
+    assert (x == np.arange(1000)).all()
+    with saxpy.upload(x) as first, saxpy.upload(y) as second:
+        again = saxpy.bind(4, 256, ctypes.c_float(1), first, second)
+        again()
+        again()
+        second.read(y)
+    assert (y == 4 * x + 1).all()
+    assert kernel("saxpy") is saxpy
+
+
+WRONG: Any = [
+    (
+        (2.0, "x", "y"),
+        "argument 0: a Python float has no C type: write ctypes.c_float(2.0), numpy.float32(2.0)",
+    ),
+    ((np.float64(2), "x", "y"), "argument 0: float64 cannot be passed as f32"),
+    ((ctypes.c_int(2), "x", "y"), "argument 0: c_int cannot be passed as f32"),
+    (
+        ("x", "x", "y"),
+        "argument 0: a kernel takes numbers of ctypes or NumPy and arrays in device memory, not str",
+    ),
+    (
+        (np.float32(2), np.zeros(4, "f8"), "y"),
+        "argument 1: an array of float64 cannot be passed as tensor<?xf32>",
+    ),
+    (
+        (np.float32(2), np.zeros((2, 2), "f4"), "y"),
+        "argument 1: an array of 2x2 cannot be passed as tensor<?xf32>",
+    ),
+    ((np.float32(2), np.zeros(8, "f4")[::2], "y"), "argument 1: a contiguous array is expected"),
+    ((np.float32(2), b"1234", "y"), "argument 1: bytes is host memory, which no kernel can read"),
+    ((np.float32(2),), "the kernel has 3 parameters, and 1 arguments are given"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_what_a_function_does_not_take_is_named_before_it_runs(
+    kernel: Any, arguments: Any, message: str
+) -> None:
+    arrays = {"x": np.zeros(4, "f4"), "y": np.zeros(4, "f4")}
+    given = [arrays[a] if isinstance(a, str) and n else a for n, a in enumerate(arguments)]
+    with pytest.raises(TypeError) as caught:
+        kernel("saxpy").launch(1, 1, *given)
+    assert str(caught.value).startswith(message)
+
+
+def test_memory_must_give_the_sizes_of_the_tensor(kernel: Any) -> None:
+    saxpy = kernel("saxpy")
+    with pytest.raises(TypeError, match=r"^argument 1: 6 bytes do not give the sizes of tensor<\?xf32>$"):
+        saxpy.launch(1, 1, np.float32(2), saxpy.memory(6), saxpy.memory(8))
+    with pytest.raises(ValueError, match=r"^the buffer holds 4 bytes and the device memory 8$"):
+        saxpy.upload(bytes(8)).read(bytearray(4))
+    with saxpy.memory(0) as empty:
+        empty.write(b"")
+        empty.read(bytearray())
+
+
+def test_what_the_function_writes_must_be_writable(kernel: Any) -> None:
+    y = np.zeros(4, "f4")
+    y.flags.writeable = False
+    with pytest.raises(ValueError, match=r"^argument 2: the function writes into it, and it is read-only$"):
+        kernel("saxpy").launch(1, 1, np.float32(2), np.zeros(4, "f4"), y)
+
+
+def test_a_failure_has_its_status_and_its_place(kernel: Any) -> None:
+    with pytest.raises(DriverError) as caught:
+        kernel("failing").launch(1, 1, np.float32(2), np.zeros(4, "f4"), np.zeros(4, "f4"))
+    assert (
+        str(caught.value) == "kernel failing with IREE's local-task failed: ABORTED (0): the device is gone"
+    )
+    with pytest.raises(DriverError, match="allocating with IREE's local-task failed: RESOURCE_EXHAUSTED"):
+        kernel("saxpy").memory(1 << 50)
+
+
+def test_a_module_that_is_damaged_or_lacks_the_function_leads_to_the_next_candidate(
+    made: Made, use: Any
+) -> None:
+    use(local_task=["default"], vulkan=["Radeon"])
+    kernels = made(IMAGES[1:])
+    damaged = Path(kernels._folder, "saxpy-iree-vulkan.vmfb")
+    damaged.write_bytes(b"cut")
+    assert kernels.function("saxpy").driver == "local-task"  # type: ignore[union-attr]
+    assert "is damaged, install the wheel again" in kernels.explain()
+    with pytest.raises(KernelUnavailable, match="the module has no such function; it has: saxpy"):
+        kernels.function("other")
+
+
+def test_a_module_that_iree_refuses_says_why(made: Made, use: Any) -> None:
+    use(local_task=["default"])
+    kernels = made([("iree-cpu", "x86-64", "")], functions="not a module")
+    index = Path(kernels._folder, "index.json")
+    file = Path(kernels._folder, "saxpy-iree-cpu.vmfb")
+    file.write_bytes(b"cut")
+    index.write_text(
+        index.read_text().replace(
+            json.loads(index.read_text())["modules"][0]["sha256"], hashlib.sha256(b"cut").hexdigest()
+        )
+    )
+    with pytest.raises(
+        KernelUnavailable, match=r"INVALID_ARGUMENT \(0\): FlatBuffer length prefix out of bounds"
+    ):
+        kernels.function("saxpy")
+
+
+def test_a_context_of_the_callers_own_is_refused(made: Made, use: Any, stub: str) -> None:
+    use(cuda=["H200"])
+    with pytest.raises(
+        KernelUnavailable, match="IREE uses the primary context of a device, and another one is given"
+    ):
+        made(IMAGES[:1], driver=stub).function("saxpy", context=0x33)
+
+
+def test_a_declaration_is_read() -> None:
+    text = (
+        "sync func @f(%input0: f64, %input1: tensor<?x4xi64> {iree.abi.output = 1 : index}, %input2: tensor<bf16>, "
+        "%input3: tensor<2xf16> {iree.abi.output = 0 : index}) -> (%output0: tensor<2xf16>, %output1: tensor<?x4xi64>)"
+    )
+    found = read("f", text)
+    assert found == (
+        Parameter("f64", None),
+        Parameter("i64", (None, 4), 1),
+        Parameter("bf16", ()),
+        Parameter("f16", (2,), 0),
+    )
+    assert [str(p) for p in found] == ["f64", "tensor<?x4xi64>", "tensor<bf16>", "tensor<2xf16>"]
+    assert found[1].sizes_of(96) == (3, 4)
+    assert found[1].sizes_of(95) is None
+    assert found[2].sizes_of(2) == ()
+    assert found[3].sizes_of(2) is None
+    assert Parameter("f32", (None, None)).sizes_of(4) is None
+    assert Parameter("f32", (None, 0)).sizes_of(0) is None
+    assert [found[1].takes(s) for s in ((5, 4), (5, 5), (4,))] == [True, False, False]
+    assert read("g", "sync func @g() -> ()") == ()
+
+
+@pytest.mark.parametrize(
+    ("declaration", "problem"),
+    [
+        ("", "it has no declaration of a synchronous function"),
+        ("async func @f(%input0: f32) -> ()", "it has no declaration of a synchronous function"),
+        ("sync func @g(%input0: f32) -> ()", "it has no declaration of a synchronous function"),
+        (
+            "sync func @f(" + "%input0: f32, " * 1000 + ") -> ()",
+            "it has no declaration of a synchronous function",
+        ),
+        (
+            "sync func @f(%input0: !hal.buffer) -> ()",
+            "%input0: !hal.buffer is neither a tensor nor a number",
+        ),
+        (
+            "sync func @f(%input0: tensor<2xcomplex<f32>>) -> ()",
+            "%input0: tensor<2xcomplex<f32>> is neither a tensor",
+        ),
+        (
+            "sync func @f(%input0: f32) -> (%output0: tensor<2xf32>)",
+            "its result 0, tensor<2xf32>, is written into no argument: give the argument {iree.abi.output = 0 : index}",
+        ),
+    ],
+)
+def test_a_function_that_is_no_kernel_is_refused(declaration: str, problem: str) -> None:
+    with pytest.raises(Refused) as caught:
+        read("f", declaration)
+    assert str(caught.value).startswith(f"f cannot be launched: {problem}")
+
+
+def test_numbers_without_a_sign_are_passed_as_the_virtual_machine_has_them() -> None:
+    from gpuforge.runtime.iree.kernel import _number
+
+    assert _number(0, Parameter("i32", None), ctypes.c_uint(2**32 - 1)) == -1
+    assert _number(0, Parameter("i64", None), np.uint64(2**64 - 1)) == -1
+    assert _number(0, Parameter("i64", None), np.int64(-5)) == -5
+    assert _number(0, Parameter("i1", None), np.bool_(1)) == 1
+
+
+def test_two_arrays_that_are_written_do_not_overlap() -> None:
+    from gpuforge.runtime.iree.kernel import _refuse_overlap
+
+    whole = np.zeros(8, "f4")
+    _refuse_overlap([whole[:4], whole[4:]])
+    with pytest.raises(ValueError, match="overlap"):
+        _refuse_overlap([whole[:5], whole[4:]])
