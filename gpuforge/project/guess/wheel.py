@@ -30,7 +30,7 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
         yield Guess(_WHEEL, "exclude", tuple(excluded), (because("excluded", *set(excluded.values())),))
     if settings.image:
         yield Note(_WHEEL, because("image", settings.image.where, image=settings.image.text))
-    if settings.test_command:
+    if settings.test_command and settings.test_command.text.strip():
         requires = ", ".join(seen.text for seen in settings.test_requires)
         yield Note(
             ("test",),
