@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
-from gpuforge.audit.link import package_tables
 from gpuforge.cuda.arch import Target
+from gpuforge.cuda.carriers import tables
 from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import suffix_of
 from gpuforge.datafile import load
@@ -112,7 +112,7 @@ def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:
         if number in _MAJORS:
             return (number,), because("named-for", name.where, name=name.text)
     if project.torch:
-        rows = (row for row in package_tables.tables()["carrier"] if row["package"] == "torch")
+        rows = (row for row in tables()["carrier"] if row["package"] == "torch")
         newest = next(rows)  # the newest is the first
         return (newest["cuda"],), because("torch-cuda", project.torch, major=str(newest["cuda"]))
     listed = {
