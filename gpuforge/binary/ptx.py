@@ -7,13 +7,27 @@ import re
 from gpuforge.binary.facts import Container, Entry
 from gpuforge.cuda.arch import Arch
 
-_VERSION = rb"(?m)^[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"
-_TARGET = rb"(?m)^[ \t]*\.target[ \t]+sm_(\d{2,4}[af]?)\b"
+_VERSION = rb"^[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"
+_TARGET = rb"^[ \t]*\.target[ \t]+sm_(\d{2,4}[af]?)\b"
+
+
+_TEXT = re.compile(_VERSION + rb"\s+" + _TARGET, re.MULTILINE)
+
+
+def embedded(data: bytes) -> tuple[Container, ...]:
+    """Describe the PTX texts inside a file, each of which ends with a zero: Halide's libraries have them so."""
+    found = []
+    for match in _TEXT.finditer(data):
+        end = data.find(b"\0", match.start())
+        size = (len(data) if end < 0 else end) - match.start()
+        entry = Entry("ptx", Arch.parse(match[2].decode()), match[1].decode(), size, size)
+        found.append(Container(match.start(), size, (entry,)))
+    return tuple(found)
 
 
 def standalone(head: bytes, size: int) -> Container | None:
     """Describe a `.ptx` file of `size` bytes by its first bytes; None if it is not PTX."""
-    version, target = re.search(_VERSION, head), re.search(_TARGET, head)
+    version, target = re.search(_VERSION, head, re.MULTILINE), re.search(_TARGET, head, re.MULTILINE)
     if not version or not target:
         return None
     entry = Entry("ptx", Arch.parse(target[1].decode()), version[1].decode(), size, size)

@@ -124,7 +124,8 @@ def pack_libraries(
     target = new_folder(folder / "kernels", name)
     listed = []
     for library in libraries:
-        level = library.images[0].arch if library.images[0].kind == "library" else ""
+        image = library.images[0]
+        level = image.arch if image.kind == "library" or len(libraries) > 1 else ""
         file = f"lib{name}-{level}.so" if level else f"lib{name}.so"
         shutil.copyfile(library.path, target / file)
         listed.append({"file": file, **_measure(target / file), "images": [*map(_image, library.images)]})

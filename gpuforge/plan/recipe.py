@@ -10,8 +10,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
 from gpuforge.manifest.model.toolchain import Toolchain
 from gpuforge.plan.requests.kernels import UserToolchain
-from gpuforge.toolchains import nvcc, nvrtc, opencl
-from gpuforge.toolchains.detect import FAMILIES
+from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import LibraryCall
 from gpuforge.toolchains.ranges import bounds
 
@@ -38,12 +37,12 @@ def toolchains(
 
 
 def extras(file: ManifestFile, toolkit: str) -> dict[str, tuple[str, ...]]:
-    """Return the wheel's extras that bring what compiles its modules on the user's machine: `nvrtc` and `opencl`."""
+    """Return the wheel's extras that bring what compiles its modules on the user's machine: `nvrtc`, `opencl`."""
     manifest = file.manifest
     modules = [item for item in manifest.objects if item.role == "user-compiled" and item.kind == "module"]
     used = {manifest.toolchains[name].compiler for item in modules for name in item.toolchains}
-    bring = {"nvrtc": nvrtc.requirement(toolkit), "opencl": opencl.REQUIREMENT}
-    return {name: (line,) for name, line in bring.items() if name in used}
+    found = ((name, registry.toolchain(name).extra) for name in sorted(used))
+    return {name: (requirement(toolkit),) for name, requirement in found if requirement}
 
 
 def call(toolchain: Toolchain, item: Object, sources: Sequence[str]) -> LibraryCall | None:
@@ -51,8 +50,8 @@ def call(toolchain: Toolchain, item: Object, sources: Sequence[str]) -> LibraryC
     flags = (*toolchain.flags, *item.flags)
     if toolchain.compiler == "command":
         return LibraryCall(argv=(*toolchain.command, *flags))
-    family = FAMILIES.get(toolchain.compiler)
-    return family.library(sources, flags) if family and family.library else None
+    library = registry.toolchain(toolchain.compiler).library
+    return library(sources, flags) if library else None
 
 
 def _module_call(
@@ -60,21 +59,8 @@ def _module_call(
 ) -> LibraryCall | None:
     """Return how a toolchain compiles its part of a set of modules: each file by itself, or a library for the CPU."""
     flags = (*toolchain.flags, *item.flags)
-    match toolchain.compiler:
-        case "nvrtc":
-            return nvrtc.module(flags, toolkit)
-        case "opencl":
-            return opencl.module(flags)
-        case "nvcc":
-            return nvcc.module(flags)
-        case _:
-            return call(toolchain, item, sources)
-
-
-def _compiles(toolchain: Toolchain) -> tuple[str, ...]:
-    """Return the suffixes of the files that are a toolchain's own in a set of modules."""
-    own = {"nvrtc": nvrtc.COMPILES, "opencl": opencl.COMPILES}.get(toolchain.compiler)
-    return own or FAMILIES[toolchain.compiler].compiles
+    module = registry.toolchain(toolchain.compiler).module
+    return module(flags, toolkit) if module else call(toolchain, item, sources)
 
 
 def _lowered(
@@ -85,7 +71,7 @@ def _lowered(
     place = file.place("objects", file.manifest.objects.index(item), "toolchains", number)
     own = sources
     if item.kind == "module":
-        suffixes = _compiles(toolchain)
+        suffixes = registry.toolchain(toolchain.compiler).compiles
         own = [source for source in sources if PurePosixPath(source).suffix in suffixes]
         if not own:
             raise UsageError.of(
@@ -97,13 +83,13 @@ def _lowered(
     else:
         made = call(toolchain, item, sources)
     if made is None:
-        able = [family for family in FAMILIES if FAMILIES[family].library]
+        able = [each.name for each in registry.toolchains() if each.library]
         raise UsageError.of(
             f"object {item.name!r}: {toolchain.compiler} sources cannot be shipped yet",
             hint=f"choose among {', '.join([*able, 'command'])}",
             place=place,
         )
-    family = FAMILIES.get(toolchain.compiler)
+    family = registry.toolchain(toolchain.compiler).program
     return UserToolchain(
         name=name,
         family=toolchain.compiler,

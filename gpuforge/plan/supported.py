@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from packaging.utils import canonicalize_name
@@ -15,21 +15,11 @@ from gpuforge.errors import UsageError
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, pairs
+from gpuforge.plan import abi, packaged_compilers, pairs
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.host_compilers import host_toolchain
-from gpuforge.toolchains.detect import FAMILIES
+from gpuforge.toolchains import registry
 
-WORKS: Mapping[str, frozenset[str]] = {
-    "g++": frozenset({"host build", "user-compiled"}),
-    "clang++": frozenset({"host build", "user-compiled"}),
-    "nvcc": frozenset({"fallback", "user-compiled"}),
-    "nvc++": frozenset({"host build", "user-compiled"}),
-    "nvrtc": frozenset({"user-compiled"}),
-    "opencl": frozenset({"user-compiled"}),
-    "command": frozenset({"user-compiled"}),
-}
-"""What a toolchain of each compiler can be used for in this version; a compiler without a row is refused."""
 TAKES_PATH = frozenset({"host build"})
 """The uses in which `[toolchains.*] path` decides on the compiler; anywhere else it is refused."""
 
@@ -37,7 +27,7 @@ TAKES_PATH = frozenset({"host build"})
 def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
     """Refuse what this version cannot do yet, and wheels that would overwrite each other, all of it at once."""
     problems = [
-        *_unsupported(file),
+        *_unsupported(file, cells),
         *_unknown_needs(file),
         *_same_wheels(file, cells),
         *pairs.impossible(file, cells),
@@ -47,33 +37,39 @@ def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
         raise UsageError.all_of(problems)
 
 
-def _unsupported(file: ManifestFile) -> Iterator[Diagnostic]:
+def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
     manifest = file.manifest
     for name, toolchain in manifest.toolchains.items():
-        if toolchain.compiler not in WORKS:
+        if toolchain.compiler not in registry.names():
             message = f'[toolchains.{name}] compiler: "{toolchain.compiler}" cannot be used yet'
-            hint = f"use one of {', '.join(WORKS)}, or remove the table"
+            hint = f"use one of {', '.join(registry.names())}, or remove the table"
             yield Diagnostic(message, file.place("toolchains", name, "compiler"), hint)
-        elif toolchain.path and not _uses(file, name) & TAKES_PATH:
+            continue
+        yield from packaged_compilers.wrong_targets(file, name, cells)
+        if toolchain.path and not _uses(file, name) & TAKES_PATH:
             yield Diagnostic(*_unused_path(file, name))
     for number, item in enumerate(manifest.objects):
-        if item.role != "fallback":
+        compiler = manifest.toolchains[item.toolchain].compiler if item.toolchain else ""
+        if item.role != "fallback" or compiler not in registry.names():
             continue
-        compiler = manifest.toolchains[item.toolchain or ""].compiler
+        tool = registry.toolchain(compiler)
+        if tool.packaged:
+            yield from packaged_compilers.wrong_objects(file, number, item, tool.packaged)
+            continue
         if item.kind == "library" and compiler == "command":
             continue
         if item.kind == "library":
             yield from _versions_unknown(file, number, item)
             yield from _not_the_host(file, number, item)
-        elif compiler in WORKS and item.role not in WORKS[compiler]:
-            able = " and ".join(name for name, uses in WORKS.items() if item.role in uses)
+        elif item.role not in tool.uses:
+            able = " and ".join(packaged_compilers.of_modules())
             message = f"object {item.name!r}: modules are compiled by {able} only, so far"
             place = file.place("objects", number, "toolchain")
             yield Diagnostic(message, place, f"name a toolchain whose compiler is {able}")
 
 
 def _uses(file: ManifestFile, name: str) -> set[str]:
-    """Return what a toolchain is used for: the keys of `WORKS`' rows."""
+    """Return what a toolchain is used for: roles of objects, and the host build."""
     roles = {item.role for item in file.manifest.objects if name in (item.toolchain, *item.toolchains)}
     return roles | ({"host build"} if host_toolchain(file)[0] == name else set())
 
@@ -86,6 +82,9 @@ def _unused_path(file: ManifestFile, name: str) -> tuple[str, Place, str]:
     elif "user-compiled" in _uses(file, name):
         message = f"[toolchains.{name}] path: the compiler is looked for on the user's machine"
         hint = "leave it out; `version` says which ones are taken"
+    elif registry.toolchain(file.manifest.toolchains[name].compiler).packaged:
+        message = f"[toolchains.{name}] path: the compiler comes from its package"
+        hint = "leave it out; `version` chooses the release"
     else:
         message = f"[toolchains.{name}] path: nothing is compiled with this toolchain here"
         hint = "leave it out; the host build uses [toolchains.host]"
@@ -124,7 +123,7 @@ def _not_the_host(file: ManifestFile, number: int, item: Object) -> Iterator[Dia
     if file.manifest.toolchains[item.toolchain or ""].compiler == "nvcc":
         return
     name, toolchain = host_toolchain(file)
-    able = FAMILIES[toolchain.compiler].library is not None and toolchain.compiler != "nvc++"
+    able = registry.toolchain(toolchain.compiler).library is not None and toolchain.compiler != "nvc++"
     if item.toolchain != name or not able:
         yield Diagnostic(
             f"object {item.name!r}: libraries are compiled by nvcc, the host toolchain or a command, so far",

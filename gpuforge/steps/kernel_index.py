@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge import digest, disk
 from gpuforge.audit.runnable import common_images
-from gpuforge.binary import fatbin
+from gpuforge.binary import fatbin, ptx
 from gpuforge.binary.device_code import containers
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import kernel_set, source_set
-from gpuforge.plan.requests.kernels import CompiledLibrary, CompiledModule, KernelIndex
+from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, CompiledModule, KernelIndex
 from gpuforge.steps import entry
 from gpuforge.wheel import unpacked
 
@@ -32,7 +35,7 @@ def fallback(spec: KernelIndex, folder: Path) -> Path:
         return kernel_set.pack_libraries(
             folder,
             name=spec.name,
-            toolchain=kernel_set.Toolchain(spec.toolchain.family, spec.toolchain.version),
+            toolchain=made_by(spec.toolchain),
             toolkit=spec.toolkit,
             libraries=[
                 kernel_set.KernelLibrary(made.path, library_images(spec.name, made))
@@ -55,16 +58,26 @@ def fallback(spec: KernelIndex, folder: Path) -> Path:
         )
         for module in spec.modules
     ]
-    made_by = kernel_set.Toolchain(spec.toolchain.family, spec.toolchain.version)
     return kernel_set.pack_modules(
         folder,
         name=spec.name,
-        toolchain=made_by,
+        toolchain=made_by(spec.toolchain),
         toolkit=spec.toolkit,
         modules=modules,
         stands_in_for=spec.stands_in_for,
         cpu=spec.cpu,
     )
+
+
+def made_by(compiler: CompiledBy) -> kernel_set.Toolchain:
+    """Return a compiler with its version; that of a package is in the list of the wheels that brought it."""
+    version = compiler.version
+    if compiler.lock:
+        files = json.loads(compiler.lock.read_bytes())["wheels"]
+        found = (parse_wheel_filename(file) for file in files)
+        wanted = canonicalize_name(compiler.package)
+        version = next(str(release) for name, release, *_ in found if name == wanted)
+    return kernel_set.Toolchain(compiler.family, version)
 
 
 def user_compiled(spec: KernelIndex, folder: Path) -> Path:
@@ -89,7 +102,7 @@ def library_images(name: str, made: CompiledLibrary) -> tuple[kernel_set.KernelI
     """Return what a library runs on; raises ActionError for one that should have GPU code and has none."""
     if made.cpu is not None:
         return (kernel_set.KernelImage("library", made.cpu),)
-    found_code = containers(made.path)
+    found_code = containers(made.path) or ptx.embedded(made.path.read_bytes())
     found = common_images(found_code)
     if not found:
         raise ActionError.of(

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from packaging.version import Version
 
 from gpuforge.toolchains.family import Family, LibraryCall
+from gpuforge.toolchains.toolchain import Toolchain
 
 
 def parse(output: str) -> tuple[Version, str] | None:
@@ -51,11 +52,17 @@ CLANGXX = Family(
     name="clang++",
     programs=re.compile(r"clang\+\+(?:-(?P<version>[\d.]+))?"),
     parse=parse,
-    compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
     runtimes=("libstdc++.so.6", "libgcc_s.so.1", "libomp.so.5"),
     install="install it with the system's packages: apt install clang, dnf install clang",
     places=("/usr/lib/llvm-*/bin",),
     c_program=("clang++", "clang"),
     answers=r"^(?:(?!Apple).)*clang version (?P<version>\d+\.\d+\.\d+)",
+)
+
+TOOLCHAIN = Toolchain(
+    name=CLANGXX.name,
+    compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
+    program=CLANGXX,
     library=library,
+    builtin=("host build",),
 )

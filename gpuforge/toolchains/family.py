@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,16 +48,12 @@ class Family:
     parse: Callable[
         [str], tuple[Version, str] | None
     ]  # --version output -> version, identity; None: someone else's
-    compiles: tuple[str, ...]  # suffixes of the sources it may be given
     runtimes: tuple[str, ...]  # SONAMEs that its output may need at run time, beyond libc's own
     install: str  # how to get it, for hints
     places: tuple[str, ...] = ()  # glob patterns of folders, beside PATH, where it is usually installed
     c_program: tuple[str, str] | None = None  # (C++ name, C name), as in ("g++", "gcc")
     answers: str = (
         ""  # `parse` for a machine without gpuforge: a pattern for --version whose group is "version"
-    )
-    library: Callable[[Sequence[str], Sequence[str]], LibraryCall] | None = (
-        None  # of names of sources, and flags
     )
 
     def c_compiler(self, path: Path, *, is_file: Callable[[Path], bool] = Path.is_file) -> Path | None:

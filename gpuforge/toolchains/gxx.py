@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from packaging.version import Version
 
 from gpuforge.toolchains.family import Family, LibraryCall
+from gpuforge.toolchains.toolchain import Toolchain
 
 
 def parse(output: str) -> tuple[Version, str] | None:
@@ -60,11 +61,17 @@ GXX = Family(
     name="g++",
     programs=re.compile(r"g\+\+(?:-(?P<version>[\d.]+))?"),
     parse=parse,
-    compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
     runtimes=("libstdc++.so.6", "libgcc_s.so.1", "libgomp.so.1"),
     install="install it with the system's packages: apt install g++, dnf install gcc-c++",
     places=("/opt/rh/gcc-toolset-*/root/usr/bin",),
     c_program=("g++", "gcc"),
     answers=r"^\S+ \(.*\) (?P<version>\d+(?:\.\d+)+)(?: .*)?\n(?=[\s\S]*Free Software Foundation)",
+)
+
+TOOLCHAIN = Toolchain(
+    name=GXX.name,
+    compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
+    program=GXX,
     library=library,
+    builtin=("host build",),
 )

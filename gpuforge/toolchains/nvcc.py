@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from gpuforge.cuda.arch import Arch, Target
 from gpuforge.toolchains.family import Family, LibraryCall
+from gpuforge.toolchains.toolchain import Toolchain
 
 
 def parse(output: str) -> tuple[Version, str] | None:
@@ -41,7 +42,7 @@ def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
     )
 
 
-def module(flags: Sequence[str]) -> LibraryCall:
+def module(flags: Sequence[str], toolkit: str) -> LibraryCall:
     """Return how nvcc makes machine code of one source for the GPU of a machine, for the driver to load."""
     return LibraryCall(
         argv=(
@@ -57,12 +58,20 @@ NVCC = Family(
     name="nvcc",
     programs=re.compile(r"nvcc"),
     parse=parse,
-    compiles=(".cu",),
     runtimes=("libcudart.so",),
     install='let gpuforge fetch CUDA 13 from PyPI (toolkit = "13.0"), or install NVIDIA\'s CUDA toolkit',
     answers=r"(?m)^Cuda compilation tools, release [\d.]+, V(?P<version>[\d.]+)$",
-    library=library,
     places=("/usr/local/cuda/bin", "/usr/local/cuda-*/bin", "/opt/cuda/bin"),
+)
+
+TOOLCHAIN = Toolchain(
+    name="nvcc",
+    compiles=(".cu",),
+    program=NVCC,
+    library=library,
+    module=module,
+    of_cuda=True,
+    builtin=("fallback",),
 )
 
 

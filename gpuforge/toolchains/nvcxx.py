@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from packaging.version import Version
 
 from gpuforge.toolchains.family import Family, LibraryCall
+from gpuforge.toolchains.toolchain import Toolchain
 
 
 def parse(output: str) -> tuple[Version, str] | None:
@@ -46,11 +47,17 @@ NVCXX = Family(
     name="nvc++",
     programs=re.compile(r"nvc\+\+"),
     parse=parse,
-    compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
     runtimes=_RUNTIMES,
     install="install NVIDIA's HPC SDK: https://developer.nvidia.com/hpc-sdk-downloads",
     places=("/opt/nvidia/hpc_sdk/Linux_*/*/compilers/bin",),
     c_program=("nvc++", "nvc"),
     answers=r"(?m)^nvc\+\+ (?P<version>\d+\.\d+)-\d+\b",
+)
+
+TOOLCHAIN = Toolchain(
+    name=NVCXX.name,
+    compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
+    program=NVCXX,
     library=library,
+    builtin=("host build",),
 )

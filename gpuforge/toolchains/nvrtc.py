@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from gpuforge.cuda.suffix import of_nvidia
 from gpuforge.toolchains.family import LibraryCall
-
-COMPILES = (".cu",)
+from gpuforge.toolchains.toolchain import Toolchain
 
 
 def package(toolkit: str) -> str:
@@ -32,3 +31,6 @@ def module(flags: Sequence[str], toolkit: str) -> LibraryCall:
         install={"": f"pip install {package(toolkit)}"},
         makes="module",
     )
+
+
+TOOLCHAIN = Toolchain(name="nvrtc", compiles=(".cu",), module=module, extra=requirement, of_cuda=True)

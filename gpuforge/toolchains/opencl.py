@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuforge.toolchains.family import LibraryCall
-
-COMPILES = (".cl",)
-REQUIREMENT = "pyopencl>=2022.1"
+from gpuforge.toolchains.toolchain import Toolchain
 
 
-def module(flags: Sequence[str]) -> LibraryCall:
+def requirement(toolkit: str) -> str:
+    """Return what an extra of a wheel requires, whatever the toolkit is."""
+    return "pyopencl>=2022.1"
+
+
+def module(flags: Sequence[str], toolkit: str) -> LibraryCall:
     """Return the options that one program is built with; `{folders}` is each folder with sources or headers.
 
     https://registry.khronos.org/OpenCL/sdk/3.0/docs/man/html/clBuildProgram.html
     """
     return LibraryCall(argv=(*flags, "-I{folders}"), install={"": "pip install pyopencl"}, makes="module")
+
+
+TOOLCHAIN = Toolchain(name="opencl", compiles=(".cl",), module=module, extra=requirement)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuforge.package import embed, kernel_set, source_set
-from gpuforge.toolchains.detect import FAMILIES
+from gpuforge.toolchains import registry
 from gpuforge.toolchains.ranges import bounds
 
 RUNTIME = Path(kernel_set.__file__).parent.parent / "runtime"
@@ -27,9 +27,10 @@ extern "C" int answer(void) { return ANSWER; }
 
 def toolchain(name: str, family: str, *flags: str, version: str = "", **changed: object) -> source_set.Recipe:
     """A toolchain as a recipe has it."""
-    found = FAMILIES[family]
-    assert found.library
-    call = found.library(["answer.cpp"], flags)
+    plug_in = registry.toolchain(family)
+    assert plug_in.library
+    assert plug_in.program
+    found, call = plug_in.program, plug_in.library(["answer.cpp"], flags)
     known = {
         "name": name,
         "family": family,

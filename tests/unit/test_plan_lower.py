@@ -327,7 +327,7 @@ def test_a_toolchain_without_files_and_a_file_without_one_are_refused(
     assert (told.message, bool(told.place and told.place.line), bool(told.hint)) == (message, True, True)
 
 
-@pytest.mark.parametrize("compiler", ["halide", "iree"])
+@pytest.mark.parametrize("compiler", ["iree"])
 def test_compilers_that_nothing_is_done_with_yet_are_refused(
     recipe: Recipe, machine: Machine, compiler: str
 ) -> None:
@@ -337,7 +337,7 @@ def test_compilers_that_nothing_is_done_with_yet_are_refused(
     (told,) = caught.value.diagnostics
     assert (told.message, told.hint) == (
         f'[toolchains.later] compiler: "{compiler}" cannot be used yet',
-        "use one of g++, clang++, nvcc, nvc++, nvrtc, opencl, command, or remove the table",
+        "use one of g++, clang++, nvcc, nvc++, nvrtc, opencl, halide, command, or remove the table",
     )
     assert told.place
     assert file.text.splitlines()[told.place.line - 1] == f'compiler = "{compiler}"'

@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from gpuforge.runtime.userbuild.compilers import holds, numbers
 from gpuforge.runtime.userbuild.distribution import families
+from gpuforge.toolchains import registry
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.ranges import bounds
 from gpuforge.toolchains.words import fill
@@ -79,7 +80,7 @@ def test_words_are_repeated_or_left_out() -> None:
 
 
 def test_offloading_is_told_by_the_flags() -> None:
-    library = FAMILIES["g++"].library
+    library = registry.toolchain("g++").library
     assert library
     assert library([], ["-fopenacc"]).offload == "nvptx-none"
     assert library([], ["-fopenmp", "-foffload=nvptx-none"]).offload == "nvptx-none"

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated
 
 from packaging.specifiers import SpecifierSet
 from pydantic import Field
 
 from gpuforge.manifest import forms
+from gpuforge.manifest.compiler_names import CompilerName
 from gpuforge.manifest.model.table import Table
-
-Compiler = Literal["g++", "clang++", "nvcc", "nvc++", "nvrtc", "opencl", "halide", "iree", "command"]
+from gpuforge.manifest.validators import Distinct
 
 
 class Toolchain(Table):
     """A compiler for this package, under a name that the objects refer to."""
 
-    compiler: Compiler = Field(examples=["g++"])
-    """The compiler's family. `command` is any program, called as `command` describes: on the user's machine, or for a
+    compiler: Annotated[str, CompilerName] = Field(examples=["g++"])
+    """The compiler's family: `g++`, `clang++`, `nvcc`, `nvc++`, `nvrtc`, `opencl`, `halide`, `iree`, `command` or the
+    name of a plug-in. `command` is any program, called as `command` describes: on the user's machine, or for a
     fallback in the build environment. `nvrtc` (CUDA's runtime compiler, from PyPI) and `opencl` (through pyopencl)
-    compile user-compiled objects of kind `module`. `halide` and `iree` are reserved; `gpuforge build` refuses them."""
+    compile user-compiled objects of kind `module`. `halide` (from PyPI) compiles fallbacks of kind `library`. `iree` is
+    reserved; `gpuforge build` refuses it. [Plug-ins](toolchains.md) bring others."""
     version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
     """Accepted versions. Default: any version that fits the CUDA toolkit. If the usual host compiler does not fit a
     toolkit and `path` is not set, gpuforge uses another installed compiler in this range, or fetches one (on Debian and
@@ -29,6 +31,12 @@ class Toolchain(Table):
     refuses this key: nvcc belongs to the toolkit, and a user's compiler is on the user's machine."""
     flags: tuple[str, ...] = Field(default=(), examples=[["-O3"]])
     """Flags for every compilation of kernels by this toolchain."""
+    targets: Annotated[tuple[forms.Text, ...], Distinct] = Field(
+        default=(), examples=[["compute_80", "compute_50", "cpu"]]
+    )
+    """What a compiler from PyPI compiles for. The runtime uses the first output that the user's machine runs. `halide`
+    takes compute capabilities (`compute_50`), `cpu`, and levels of CPUs (`x86-64-v3`). Default: the compiler's own
+    choice, for `halide` `compute_50` and `cpu`. Toolchains with other compilers refuse this key."""
     command: tuple[str, ...] = Field(default=(), examples=[["nrnivmodl", "-coreneuron", "{include}"]])
     """The command line (`compiler = "command"`), as a list of words; no shell is involved. Placeholders: `{sources}`
     are the sources, `{include}` is their folder, `{abi}` the C file with the ABI id, which must be linked in,

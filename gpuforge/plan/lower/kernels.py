@@ -11,12 +11,12 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, advice, recipe, sources, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower import command_library, compiler, library
+from gpuforge.plan.lower import command_library, compiler, library, packaged
 from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.kernels import CompiledBy, CompiledModule, KernelIndex, Source
 from gpuforge.plan.supported import refuse_same_modules
-from gpuforge.toolchains import nvcc
+from gpuforge.toolchains import nvcc, registry
 
 
 def kernels(context: Context, cell: Cell) -> dict[str, ActionInput]:
@@ -36,6 +36,9 @@ def _kernels(context: Context, cell: Cell, item: Object) -> ActionInput:
     elif file.manifest.toolchains[item.toolchain or ""].compiler == "command":
         inputs = {"library": command_library.run_command(context, cell, item, compiled)}
         request = command_library.described(context, cell, item)
+    elif registry.toolchain(file.manifest.toolchains[item.toolchain or ""].compiler).packaged:
+        request, lock = packaged.described(context, cell, item)
+        inputs = {**packaged.compile_libraries(context, cell, item, compiled), **lock}
     elif item.kind == "library":
         inputs = library.compile_libraries(context, cell, item, compiled)
         request = library.described(context, cell, item, inputs)

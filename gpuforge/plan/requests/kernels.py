@@ -28,10 +28,12 @@ class Source:
 
 @dataclass(frozen=True)
 class CompiledBy:
-    """The compiler that made the fatbins."""
+    """The compiler that made the kernels. Of one from a package, `lock` lists the wheels that brought it."""
 
     family: str
-    version: str
+    version: str = ""
+    package: str = ""
+    lock: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,257 @@
+"""Kernels by a compiler from a package: its environment, one action per source and target, and what is linked of them.
+
+The sources may be programs of the project (Python, for Halide), so they run as builds do: without a network, in an
+environment that holds the compiler and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from gpuforge.manifest.model.object import Object
+from gpuforge.plan import abi, sources, variables
+from gpuforge.plan.action import Action, ActionInput, Input
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.lower import compiler
+from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
+from gpuforge.plan.lower.requirements import LOCK
+from gpuforge.plan.requests.build import MakeEnvironment
+from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, KernelIndex
+from gpuforge.plan.requests.packaged import FetchPackages, PackagedCompile
+from gpuforge.plan.site import Location
+from gpuforge.toolchains import registry
+from gpuforge.toolchains.toolchain import PackagedCompiler, Target
+from gpuforge.toolchains.words import fill
+
+_ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
+
+
+@dataclass(frozen=True)
+class _Compilation:
+    """One object's compilation by a packaged compiler, for the toolkit of a cell."""
+
+    context: Context
+    cell: Cell
+    item: Object
+    package: PackagedCompiler
+
+    @property
+    def prefix(self) -> str:
+        """How the ids of its actions begin."""
+        return f"{kernels_name(self.context, self.cell)}/{self.item.name}"
+
+    @property
+    def compiler(self) -> str:
+        """The compiler's name."""
+        return self.context.file.manifest.toolchains[self.item.toolchain or ""].compiler
+
+    def targets(self) -> Sequence[Target]:
+        """Return what it compiles for; `plan.supported` has refused targets that it does not know."""
+        wanted = self.context.file.manifest.toolchains[self.item.toolchain or ""].targets
+        return self.package.targets(wanted, self.cell.machine)
+
+
+def compile_libraries(
+    context: Context, cell: Cell, item: Object, compiled: Sequence[str]
+) -> dict[str, ActionInput]:
+    """Compile one library for each target; return them by the names of inputs."""
+    this = _of(context, cell, item)
+    return {
+        f"library{number}": _link(this, target, [_compile(this, target, source) for source in compiled])
+        for number, target in enumerate(this.targets())
+    }
+
+
+def described(context: Context, cell: Cell, item: Object) -> tuple[KernelIndex, dict[str, Input]]:
+    """Return the index of such libraries, and what it reads beside them: which release of the compiler made them."""
+    this = _of(context, cell, item)
+    index = KernelIndex(
+        name=item.name,
+        role="fallback",
+        toolkit=cell.toolkit,
+        toolchain=CompiledBy(this.compiler, package=this.package.requires, lock=Path("${in:lock}")),
+        libraries=tuple(
+            CompiledLibrary(
+                Path(f"${{in:library{number}}}"), target.arch if target.kind == "library" else None
+            )
+            for number, target in enumerate(this.targets())
+        ),
+        abi=abi.identity(context.file, item),
+        stands_in_for=item.stands_in_for or "",
+        fallbacks=tuple(abi.fallbacks_of(context.file, item)),
+        output=Path("${out:kernels}"),
+    )
+    return index, {"lock": ActionInput(_fetch(this), LOCK)}
+
+
+def _of(context: Context, cell: Cell, item: Object) -> _Compilation:
+    package = registry.toolchain(context.file.manifest.toolchains[item.toolchain or ""].compiler).packaged
+    assert package is not None  # noqa: S101  the caller has asked
+    return _Compilation(context, cell, item, package)
+
+
+def _compile(this: _Compilation, target: Target, source: str) -> ActionInput:
+    """Compile one source for one target."""
+    toolchain = this.context.file.manifest.toolchains[this.item.toolchain or ""]
+    words = this.package.compile(target, this.cell.machine, (*toolchain.flags, *this.item.flags))
+    staged = {"source": [f"${{stage:sources}}/{source}"], "name": [PurePosixPath(source).stem]}
+    inputs = {"sources": sources.one_source(this.context.file, this.item, source)}
+    return _run(this, f"{source}-{target.name}", f"{source} for {target.name}", words, staged, inputs)
+
+
+def _runtime(this: _Compilation, target: Target) -> list[ActionInput]:
+    """Compile what is linked once with all objects of a target; none where the compiler needs nothing."""
+    if this.package.runtime is None:
+        return []
+    words = this.package.runtime(target, this.cell.machine)
+    return [_run(this, f"runtime-{target.name}", f"the runtime for {target.name}", words, {}, {})]
+
+
+def _run(
+    this: _Compilation,
+    name: str,
+    what: str,
+    words: Sequence[str],
+    values: Mapping[str, list[str]],
+    inputs: Mapping[str, Input],
+) -> ActionInput:
+    """Run one command of the compiler."""
+    context, cell, at = this.context, this.cell, this.context.machine.at(this.cell)
+    output = f"made{this.package.suffix}"
+    programs: dict[str, Input] = {}
+    if this.package.programs:
+        programs = {"programs": _programs(this.package.programs)}
+    filled = {
+        "python": ["${lay:env}/bin/python"],
+        "programs": ["${stage:programs}"],
+        "output": [f"${{out:{output}}}"],
+        **values,
+    }
+    request = PackagedCompile(
+        compiler=this.compiler,
+        argv=tuple(fill(words, filled)),
+        environment=Path("${lay:env}"),
+        python=Path("${in:python}"),
+        scratch=Path("${work}"),
+        output=Path(f"${{out:{output}}}"),
+    )
+    return context.add_step(
+        request,
+        at,
+        output,
+        id=f"{this.prefix}/{name}",
+        kind="compile",
+        title=f"compile {what} with {this.compiler}",
+        inputs={
+            "env": _environment(this),
+            "python": compiler.interpreter(cell, at),
+            **programs,
+            **inputs,
+        },
+        outputs=(output,),
+        facts={"toolchain": registry.identity(this.compiler)},
+        by_content=True,
+        cells=context.users(cuda=cell.cuda, part=of_kernels),
+    )
+
+
+def _link(this: _Compilation, target: Target, objects: Sequence[ActionInput]) -> ActionInput:
+    """Link the objects of a target, with the compiler's runtime once, into a library with the ABI id."""
+    context, cell, item = this.context, this.cell, this.item
+    at = context.machine.kernels_at(cell.cuda)
+    used = compiler.use(context, at.hosts[cell.cuda], at, lay=False)
+    inputs: dict[str, Input] = {
+        f"object{number}": made for number, made in enumerate([*objects, *_runtime(this, target)])
+    }
+    linked = [f"${{in:{name}}}" for name in inputs]
+    others = this.package.links(target) if this.package.links else ()
+    if this.package.programs:
+        inputs["programs"] = _programs(this.package.programs)
+    action = Action(
+        id=f"{this.prefix}/library-{target.name}",
+        kind="compile",
+        title=f"link {item.name} for {target.name}",
+        argv=(
+            *(used.programs["cxx"], "-shared", "-O2", "-fPIC"),
+            f'-DGPUFORGE_ABI_ID="{abi.identity(context.file, item)}"',
+            "${stage:abi}/abi.c",
+            *linked,
+            *fill(others, {"programs": ["${stage:programs}"]}),
+            *("-o", "${out:library}"),
+        ),
+        inputs={"abi": sources.files(_ABI_C.parent, [_ABI_C]), **inputs, **used.inputs},
+        outputs=("library",),
+        env=variables.plain() | {"PATH": at.path},
+        image=at.image_id,
+        facts={"toolchain": registry.identity(this.compiler)},
+        cells=context.users(cuda=cell.cuda, part=of_kernels),
+    )
+    return context.add(action, "library")
+
+
+def _python_name(this: _Compilation, at: Location) -> str:
+    """Return the name of what is done once for a Python: "py3.11", in an image "py3.11-bookworm"."""
+    label = this.context.label(of_kernels)
+    return f"py{this.cell.python}{label}" + (f"-{at.image.name}" if at.image else "")
+
+
+def _programs(folder: Path) -> Input:
+    return sources.files(folder, sorted(path for path in folder.iterdir() if path.is_file()))
+
+
+def _fetch(this: _Compilation) -> str:
+    """Fetch the compiler's package; return the action's id."""
+    context, cell, at = this.context, this.cell, this.context.machine.at(this.cell)
+    name = this.item.toolchain or ""
+    version = context.file.manifest.toolchains[name].version or ""
+    request = FetchPackages(
+        toolchain=name,
+        requires=(f"{this.package.requires}{version}",),
+        python=Path("${in:python}"),
+        output=Path("${out:wheels}"),
+        lock=Path(f"${{out:{LOCK}}}"),
+    )
+    return context.add_step(
+        request,
+        at,
+        "wheels",
+        id=f"{_python_name(this, at)}/{name}-packages",
+        kind="fetch",
+        title=f"fetch {request.requires[0]}",
+        inputs={"python": compiler.interpreter(cell, at)},
+        outputs=("wheels", LOCK),
+        facts=context.pip_facts,
+        env=variables.fetch(),
+        passes=variables.requirement_passes(),
+        caches=variables.PIP_CACHE,
+        network=True,
+        by_content=True,
+        cells=context.users(part=of_kernels),
+    ).action
+
+
+def _environment(this: _Compilation) -> ActionInput:
+    """Make the environment that the compiler runs in."""
+    context, cell, at = this.context, this.cell, this.context.machine.at(this.cell)
+    name = this.item.toolchain or ""
+    request = MakeEnvironment(
+        wheels=Path("${in:wheels}"), python=Path("${in:python}"), output=Path("${out:environment}")
+    )
+    return context.add_step(
+        request,
+        at,
+        "environment",
+        id=f"{_python_name(this, at)}/{name}-environment",
+        kind="prepare",
+        title=f"install {this.package.requires} for [toolchains.{name}]",
+        inputs={
+            "wheels": ActionInput(_fetch(this), "wheels"),
+            "python": compiler.interpreter(cell, at),
+        },
+        outputs=("environment",),
+        links_out=True,
+        by_content=True,
+        cells=context.users(part=of_kernels),
+    )

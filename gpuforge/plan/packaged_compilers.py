@@ -1,0 +1,75 @@
+"""Compilers from a package of the index: what of them a manifest may not ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from gpuforge.diagnostics import Diagnostic
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model.object import Object
+from gpuforge.plan import abi
+from gpuforge.plan.cell import Cell
+from gpuforge.toolchains import registry
+from gpuforge.toolchains.toolchain import PackagedCompiler
+
+
+def of_modules() -> list[str]:
+    """Return the names of gpuforge's own toolchains that compile modules for a wheel."""
+    found = map(registry.toolchain, registry.OWN)
+    return [
+        each.name
+        for each in found
+        if "fallback" in each.uses and (each.packaged is None or each.packaged.makes == "module")
+    ]
+
+
+def wrong_targets(file: ManifestFile, name: str, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
+    """Yield `targets` of a toolchain that has none, and those that its compiler does not know."""
+    toolchain = file.manifest.toolchains[name]
+    package = registry.toolchain(toolchain.compiler).packaged
+    place = file.place("toolchains", name, "targets")
+    if package is None:
+        if toolchain.targets:
+            yield Diagnostic(
+                f"[toolchains.{name}] targets: {toolchain.compiler} takes none",
+                place,
+                "leave it out; [cuda.*] archs chooses the architectures of nvcc, and `cpu` the CPUs of a library",
+            )
+        return
+    for machine in dict.fromkeys(cell.machine for cell in cells):
+        try:
+            package.targets(toolchain.targets, machine)
+        except ValueError as error:
+            yield Diagnostic(f"[toolchains.{name}] targets: {error}", place)
+
+
+def wrong_objects(
+    file: ManifestFile, number: int, item: Object, package: PackagedCompiler
+) -> Iterator[Diagnostic]:
+    """Yield an object whose kind, sources, CPU levels or ABI its compiler cannot serve."""
+    compiler = file.manifest.toolchains[item.toolchain or ""].compiler
+    title, place = f"object {item.name!r}", file.place("objects", number, "toolchain")
+    if item.kind != package.makes:
+        wanted = f'write kind = "{package.makes}"'
+        yield Diagnostic(f"{title}: {compiler} makes no {item.kind} of it", place, wanted)
+    suffixes = registry.toolchain(compiler).compiles
+    for pattern_number, pattern in enumerate(item.sources):
+        if PurePosixPath(pattern).suffix not in suffixes:
+            yield Diagnostic(
+                f"{title}: {compiler} compiles no {pattern}",
+                file.place("objects", number, "sources", pattern_number),
+                f"its sources end with {' or '.join(suffixes)}; name what they read in `headers`",
+            )
+    if item.cpu:
+        yield Diagnostic(
+            f"{title} has `cpu`, but {compiler} has `targets`",
+            file.place("objects", number, "cpu"),
+            f"list the levels there: [toolchains.{item.toolchain}] targets",
+        )
+    if abi.packages(file, item):
+        yield Diagnostic(
+            f"{title}: its ABI has `packages`, which only a library made by a command can have, so far",
+            place,
+            'name a toolchain with compiler = "command"',
+        )

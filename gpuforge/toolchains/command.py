@@ -1,0 +1,7 @@
+"""Any program, called as the manifest writes it: `[toolchains.*] command`."""
+
+from __future__ import annotations
+
+from gpuforge.toolchains.toolchain import Toolchain
+
+TOOLCHAIN = Toolchain(name="command", compiles=(), builtin=("user-compiled",))

@@ -1,0 +1,86 @@
+"""Halide, from PyPI: pipelines in Python, compiled ahead of time for GPUs (PTX) and for levels of CPUs.
+
+A source is a Python file with one generator, named as the file is, that calls `halide.main()`. Its function becomes a C
+function of that name. Halide's runtime is linked into each library once.
+https://halide-lang.org/docs/class_halide_1_1_generator.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
+
+# `Target::Feature` of Halide 21: https://github.com/halide/Halide/blob/main/src/Target.h
+_CAPABILITIES = ("30", "32", "35", "50", "61", "70", "75", "80", "86")
+_MACHINES = {"x86_64": "x86-64-linux", "aarch64": "arm-64-linux"}
+# The features of a level that Halide makes use of; the levels are those of the x86-64 psABI.
+_LEVELS = {
+    "x86-64": "",
+    "x86-64-v2": "-sse41",
+    "x86-64-v3": "-sse41-avx-f16c-fma-avx2",
+    "x86-64-v4": "-sse41-avx-f16c-fma-avx2-avx512-avx512_skylake",
+}
+_USUAL = ("compute_50", "cpu")
+
+
+def targets(names: Sequence[str], machine: str) -> list[Target]:
+    """Return what is compiled for; raises ValueError for what Halide has no target for."""
+    if machine not in _MACHINES:
+        raise ValueError(f"Halide compiles for {' and '.join(_MACHINES)}, and this is {machine}")
+    return [_target(name, machine) for name in names or _USUAL]
+
+
+def _target(name: str, machine: str) -> Target:
+    gpu = re.fullmatch(r"compute_(\d+)", name)
+    if gpu and gpu[1] in _CAPABILITIES:
+        return Target(name, "ptx", name)
+    if name == "cpu":
+        return Target(name, "library", "")
+    if name in _LEVELS and machine == "x86_64":
+        return Target(name, "library", name)
+    known = [f"compute_{number}" for number in _CAPABILITIES] + ["cpu"]
+    known += list(_LEVELS) if machine == "x86_64" else []
+    raise ValueError(f"{name!r} is not one of {', '.join(known)}")
+
+
+def _words(target: Target, machine: str) -> str:
+    """Return a target as Halide writes it."""
+    if target.kind == "ptx":
+        return f"{_MACHINES[machine]}-cuda-cuda_capability_{target.arch.removeprefix('compute_')}"
+    return _MACHINES[machine] + _LEVELS.get(target.arch, "")
+
+
+def compile_source(target: Target, machine: str, flags: Sequence[str]) -> list[str]:
+    """Return the command that compiles the generator of one source; `flags` are its arguments (`tile=32`)."""
+    return [
+        *("{python}", "{programs}/generate.py", "{source}", "{name}", "{output}"),
+        *(f"{_words(target, machine)}-no_runtime", *flags),
+    ]
+
+
+def compile_runtime(target: Target, machine: str) -> list[str]:
+    """Return the command that makes the object with Halide's runtime."""
+    return ["{python}", "{programs}/runtime.py", "{output}", _words(target, machine)]
+
+
+def links(target: Target) -> list[str]:
+    """Return what is linked with the objects; for GPUs, how the runtime reaches the driver."""
+    return [*(["{programs}/driver.c"] if target.kind == "ptx" else []), "-ldl", "-lpthread"]
+
+
+TOOLCHAIN = Toolchain(
+    name="halide",
+    compiles=(".py",),
+    packaged=PackagedCompiler(
+        requires="halide",
+        makes="library",
+        targets=targets,
+        compile=compile_source,
+        runtime=compile_runtime,
+        programs=Path(__file__).with_name("halide_programs"),
+        links=links,
+    ),
+)

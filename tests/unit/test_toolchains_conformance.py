@@ -1,0 +1,141 @@
+"""Each toolchain, gpuforge's own and a plug-in's: what it offers is sound, and both runtimes decide alike about it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conformance_cases import Case, explained, facts_file, library
+from header_samples import compile_program
+from plug_in_samples import install_plug_in
+
+from gpuforge.package import embed, kernel_set, source_set
+from gpuforge.runtime.cpu import Cpu
+from gpuforge.runtime.machine import Device, Probe
+from gpuforge.runtime.reason import Reason
+from gpuforge.toolchains import conformance, registry
+from gpuforge.toolchains.ranges import bounds
+from gpuforge.toolchains.toolchain import Target, Toolchain
+
+RUNTIME = Path(kernel_set.__file__).parent.parent / "runtime"
+ABI = "1-abc"
+V3 = "pni ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm fma movbe xsave avx f16c abm bmi1 avx2 bmi2"
+MACHINES = {
+    "no GPU": Probe(None, problem=Reason("no-usable-gpu"), cpu=Cpu("x86_64", frozenset({"pni"}))),
+    "an old GPU": Probe((12, 4), (Device(0, "GTX 980", (5, 2)),), cpu=Cpu("x86_64", frozenset(V3.split()))),
+    "a new GPU": Probe((13, 0), (Device(0, "H200", (9, 0)),), cpu=Cpu("x86_64", frozenset(V3.split()))),
+}
+NAMES = [*registry.OWN, "plugged"]
+
+
+@pytest.fixture
+def toolchain(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Toolchain]:
+    with install_plug_in(tmp_path / "plug-ins"):
+        yield registry.toolchain(request.param)
+
+
+@pytest.mark.parametrize("toolchain", NAMES, indirect=True)
+def test_a_toolchain_is_sound(toolchain: Toolchain) -> None:
+    assert list(conformance.problems(toolchain.name)) == []
+
+
+@pytest.mark.parametrize("toolchain", [name for name in NAMES if name != "command"], indirect=True)
+def test_what_it_makes_is_explained_on_every_machine(toolchain: Toolchain, tmp_path: Path) -> None:
+    for name, machine in MACHINES.items():
+        case = lay_out(toolchain, tmp_path / name, machine)
+        text, data = explained(case)
+        assert "ops" in text
+        assert '"problem": "damaged' not in data
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_the_header_decides_alike(language: str, tmp_path: Path) -> None:
+    source = Path(__file__).with_name("explain_kernels.c")
+    program = compile_program(tmp_path, source, f"-I{source.parent}", language=language)
+    with install_plug_in(tmp_path / "plug-ins"):
+        found = [registry.toolchain(name) for name in NAMES if name != "command"]
+    for toolchain in found:
+        for name, machine in MACHINES.items():
+            case = lay_out(toolchain, tmp_path / toolchain.name / name, machine)
+            done = subprocess.run(
+                [program, facts_file(case, case.root / "facts")], capture_output=True, check=True, text=True
+            )
+            assert (toolchain.name, name, *done.stdout.split("\0")[:2]) == (
+                toolchain.name,
+                name,
+                *explained(case),
+            )
+
+
+def lay_out(toolchain: Toolchain, root: Path, machine: Probe) -> Case:
+    """Lay out an installed package whose one object is by this toolchain."""
+    work = root / "work"
+    work.mkdir(parents=True)
+    packed = [_recipe(toolchain, work)] if toolchain.library or toolchain.module else []
+    if toolchain.packaged:
+        packed.append(_libraries(toolchain, work))
+    site = root / "site"
+    (site / "demo").mkdir(parents=True)
+    (site / "demo" / "__init__.py").write_text("")
+    embed.kernel_sets(site, "demo", packed, RUNTIME)
+    return Case(root, "demo", (), {"GPUFORGE_KERNEL_HOME": f"{root}/builds"}, machine, {})
+
+
+def _recipe(toolchain: Toolchain, work: Path) -> Path:
+    source = work / f"a{toolchain.compiles[0]}"
+    source.write_text("int answer;\n")
+    call = toolchain.module(["-flag"], "13.0") if toolchain.module else None
+    if call is None and toolchain.library:
+        call = toolchain.library([source.name], ["-flag"])
+    assert call
+    found = toolchain.program
+    recipe = source_set.Recipe(
+        name="theirs",
+        family=toolchain.name,
+        version=">=1",
+        accepts=tuple((bound.operator, bound.numbers) for bound in bounds(">=1")),
+        programs=found.programs.pattern if found else "",
+        answers=found.answers if found else "",
+        argv=call.argv,
+        install=call.install,
+        makes=call.makes,
+        sources=(source.name,),
+    )
+    made = source_set.pack_sources(
+        work / "packed",
+        name="ops",
+        sources={source.name: source},
+        includes={},
+        toolchains=[recipe],
+        toolkit="13.0",
+        archs=["80"],
+        abi="" if toolchain.module else ABI,
+        kind="module" if toolchain.module else "library",
+    )
+    return made.parents[1]
+
+
+def _libraries(toolchain: Toolchain, work: Path) -> Path:
+    assert toolchain.packaged
+    made = []
+    for target in toolchain.packaged.targets([], "x86_64"):
+        file = work / target.name
+        file.write_bytes(library(ABI))
+        made.append(kernel_set.KernelLibrary(file, (_image(target),)))
+    packed = kernel_set.pack_libraries(
+        work / "packed",
+        name="default-ops",
+        toolchain=kernel_set.Toolchain(toolchain.name, "1.0"),
+        toolkit="13.0",
+        libraries=made,
+        abi=ABI,
+        stands_in_for="",
+    )
+    return packed.parents[1]
+
+
+def _image(target: Target) -> kernel_set.KernelImage:
+    return kernel_set.KernelImage(target.kind, target.arch, "4.0" if target.kind == "ptx" else "")

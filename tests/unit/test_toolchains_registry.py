@@ -1,0 +1,89 @@
+"""Toolchains by their names: gpuforge's own, plug-ins, and what is wrong with plug-ins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from plug_in_samples import CODE, forget, install_plug_in
+
+from gpuforge.errors import UsageError
+from gpuforge.manifest import compiler_names
+from gpuforge.toolchains import registry
+
+
+def test_the_manifest_knows_gpuforges_own_toolchains() -> None:
+    assert compiler_names.GROUP == registry.GROUP
+    assert {*registry.OWN} == {*compiler_names.OWN} - {"iree"}  # reserved
+
+
+def test_a_plug_in_is_found_beside_gpuforges_own(tmp_path: Path) -> None:
+    with install_plug_in(tmp_path):
+        assert registry.names() == (*registry.OWN, "plugged")
+        assert registry.toolchain("plugged").uses == {"fallback"}
+        assert compiler_names.CompilerName.validate("plugged") == "plugged"
+    assert registry.names() == tuple(registry.OWN)
+
+
+def test_every_file_of_a_plug_in_is_in_its_identity(tmp_path: Path) -> None:
+    with install_plug_in(tmp_path) as folder:
+        before = registry.identity("plugged")
+        assert before.startswith("plugged_toolchain 1.0 ")
+        (folder / "programs" / "make.py").write_text("print()")
+        forget()
+        assert registry.identity("plugged") != before
+
+
+def test_gpuforges_own_names_cannot_be_taken(tmp_path: Path) -> None:
+    own = registry.toolchain("g++")
+    with install_plug_in(tmp_path, name="g++", code=CODE.replace('"plugged"', '"g++"')):
+        assert registry.toolchain("g++") == own
+        assert registry.identity("g++").startswith("gpuforge ")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "hint"),
+    [
+        (
+            "raise RuntimeError('no licence')",
+            "the toolchain 'plugged' cannot be loaded from plugged_toolchain:TOOLCHAIN: RuntimeError: no licence",
+            "correct or uninstall plugged_toolchain 1.0",
+        ),
+        (
+            "TOOLCHAIN = 3",
+            "the toolchain 'plugged': plugged_toolchain:TOOLCHAIN is not a Toolchain of that name",
+            "correct or uninstall plugged_toolchain 1.0; docs/toolchains.md describes plug-ins",
+        ),
+        (
+            CODE.replace('name="plugged"', 'name="other"'),
+            "the toolchain 'plugged': plugged_toolchain:TOOLCHAIN is not a Toolchain of that name",
+            "correct or uninstall plugged_toolchain 1.0; docs/toolchains.md describes plug-ins",
+        ),
+    ],
+)
+def test_a_plug_in_that_cannot_be_used_is_named(code: str, message: str, hint: str, tmp_path: Path) -> None:
+    with install_plug_in(tmp_path, code=code), pytest.raises(UsageError) as caught:
+        registry.toolchain("plugged")
+    (problem,) = caught.value.diagnostics
+    assert (problem.message, problem.hint) == (message, hint)
+
+
+def test_two_plug_ins_of_one_name_are_named(tmp_path: Path) -> None:
+    with (
+        install_plug_in(tmp_path / "a", package="first"),
+        install_plug_in(tmp_path / "b", package="second"),
+        pytest.raises(UsageError) as caught,
+    ):
+        registry.toolchain("plugged")
+    (problem,) = caught.value.diagnostics
+    assert problem.message == "two plug-ins are called 'plugged': those of first 1.0 and second 1.0"
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(UsageError) as caught:
+        registry.toolchain("gcc")
+    (problem,) = caught.value.diagnostics
+    assert (problem.message, problem.hint) == (
+        "unknown compiler 'gcc'",
+        f"known: {', '.join(registry.OWN)}",
+    )
