@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "audit": {"binary", "wheel", "cuda", "manifest"},
     "runtime": set(),
     "steps": {"binary", "wheel", "cuda", "manifest", "toolchains", "toolkits", "plan", "package", "audit"},
-    "project": {"cuda", "manifest", "toolkits", "plan", "steps", "audit"},
+    "project": {"cuda", "manifest", "toolkits", "plan", "steps"},
     "cli": {
         "project",
         "wheel",

@@ -112,6 +112,12 @@ PLAIN = {
     "pyproject.toml": '[project]\nname = "demo"\nversion = "1"\n',
     "demo/__init__.py": "",
     "demo/k.cu": "__global__ void k();",
+    "demo/k.ptx": "",
+}
+PINNED = {
+    **TORCH,
+    "pyproject.toml": '[build-system]\nrequires = ["setuptools", "torch==2.8.*"]\n',
+    "setup.cfg": "[metadata]\nclassifiers =\n  Programming Language :: Python :: 3.12\n",
 }
 
 
@@ -124,7 +130,7 @@ def lay(folder: Path, files: dict[str, str]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("case", "files"), [("torch", TORCH), ("cmake", CMAKE), ("nvcc", NVCC), ("plain", PLAIN)]
+    ("case", "files"), [("torch", TORCH), ("cmake", CMAKE), ("nvcc", NVCC), ("plain", PLAIN), ("pinned", PINNED)]
 )
 def test_each_guess_has_its_reason(case: str, files: dict[str, str], tmp_path: Path) -> None:
     root = lay(tmp_path, files)

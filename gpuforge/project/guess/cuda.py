@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
+from gpuforge.cuda import carriers
 from gpuforge.cuda.arch import Target
-from gpuforge.cuda.carriers import tables
 from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import suffix_of
 from gpuforge.datafile import load
@@ -112,9 +112,7 @@ def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:
         if number in _MAJORS:
             return (number,), because("named-for", name.where, name=name.text)
     if project.torch:
-        rows = (row for row in tables()["carrier"] if row["package"] == "torch")
-        newest = next(rows)  # the newest is the first
-        return (newest["cuda"],), because("torch-cuda", project.torch, major=str(newest["cuda"]))
+        return _of_torch(project)
     listed = {
         int(match[1]): seen.where
         for seen in project.metadata.classifiers
@@ -131,6 +129,21 @@ def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:
         if not requirement.marker and number in _MAJORS:
             return (number,), because("requires-cuda", seen.where, name=requirement.name)
     return _MAJORS, because("both-majors", project.cuda)
+
+
+def _of_torch(project: Project) -> tuple[tuple[int, ...], Reason]:
+    """Return the CUDA of the newest torch, or of the one that the project requires."""
+    required = (project.backend.requires.get("torch"), *project.metadata.requires)
+    for seen in filter(None, required):
+        try:
+            requirement = Requirement(seen.text)
+        except InvalidRequirement:
+            continue
+        majors = carriers.cuda_majors(requirement) if requirement.name == "torch" else frozenset()
+        if len(majors) == 1 and majors <= set(_MAJORS):
+            return tuple(majors), because("torch-required", seen.where, what=seen.text)
+    newest = next(row for row in carriers.tables()["carrier"] if row["package"] == "torch")  # it is the first
+    return (newest["cuda"],), because("torch-cuda", project.torch, major=str(newest["cuda"]))
 
 
 def _archs(project: Project, toolkit: str) -> tuple[Value, Reason]:

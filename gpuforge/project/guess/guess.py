@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpuforge.project.files import Where
 
-Value = str | bool | tuple[str, ...] | Mapping[str, str]
+Value = str | bool | tuple[str | Mapping[str, str], ...] | Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from gpuforge.cuda import libraries
+from gpuforge.project.files import Where
 from gpuforge.project.guess.guess import Guess, Note, because
 from gpuforge.project.look import Project
 
 _WHEEL = ("wheel",)
+_DEVICE_CODE = (".ptx", ".cubin", ".fatbin")
 _OF_TORCH = r"lib(torch|c10|shm)\w*"
 
 
@@ -28,6 +31,8 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
     }
     if excluded:
         yield Guess(_WHEEL, "exclude", tuple(excluded), (because("excluded", *set(excluded.values())),))
+    if project.cuda is None or project.sources.kernel is None:
+        yield from _shipped(project)
     if settings.image:
         yield Note(_WHEEL, because("image", settings.image.where, image=settings.image.text))
     if settings.test_command and settings.test_command.text.strip():
@@ -45,3 +50,14 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
         yield Note(_WHEEL, because("openacc", sources.openacc))
     if sources.openmp_target:
         yield Note(_WHEEL, because("openmp-target", sources.openmp_target))
+
+
+def _shipped(project: Project) -> Iterator[Guess]:
+    """Yield that GPU code among the project's files may be in a wheel without kernels of its own."""
+    found = sorted(name for name in project.files.names if name.endswith(_DEVICE_CODE))
+    names = dict.fromkeys(PurePosixPath(name).name for name in found)
+    if names:
+        why = "the project ships this file as it is"
+        ignored = tuple({"rule": "GF409", "file": f"*/{name}", "reason": why} for name in names)
+        reason = because("shipped-code", *(Where(name) for name in found[:4]))
+        yield Guess(("audit",), "ignore", ignored, (reason,))

@@ -47,6 +47,7 @@ _SENTENCES = {
     "both-majors": "nothing in the project limits it; remove what you do not publish",
     "named-for": "the project's name, {name}, is for this CUDA",
     "torch-cuda": "the newest torch on PyPI is built with CUDA {major}",
+    "torch-required": "{what} is built with this CUDA on PyPI",
     "cuda-classifiers": "the CUDA versions of the classifiers",
     "requires-cuda": "the project requires {name}",
     "no-toolkit": "the table is required; a build without CUDA fetches no toolkit",
@@ -56,6 +57,7 @@ _SENTENCES = {
     "common": "the least code that every GPU of this toolkit runs; write out those that you want to be fastest",
     "naming-plain": "nothing in the wheel is for one CUDA version",
     "excluded": "auditwheel leaves these out, too",
+    "shipped-code": "GPU code that is not compiled here; the audit would call it undeclared",
     "image": 'cibuildwheel builds in {image}: with --runner docker, write image = "manylinux_2_28" or one of '
     "`gpuforge images list`",
     "test-command": "cibuildwheel tests with `{command}`: if that passes without a GPU, write it as "
