@@ -21,7 +21,7 @@ class _Limit(NamedTuple):
 _LIMITS: dict[Kind, _Limit] = {
     "bytes": _Limit(512 << 20, 40, "reading its files means unpacking more than {:,} bytes"),
     "names": _Limit(32 << 20, 0.5, "the names in it have more than {:,} characters"),
-    "entries": _Limit(100_000, 1 / 512, "its tables have more than {:,} entries"),
+    "entries": _Limit(400_000, 1 / 512, "its tables have more than {:,} entries"),
     "work": _Limit(4_000_000, 0, "its requirements take more than {:,} comparisons"),
     "edges": _Limit(1_000_000, 0, "following what its libraries need takes more than {:,} steps"),
 }

@@ -12,6 +12,7 @@ from gpuforge.cli.arguments import PATH, errors_as_json
 
 if TYPE_CHECKING:
     from gpuforge.audit.judge import Ignore
+    from gpuforge.cli.bounded import Watched
 
 _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
 
@@ -99,8 +100,10 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     show_default="the processors of this machine",
     help="Threads that read at the same time.",
 )
+@click.pass_obj
 @errors_as_json
 def command(
+    watched: Watched | None,
     wheels: tuple[Path, ...],
     form: str,
     show_tree: bool,
@@ -151,7 +154,8 @@ def command(
             against,
             verbose,
             hashes,
-        )
+        ),
+        watched,
     )
 
 

@@ -5,13 +5,11 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuforge.audit import audit
 from gpuforge.audit.expected_archs import expecting
-from gpuforge.cli import bounded
 from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
 from gpuforge.diagnostics import Diagnostic, shown
 
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Baseline
     from gpuforge.audit.judge import Ignore, Report
+    from gpuforge.cli.bounded import Watched
     from gpuforge.expectation import Expectation
     from gpuforge.manifest.load import ManifestFile
 
@@ -46,19 +45,15 @@ class Options(NamedTuple):
     hashes: bool = False
 
 
-def run(options: Options) -> int:
-    """Judge the wheels in a process with limits, write the report, and return the exit status."""
-    return bounded.run(partial(_judge, options))
-
-
-def _judge(options: Options, watched: bounded.Watched) -> int:
+def run(options: Options, watched: "Watched | None" = None) -> int:
+    """Judge the wheels, write the report, and return the exit status."""
     base = _base(options.known) if options.known else None
     report = audit(
         options.wheels,
         expectation=_expectation(options),
         against=_against(options.against) if options.against else None,
         ignore=[*options.accepted, *([base] if base else [])],
-        jobs=watched.jobs or options.jobs or len(os.sched_getaffinity(0)),
+        jobs=(watched and watched.jobs) or options.jobs or len(os.sched_getaffinity(0)),
         watch=watched,
         hashes=options.hashes,
     )

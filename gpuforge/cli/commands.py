@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from gpuforge import __version__
 from gpuforge.cli.arguments import Group
+
+if TYPE_CHECKING:
+    from gpuforge.cli.bounded import Watched
 
 COMMANDS = {  # with what each does, so that listing them imports none
     "audit": "Judge wheels: what will break on users' machines, and why.",
@@ -48,10 +52,11 @@ def cli() -> None:
     """One TOML manifest in, GPU Python wheels out that install anywhere and cannot mix runtimes."""
 
 
-def call(arguments: Sequence[str]) -> int:
+def call(arguments: Sequence[str], watched: Watched | None = None) -> int:
     """Do what the arguments ask for, and return the exit status. Raises KeyboardInterrupt and the commands' errors."""
     try:
-        return int(cli.main(args=list(arguments), prog_name="gpuforge", standalone_mode=False) or 0)
+        status = cli.main(list(arguments), prog_name="gpuforge", standalone_mode=False, obj=watched)
+        return int(status or 0)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:

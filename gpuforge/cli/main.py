@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 
-from gpuforge.cli import commands
+from gpuforge.cli import bounded
 from gpuforge.cli.terminal import complain, drop_output, say
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError
@@ -24,17 +25,24 @@ def main() -> None:
         signal.signal(
             signal.SIGTERM, signal.default_int_handler
         )  # CI systems cancel with it: treated as Ctrl-C
-        status = run()
+        # Before most modules are loaded: what a fork costs grows with the memory in use.
+        status = bounded.run(partial(run, None)) if sys.argv[1:2] == ["audit"] else run()
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to say about an interrupt
     except KeyboardInterrupt:  # a second one, while `run` reported the first
         status = INTERRUPTED
     sys.exit(status)
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit status; no exception leaves it."""
+def run(arguments: Sequence[str] | None = None, watched: bounded.Watched | None = None) -> int:
+    """Run the program and return its exit status; no exception leaves it, but MemoryError in a `watched` process."""
     try:
-        return commands.call(sys.argv[1:] if arguments is None else arguments)
+        from gpuforge.cli import commands
+
+        return commands.call(sys.argv[1:] if arguments is None else arguments, watched)
+    except MemoryError:
+        if watched:
+            raise
+        return _internal()
     except KeyboardInterrupt:
         say("interrupted; what was finished is kept")
         return INTERRUPTED

@@ -11,7 +11,7 @@ from gpuforge.binary.elf.outline import outline
 from gpuforge.binary.elf.reader import read
 from gpuforge.binary.facts import Container, ElfObject
 from gpuforge.binary.window import MissedError, Window
-from gpuforge.errors import CorruptError, MalformedError
+from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 from gpuforge.wheel.archive import Archive, Member
 
 ARCHIVE_MAGIC = b"!<arch>\n"
@@ -51,6 +51,11 @@ def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
     """Read one member; damage inside it becomes its `problem`."""
     try:
         return _scan(archive, member, wheel)
+    except TooLargeError as error:
+        from traceback import clear_frames  # noqa: PLC0415  few wheels come here
+
+        clear_frames(error.__traceback__)  # each of thousands would hold what was read of its member
+        raise
     except MalformedError as error:
         corrupt = isinstance(error, CorruptError)
         return Scanned(member.name, problem=error.diagnostics[0].message, corrupt=corrupt)
