@@ -214,6 +214,14 @@ LibraryName = Annotated[
         r"^(?!lib)(?!.*\.so)[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$",
     ),
 ]
+OpenClExtension = Annotated[
+    str,
+    Form(
+        "the name of an OpenCL extension",
+        'as the device lists it, e.g. "cl_khr_fp64"',
+        r"^cl_[A-Za-z0-9_]{1,60}$",
+    ),
+]
 Pattern = Annotated[
     str,
     Form(

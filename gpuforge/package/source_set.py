@@ -42,6 +42,8 @@ class Recipe:
     install: Mapping[str, str] = field(default_factory=dict)  # how to get it, by distribution; "": others
     makes: str = "library"  # "library", or "module": images or sources that are loaded one by one
     sources: tuple[str, ...] = ()  # of a set of modules, those that it compiles
+    devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that they are compiled for; none for any
+    extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
 
 
 def pack_sources(

@@ -106,6 +106,8 @@ def _lowered(
         install={"": toolchain.install} if toolchain.install else dict(made.install),
         makes=made.makes,
         sources=tuple(own),
+        devices=toolchain.devices,
+        extensions=toolchain.extensions,
     )
 
 

@@ -12,7 +12,8 @@ from .index import image, made_by
 from .look import Wanted, user_folder, variable
 from .machine import Probe, probe
 from .reason import Reason
-from .resolve import Build, Candidate, Origin, gpu_disabled, judge
+from .resolve import Build, Candidate, Origin, judge
+from .switches import gpu_disabled
 from .wheels import Listing, installed, listing, none_installed
 
 __all__ = ["Wanted", "candidates", "place_of"]

@@ -34,14 +34,22 @@ class Cpu(NamedTuple):
 
 def look(cpuinfo: str = CPUINFO) -> Cpu:
     """Return what this machine's CPU has; raises nothing."""
-    machine = os.uname().machine
+    return Cpu(os.uname().machine, frozenset(_fact("flags", cpuinfo).split()) or None)
+
+
+def model(cpuinfo: str = CPUINFO) -> str:
+    """Return the name of this machine's CPU, where the system does not tell it the machine's kind; raises nothing."""
+    return _fact("model name", cpuinfo).strip() or os.uname().machine
+
+
+def _fact(name: str, cpuinfo: str) -> str:
+    """Return what the first CPU's lines say of a fact, "" for nothing."""
     try:
         with open(cpuinfo, "rb") as stream:
             lines = stream.read(FIRST).decode("ascii", "replace").splitlines()
     except OSError:
-        return Cpu(machine, None)
-    flags = next((line.partition(":")[2] for line in lines if line.partition(":")[0].strip() == "flags"), "")
-    return Cpu(machine, frozenset(flags.split()) or None)
+        return ""
+    return next((line.partition(":")[2] for line in lines if line.partition(":")[0].strip() == name), "")
 
 
 def rank(level: str) -> int:

@@ -16,13 +16,28 @@ class KernelUnavailable(RuntimeError):  # noqa: N818  a state of the machine to 
 
 
 class DriverError(RuntimeError):
-    """A call into the NVIDIA driver failed: which one (`call`), its `code` with `name` and `text`, and what to do.
+    """A call into a driver failed: which one (`call`), its `code` with `name` and `text`, and what to do.
 
-    `advice` is "" where nothing general can be said; `log` is what the driver's compiler wrote.
+    `advice` is "" where nothing general can be said; `log` is what the driver's compiler wrote. Of OpenCL, `kernel` is
+    the kernel that failed, `source` the file that it was compiled from, and `device` where it ran.
     """
 
-    def __init__(self, call: str, code: int, name: str, text: str, log: str = "", advice: str = "") -> None:
-        lines = [f"{call} failed: {name} ({code}): {text}", log, advice and f"What to do: {advice}"]
+    def __init__(
+        self,
+        call: str,
+        code: int,
+        name: str,
+        text: str,
+        log: str = "",
+        advice: str = "",
+        *,
+        kernel: str = "",
+        source: str = "",
+        device: str = "",
+    ) -> None:
+        place = f"kernel {kernel} of {source}" if source else f"kernel {kernel}"
+        where = ", ".join([*([place] if kernel else []), *([f"on {device}"] if device else [])])
+        lines = [f"{call} failed: {name} ({code}): {text}", where, log, advice and f"What to do: {advice}"]
         super().__init__("\n".join(line for line in lines if line))
         self.call = call
         self.code = code
@@ -30,3 +45,6 @@ class DriverError(RuntimeError):
         self.text = text
         self.log = log
         self.advice = advice
+        self.kernel = kernel
+        self.source = source
+        self.device = device

@@ -66,6 +66,7 @@ class HostKernel:
 
     __slots__ = ("_function", "name")
     backend = "cpu"
+    device = "CPU"
 
     def __init__(self, name: str, function: Any) -> None:
         self.name = name

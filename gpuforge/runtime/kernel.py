@@ -51,6 +51,14 @@ class Kernel:
             driver.c.cuLaunchKernel, function.handle
         )
 
+    @property
+    def device(self) -> str:
+        """The device's name with its driver's release: what a measurement on it holds for."""
+        from .jit import driver_release
+
+        device = self._context.driver.devices[self._context.ordinal]
+        return f"{device.name}, driver {driver_release() or 'unknown'}"
+
     def memory(self, size: int) -> Memory:
         """Allocate `size` bytes in the kernel's context, freed by a `with` statement; raises DriverError."""
         return Memory(self._context, size)

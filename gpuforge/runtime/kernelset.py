@@ -161,7 +161,8 @@ class KernelSet:
         of origins; the drivers of IREE that the set has modules for.
         """
         from .machine import Probe, probe
-        from .resolve import IREE, Origin, gpu_disabled, switched_off
+        from .resolve import IREE, Origin
+        from .switches import gpu_disabled, switched_off
 
         machine = (
             Probe(None, problem=switched_off(self.env)) if gpu_disabled(self.env) else probe(self._driver)
@@ -186,9 +187,10 @@ class KernelSet:
 
             machine = machine._replace(nvrtc=nvrtc.find(self.env, machine.driver, cuda.install))
         if opencl and last >= Origin.OPENCL:
-            from .opencl.load import devices
+            from .opencl.devices import devices
+            from .opencl.load import needs_of
 
-            machine = machine._replace(opencl=devices(self.env, opencl.install))
+            machine = machine._replace(opencl=devices(self.env, needs_of(opencl)))
         return machine
 
     def _load(self, name: str, module: str | None, device: int, context: Any, cache: bool) -> AnyKernel:

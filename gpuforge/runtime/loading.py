@@ -103,12 +103,11 @@ def _load(
 
         return hostkernel.load(module.file, name)
     if kind == "opencl" and place.sources:
-        from .cache import KernelCache
         from .opencl import load as opencl
 
-        cache, use = KernelCache.of_user(env), request.use_cache
+        wanted = opencl.Wanted.of(module, place.sources, env, use_cache=request.use_cache)
         own = request.context if is_foreign(request.context) else None
-        return opencl.load(name, module, place.sources, request.device, own, cache, use=use)
+        return opencl.load(name, wanted, env, request.device, own)
     if kind in IREE:
         from .iree import load as iree
 

@@ -14,6 +14,7 @@ from .cpu import Cpu
 from .driver import Device, NoDriver, open_driver
 from .library import Attempt, bind, open_library, patience
 from .reason import Reason
+from .switches import opencl_off
 from .tables import DRIVER, NCCL, NVML, OPENCL, Table
 
 __all__ = ["Device", "Nvrtc", "OpenClDevice", "Probe", "libraries", "probe"]
@@ -76,14 +77,26 @@ def probe(files: tuple[str, ...] = DRIVER.files) -> Probe:
 
 
 def libraries(env: Mapping[str, str]) -> dict[str, str | Reason]:
-    """Return what there is beside the driver: NVML, NCCL and OpenCL with their versions, or why each is not there."""
+    """Return what there is beside the driver: NVML, NCCL and OpenCL with their versions, or why each is not there.
+
+    OpenCL's loader is not opened where the environment switches it off.
+    """
     asked: dict[str, tuple[Table, Callable[[Any], str]]] = {
         "NVML": (NVML, _nvml),
         "NCCL": (NCCL, _nccl),
         "OpenCL": (OPENCL, _opencl),
     }
+    off = opencl_off(env)
+    if off is not None:
+        del asked["OpenCL"]
     attempts = {name: Attempt(table, partial(_ask, table, ask)) for name, (table, ask) in asked.items()}
-    return {name: attempt.wait(patience(env)) for name, attempt in attempts.items()}
+    found = {name: attempt.wait(patience(env)) for name, attempt in attempts.items()}
+    return found if off is None else {**found, "OpenCL": _unopened(off)}
+
+
+def _unopened(off: Reason) -> Reason:
+    named = {key: off.facts[key] for key in ("variable", "value")}
+    return Reason("loader-off", {"what": OPENCL.what, **named})
 
 
 def _ask(table: Table, ask: Callable[[Any], str]) -> str | Reason:

@@ -77,6 +77,10 @@ SENTENCES = {
     "no-such-iree-device": "IREE's driver {driver} has no device {device}: there are {count}",
     "own-context": "IREE uses the primary context of a device, and another one is given",
     "not-a-kernel": "{kernel} cannot be launched: {problem}",
+    "bad-value": "{variable}={value}: expected one of {expected}",
+    "opencl-not-allowed": "{variable}={value} allows none of OpenCL's devices: {found}",
+    "opencl-other-kind": "its devices must be {kinds}; OpenCL has {found}",
+    "opencl-lacks": "needs {lacking}, which no device of OpenCL has: {found}",
     "no-opencl-devices": "OpenCL has no device: install a driver for one ({example})",
     "no-such-opencl-device": "there is no OpenCL device {device}: there are {count}",
     # refused: the machine
@@ -84,6 +88,7 @@ SENTENCES = {
     "no-usable-gpu": "no usable NVIDIA GPU",
     "no-devices": "the driver sees no GPU",
     "no-such-device": "there is no device {device}: the driver sees {count}",
+    "loader-off": "no {what} (switched off by {variable}={value})",
     "no-library": "no {what} ({problem})",
     "not-the-library": "{library} cannot be used as the {what}: {problem}",
     "library-too-old": "{library} is for {what} {found}; this runtime needs {needed} or newer",

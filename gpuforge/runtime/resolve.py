@@ -13,8 +13,7 @@ from .arch import Arch
 from .iree.judge import judge as judge_iree
 from .machine import Nvrtc, Probe
 from .reason import MERITS, Reason, dotted
-
-DISABLE_GPU = "GPUFORGE_DISABLE_GPU"
+from .switches import gpu_disabled, switched_off
 
 Version = tuple[int, int]
 
@@ -151,16 +150,6 @@ def judge(
     judged = [candidate for build in ordered for candidate in _candidates(build, verdict)]
     accepted = sorted((c for c in judged if c.accepted), key=_preference)
     return (*accepted, *(c for c in judged if not c.accepted))
-
-
-def gpu_disabled(env: Mapping[str, str]) -> bool:
-    """Say whether the environment switches the GPU off: GPUFORGE_DISABLE_GPU set, and not to "0"."""
-    return env.get(DISABLE_GPU, "") not in {"", "0"}
-
-
-def switched_off(env: Mapping[str, str]) -> Reason:
-    """Return the reason for `gpu_disabled`."""
-    return Reason("switched-off", {"variable": DISABLE_GPU, "value": env.get(DISABLE_GPU, "")})
 
 
 def _obstacle(machine: Probe, env: Mapping[str, str], device: int) -> Optional[Reason]:

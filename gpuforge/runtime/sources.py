@@ -32,6 +32,8 @@ class Sources(NamedTuple):
     folder: str
     modules: Mapping[str, Module]
     headers: Mapping[str, str]  # sha256 by name
+    devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that they are compiled for, none for any
+    extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
 
     def contents(self, name: str) -> Index:
         """Return them as what a place of the set holds."""
@@ -120,7 +122,11 @@ def _sources(folder: str, entry: dict[str, Any], recipe: dict[str, Any]) -> Sour
         place = os.path.join(folder, source)
         modules[name] = Module(name, source, place, digests[source], (image,) if image else ())
     install = document.text(document.table(entry, "install"), "", "")
-    return Sources(family, document.texts(entry, "argv"), install, folder, modules, headers)
+    devices, extensions = (
+        document.texts(entry, key) if key in entry else () for key in ("devices", "extensions")
+    )
+    argv = document.texts(entry, "argv")
+    return Sources(family, argv, install, folder, modules, headers, devices, extensions)
 
 
 def _digests(recipe: dict[str, Any], key: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ from gpuforge.runtime.kernellibrary import KernelLibrary, library_names
 from gpuforge.runtime.kernelset import KernelSet, shipped_names
 from gpuforge.runtime.machine import Device, Nvrtc, OpenClDevice, Probe
 from gpuforge.runtime.reason import Reason
-from gpuforge.runtime.resolve import gpu_disabled, switched_off
+from gpuforge.runtime.switches import gpu_disabled, switched_off
 
 FOLDER = Path(__file__).parents[1] / "conformance"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.toml"))

@@ -190,7 +190,7 @@ def test_what_takes_time_to_find_is_not_looked_for_when_the_user_has_a_build(
     kernels = made(driver=stub)
     named = kernels.places()[-1].file
     monkeypatch.setattr("gpuforge.runtime.nvrtc.find", None)
-    monkeypatch.setattr("gpuforge.runtime.opencl.load.devices", None)
+    monkeypatch.setattr("gpuforge.runtime.opencl.devices.devices", None)
     again = KernelSet(
         kernels._folder, package="demo", driver=stub, env={**kernels.env, "GPUFORGE_KERNELS_DEMO_OPS": named}
     )

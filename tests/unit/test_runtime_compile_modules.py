@@ -57,7 +57,7 @@ PYOPENCL = """
 from types import SimpleNamespace as Of
 class Error(Exception): pass
 device_type = Of(GPU=4, ACCELERATOR=8, CPU=2)
-DEVICE = Of(name="a CPU", type=2, driver_version="1", platform=Of(name="P", version="3.0"))
+DEVICE = Of(name="a CPU", type=2, extensions="", driver_version="1", platform=Of(name="P", version="3.0"))
 def get_platforms(): return [Of(get_devices=lambda: [DEVICE])]
 """
 HOST = toolchain("host", "g++", sources=("mod/scale.cpp",))
@@ -172,6 +172,7 @@ def test_nothing_fits_is_one_line_that_names_each(user: User) -> None:
 def test_what_opencl_compiles_goes_nowhere_else_than_into_the_cache(user: User) -> None:
     (user.site / "pyopencl.py").write_text(PYOPENCL, encoding="utf-8")
     output = user.tmp_path / "out"
+    user.env["GPUFORGE_DISABLE_GPU"] = "0"
     done = user.compile("--toolchain", "cl", "--output", output)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from packaging.specifiers import SpecifierSet
 from pydantic import Field
@@ -11,6 +11,8 @@ from gpuforge.manifest import forms
 from gpuforge.manifest.compiler_names import CompilerName
 from gpuforge.manifest.model.table import Table
 from gpuforge.manifest.validators import Distinct
+
+OpenClDevice = Literal["gpu", "accelerator", "cpu"]
 
 
 class Toolchain(Table):
@@ -45,6 +47,14 @@ class Toolchain(Table):
     product: forms.Pattern | None = Field(default=None, examples=["*/libcorenrnmech.so"])
     """Where the command leaves the library: a pattern in the folder that the command runs in. Default: the command
     writes `{output}`."""
+    devices: Annotated[tuple[OpenClDevice, ...], Distinct] = Field(default=(), examples=[["cpu"]])
+    """Kinds of OpenCL devices that the package uses (`compiler = "opencl"`). Default: any, GPUs first. Users restrict
+    them further with `GPUFORGE_OPENCL`."""
+    extensions: Annotated[tuple[forms.OpenClExtension, ...], Distinct] = Field(
+        default=(), examples=[["cl_khr_fp64"]]
+    )
+    """OpenCL extensions that a device must have (`compiler = "opencl"`). On machines without such a device the next
+    back end is used."""
     install: forms.Text | None = Field(default=None, examples=["pip install neuron"])
     """How users get this toolchain. If none of an object's toolchains is found, the error shows this text for the last
     one. Default: the packages of the compiler, or the command's program."""

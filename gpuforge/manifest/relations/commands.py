@@ -1,4 +1,4 @@
-"""Toolchains with `compiler = "command"`."""
+"""Keys that belong to one compiler: those of commands, and those of OpenCL."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import TypeGuard
 
 from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table
 
+_OWNERS = {"command": "command", "product": "command", "devices": "opencl", "extensions": "opencl"}
+
 
 def commands(data: Raw) -> Iterator[Problem]:
-    """Yield commands without a command line, and the keys of commands on other compilers."""
+    """Yield commands without a command line, and keys of one compiler on others."""
     for name, toolchain in table(data, "toolchains").items():
         if not isinstance(toolchain, Mapping) or not isinstance(toolchain.get("compiler"), str):
             continue
         title = f"[toolchains.{name}]"
-        if toolchain["compiler"] == "command":
-            if not toolchain.get("command"):
-                yield Problem(
-                    ("toolchains", name),
-                    f'{title} needs `command`, because its compiler is "command"',
-                    'write the command line, e.g. command = ["make", "-f", "{include}/Makefile", "OUTPUT={output}"]',
-                )
-            continue
-        for key in ("command", "product"):
-            if key in toolchain:
+        if toolchain["compiler"] == "command" and not toolchain.get("command"):
+            yield Problem(
+                ("toolchains", name),
+                f'{title} needs `command`, because its compiler is "command"',
+                'write the command line, e.g. command = ["make", "-f", "{include}/Makefile", "OUTPUT={output}"]',
+            )
+        for key, owner in _OWNERS.items():
+            if key in toolchain and toolchain["compiler"] != owner:
                 yield Problem(
                     ("toolchains", name, key),
-                    f'{title} has `{key}`, which only compiler = "command" takes',
+                    f'{title} has `{key}`, which only compiler = "{owner}" takes',
                     "remove it, or change the compiler",
                     at_key=True,
                 )

@@ -55,6 +55,8 @@ class UserToolchain:
     install: Mapping[str, str] = field(default_factory=dict)
     makes: str = "library"  # or "module"
     sources: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -246,12 +246,17 @@ static const char *const gpuf_sentences[][2] = {
     {"no-such-iree-device", "IREE's driver {driver} has no device {device}: there are {count}"},
     {"own-context", "IREE uses the primary context of a device, and another one is given"},
     {"not-a-kernel", "{kernel} cannot be launched: {problem}"},
+    {"bad-value", "{variable}={value}: expected one of {expected}"},
+    {"opencl-not-allowed", "{variable}={value} allows none of OpenCL's devices: {found}"},
+    {"opencl-other-kind", "its devices must be {kinds}; OpenCL has {found}"},
+    {"opencl-lacks", "needs {lacking}, which no device of OpenCL has: {found}"},
     {"no-opencl-devices", "OpenCL has no device: install a driver for one ({example})"},
     {"no-such-opencl-device", "there is no OpenCL device {device}: there are {count}"},
     {"switched-off", "switched off ({variable}={value})"},
     {"no-usable-gpu", "no usable NVIDIA GPU"},
     {"no-devices", "the driver sees no GPU"},
     {"no-such-device", "there is no device {device}: the driver sees {count}"},
+    {"loader-off", "no {what} (switched off by {variable}={value})"},
     {"no-library", "no {what} ({problem})"},
     {"not-the-library", "{library} cannot be used as the {what}: {problem}"},
     {"library-too-old", "{library} is for {what} {found}; this runtime needs {needed} or newer"},
@@ -4061,6 +4066,18 @@ static void gpuf_probe_driver(gpuf_arena *arena, const gpuforge_host *host, gpuf
         machine->problem = gpuf_simply("no-devices");
 }
 
+/* Return why OpenCL's loader is not to be opened; without a kind where it may be. */
+static gpuforge_reason gpuf_opencl_off(gpuf_arena *arena, const gpuforge_host *host)
+{
+    const char *name = gpuf_gpu_disabled(host) ? "GPUFORGE_DISABLE_GPU" : "GPUFORGE_OPENCL";
+    const char *value = gpuf_variable(host, name);
+    if (!gpuf_gpu_disabled(host) && (!*value || gpuf_same(value, "gpu") || gpuf_same(value, "accelerator") ||
+                                     gpuf_same(value, "cpu")))
+        return gpuf_simply(NULL);
+    return gpuf_because("loader-off", "what", gpuf_opencl_loader.what, "variable", name, "value",
+                        gpuf_copy(arena, value, strlen(value)));
+}
+
 /* Look at what is beside the driver, each in its own thread. */
 static void gpuf_probe_beside(gpuf_arena *arena, const gpuforge_host *host, gpuforge_machine *machine)
 {
@@ -4068,12 +4085,17 @@ static void gpuf_probe_beside(gpuf_arena *arena, const gpuforge_host *host, gpuf
     gpuforge_beside *beside = (gpuforge_beside *)gpuf_array(arena, 3, sizeof *beside);
     gpuf_attempt *attempts[3];
     double seconds = gpuf_patience(host);
+    gpuforge_reason off = gpuf_opencl_off(arena, host);
     int n, memory = 1;
     attempts[0] = gpuf_begin_attempt(&gpuf_nvml, NULL, gpuf_ask_nvml);
     attempts[1] = gpuf_begin_attempt(&gpuf_nccl, NULL, gpuf_ask_nccl);
-    attempts[2] = gpuf_begin_attempt(&gpuf_opencl_loader, NULL, gpuf_ask_opencl);
+    attempts[2] = off.kind ? NULL : gpuf_begin_attempt(&gpuf_opencl_loader, NULL, gpuf_ask_opencl);
     for (n = 0; n < 3; ++n) {
         beside[n].name = names[n];
+        if (n == 2 && off.kind) {
+            beside[n].problem = off;
+            continue;
+        }
         if (!attempts[n]) {
             memory = 0;
             continue;

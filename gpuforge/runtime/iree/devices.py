@@ -11,7 +11,7 @@ from typing import Any
 
 from ..library import Attempt, patience
 from ..reason import Reason
-from ..resolve import gpu_disabled, switched_off
+from ..switches import gpu_disabled, switched_off
 from ..tables import IREE
 from .judge import DRIVERS
 

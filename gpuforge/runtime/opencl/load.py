@@ -1,151 +1,130 @@
-"""OpenCL through pyopencl: its devices, kernels compiled from source through the kernel cache, and their launches."""
+"""Kernels of OpenCL: compiled from source by the device's driver, and kept in the kernel cache."""
 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..cache import KernelCache
 from ..cache_key import CacheKey
 from ..index import Module, Refused
-from ..library import Attempt, patience
-from ..machine import OpenClDevice
 from ..reason import Reason
 from ..sources import Sources
-from ..tables import OPENCL
-from .kernel import OpenClContext, OpenClKernel, failure
+from .context import OpenClContext, context_of
+from .devices import Needs, find
+from .kernel import OpenClKernel
 
-_KINDS = ("GPU", "ACCELERATOR", "CPU")  # of cl.device_type, in the order in which devices are taken
-_lock = threading.Lock()
-_devices: dict[int, list[Any]] = {}  # by process: what a parent opened is of no use in a fork
-_contexts: dict[tuple[int, int], OpenClContext] = {}
-_EXAMPLE = "pip install pocl-binary-distribution, for the CPU"
+OPTIONS = "GPUFORGE_OPENCL_OPTIONS"
+_PYOPENCL_OPTIONS = "PYOPENCL_BUILD_OPTIONS"  # pyopencl adds them to those of every program
 _LONGEST_LOG = 4000  # characters of the compiler's log that a reason keeps
 
 
-def devices(env: Mapping[str, str], install: str) -> tuple[OpenClDevice, ...] | Reason:
-    """Return the devices of OpenCL, GPUs first, or why there are none. Never raises, and never hangs.
+class Wanted(NamedTuple):
+    """A module to compile: its set's sources, the options that users add to theirs, and where compiled code is kept.
 
-    `install` is said where there is no pyopencl.
+    With `use_cache` False nothing is looked up in the cache, nor kept there.
     """
-    found = _found() or Attempt(OPENCL, partial(_look, install)).wait(patience(env))
-    if isinstance(found, Reason):
-        return found
-    return tuple(
-        OpenClDevice(device.name.strip(), device.driver_version, device.platform.version) for device in found
-    )
+
+    module: Module
+    sources: Sources
+    own: tuple[str, ...]
+    cache: KernelCache
+    use_cache: bool
+
+    @classmethod
+    def of(
+        cls, module: Module, sources: Sources, env: Mapping[str, str], *, use_cache: bool = True
+    ) -> Wanted:
+        """Return what is wanted in an environment.
+
+        Options that name folders make it uncached: the key cannot tell what lies in them.
+        """
+        own = tuple(env.get(OPTIONS, "").split())
+        named = any(word.startswith("-I") for word in (*own, *_options_of_pyopencl()))
+        return cls(module, sources, own, KernelCache.of_user(env), use_cache and not named)
+
+    def key(self, device: Any) -> CacheKey:
+        """Return what the program is kept under; raises Refused for a damaged source."""
+        return CacheKey.of(
+            self.module.read(),
+            headers=self.sources.included(),
+            options=(*self.sources.filled(), *self.own, *_options_of_pyopencl()),
+            toolchain=f"opencl {device.platform.name} {device.platform.version}",
+            arch=device.name.strip() or "device",
+            driver=device.driver_version,
+            label=self.module.source,
+        )
 
 
-def load(
-    name: str,
-    module: Module,
-    sources: Sources,
-    device: int,
-    context: Any,
-    cache: KernelCache,
-    *,
-    use: bool = True,
-) -> OpenClKernel:
+def needs_of(sources: Sources) -> Needs:
+    """Return what a set's sources need of a device."""
+    return Needs(sources.install, sources.devices, sources.extensions)
+
+
+def load(name: str, wanted: Wanted, env: Mapping[str, str], device: int, context: Any) -> OpenClKernel:
     """Return a kernel of a source, compiled for a device, or for the device of a context of pyopencl's.
 
-    What was compiled before comes from the cache; with `use` False it is not looked up there, nor kept. Raises
-    Refused with the compiler's log, DriverError for a kernel that is not there.
+    What was compiled before comes from the cache. Raises Refused with the compiler's log, DriverError for a kernel
+    that is not there.
     """
-    home = OpenClContext(context) if context is not None else _context(device)
-    program = home.program(
-        _key(module, sources, home.device), partial(_build, module, sources, home, cache, use)
-    )
-    return OpenClKernel(name, home, program)
+    home = OpenClContext(context) if context is not None else _home(wanted.sources, env, device)
+    program = home.program(wanted.key(home.device), partial(_build, wanted, home))
+    return OpenClKernel(name, wanted.module.source, home, program)
 
 
-def prepare(sources: Sources, cache: KernelCache) -> str:
+def prepare(sources: Sources, env: Mapping[str, str]) -> str:
     """Compile a set's sources for the first device, into the cache; return the device's name.
 
-    `devices` has found one. Raises Refused with the compiler's log.
+    Raises Refused where there is no device, or with the compiler's log.
     """
-    home = _context(0)
+    home = _home(sources, env, 0)
     for module in sources.modules.values():
-        key = _key(module, sources, home.device)
-        cache.obtain(key, partial(_compile, module, sources, home))
-    return str(home.device.name.strip())
+        wanted = Wanted.of(module, sources, env)
+        key = wanted.key(home.device)
+        wanted.cache.obtain(key, partial(_compile, wanted, home), cache=wanted.use_cache)
+    return home.name
 
 
-def _found() -> list[Any] | None:
-    return _devices.get(os.getpid())
+def _options_of_pyopencl() -> tuple[str, ...]:
+    return tuple(os.environ.get(_PYOPENCL_OPTIONS, "").split())
 
 
-def _look(install: str) -> list[Any] | Reason:
-    try:
-        import pyopencl as cl
-    except ImportError as error:
-        if isinstance(error, ModuleNotFoundError) and error.name == "pyopencl":
-            return Reason("not-installed", {"what": "pyopencl", "install": install})
-        return Reason("not-the-library", {"library": "pyopencl", "what": "OpenCL", "problem": str(error)})
-    try:
-        every = [device for platform in cl.get_platforms() for device in platform.get_devices()]
-    except cl.Error:
-        every = []  # no platform, or one without devices
-    if not every:
-        return Reason("no-opencl-devices", {"example": _EXAMPLE})
-    masks = [getattr(cl.device_type, kind) for kind in _KINDS]
-    every.sort(key=lambda device: next((n for n, mask in enumerate(masks) if device.type & mask), len(masks)))
-    _devices[os.getpid()] = every
-    return every
+def _home(sources: Sources, env: Mapping[str, str], device: int) -> OpenClContext:
+    found = find(env, needs_of(sources))
+    if isinstance(found, Reason):
+        raise Refused(found)
+    return context_of(found[device])
 
 
-def _context(device: int) -> OpenClContext:
-    """Return the context of a device, made once in a process."""
-    import pyopencl as cl
-
-    with _lock:
-        key = (os.getpid(), device)
-        if key not in _contexts:
-            _contexts[key] = OpenClContext(cl.Context([(_found() or [])[device]]))
-        return _contexts[key]
-
-
-def _key(module: Module, sources: Sources, device: Any) -> CacheKey:
-    """Return what a program is kept under; raises Refused for a damaged source."""
-    return CacheKey.of(
-        module.read(),
-        headers=sources.included(),
-        options=sources.filled(),
-        toolchain=f"opencl {device.platform.name} {device.platform.version}",
-        arch=device.name.strip() or "device",
-        driver=device.driver_version,
-        label=module.source,
-    )
-
-
-def _build(
-    module: Module, sources: Sources, home: OpenClContext, cache: KernelCache, use: bool, key: CacheKey
-) -> Any:
+def _build(wanted: Wanted, home: OpenClContext, key: CacheKey) -> Any:
     import pyopencl as cl
 
     for attempt in range(2):  # what the driver refuses to load is dropped, and compiled once more
-        binary = cache.obtain(key, partial(_compile, module, sources, home), cache=use)
+        binary = wanted.cache.obtain(key, partial(_compile, wanted, home), cache=wanted.use_cache)
         try:
             return cl.Program(home.context, [home.device], [binary]).build(cache_dir=False)
         except cl.Error as error:
             if attempt:
-                raise failure("clCreateProgramWithBinary", error) from error
-            cache.discard(key)
+                raise home.failure(
+                    "clCreateProgramWithBinary", error, wanted.module.name, wanted.module.source
+                ) from error
+            wanted.cache.discard(key)
     raise AssertionError  # the loop has returned or raised
 
 
-def _compile(module: Module, sources: Sources, home: OpenClContext) -> bytes:
+def _compile(wanted: Wanted, home: OpenClContext) -> bytes:
     """Compile a source for a context's device; raises Refused with the compiler's log."""
     import pyopencl as cl
 
-    options = [*sources.filled(), *sources.with_folders()]
+    module, sources = wanted.module, wanted.sources
+    options = [*sources.filled(), *sources.with_folders(), *wanted.own]
     program = cl.Program(home.context, module.read().decode("utf-8", "surrogateescape"))
     try:
         built = program.build(options, devices=[home.device], cache_dir=False)
     except cl.Error as error:
-        facts = {"file": module.source, "compiler": home.device.name.strip(), "problem": _log(error)}
+        facts = {"file": module.source, "compiler": home.name, "problem": _log(error)}
         raise Refused(Reason("compile-failed", facts)) from error
     binaries: list[bytes] = built.get_info(cl.program_info.BINARIES)
     return binaries[0]

@@ -18,7 +18,8 @@ from ..kernelset import KernelSet
 from ..loading import named
 from ..look import HOME, variable
 from ..machine import Probe, probe
-from ..resolve import Candidate, Origin, gpu_disabled
+from ..resolve import Candidate, Origin
+from ..switches import gpu_disabled
 from . import activation, installed, modules
 from .check import check
 from .compilers import Compiler, find

@@ -117,18 +117,17 @@ def prepare_opencl(recipe: Recipe, here: Here) -> str:
     """Compile the OpenCL sources into the kernel cache, and return for which device; raises Stopped."""
     from ..opencl import load
 
-    part = _sources_of(recipe, "opencl")
-    cache = KernelCache.of_user(here.env)
     try:
-        return load.prepare(part, cache)
+        return load.prepare(_sources_of(recipe, "opencl"), here.env)
     except (DriverError, Refused) as error:
         raise Stopped(str(error)) from error
 
 
 def _opencl(toolchain: Toolchain, here: Here) -> Compiler | Absent:
-    from ..opencl.load import devices
+    from ..opencl.devices import Needs, devices
 
-    found = devices(here.env, toolchain.install.get("", ""))
+    needs = Needs(toolchain.install.get("", ""), toolchain.devices, toolchain.extensions)
+    found = devices(here.env, needs)
     if isinstance(found, Reason):
         return Absent(toolchain, (str(found),))
     return Compiler("opencl", Path(found[0].name), found[0].driver)

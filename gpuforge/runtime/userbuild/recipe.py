@@ -35,6 +35,8 @@ class Toolchain:
     install: Mapping[str, str]
     makes: str = "library"
     sources: tuple[str, ...] = ()  # in a set of modules: those that are its own
+    devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that it compiles for
+    extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,9 @@ def _toolchain(entry: Mapping[str, Any]) -> Toolchain:
     def words(key: str) -> tuple[str, ...]:
         return tuple(map(str, entry[key]))
 
+    def added(key: str) -> tuple[str, ...]:  # since the first wheels of this schema
+        return words(key) if key in entry else ()
+
     return Toolchain(
         name=text("name"),
         family=text("family"),
@@ -131,4 +136,6 @@ def _toolchain(entry: Mapping[str, Any]) -> Toolchain:
         install={str(key): str(value) for key, value in entry["install"].items()},
         makes=text("makes"),
         sources=words("sources"),
+        devices=added("devices"),
+        extensions=added("extensions"),
     )

@@ -1,0 +1,105 @@
+"""The devices of OpenCL on this machine, as pyopencl lists them, and which of them a set of sources may use."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from ..library import Attempt, patience
+from ..machine import OpenClDevice
+from ..reason import Reason
+from ..switches import KINDS, OPENCL, opencl_kind, opencl_off
+from ..tables import OPENCL as LOADER
+
+_EXAMPLE = "pip install pocl-binary-distribution, for the CPU"
+_lock = threading.Lock()
+_devices: dict[int, list[Any]] = {}  # by process: what a parent opened is of no use in a fork
+
+
+class Needs(NamedTuple):
+    """What a set's sources need: their devices' kinds (none: any) and extensions, and how a user gets pyopencl."""
+
+    install: str
+    kinds: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+
+
+def find(env: Mapping[str, str], needs: Needs) -> tuple[Any, ...] | Reason:
+    """Return pyopencl's devices for some sources, GPUs first, or why there are none. Never raises, and never hangs.
+
+    Neither pyopencl nor the loader is opened where the environment switches OpenCL off.
+    """
+    off = opencl_off(env)
+    if off is not None:
+        return off
+    every = _devices.get(os.getpid()) or Attempt(LOADER, partial(_look, needs.install)).wait(patience(env))
+    return every if isinstance(every, Reason) else _suitable(every, env, needs)
+
+
+def devices(env: Mapping[str, str], needs: Needs) -> tuple[OpenClDevice, ...] | Reason:
+    """Return what is said of the devices that `find` finds, or why there are none."""
+    found = find(env, needs)
+    return found if isinstance(found, Reason) else tuple(map(described, found))
+
+
+def described(device: Any) -> OpenClDevice:
+    """Return what is said of a device."""
+    return OpenClDevice(device.name.strip(), device.driver_version, device.platform.version)
+
+
+def _look(install: str) -> list[Any] | Reason:
+    try:
+        import pyopencl as cl
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "pyopencl":
+            return Reason("not-installed", {"what": "pyopencl", "install": install})
+        return Reason("not-the-library", {"library": "pyopencl", "what": "OpenCL", "problem": str(error)})
+    every = []
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        platforms = []
+    for platform in platforms:
+        try:
+            every += platform.get_devices()
+        except cl.Error:  # this platform has none, or its driver does not start
+            continue
+    if not every:
+        return Reason("no-opencl-devices", {"example": _EXAMPLE})
+    every.sort(key=lambda device: (*KINDS, "").index(_kind(device)))
+    with _lock:
+        return _devices.setdefault(os.getpid(), every)
+
+
+def _kind(device: Any) -> str:
+    import pyopencl as cl
+
+    return next((kind for kind in KINDS if device.type & getattr(cl.device_type, kind.upper())), "")
+
+
+def _suitable(every: list[Any], env: Mapping[str, str], needs: Needs) -> tuple[Any, ...] | Reason:
+    """Return the devices that the user and the package allow, or why none is left."""
+    allowed = opencl_kind(env)
+    found = [device for device in every if not allowed or _kind(device) == allowed]
+    if not found:
+        return Reason("opencl-not-allowed", {"variable": OPENCL, "value": allowed, "found": _names(every)})
+    fitting = [device for device in found if not needs.kinds or _kind(device) in needs.kinds]
+    if not fitting:
+        return Reason("opencl-other-kind", {"kinds": " or ".join(needs.kinds), "found": _names(found)})
+    able = [device for device in fitting if not _lacking(device, needs)]
+    if able:
+        return tuple(able)
+    lacking = " and ".join(dict.fromkeys(name for device in fitting for name in _lacking(device, needs)))
+    return Reason("opencl-lacks", {"lacking": lacking, "found": _names(fitting)})
+
+
+def _lacking(device: Any, needs: Needs) -> list[str]:
+    there = device.extensions.split()
+    return [extension for extension in needs.extensions if extension not in there]
+
+
+def _names(found: list[Any]) -> str:
+    return ", ".join(dict.fromkeys(device.name.strip() for device in found))

@@ -1,0 +1,128 @@
+"""When a kernel is faster than the package's own code: measured once on a machine, and kept."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gpuforge.runtime import cache, crossover
+from gpuforge.runtime.crossover import Crossover
+
+KERNEL = SimpleNamespace(device="a device, driver 1")
+SIZES = (10, 100, 1000)
+
+
+class Work:
+    """Sample problems whose times are given: the clock moves on when they are called."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.sampled: list[int] = []
+        self.own: Callable[[int], float] = lambda size: size * 1e-6
+        self.kernel: Callable[[int], float] = lambda size: 5e-5
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+
+    def __call__(self, size: int) -> tuple[Callable[[], object], Callable[[], object]]:
+        self.sampled.append(size)
+        return (lambda: self.takes(self.own(size))), (lambda: self.takes(self.kernel(size)))
+
+    def takes(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    return Work(monkeypatch)
+
+
+@pytest.fixture
+def found(tmp_path: Path, work: Work, monkeypatch: pytest.MonkeyPatch) -> Callable[..., float]:
+    """Ask as a new process does."""
+
+    def find(kernel: object = KERNEL, version: str = "1", name: str = "work") -> float:
+        monkeypatch.setattr(cache, "_caches", {})
+        env = {"GPUFORGE_KERNEL_HOME": str(tmp_path)}
+        return Crossover(name, work, version=version, sizes=SIZES, env=env).size(kernel)
+
+    return find
+
+
+def test_it_is_measured_once_for_each_device_and_version(work: Work, found: Callable[..., float]) -> None:
+    assert found() == 100
+    assert work.sampled == list(SIZES)
+    assert found() == 100
+    assert work.sampled == list(SIZES)
+    work.kernel = lambda size: 0.0
+    assert found(SimpleNamespace(device="a device, driver 2")) == 10
+    assert found(version="2") == 10
+    assert found(name="other") == 10
+    assert found() == 100
+
+
+def test_a_kernel_that_is_slower_at_the_largest_size_is_never_taken(
+    work: Work, found: Callable[..., float]
+) -> None:
+    work.kernel = lambda size: 0.0 if size == 100 else 1e-2
+    assert found() == math.inf
+    assert found() == math.inf
+    assert work.sampled == list(SIZES)
+
+
+def test_sizes_that_take_too_long_are_left_out(work: Work, found: Callable[..., float]) -> None:
+    work.own = lambda size: size * 1e-3
+    assert found() == 10
+    assert work.sampled == [10, 100]
+
+
+def test_another_cpu_or_fewer_processors_measure_again(
+    work: Work, found: Callable[..., float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A home folder may belong to many machines."""
+    found()
+    monkeypatch.setattr("gpuforge.runtime.cpu.model", lambda: "another CPU")
+    found()
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2, 3, 4, 5, 6})
+    found()
+    assert work.sampled == list(SIZES) * 3
+
+
+def test_a_failure_is_raised_and_nothing_is_kept(
+    work: Work, found: Callable[..., float], tmp_path: Path
+) -> None:
+    def fails(size: int) -> float:
+        raise RuntimeError(f"no memory for {size}")
+
+    works, work.kernel = work.kernel, fails
+    with pytest.raises(RuntimeError, match="no memory for 10"):
+        found()
+    assert not list(tmp_path.rglob("*.kernel"))
+    work.kernel = works
+    assert found() == 100
+
+
+@pytest.mark.parametrize("kept", ["[]", "{}", '{"from": "10"}', '{"from": -1}', '{"from": true}', "\xff"])
+def test_an_entry_that_makes_no_sense_is_measured_again(
+    work: Work, found: Callable[..., float], tmp_path: Path, kept: str
+) -> None:
+    env = {"GPUFORGE_KERNEL_HOME": str(tmp_path)}
+    key = Crossover("work", work, version="1", sizes=SIZES, env=env)._key(KERNEL.device)
+    cache.KernelCache.of_user(env).obtain(key, lambda: kept.encode("latin-1"))
+    assert found() == 100
+    assert found() == 100
+    assert work.sampled == list(SIZES)
+
+
+def test_what_was_measured_can_be_read(work: Work, found: Callable[..., float], tmp_path: Path) -> None:
+    found()
+    (entry,) = tmp_path.rglob("*.kernel")
+    times = json.loads(
+        entry.read_bytes().rpartition(b'{"from"')[1] + entry.read_bytes().rpartition(b'{"from"')[2]
+    )
+    assert [row[0] for row in times["seconds"]] == list(SIZES)
+    assert crossover.SIZES[0] >= 1
