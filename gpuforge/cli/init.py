@@ -12,6 +12,7 @@ import click
 
 from gpuforge.cli.arguments import PATH
 from gpuforge.cli.terminal import complain, result
+from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def command(project: str, output: Path | None) -> int:
     with tempfile.TemporaryDirectory(prefix="gpuforge-init-") as scratch:
         origin, root = _sources(project, target, Path(scratch))
         found = draft.guesses(look.look(root), origin)
-    text = draft.write(found, f"gpuforge init {project}" if project != "." else "gpuforge init")
+    text = draft.write(found, f"gpuforge init {shown(project)}" if project != "." else "gpuforge init")
     if printed:
         result([text])
         return 0

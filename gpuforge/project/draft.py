@@ -36,10 +36,9 @@ def write(found: Sequence[Guess | Note], command: str) -> str:
 
 
 def _lines(found: Sequence[Guess | Note], command: str) -> Iterator[str]:
-    yield from _comment(
-        f"Written by `{command}`, which read the project's files and ran nothing of it. The reason of each guess "
-        "stands above it; what no guess covers is marked TO DO. All keys: `gpuforge schema --format markdown`."
-    )
+    yield f"# Written by `{command}`, which read the project's files and ran nothing of it."
+    yield "# The reason of each guess stands above it. What no guess covers is marked TO DO."
+    yield "# All keys: `gpuforge schema --format markdown`."
     yield "schema = 1"
     table: tuple[str, ...] = ()
     for each in found:

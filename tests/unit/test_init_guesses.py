@@ -130,7 +130,8 @@ def lay(folder: Path, files: dict[str, str]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("case", "files"), [("torch", TORCH), ("cmake", CMAKE), ("nvcc", NVCC), ("plain", PLAIN), ("pinned", PINNED)]
+    ("case", "files"),
+    [("torch", TORCH), ("cmake", CMAKE), ("nvcc", NVCC), ("plain", PLAIN), ("pinned", PINNED)],
 )
 def test_each_guess_has_its_reason(case: str, files: dict[str, str], tmp_path: Path) -> None:
     root = lay(tmp_path, files)

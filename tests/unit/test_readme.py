@@ -35,6 +35,7 @@ ELSEWHERE = {
         "tests/integration/test_build_containers.py"
     ),
     "gpuforge build --runner docker": "tests/integration/test_build_containers.py",
+    "gpuforge init [PROJECT]": "tests/unit/test_init_guesses.py, tests/integration/test_init_builds.py",
     "gpuforge audit WHEEL…": "tests/unit/test_audit_command.py",
     "gpuforge audit WHEEL… --against nvhpc@24.9": "tests/unit/test_audit_against.py",
     "gpuforge images list": "tests/unit/test_images_command.py",
@@ -46,7 +47,7 @@ def commands() -> set[str]:
     blocks = re.findall(r"^```console\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     typed = [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
     prose = re.sub(r"^```.*?^```$", "", README, flags=re.DOTALL | re.MULTILINE)
-    quoted = re.findall(r"`(gpuforge (?:--help|(?:build|audit|matrix|images|schema)[^`]*))`", prose)
+    quoted = re.findall(r"`(gpuforge (?:--help|(?:init|build|audit|matrix|images|schema)[^`]*))`", prose)
     return {re.sub(r"\s+#.*$", "", command) for command in [*typed, *quoted]} - IN_CI
 
 

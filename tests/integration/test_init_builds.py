@@ -1,0 +1,47 @@
+"""What `gpuforge init` writes is built, proved and tested, with nothing changed by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuforge.manifest.load import load
+
+PROJECT = Path(__file__).parent / "devices"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.xdist_group("build")]
+
+
+def gpuforge(*arguments: str, cwd: Path) -> str:
+    program = str(Path(sys.executable).with_name("gpuforge"))
+    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cwd / "cache")}
+    done = subprocess.run(
+        [program, *arguments], capture_output=True, text=True, check=False, env=env, cwd=cwd
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_folder_is_built_from_the_manifest_that_was_guessed(tmp_path: Path) -> None:
+    folder = shutil.copytree(PROJECT, tmp_path / "devices")
+    (folder / "gpuforge.toml").unlink()
+    assert "[cuda.13] archs = " in gpuforge("init", "devices", cwd=tmp_path)
+    result = gpuforge(
+        "build", "devices", "--cuda", "13", "--python", PYTHON, "--archs", "90", "--json", cwd=tmp_path
+    )
+    (wheel,) = json.loads(result)["wheels"]
+    assert wheel["findings"] == []
+
+
+def test_a_project_of_the_index_is_planned(tmp_path: Path) -> None:
+    said = gpuforge("init", "cufinufft==2.5.1", cwd=tmp_path)
+    assert "py3-cu13.0-x86_64" in said
+    digest = "f12849b91674d049543cb963c94c0ee60e8e34e1bbad5e32fefe12961b0621b4"
+    assert load(tmp_path).manifest.package.source.model_dump()["sha256"] == digest
+    gpuforge("build", "--dry-run", "--cuda", "13", cwd=tmp_path)
