@@ -7,6 +7,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from audit_samples import elf, wheel
@@ -114,21 +115,31 @@ class Zip:
         return [path]
 
 
-def _bomb(size: int, head: bytes = b"") -> tuple[bytes, int]:
+def _bomb(size: int, head: bytes = b"") -> bytes:
+    """Pack zeros by packing one block, which stands by itself, and repeating it."""
+    first, last = zlib.compressobj(9, zlib.DEFLATED, -15), zlib.compressobj(9, zlib.DEFLATED, -15)
+    start = first.compress(head) + first.flush(zlib.Z_FULL_FLUSH)
+    return start + _packed_block() * (size >> 24) + last.flush()
+
+
+@cache
+def _packed_block() -> bytes:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed = bytearray(packer.compress(head))
+    return packer.compress(bytes(1 << 24)) + packer.flush(zlib.Z_FULL_FLUSH)
+
+
+def _crc(size: int, head: bytes = b"") -> int:
     crc, block = zlib.crc32(head), bytes(1 << 24)
     for _ in range(size >> 24):
-        packed += packer.compress(block)
         crc = zlib.crc32(block, crc)
-    return bytes(packed + packer.flush()), crc
+    return crc
 
 
 @attack
 def a_bomb(folder: Path) -> list[Path]:
     """900 kB that are 900 MB, an object by its first bytes."""
     archive, head = Zip(), elf()
-    packed, crc = _bomb(900 << 20, head)
+    packed, crc = _bomb(900 << 20, head), _crc(900 << 20, head)
     at = archive.data("demo/a.so", packed)
     archive.entry("demo/a.so", at, len(packed), len(head) + (900 >> 4 << 24), crc=crc)
     return archive.write(folder)
@@ -138,7 +149,7 @@ def a_bomb(folder: Path) -> list[Path]:
 def overlapping_members(folder: Path) -> list[Path]:
     """One bomb under 2,000 names."""
     archive, head = Zip(), elf()
-    packed, crc = _bomb(500 << 20, head)
+    packed, crc = _bomb(500 << 20, head), _crc(500 << 20, head)
     at = archive.data("demo/a.so", packed)
     for n in range(2_000):
         archive.entry(f"demo/a{n}.so", at, len(packed), len(head) + (500 >> 4 << 24), crc=crc)
@@ -148,7 +159,7 @@ def overlapping_members(folder: Path) -> list[Path]:
 @attack
 def small_overlapping_members(folder: Path) -> list[Path]:
     archive, head = Zip(), elf()
-    packed, crc = _bomb(16 << 20, head)
+    packed, crc = _bomb(16 << 20, head), _crc(16 << 20, head)
     at = archive.data("demo/a.so", packed)
     for n in range(15_000):
         archive.entry(f"demo/a{n}.so", at, len(packed), len(head) + (1 << 24), crc=crc)
@@ -172,7 +183,7 @@ def overlapping_modules(folder: Path) -> list[Path]:
 def more_than_declared(folder: Path) -> list[Path]:
     archive, head = Zip(), elf()
     for n in range(200):
-        packed, _ = _bomb(64 << 20, head)
+        packed = _bomb(64 << 20, head)
         at = archive.data(f"demo/a{n}.so", packed)
         archive.entry(f"demo/a{n}.so", at, len(packed), 4 << 20)
     return archive.write(folder)
@@ -189,7 +200,7 @@ def more_than_declared_in_modules(folder: Path) -> list[Path]:
         "demo/_gpuforge/sources/k/recipe.json",
         "demo/_gpuforge/sources/k/x.cu",
     ):
-        packed, _ = _bomb(3 << 30)
+        packed = _bomb(3 << 30)
         at = archive.data(name, packed)
         archive.entry(name, at, len(packed), 100)
     return archive.write(folder)
@@ -198,7 +209,7 @@ def more_than_declared_in_modules(folder: Path) -> list[Path]:
 @attack
 def a_record_that_is_a_bomb(folder: Path) -> list[Path]:
     archive = Zip()
-    packed, crc = _bomb(480 << 20)
+    packed, crc = _bomb(480 << 20), _crc(480 << 20)
     at = archive.data("x", packed)
     archive.entry("demo-1.0.dist-info/RECORD", at, len(packed), 480 << 20, crc=crc)
     return archive.write(folder)
@@ -207,7 +218,7 @@ def a_record_that_is_a_bomb(folder: Path) -> list[Path]:
 @attack
 def metadata_that_is_a_bomb(folder: Path) -> list[Path]:
     archive = Zip()
-    packed, crc = _bomb(16 << 20)
+    packed, crc = _bomb(16 << 20), _crc(16 << 20)
     for name in ("METADATA", "WHEEL", "symlinks.txt"):
         at = archive.data("x", packed)
         archive.entry(f"demo-1.0.dist-info/{name}", at, len(packed), 16 << 20, crc=crc)
