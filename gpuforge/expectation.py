@@ -38,6 +38,7 @@ class Expectation:
     no_code: bool = False  # the package has no GPU code of its own
     exact: bool = False  # GPU code beyond `cubins` and `ptx` is a finding: a manifest lists all of it
     python: tuple[str, ...] = ()  # the Pythons that each get a wheel; empty where one wheel serves many
+    spans: tuple[str, ...] = ()  # packages of which one wheel serves several releases: "torch"
     accepted: tuple[Accepted, ...] = ()
     kernels_wheels: Mapping[str, Expectation] = field(
         default_factory=dict

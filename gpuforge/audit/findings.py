@@ -56,6 +56,7 @@ Topic = Literal[
     "host-only",
     "kernel sets",
     "sources",
+    "stable ABI",
     "against",
     "beside",
 ]

@@ -11,6 +11,7 @@ from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import KernelSet, SourceSet, WheelFacts
+from gpuforge.audit.read.elf_patterns import unstable
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
 from gpuforge.audit.runnable import has_only_empty_cubins
@@ -166,6 +167,13 @@ def _folder_names(sets: Iterable[KernelSet | SourceSet]) -> str:
     return ", ".join(one.folder.rpartition("/")[2] for one in sets)
 
 
+def _spans(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
+    expectation = graph.expectation_of(wheel)
+    for package in expectation.spans if expectation else ():
+        if package in unstable():
+            yield f"{package}: no function is used that has another form in each release"
+
+
 def _against(graph: LinkGraph, _: WheelFacts) -> Iterator[str]:
     if graph.against:
         count = len(graph.against.libraries)
@@ -183,5 +191,6 @@ _PROOFS: tuple[tuple[Topic, Callable[[LinkGraph, WheelFacts], Iterator[str]]], .
     ("host-only", _roles),
     ("kernel sets", _kernel_sets),
     ("sources", _sources),
+    ("stable ABI", _spans),
     ("against", _against),
 )

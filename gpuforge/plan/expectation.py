@@ -63,5 +63,6 @@ def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object])
         no_code=table is not None and not table.archs,
         exact=table is not None and manifest.cuda.linkage != "static",
         python=() if manifest.package.abi else manifest.package.python,
+        spans=tuple(manifest.wheel.spans),
         accepted=tuple(Accepted(i.rule, i.reason, i.file) for i in manifest.audit.ignore),
     )

@@ -26,6 +26,7 @@ from gpuforge.audit.findings import Finding
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.package import large_wheel
 from gpuforge.cuda.provided import Provided
+from gpuforge.expectation import Expectation
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
 
@@ -93,6 +94,13 @@ def _undefined(folder: Path) -> list[Finding]:
     return list(audit([wheel(folder, {EXT: elf(undefined=["cuInit", "cublasCreate_v2"])})]).findings)
 
 
+def _unstable(folder: Path) -> list[Finding]:
+    files = {EXT: elf(undefined=["_ZN3c1010StringType3getEv", "_ZN2at6launchESt8functionIFvvEE"])}
+    own = wheel(folder, files, requires=["torch>=2.3.0"])
+    found = list(audit([own]).findings)
+    return [*found, *audit([own], expectation=Expectation(spans=("torch",))).findings]
+
+
 def _large(folder: Path) -> list[Finding]:
     return list(audit([wheel(folder, {EXT: elf(sections={".nv_fatbin": bytes(2_000_000)})})]).findings)
 
@@ -126,7 +134,7 @@ def _foreign_kernels(folder: Path) -> list[Finding]:
 
 
 MADE: dict[str, Callable[[Path], list[Finding]]] = {
-    "GF110": _against, "GF214": _forgotten, "GF215": _undefined, "GF708": _large,
+    "GF110": _against, "GF214": _forgotten, "GF215": _undefined, "GF216": _unstable, "GF708": _large,
     "GF709": _overwritten, "GF710": _unmet, "GF711": _foreign_kernels,
     "GF714": _too_large,
 }  # fmt: skip

@@ -19,8 +19,8 @@ class StaticCudart(NamedTuple):
 
 
 @cache
-def patterns(*, stable_abi: bool) -> Patterns:
-    """Return what is looked for; Python's C API only in modules of the stable ABI."""
+def patterns(*, stable_abi: bool, project: str = "") -> Patterns:
+    """Return what is looked for in a wheel of a project; Python's C API only in modules of the stable ABI."""
     data = _data()
     groups = [
         SymbolGroup(
@@ -28,9 +28,10 @@ def patterns(*, stable_abi: bool) -> Patterns:
             tuple(map(str.encode, row["prefixes"])),
             row["names"].encode(),
             row.get("marker", ""),
+            row.get("defined", True),
         )
         for row in data["symbols"]
-        if stable_abi or row["group"] != _ONLY_STABLE_ABI
+        if (stable_abi or row["group"] != _ONLY_STABLE_ABI) and row.get("package", "") != (project or None)
     ]
     return Patterns(
         markers=tuple((row["name"], row["begins"].encode()) for row in data["marker"]),
@@ -39,6 +40,12 @@ def patterns(*, stable_abi: bool) -> Patterns:
         paths=tuple((row["part"].encode(), row["path"].encode()) for row in data["compiler"]),
         producers=tuple((row["name"], row["producer"].encode()) for row in data["compiler"]),
     )
+
+
+@cache
+def unstable() -> dict[str, str]:
+    """Return the groups of symbols that a package has in another form with each release, by the package's name."""
+    return {row["package"]: row["group"] for row in _data()["symbols"] if "package" in row}
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from gpuforge.audit.read.elf_patterns import patterns, static_cudart
+from gpuforge.audit.read.elf_patterns import patterns, static_cudart, unstable
 from gpuforge.audit.read.keeper import Keeper
 from gpuforge.binary import fatbin, ptx
 from gpuforge.binary.device_code import placed
@@ -74,7 +74,7 @@ def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
         return Scanned(member.name, containers=tuple(scanner.containers))
     for _ in range(_PASSES):
         try:
-            sought = patterns(stable_abi=_stable_abi(wheel, member.name))
+            sought = patterns(stable_abi=_stable_abi(wheel, member.name), project=_defines(wheel))
             found_object = read(window, sought, wheel=wheel, file=member.name)
             break
         except MissedError as missed:
@@ -129,6 +129,12 @@ def _with_device_code(found: ElfObject, scanner: fatbin.Scanner) -> Scanned:
         markers |= {cudart.marker}
     found = found._replace(containers=containers, markers=markers)
     return Scanned(found.file, found, containers)
+
+
+def _defines(wheel: str) -> str:
+    """Return the package that a wheel is of if its C++ functions are a group that others are searched for."""
+    project = wheel.partition("-")[0].lower()
+    return project if project in unstable() else ""
 
 
 def _stable_abi(wheel: str, file: str) -> bool:

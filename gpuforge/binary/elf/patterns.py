@@ -17,6 +17,7 @@ class SymbolGroup(NamedTuple):
     prefixes: tuple[bytes, ...]  # each name begins with one of them; searching for these first is quicker
     pattern: bytes  # of the whole name
     marker: str = ""  # only files with this marker are searched
+    defined: bool = True  # definitions are wanted, too
 
 
 class Patterns(NamedTuple):

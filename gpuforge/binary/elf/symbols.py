@@ -104,7 +104,7 @@ def _matching(file: ElfFile, group: SymbolGroup) -> Iterator[tuple[str, bool, bo
     for number, place in enumerate(places_of):
         if place in places and (match := pattern.match(names, place)):
             _, info, index = fields.unpack_from(table, fields.size * number)
-            if info >> 4 != _STB_LOCAL:
+            if info >> 4 != _STB_LOCAL and (group.defined or not index):
                 file.window.budget.spend("names", len(match[0]))
                 yield match[0].decode(), bool(index), info >> 4 == _STB_GLOBAL
 

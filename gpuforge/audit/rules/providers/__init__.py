@@ -14,6 +14,7 @@ from gpuforge.audit.rules.providers import (
     soname_kept,
     symbols_missing,
     underlinked,
+    unstable_functions,
     unused_grafts,
     versions_without_needed,
 )
@@ -35,4 +36,5 @@ RULES: tuple[Rule, ...] = (
     parts_missing.RULE,
     dependency_undeclared.RULE,
     symbols_missing.RULE,
+    unstable_functions.RULE,
 )

@@ -1,0 +1,74 @@
+"""GF216: functions of a package that change with each of its releases, in a wheel for several releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from packaging.version import Version
+
+from gpuforge.audit import releases
+from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.requirement import evaluated
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.read.elf_patterns import unstable
+from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda.carriers import tables
+
+_SHOWN = 2  # functions of each file
+_LATER = "9999"  # a release that is not published yet
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find C++ functions of a package in wheels whose requirements, or whose manifest, allow several of its minors."""
+    for wheel in graph.wheels:
+        expectation = graph.expectation_of(wheel)
+        for package, group in unstable().items():
+            spans = expectation is not None and package in expectation.spans
+            wanted = _several_minors(wheel, package)
+            users = [o for o in wheel.objects if o.links and o.undefined(group)] if spans or wanted else []
+            for found in users:
+                yield _finding(wheel, found, package, sorted(found.undefined(group)), "" if spans else wanted)
+
+
+RULE = Rule(
+    code="GF216",
+    severity="error",
+    title="functions of a package that have no stable form, in a wheel for several of its releases",
+    check=check,
+    applies_to=PACKAGES,
+    contradicts="stable ABI",
+)
+
+
+def _finding(wheel: WheelFacts, found: ElfObject, package: str, names: Sequence[str], wanted: str) -> Finding:
+    """Return the finding of one file; without a requirement that is too wide, it is the manifest that promises them."""
+    promise = (
+        f"the requirement {wanted} allows" if wanted else f'spans = ["{package}"] of the manifest promises'
+    )
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return RULE.finding(
+        wheel.name,
+        severity="warning" if wanted else "error",
+        files=(found.file,),
+        subjects=(Subject(item=package, detail=f"{', '.join(names[:_SHOWN])}{more}"),),
+        what=f"Files use C++ functions of {package}, which have another form in each release, and {promise} several.",
+        why="With another release than that of the build, the import fails with “undefined symbol”, or a function "
+        "reads the wrong memory.",
+        fix=f"Use the stable ABI of {package} alone, or require the one release of the build.",
+    )
+
+
+def _several_minors(wheel: WheelFacts, package: str) -> str:
+    """Return the requirement of a package that allows several of its minor releases; "" without one."""
+    known = {version for row in tables()["carrier"] if row["package"] == package for version in row["known"]}
+    for line in wheel.requires:
+        found = evaluated(line, wheel)
+        if found is None or found.name != package:
+            continue
+        some = known | releases.named(found.versions) | {*releases.below(found.versions), _LATER}
+        minors = {Version(each).release[:2] for each in some if releases.allows(found.versions, each)}
+        if len(minors) > 1:
+            return f"{package}{found.versions}"
+    return ""

@@ -1,0 +1,90 @@
+"""GF216: functions of torch that change with each release, in wheels for several of its releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from audit_samples import elf, wheel
+
+from gpuforge.audit import audit
+from gpuforge.audit.findings import Finding
+from gpuforge.expectation import Expectation
+
+ATEN = ["_ZN2at4_ops10empty_like4callERKNS_6TensorE", "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"]
+STABLE = [
+    "aoti_torch_get_numel",
+    "torch_library_impl",
+    "_ZN9torchtext5splitEv",
+    "_ZNSt6vectorIN3c106DeviceEE4pushEv",
+]
+
+
+def found(
+    folder: Path,
+    undefined: list[str],
+    requires: list[str],
+    *,
+    spans: tuple[str, ...] = (),
+    name: str = "demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl",
+) -> list[Finding]:
+    files = {"demo/_C.so": elf(undefined=undefined, needed=["libtorch_cpu.so", "libc10.so"])}
+    path = wheel(folder, files, name=name, requires=requires)
+    report = audit([path], expectation=Expectation(spans=spans, exact=False) if spans else None)
+    return [finding for finding in report.findings if finding.code == "GF216"]
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "torch",
+        "torch>=2.10",
+        "torch>=2.10,<3",
+        "torch~=2.10",
+        "torch>=2.10,<2.12",
+        "torch>=2.15",
+        "torch<2.12",
+    ],
+)
+def test_a_requirement_of_several_releases_is_a_warning(tmp_path: Path, requirement: str) -> None:
+    (finding,) = found(tmp_path, ATEN, [requirement])
+    assert finding.severity == "warning"
+    assert "the requirement torch" in finding.message
+    assert "and 1 more" not in finding.message
+
+
+@pytest.mark.parametrize(
+    "requirement", ["torch==2.11.*", "torch==2.15.0", "torch>=2.11,<2.12", "torch~=2.11.0", "numpy>=2"]
+)
+def test_one_release_is_none(tmp_path: Path, requirement: str) -> None:
+    assert found(tmp_path, ATEN, [requirement]) == []
+
+
+def test_the_stable_interface_is_none(tmp_path: Path) -> None:
+    assert found(tmp_path, STABLE, ["torch>=2.10"]) == []
+    assert found(tmp_path, STABLE, ["torch>=2.10"], spans=("torch",)) == []
+
+
+def test_a_manifest_that_promises_several_releases_makes_it_an_error(tmp_path: Path) -> None:
+    for requirement in ("torch==2.11.*", "torch>=2.10"):
+        (finding,) = found(tmp_path, ATEN, [requirement], spans=("torch",))
+        assert finding.severity == "error"
+        assert 'spans = ["torch"] of the manifest promises several' in finding.message
+
+
+def test_torch_itself_is_not_searched(tmp_path: Path) -> None:
+    name = "torch-2.15.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+    assert found(tmp_path, ATEN, ["torch>=2.10"], name=name) == []
+
+
+def test_the_proof_is_there_only_where_nothing_contradicts_it(tmp_path: Path) -> None:
+    proofs = {}
+    for names in (ATEN, STABLE):
+        files = {"demo/_C.so": elf(undefined=names, needed=["libtorch_cpu.so"])}
+        path = wheel(tmp_path, files, requires=["torch>=2.10"])
+        report = audit([path], expectation=Expectation(spans=("torch",)))
+        proofs[names[0]] = [each.text for each in report.wheels[0].proofs if each.topic == "stable ABI"]
+    assert proofs == {
+        ATEN[0]: [],
+        STABLE[0]: ["torch: no function is used that has another form in each release"],
+    }
