@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from gpuforge.project.guess.guess import Guess, Note
     from gpuforge.project.origin import Origin
 
-_ARCHIVES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".whl")
+_SDISTS = (".tar.gz", ".zip")
+_ARCHIVES = (*_SDISTS, ".tgz", ".tar.bz2", ".tar.xz", ".whl")
 
 
 @click.command("init")
@@ -64,8 +65,10 @@ def _sources(project: str, target: Path, scratch: Path) -> tuple[Origin, Path]:
 
     from gpuforge.project import index
     from gpuforge.project.origin import Origin
+    from gpuforge.steps.fetch_source import unpack
 
     path = Path(project)
+    below = Path(os.path.relpath(path.absolute(), target.absolute().parent)).as_posix()
     if not project:
         raise UsageError.of(
             "the project's name is empty", hint="`.` is this folder; is a variable of the shell unset?"
@@ -76,12 +79,14 @@ def _sources(project: str, target: Path, scratch: Path) -> tuple[Origin, Path]:
                 f"{path.absolute()} has neither pyproject.toml nor setup.py",
                 hint="name the folder of a Python project, an sdist, or a project on the index",
             )
-        below = Path(os.path.relpath(path.absolute(), target.absolute().parent)).as_posix()
         return Origin(path.resolve().name, "from-folder", {"path": below}), path
+    if path.is_file() and project.endswith(_SDISTS):
+        unpack(path, scratch / "source", scratch)
+        return Origin(path.name, "from-sdist", {"path": below}), scratch / "source"
     if path.exists() or "/" in project or project.lower().endswith(_ARCHIVES):
         raise UsageError.of(
-            f"{path} is no folder" if path.exists() else f"{path} does not exist",
-            hint="unpack the sdist and name its folder",
+            f"{path} is neither a folder nor an sdist" if path.exists() else f"{path} does not exist",
+            hint="name a folder, an sdist (NAME-VERSION.tar.gz or .zip), or a project on the index",
         )
     with contextlib.redirect_stdout(sys.stderr):  # the step's log
         return index.fetch(index.wanted(project), scratch)

@@ -48,6 +48,7 @@ class CMake:
     targets: list[Seen] = field(default_factory=list)  # "cufft" of CUDA::cufft, "nccl" of NCCL::NCCL
     archs: list[Seen] = field(default_factory=list)  # that are set whatever the user says
     downloads: list[Download] = field(default_factory=list)
+    native: Where | None = None  # the first -march=native
     minimum: Seen | None = None  # the oldest cmake_minimum_required
 
 
@@ -106,6 +107,8 @@ class _Reader:
             self._minimum(words, where)
         elif _is_cuda(command):
             found.uses.append(Use(where, options))
+        if found.native is None and any("-march=native" in word for word in words):
+            found.native = where
         if command.name == "find_package" and words and "!" not in options:
             found.packages.append(Seen(words[0], where))
         if "!" not in options:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import tomli_w
 
-from gpuforge.project.guess import build, cuda, package, wheel
+from gpuforge.project.guess import build, cuda, objects, package, wheel
 from gpuforge.project.guess.guess import Guess, Note, Value
 from gpuforge.project.guess.words import sentence
 from gpuforge.project.look import Project
@@ -22,6 +22,7 @@ def guesses(project: Project, origin: Origin) -> list[Guess | Note]:
         package.guesses(project, origin),
         build.guesses(project),
         cuda.guesses(project),
+        objects.guesses(project),
         wheel.guesses(project),
     )
     found = [each for part in parts for each in part]
@@ -46,7 +47,8 @@ def _lines(found: Sequence[Guess | Note], command: str) -> Iterator[str]:
             table = each.table
             yield ""
             if any(isinstance(other, Guess) and other.table == table for other in found):
-                yield f"[{'.'.join(table)}]"
+                name = ".".join(table)
+                yield f"[[{name}]]" if table == ("objects",) else f"[{name}]"
         if isinstance(each, Note):
             yield from _comment(f"TO DO: {sentence(each.reason)}")
             continue

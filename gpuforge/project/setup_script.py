@@ -49,6 +49,7 @@ class Script:
     libraries: tuple[Seen, ...] = ()
     gencodes: tuple[Gencode, ...] = ()
     switches: tuple[Switch, ...] = ()
+    gpu_extensions: tuple[Seen, ...] = ()  # the modules of torch's CUDA extensions
     limited_api: Where | None = None
     no_ninja: bool = False
     texts: tuple[Seen, ...] = ()  # all short texts
@@ -89,6 +90,7 @@ def _facts(module: ast.Module, files: Files) -> Script:
         libraries=tuple(_libraries(module, keywords)),
         gencodes=tuple(_gencodes(module)),
         switches=tuple(switches(module, NAME)),
+        gpu_extensions=tuple(_gpu_extensions(calls)),
         limited_api=next((_at(word.value) for _, word in keywords if _is_true(word, "py_limited_api")), None),
         no_ninja=any(_is(word, "use_ninja", False) for _, word in keywords),
         texts=tuple(_texts(module)),
@@ -161,6 +163,13 @@ def _libraries(module: ast.Module, keywords: list[tuple[ast.Call, ast.keyword]])
     for seen in _texts(module):
         if match := re.fullmatch(r"-l([A-Za-z]\w*)", seen.text):
             yield Seen(match[1], seen.where)
+
+
+def _gpu_extensions(calls: list[ast.Call]) -> Iterator[Seen]:
+    for call in calls:
+        named = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "name")]
+        if called(call) == "CUDAExtension":
+            yield from (Seen(text, _at(call)) for each in named[:1] for text in _literals(each, {}))
 
 
 def _texts(module: ast.Module) -> Iterator[Seen]:

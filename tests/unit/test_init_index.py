@@ -107,6 +107,23 @@ def test_a_project_of_wheels_alone_is_named(index: Path, capsys: pytest.CaptureF
     assert "clone its repository" in capsys.readouterr().err
 
 
+def test_an_sdist_on_this_machine_is_the_source(tmp_path: Path) -> None:
+    (tmp_path / "demo-1.0.tar.gz").write_bytes(sdist("demo-1.0"))
+    assert main.run(["init", "../demo-1.0.tar.gz"]) == 0
+    made = load(Path("gpuforge.toml")).manifest.package
+    assert (made.name, made.source.model_dump()) == ("demo", {"path": "../demo-1.0.tar.gz"})
+
+
+def test_a_file_that_is_no_sdist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("demo.whl").write_bytes(b"")
+    Path("demo-1.0.zip").write_bytes(b"PK")
+    assert main.run(["init", "demo.whl"]) == 2
+    assert "demo.whl is neither a folder nor an sdist" in capsys.readouterr().err
+    assert main.run(["init", "demo-1.0.zip"]) == 1
+    assert "is not a sound sdist" in capsys.readouterr().err
+    assert not Path("gpuforge.toml").exists()
+
+
 def test_a_damaged_sdist_leaves_nothing(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
     publish(index, {"demo-1.0.tar.gz": sdist("demo-1.0")[:-40]})
     assert main.run(["init", "demo"]) == 1

@@ -20,6 +20,10 @@ _VERBS = r"FORCE|USE|WITH|BUILD|ENABLE|INSTALL"
 _ASIDE = r"TEST|EXAMPLE|BENCH|DOC"
 # Variables that name a place, or that ask for less.
 _OTHER = r"ONLY|NO_|SKIP|DISABLE|WITHOUT|HOME|PATH|ROOT|DIR|ARCH|VERSION|FLAGS|VISIBLE|INCLUDE|LIB|CONDA|HOST|INDEX"
+# Variables that name a toolkit; gpuforge sets the second group.
+_TOOLKIT = r"CUDA_?(TOOLKIT_?)?(ROOT|HOME|PATH|DIR|ROOT_DIR|INSTALL_DIR)|CUDA_TOOLKIT"
+_SET = frozenset({"CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"})
+_ARCHS = r"(?!TORCH_|CMAKE_|CUDAARCHS).*(CUDA|NVCC|SM|GPU)\w*ARCH\w*"
 _SETUPTOOLS = frozenset({"setuptools", "wheel", "pip", "distutils", "pkg_resources"})
 
 
@@ -121,6 +125,11 @@ def _variables(project: Project) -> Iterator[Guess]:
             kind = "force-build" if switch.variable.endswith("FORCE_BUILD") else "variable"
             reason = because(kind, switch.where, name=switch.variable, value=value)
             yield Guess(_ENV, switch.variable, value, (reason,))
+    read = {switch.variable: switch.where for switch in project.script.switches}
+    if _SET.isdisjoint(read):
+        for name, where in read.items():
+            if re.fullmatch(_TOOLKIT, name):
+                yield Guess(_ENV, name, "{toolkit}", (because("toolkit-variable", where, name=name),))
 
 
 def _value(switch: Switch) -> str:
@@ -150,6 +159,16 @@ def _notes(project: Project) -> Iterator[Note]:
         yield Note(_BUILD, because("downloads", *(each.where for each in fetched[:4]), what=what))
     for seen in project.script.downloads[:1]:
         yield Note(_BUILD, because("script-downloads", seen.where, module=seen.text))
+    for switch in project.script.switches:
+        if re.fullmatch(_ARCHS, switch.variable):
+            yield Note(_BUILD, because("own-archs", switch.where, name=switch.variable))
+            break
+    native = project.cmake.native if project.cmake else None
+    native = native or next(
+        (seen.where for seen in project.script.texts if "-march=native" in seen.text), None
+    )
+    if native:
+        yield Note(_BUILD, because("native", native))
     before = project.wheelbuilder.before
     if before:
         yield Note(_BUILD, because("before-all", before.where, command=before.text))

@@ -9,6 +9,7 @@ _SENTENCES = {
     "name": "the project's name",
     "name-of-folder": "the folder's name: no file of the project says its name",
     "from-folder": "the project lies beside this file",
+    "from-sdist": "the sdist lies beside this file",
     "from-index": "{file}; the digest is the index's, and the download has it",
     "py-api": 'wheel.py-api is "{value}"',
     "limited-api": "the extension is for the limited API",
@@ -32,6 +33,11 @@ _SENTENCES = {
     "passes it",
     "cibuildwheel": "as cibuildwheel passes it",
     "variable": "setup.py compares {name} with this value, which seems to ask for CUDA",
+    "toolkit-variable": "setup.py reads {name}, which seems to name a CUDA toolkit",
+    "own-archs": "setup.py takes its GPU architectures from {name}: write those of `archs` into "
+    "[build.env], in its form",
+    "native": "this compiles for the CPU of the machine that builds (-march=native), and crashes on older ones: look "
+    "for the option that turns it off",
     "force-build": "otherwise setup.py may download a finished wheel; builds have no network",
     "downloads": "CMake may download {what}. Builds have no network: lay what is needed into a folder of `overlay`, or "
     "turn the feature off by `config-settings`",
@@ -55,6 +61,8 @@ _SENTENCES = {
     "no-kernels": "no GPU code of its own: no kernel is defined in the sources that are compiled",
     "fixed-archs": "the project's files set them; a build cannot change it",
     "common": "the least code that every GPU of this toolkit runs; write out those that you want to be fastest",
+    "gpu-object": "the audit proves that these files are there, with code for `archs`",
+    "gpu-files": "CUDA extensions",
     "naming-plain": "nothing in the wheel is for one CUDA version",
     "excluded": "auditwheel leaves these out, too",
     "shipped-code": "GPU code that is not compiled here; the audit would call it undeclared",

@@ -1,0 +1,22 @@
+"""`[[objects]]`: the files that must have GPU code, so that a build that silently left it out is noticed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuforge.project.guess.guess import Guess, because
+from gpuforge.project.look import Project
+
+_OBJECT = ("objects",)
+
+
+def guesses(project: Project) -> Iterator[Guess]:
+    """Yield an object for the CUDA extensions that setup.py names."""
+    modules = [seen for seen in project.script.gpu_extensions if re.fullmatch(r"[A-Za-z_][\w.]*", seen.text)]
+    if not modules or project.sources.kernel is None:
+        return
+    files = tuple(f"{seen.text.replace('.', '/')}*.so" for seen in modules)
+    yield Guess(_OBJECT, "name", "gpu-code", (because("gpu-object"),))
+    yield Guess(_OBJECT, "role", "gpu", ())
+    yield Guess(_OBJECT, "files", files, (because("gpu-files", *(seen.where for seen in modules)),))
