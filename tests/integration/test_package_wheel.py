@@ -23,7 +23,7 @@ from gpuforge.package import links
 from gpuforge.plan.requests import request
 from gpuforge.plan.requests.wheel import PackageWheel
 from gpuforge.steps import package_wheel
-from gpuforge.wheel import unpacked, writer
+from gpuforge.wheel import metadata, unpacked, writer
 
 GXX = shutil.which("g++")
 pytestmark = pytest.mark.skipif(GXX is None or sys.platform != "linux", reason="needs g++ on Linux")
@@ -327,6 +327,30 @@ def test_packages_may_be_required_by_extras(project: Project) -> None:
         'Requires-Dist: nvidia-cuda-runtime>=13.0,<14; extra == "cuda13"\n'
         "Provides-Extra: cuda13\nProvides-Extra: cuda13-local\n\nA solver.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("naming", "left"),
+    [
+        ("suffix", ["plots", "cuda13", "cuda13-local"]),
+        ("local", ["plots", "cuda13", "cuda13-local"]),
+        ("plain", ["cuda12", "plots", "cuda13", "cuda13-local"]),
+    ],
+)
+def test_extras_for_another_cuda_major_are_removed_from_a_wheel_named_for_one(
+    project: Project, naming: str, left: list[str]
+) -> None:
+    cuda_project(project)
+    own = (
+        "Provides-Extra: cuda12\nProvides-Extra: plots\nProvides-Extra: cuda13\n"
+        'Requires-Dist: jax[cuda12]; extra == "cuda12"\nRequires-Dist: jax[cuda13]; extra == "cuda13"\n'
+    )
+    file = project.tree / "demo-1.0.dist-info" / "METADATA"
+    file.write_text(file.read_text().replace("\n\n", f"\n{own}\n", 1))
+    text = text_of(project.package(naming=naming, requires="extra"), "METADATA").encode()
+    assert metadata.fields(text, "Provides-Extra") == left
+    majors = {line for line in metadata.fields(text, "Requires-Dist") if line.startswith("jax")}
+    assert majors == {f'jax[{extra}]; extra == "{extra}"' for extra in left if extra in {"cuda12", "cuda13"}}
 
 
 def test_two_suffix_builds_installed_over_one_another_refuse_to_be_imported(
