@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuforge.audit.read import inputs, wheel
+from gpuforge.audit.read.input import ALONE, Beside
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
@@ -32,6 +33,7 @@ def audit(
     brought: Provided | None = None,
     watch: Watch | None = None,
     hashes: bool = False,
+    beside: Beside = ALONE,
 ) -> Report:
     """Audit wheels and other inputs (see `inputs`) together: one may provide what another needs.
 
@@ -39,9 +41,14 @@ def audit(
     a build found in the packages that the wheel requires, `against` what a user's own build brings into the process.
     `jobs` threads read members at the same time. An input that cannot be read becomes a problem of the report.
     `watch` is told which inputs are being read. With `hashes` the hashes in RECORD are compared with the files, too.
+    Of the packages `beside` them is told what they bring into one process with the wheels, and not what each has wrong.
     """
-    with inputs.expand(paths, hashes=hashes) as given, wheel.reading(given.found, jobs, watch) as outcomes:
+    with (
+        inputs.expand(paths, hashes=hashes, beside=beside) as given,
+        wheel.reading(given.found, jobs, watch) as outcomes,
+    ):
         # The rules are loaded while the threads read: it takes as long as inflating 30 MB.
         from gpuforge.audit.judge import Question, judge  # noqa: PLC0415
 
-        return judge(given, outcomes(), Question(expectation, against, brought, tuple(ignore)))
+        question = Question(expectation, against, brought, tuple(ignore), together=bool(beside))
+        return judge(given, outcomes(), question)

@@ -9,9 +9,9 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Subject
 
 def by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Join findings that differ in files and subjects alone; the worst come first."""
-    groups: dict[tuple[str, ...], list[Finding]] = {}
+    groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
-        key = (finding.code, finding.severity, finding.message, finding.remedy)
+        key = (finding.code, finding.severity, finding.message, finding.remedy, finding.across)
         groups.setdefault(key, []).append(finding)
     joined = [
         group[0]._replace(

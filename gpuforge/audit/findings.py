@@ -21,6 +21,9 @@ class Subject(NamedTuple):
     names: tuple[str, ...] = ()  # what the detail lists: symbols, versions, files
     needed_by: tuple[str, ...] = ()
     loaded_by: tuple[str, ...] = ()
+    wheel: str = (
+        ""  # the one that its file, or what loads it, belongs to; kept where several wheels make the finding
+    )
 
 
 class Finding(NamedTuple):

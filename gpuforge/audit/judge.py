@@ -1,7 +1,8 @@
 """Judge wheels that were read: link them, apply the rules, and prove what no rule contradicts."""
 
 import fnmatch
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,8 +15,9 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import inputs
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.wheel import fault
-from gpuforge.audit.rules import RULES
+from gpuforge.audit.rules import OF_PROCESSES, RULES
 from gpuforge.audit.rules.package import too_large
+from gpuforge.audit.together import Together, together
 from gpuforge.binary.facts import ElfObject
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MalformedError, TooLargeError
@@ -68,6 +70,7 @@ class Report(NamedTuple):
     wheels: tuple[WheelReport, ...]
     problems: tuple[Diagnostic, ...]
     graph: link.LinkGraph
+    together: Together | None = None  # what all of them bring into one process, where that was asked for
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -92,6 +95,7 @@ class Question(NamedTuple):
     against: "Against | None" = None
     brought: "Provided | None" = None
     ignore: "Sequence[Acceptance]" = ()
+    together: bool = False  # whether to tell what all of them bring into one process
 
 
 def judge(given: inputs.Inputs, outcomes: "Sequence[Outcome]", question: Question) -> Report:
@@ -115,8 +119,11 @@ def _judged(
     if expectation and expectation.host_only:
         graph.evidence = collect(given.found, graph)
     findings = _findings(graph)
-    wheels = tuple(_report(graph, each, findings.get(each.name, ()), accepted) for each in graph.wheels)
-    return Report(wheels, tuple(problems), graph)
+    wheels = tuple(
+        _report(graph, each, findings.get(each.name, ()), accepted)
+        for each in sorted(graph.wheels, key=lambda wheel: wheel.beside)
+    )
+    return Report(wheels, tuple(problems), graph, together(graph) if question.together else None)
 
 
 def _without_faults(
@@ -169,19 +176,35 @@ def _sorted_out(
 
 def _unjudged(one: Input, reason: str) -> WheelFacts:
     project, version, tags = filename.claims(PurePosixPath(one.label).name)
-    return WheelFacts(one.label, 0, project, version, tags, form=one.form).unjudged(reason)
+    facts = WheelFacts(one.label, 0, project, version, tags, form=one.form, beside=one.beside)
+    return facts.unjudged(reason)
 
 
 def _findings(graph: link.LinkGraph) -> dict[str, list[Finding]]:
     """Return the findings by wheel; of a wheel that is too large to judge only that."""
     wheels = {each.name: each for each in graph.wheels}
+    names = called(graph.wheels)
     found: dict[str, list[Finding]] = {}
     for rule in RULES:
         for finding in rule.check(graph):
             judged = wheels[finding.wheel]
+            if judged.beside and not (finding.across or rule in OF_PROCESSES):
+                continue
             if judged.form in rule.applies_to and (rule is too_large.RULE or not judged.too_large):
-                found.setdefault(finding.wheel, []).append(finding)
+                found.setdefault(finding.wheel, []).append(_with_owners(finding, names))
     return found
+
+
+def called(wheels: Sequence[WheelFacts]) -> dict[str, str]:
+    """Return what lines of text call wheels: by their file names where several are of one release."""
+    names = Counter(wheel.called for wheel in wheels)
+    return {wheel.name: wheel.called if names[wheel.called] == 1 else wheel.name for wheel in wheels}
+
+
+def _with_owners(finding: Finding, names: Mapping[str, str]) -> Finding:
+    """Return a finding whose subjects name their wheels, if several of them make it."""
+    subjects = (s._replace(wheel=names.get(s.wheel, "") if finding.across else "") for s in finding.subjects)
+    return finding._replace(subjects=tuple(subjects))
 
 
 def _report(
@@ -196,7 +219,7 @@ def _report(
             kept.append(finding)
         else:
             ignored.append(Ignored(finding, reason))
-    if facts.too_large:
+    if facts.too_large or facts.beside:
         return WheelReport(facts, by_cause(kept), tuple(ignored), ())
     proofs = proof.proofs(graph, facts, (*kept, *(each.finding for each in ignored)))
     return WheelReport(facts, by_cause(kept), tuple(ignored), proofs)

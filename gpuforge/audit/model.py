@@ -94,6 +94,7 @@ class WheelFacts(NamedTuple):
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read
     corrupt: frozenset[str] = frozenset()  # those of them that cannot even be unpacked
     form: Form = "wheel"
+    beside: bool = False  # read for what it brings into one process with the others, not judged by itself
     # symbolic links made after installation, by their member names
     links: Mapping[str, str] = MappingProxyType({})
     rehashed: tuple[str, ...] = ()  # files with another hash than in RECORD, where the hashes were compared
@@ -109,8 +110,14 @@ class WheelFacts(NamedTuple):
             self.version,
             self.file_tags,
             form=self.form,
+            beside=self.beside,
             too_large=reason,
         )
+
+    @property
+    def called(self) -> str:
+        """What a line of text calls it: "cupy-cuda12x 14.2.0"."""
+        return f"{self.project} {self.version}" if self.project else self.name
 
     @property
     def platforms(self) -> tuple[str, ...]:

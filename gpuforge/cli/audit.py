@@ -8,17 +8,37 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gpuforge.cli.arguments import PATH, errors_as_json
+from gpuforge.cli.arguments import FOLDER, PATH, errors_as_json
 
 if TYPE_CHECKING:
     from gpuforge.audit.judge import Ignore
     from gpuforge.cli.bounded import Watched
 
+_PYTHON = r"3\.\d{1,2}"
 _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
 
 
 @click.command("audit")
-@click.argument("wheels", nargs=-1, required=True, type=PATH, metavar="WHEEL...")
+@click.argument("wheels", nargs=-1, type=PATH, metavar="WHEEL...")
+@click.option(
+    "--env",
+    "environment",
+    type=FOLDER,
+    metavar="PATH",
+    help="Report what the wheels and the packages of this environment bring into one process.",
+)
+@click.option(
+    "--with",
+    "requirements",
+    multiple=True,
+    metavar="REQUIREMENT",
+    help="The same with what pip would install for this requirement (jax[cuda12]), chosen together with the wheels.",
+)
+@click.option(
+    "--python",
+    metavar="3.12",
+    help="Which Python --with installs for, if not the environment's or that of the wheels.",
+)
 @click.option(
     "--format",
     "form",
@@ -105,6 +125,9 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
 def command(
     watched: Watched | None,
     wheels: tuple[Path, ...],
+    environment: Path | None,
+    requirements: tuple[str, ...],
+    python: str | None,
     form: str,
     show_tree: bool,
     show_gpus: bool,
@@ -128,6 +151,10 @@ def command(
 
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 something could not be read.
     """
+    if not (wheels or environment or requirements):
+        raise click.UsageError("Missing argument 'WHEEL...': name wheels, or say --env or --with")
+    if python and not re.fullmatch(_PYTHON, python):
+        raise click.UsageError(f"--python {python}: write it as in 3.12")
     if cuda and not manifest:
         raise click.UsageError("--cuda names a table of the manifest: give --manifest too")
     if (show_tree or show_gpus) and form in {"sarif", "junit"}:  # json has all of it without them
@@ -154,6 +181,9 @@ def command(
             against,
             verbose,
             hashes,
+            environment,
+            requirements,
+            python,
         ),
         watched,
     )

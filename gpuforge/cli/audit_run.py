@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuforge.audit import audit
 from gpuforge.audit.expected_archs import expecting
+from gpuforge.audit.read.input import ALONE, Beside
 from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
 from gpuforge.diagnostics import Diagnostic, shown
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from gpuforge.manifest.load import ManifestFile
 
 Failing = Literal["error", "warning"]
+_SECONDS, _BYTES_A_SECOND = 600, 100_000  # in which an index sends wheels
 _FAILING: dict[Failing, tuple[str, ...]] = {"error": ("error",), "warning": ("error", "warning")}
 
 
@@ -43,10 +45,21 @@ class Options(NamedTuple):
     against: str | None = None
     verbose: bool = False
     hashes: bool = False
+    environment: Path | None = None
+    requirements: tuple[str, ...] = ()  # --with
+    python: str | None = None
 
 
 def run(options: Options, watched: "Watched | None" = None) -> int:
     """Judge the wheels, write the report, and return the exit status."""
+    beside = Beside(options.environment) if options.environment else ALONE
+    if options.requirements:
+        from gpuforge.cli.audit_with import installed_with
+
+        beside = installed_with(options.wheels, options.requirements, options.environment, options.python)
+        if watched:
+            size = sum(one.remote.size for one in beside.wheels if one.remote)
+            watched.wait_at_most(_SECONDS + size / _BYTES_A_SECOND)
     base = _base(options.known) if options.known else None
     report = audit(
         options.wheels,
@@ -56,6 +69,7 @@ def run(options: Options, watched: "Watched | None" = None) -> int:
         jobs=(watched and watched.jobs) or options.jobs or len(os.sched_getaffinity(0)),
         watch=watched,
         hashes=options.hashes,
+        beside=beside,
     )
     unused = _unused(report, options.accepted, base)
     try:

@@ -22,7 +22,7 @@ _BYTES_A_SECOND = 8 << 20  # of the inputs: a tenth of what a slow machine reads
 _MEMORY = 440 << 20  # bytes of data; with the code of Python and its libraries less than 512 MiB
 _MOST = 1 << 20  # inputs that are watched
 _MOST_ALONE = 64  # inputs that are tried one by one
-_REASON = "it takes more processor time or memory than files of its size may take"
+_REASON = "it takes more time or memory than files of its size may take"
 _INTERRUPTED = 130
 _NO_MEMORY = 113  # the status of a process that ran out of it
 
@@ -69,6 +69,11 @@ class Watched:
         _lower(resource.RLIMIT_DATA, _MEMORY)
         _lower(resource.RLIMIT_CPU, int(self._allowed) + 1)
 
+    def wait_at_most(self, seconds: float) -> None:
+        """Let the kernel end this process after so many seconds: a server can keep it waiting for ever."""
+        if self._limits:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+
     def _note(self, number: int, state: int) -> None:
         if number < _MOST:
             self._states[number] = state
@@ -84,7 +89,8 @@ def run(work: Callable[[Watched], int]) -> int:
         status = _status(child)
         if status >= 0:
             return status
-        refused = watched.refused | _culprits(work, watched)
+        waited = status == -signal.SIGALRM
+        refused = watched.refused | (watched.being_read if waited else _culprits(work, watched))
         if refused == watched.refused:
             return _together()
         watched = Watched(refused, jobs=1)

@@ -39,7 +39,7 @@ _TOOLKIT = (
 # Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
 # holds that the files cover all that a step imports.
 CODE = {
-    "fetch_source": ("steps/fetch_source.py", "plan/requests/source.py"),
+    "fetch_source": ("steps/fetch_source.py", "index/settings.py", "plan/requests/source.py"),
     **{
         f"fetch_toolkit {name}": (
             *("steps/fetch_toolkit.py", "plan/requests/toolkit.py", f"toolkits/providers/{name}.py"),
@@ -99,24 +99,23 @@ CODE = {
     ),
     "fetch_provided": (
         "cuda",
-        *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "fetch_source")),
+        *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel")),
+        *(f"index/{name}.py" for name in ("ranges", "settings")),
         "wheel",
-        *(f"plan/requests/{name}.py" for name in ("links", "source")),
+        "plan/requests/links.py",
         "binary",
     ),
     "fetch_beside": (
-        *(f"steps/{name}.py" for name in ("fetch_beside", "fetch_source")),
+        *(f"index/{name}.py" for name in ("settings", "uv")),
         *_WHEELHOUSE,
-        *("steps/project_requirements.py", "manifest/constraints.py"),
-        *(f"plan/requests/{name}.py" for name in ("audit", "source")),
+        *("steps/fetch_beside.py", "plan/requests/audit.py"),
         *_JUDGING,
     ),
     "fetch_test_requirements": (
         "steps/fetch_test_requirements.py",
         "plan/requests/trial.py",
-        *(f"steps/{name}.py" for name in ("declared_sets", "project_requirements")),
+        "steps/declared_sets.py",
         *_WHEELHOUSE,
-        "manifest/constraints.py",
         "wheel",
         "binary/budget.py",
     ),

@@ -11,6 +11,7 @@ from packaging.version import InvalidVersion, Version
 from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
 
 from gpuforge.errors import MissingError, UsageError
+from gpuforge.index import settings
 from gpuforge.project.origin import Origin
 from gpuforge.steps import fetch_source
 
@@ -34,9 +35,9 @@ def fetch(requirement: Requirement, scratch: Path) -> tuple[Origin, Path]:
     Raises UsageError for a project without one, MissingError without network, ActionError for a download that is not
     what the index promised.
     """
-    index = fetch_source.public(fetch_source.index_url())
+    index = settings.public(settings.index_url())
     try:
-        with PyPISimple(endpoint=fetch_source.index_url(), session=fetch_source.session()) as client:
+        with PyPISimple(endpoint=settings.index_url(), session=settings.session()) as client:
             packages = client.get_project_page(canonicalize_name(requirement.name)).packages
     except NoSuchProjectError:
         raise UsageError.of(f"{index} has no project {requirement.name}", hint=_HINT) from None

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import errno
 import lzma
-import shlex
 import shutil
 import subprocess
-import sys
 import tarfile
 import zipfile
 import zlib
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit, urlunsplit
 
 import requests
 from packaging.requirements import Requirement
@@ -23,10 +20,10 @@ from pypi_simple.errors import DigestMismatchError
 
 from gpuforge import digest
 from gpuforge.errors import ActionError, MissingError
+from gpuforge.index.settings import index_url, public, session
 from gpuforge.plan.requests.source import FetchSource, Revision, Sdist
 from gpuforge.steps import entry
 
-DEFAULT_INDEX = "https://pypi.org/simple/"
 MOST_BYTES, MOST_MEMBERS = (
     4 * 10**9,
     400_000,
@@ -97,38 +94,6 @@ def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
         )
     print(f"sha256 {found}", flush=True)
     return target
-
-
-def index_url() -> str:
-    """Return the package index that pip is set to use."""
-    return pip_setting("index-url") or DEFAULT_INDEX
-
-
-def public(url: str) -> str:
-    """Return a URL without the name and password in it, for messages and logs."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def session() -> requests.Session:
-    """Return an HTTP session with pip's CA bundle, if pip is set to use one of its own."""
-    made = requests.Session()
-    bundle = pip_setting("cert")
-    if bundle:
-        made.verify = bundle
-    return made
-
-
-def pip_setting(name: str) -> str:
-    """Return one of pip's settings, from its environment variables or its configuration files; else ""."""
-    command = [sys.executable, "-m", "pip", "config", "list"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    found: dict[str, str] = {}
-    for line in answer.stdout.splitlines():
-        key, _, value = line.partition("=")
-        found[key] = next(iter(shlex.split(value)), "")
-    places = (":env:", "download", "install", "global")
-    return next((found[key] for place in places if found.get(key := f"{place}.{name}")), "")
 
 
 class _Room:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from gpuforge.plan.requests.trial import FetchTestRequirements
 from gpuforge.steps import declared_sets, entry, wheelhouse
-from gpuforge.steps.project_requirements import refuse_references
 from gpuforge.wheel import metadata
 
 
@@ -37,7 +36,7 @@ def _fetch(
     request: FetchTestRequirements, wheel: Path, extras: Sequence[str], requires: Sequence[str]
 ) -> None:
     """Fetch what a wheel needs when it is installed with some of its extras, and what is required beside it."""
-    refuse_references(metadata.requirements(metadata.of_wheel(wheel)), wheel.name)
+    metadata.refuse_references(metadata.requirements(metadata.of_wheel(wheel)), wheel.name)
     if not declared_sets.declares(wheel, extras):
         print(f"{wheel.name}, {declared_sets.title(extras)}, declares nothing")
         return

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from packaging.requirements import Requirement
-
 from gpuforge.errors import ActionError
 from gpuforge.manifest import constraints
 
@@ -24,17 +20,6 @@ def checked(requirements: object, who: str) -> list[str]:
         return sorted(str(constraints.plain(text)) for text in requirements)
     except ValueError as error:
         raise _refused(who, str(error)) from None
-
-
-def refuse_references(requirements: Iterable[Requirement], wheel: str) -> None:
-    """Raise ActionError where a wheel's metadata names a file or repository: pip would fetch it, and build it."""
-    for each in requirements:
-        if each.url is not None:
-            raise ActionError.of(
-                f"{wheel} declares {each.name} by a direct reference, {str(each)!r}: package indexes refuse such a "
-                "wheel, and nothing is fetched from there",
-                hint="declare it by name and version",
-            )
 
 
 def _refused(who: str, why: str) -> ActionError:

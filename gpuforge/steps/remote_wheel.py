@@ -6,7 +6,6 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -19,12 +18,12 @@ from gpuforge import disk
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.errors import ActionError, MalformedError, MissingError
-from gpuforge.steps.fetch_source import index_url, public, session
+from gpuforge.index import ranges
+from gpuforge.index.settings import index_url, public, session
 from gpuforge.wheel import metadata
 from gpuforge.wheel.archive import shared_libraries
 from gpuforge.wheel.remote import RemoteArchive
 
-_CHUNK = 1 << 20
 _TIMEOUT = 60  # seconds without an answer
 
 
@@ -139,12 +138,8 @@ class Index:
 
     @contextmanager
     def _open(self, wheel: Wheel) -> Iterator[RemoteArchive]:
-        with self._answering():
-            answer = self._session.head(wheel.url, allow_redirects=True, timeout=_TIMEOUT)
-            answer.raise_for_status()
-            size = int(answer.headers["Content-Length"])
-            with RemoteArchive(wheel.file, size, partial(_fetch, self._session, wheel.url)) as archive:
-                yield archive
+        with self._answering(), ranges.opened(self._session, wheel.file, wheel.url) as archive:
+            yield archive
 
     def _file(self, wheel: Wheel, what: str) -> Path:
         return self._cache / wheel.sha256[:2] / wheel.sha256 / f"{what}.json"
@@ -159,25 +154,6 @@ class Index:
         if not wheel.sha256:
             return
         disk.write_text(self._file(wheel, what), json.dumps(data))
-
-
-def _fetch(client: requests.Session, url: str, start: int, count: int) -> Iterator[bytes]:
-    """Yield `count` bytes of a file from `start` on; a server without ranges sends the file from its first byte."""
-    if not count:
-        return
-    span = {"Range": f"bytes={start}-{start + count - 1}"}
-    with client.get(url, headers=span, stream=True, timeout=_TIMEOUT) as answer:
-        answer.raise_for_status()
-        skip = 0 if answer.status_code == requests.codes.partial_content else start
-        for chunk in answer.iter_content(_CHUNK):
-            part = chunk[skip : skip + count]
-            skip -= min(skip, len(chunk))
-            count -= len(part)
-            if part:
-                yield part
-            if not count:
-                return
-    raise requests.ConnectionError("the file ended early")
 
 
 def _linked(path: Path, wheel: Wheel, soname: str) -> LinkedFile:

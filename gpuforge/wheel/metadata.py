@@ -6,6 +6,7 @@ https://packaging.python.org/en/latest/specifications/core-metadata/
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
@@ -71,8 +72,13 @@ def required(text: bytes, name: str) -> str:
 
 def requirements(text: bytes) -> list[Requirement]:
     """Return the Requires-Dist fields; raises ActionError for one that is not valid."""
+    return parsed(fields(text, "Requires-Dist"))
+
+
+def parsed(lines: Iterable[str]) -> list[Requirement]:
+    """Return requirements from the lines of Requires-Dist fields; raises as `requirements` does."""
     found = []
-    for line in fields(text, "Requires-Dist"):
+    for line in lines:
         try:
             found.append(Requirement(" ".join(line.split())))
         except InvalidRequirement as error:
@@ -81,6 +87,17 @@ def requirements(text: bytes) -> list[Requirement]:
                 hint="correct the project's dependencies",
             ) from error
     return found
+
+
+def refuse_references(requirements: Iterable[Requirement], wheel: str) -> None:
+    """Raise ActionError where a wheel's metadata names a file or repository: pip would fetch it, and build it."""
+    for each in requirements:
+        if each.url is not None:
+            raise ActionError.of(
+                f"{wheel} declares {each.name} by a direct reference, {str(each)!r}: package indexes refuse such a "
+                "wheel, and nothing is fetched from there",
+                hint="declare it by name and version",
+            )
 
 
 def _without_long_numbers(value: str) -> str:

@@ -1,7 +1,9 @@
-"""Wheels on a server, read by byte ranges: the directory, and single members."""
+"""Wheels on a server, read by byte ranges: the directory, single members, and small ones many at a time."""
 
 import io
 import os
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
@@ -11,21 +13,33 @@ from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import BROKEN, Archive, Member, directory
 
 Fetch = Callable[[int, int], Iterator[bytes]]  # the bytes from an offset on, and how many
-_BLOCK = 1 << 16  # bytes; the directory of most wheels fits into one
+_BLOCK = 1 << 18  # bytes that are fetched for any few of them; the directory of most wheels fits into one
 
 
 class RemoteArchive(Archive):
-    """A zip file of `size` bytes that `fetch` reads; a member's data is fetched by one call."""
+    """A zip file of `size` bytes that `fetch` reads.
+
+    Small members come with what lies around them, in blocks that are kept in a file without a name. The data of a
+    large one is fetched by one call.
+    """
 
     def __init__(self, name: str, size: int, fetch: Fetch) -> None:
         """Read its directory; raises MalformedError for a file that is not a zip file, and what `fetch` raises."""
         self.path = name
         self._size, self._fetch, self.budget = size, fetch, Budget(size)
+        self._copy = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__
+        self._kept: set[int] = set()  # the numbers of the blocks in it
+        self._one_at_a_time = threading.Lock()
         try:
-            self.directory = directory(io.BufferedReader(_RangeFile(size, fetch), _BLOCK), size)
+            self.directory = directory(io.BufferedReader(_RangeFile(size, self._pread), _BLOCK), size)
             self.members = self.directory.members
+            self.budget.spend("entries", len(self.members))
         except BROKEN as error:
+            self._copy.close()
             raise MalformedError.of(f"{name} is not a sound wheel: {error}") from error
+        except BaseException:
+            self._copy.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -33,22 +47,38 @@ class RemoteArchive(Archive):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pass  # nothing is open between two ranges
+        self._copy.close()
 
-    def _packed(self, member: Member, _: int) -> Iterator[bytes]:
+    def _packed(self, member: Member, count: int) -> Iterator[bytes]:
+        if member.packed <= _BLOCK:
+            yield from super()._packed(member, count)
+            return
         start, _first = self._begin(member, 0)
         yield from self._fetch(start, member.packed)
 
     def _pread(self, count: int, offset: int) -> bytes:
-        return b"".join(self._fetch(offset, min(count, self._size - offset)))
+        count = max(0, min(count, self._size - offset))
+        with self._one_at_a_time:  # threads that read neighbouring members want the same blocks
+            self._keep(offset // _BLOCK, -(-(offset + count) // _BLOCK))
+        return os.pread(self._copy.fileno(), count, offset)
+
+    def _keep(self, first: int, end: int) -> None:
+        """Fetch the blocks from `first` to `end` that are not there, by one call for all of them."""
+        missing = [number for number in range(first, end) if number not in self._kept]
+        if not missing:
+            return
+        position, stop = missing[0] * _BLOCK, min(self._size, (missing[-1] + 1) * _BLOCK)
+        for chunk in self._fetch(position, stop - position):
+            position += os.pwrite(self._copy.fileno(), chunk, position)
+        self._kept.update(range(missing[0], missing[-1] + 1))
 
 
 class _RangeFile(io.RawIOBase):
     """The same as a file, for `zipfile`."""
 
-    def __init__(self, size: int, fetch: Fetch) -> None:
+    def __init__(self, size: int, pread: Callable[[int, int], bytes]) -> None:
         super().__init__()
-        self._size, self._fetch, self._position = size, fetch, 0
+        self._size, self._pread, self._position = size, pread, 0
 
     def seekable(self) -> bool:
         return True
@@ -61,10 +91,7 @@ class _RangeFile(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        count = max(0, min(len(buffer), self._size - self._position))
-        done = 0
-        for chunk in self._fetch(self._position, count) if count else ():
-            buffer[done : done + len(chunk)] = chunk
-            done += len(chunk)
-        self._position += done
-        return done
+        data = self._pread(len(buffer), self._position)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)

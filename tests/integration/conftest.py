@@ -16,7 +16,7 @@ from docker.errors import ImageNotFound
 from gpuforge.containers import catalog
 from gpuforge.containers.connect import connect
 from gpuforge.errors import MissingError
-from gpuforge.steps.fetch_source import index_url
+from gpuforge.index.settings import index_url
 from gpuforge.toolchains import cpython
 from gpuforge.toolchains.detect import detect
 

@@ -27,11 +27,16 @@ MAY_IMPORT = {
     "package": {"binary", "wheel", "cuda"},
     "audit": {"binary", "wheel", "cuda", "manifest"},
     "runtime": set(),
-    "steps": {"binary", "wheel", "cuda", "manifest", "toolchains", "toolkits", "plan", "package", "audit"},
-    "project": {"cuda", "manifest", "toolkits", "plan", "steps"},
+    "index": {"wheel"},
+    "steps": {
+        *("binary", "wheel", "cuda", "index", "manifest", "toolchains", "toolkits"),
+        *("plan", "package", "audit"),
+    },
+    "project": {"cuda", "index", "manifest", "toolkits", "plan", "steps"},
     "cli": {
         "project",
         "wheel",
+        "index",
         "manifest",
         "toolchains",
         "toolkits",

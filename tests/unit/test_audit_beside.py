@@ -12,8 +12,9 @@ from audit_samples import elf, wheel
 from gpuforge.audit import audit
 from gpuforge.audit.beside import Neighbour, judged
 from gpuforge.audit.judge import Ignore
+from gpuforge.index.uv import reason
 from gpuforge.plan.lower.audit import is_for
-from gpuforge.steps.fetch_beside import reason, resolve
+from gpuforge.steps.fetch_beside import resolve
 
 CU13 = "$ORIGIN/../nvidia/cu13/lib"
 CUDART = "demo.libs/libcudart-0a1b2c3d.so.13.0.96"

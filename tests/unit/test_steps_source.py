@@ -15,6 +15,7 @@ import pytest
 
 from gpuforge.cli import main
 from gpuforge.errors import ActionError
+from gpuforge.index.settings import public
 from gpuforge.steps import fetch_source
 
 
@@ -157,7 +158,4 @@ def test_a_secret_in_the_url_of_a_repository_is_refused_and_never_shown(
 
 
 def test_the_url_of_an_index_is_shown_without_its_password() -> None:
-    assert (
-        fetch_source.public("https://me:hunter2@example.org:8443/simple/")
-        == "https://example.org:8443/simple/"
-    )
+    assert public("https://me:hunter2@example.org:8443/simple/") == "https://example.org:8443/simple/"

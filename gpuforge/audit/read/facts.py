@@ -62,6 +62,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         damaged={s.file: s.problem for s in scanned if s.problem} | (code.damaged if linked else {}),
         corrupt=frozenset(s.file for s in scanned if s.corrupt) | (code.corrupt if linked else set()),
         form=source.form,
+        beside=source.beside,
         links=info.links,
         refusals=refusals,
         rehashed=_rehashed(wheel, info) if source.hashes else (),

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from gpuforge.audit.read.site_packages import recorded
+from gpuforge.audit.read.site_packages import recorded, unrecorded
 from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.folder import Folder, files_below
 
 if TYPE_CHECKING:
     from gpuforge.audit.model import Form
+
+_FOLDERS = frozenset({"unpacked", "installed", "folder"})
+_BLOCK = 512  # bytes, as st_blocks counts them
+
+
+class Remote(NamedTuple):
+    """How a wheel on a server is read."""
+
+    opened: Callable[[], AbstractContextManager[Archive]]
+    size: int  # bytes, as the index says; 0 where it does not
+    outline: bool = False  # whether its binaries are left out: they are known by their names
 
 
 class Input(NamedTuple):
@@ -21,19 +34,27 @@ class Input(NamedTuple):
     place: PurePosixPath  # its path in messages; for a wheel in an sdist, the sdist and the name in it
     form: Form = "wheel"
     info: str = ""  # for "installed": its .dist-info folder
+    unrecorded: bool = False  # for "folder": only the binaries of an environment that no RECORD lists
     member: str = ""  # for "file": its name among the single files given
+    remote: Remote | None = None
     hashes: bool = False  # whether the hashes in RECORD are compared with the files
+    beside: bool = (
+        False  # it is read for what it brings into one process with the others, not judged by itself
+    )
 
     @classmethod
     def of(cls, path: Path) -> Self:
         """Return the input for a wheel."""
         return cls(path.name, path, PurePosixPath(path))
 
-    def open(self) -> Archive:
+    def open(self) -> AbstractContextManager[Archive]:
         """Open it for reading; raises MalformedError for a broken file, OSError when it cannot be read."""
+        if self.remote:
+            return self.remote.opened()
         match self.form:
             case "unpacked" | "folder":
-                return Folder(self.path, files_below(self.path))
+                below = unrecorded if self.unrecorded else files_below
+                return Folder(self.path, below(self.path))
             case "installed":
                 return Folder(self.path, recorded(self.path, self.info))
             case "file":
@@ -45,7 +66,23 @@ class Input(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of the file; 0 for a folder."""
-        return 0 if self.form in {"unpacked", "installed", "folder"} else self.path.stat().st_size
+        if self.remote:
+            return self.remote.size
+        return 0 if self.form in _FOLDERS else self.path.stat().st_size
+
+    @property
+    def on_disk(self) -> int:
+        """Bytes that reading it takes, holes in files left out; 0 for a folder whose files nothing lists.
+
+        Raises MalformedError for a broken RECORD, OSError when it cannot be read.
+        """
+        match self.form:
+            case "installed":
+                return sum(map(_on_disk, recorded(self.path, self.info).values()))
+            case "folder" if self.unrecorded:
+                return sum(map(_on_disk, unrecorded(self.path).values()))
+            case _:
+                return self.size
 
     @property
     def hint(self) -> str:
@@ -53,3 +90,24 @@ class Input(NamedTuple):
         if self.form in {"wheel", "nested"}:
             return "download or build it again; `python -m zipfile -t FILE` tests an archive"
         return "build or install it again"
+
+
+class Beside(NamedTuple):
+    """An environment, and the wheels that are installed into it beside those that an audit judges."""
+
+    environment: Path | None = None
+    wheels: tuple[Input, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.environment is not None or bool(self.wheels)
+
+
+ALONE = Beside()
+
+
+def _on_disk(file: Path) -> int:
+    try:
+        found = file.stat()
+    except (OSError, ValueError):  # reported when it is read
+        return 0
+    return min(found.st_size, found.st_blocks * _BLOCK)

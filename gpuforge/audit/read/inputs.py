@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from gpuforge.audit.read.input import Input
+from gpuforge.audit.read.input import ALONE, Beside, Input
 from gpuforge.audit.read.labels import labelled, unique
 from gpuforge.audit.read.site_packages import INFO, sites
 from gpuforge.binary import fatbin
@@ -31,8 +31,8 @@ class Inputs:
 
 
 @contextmanager
-def expand(paths: Iterable[Path], *, hashes: bool = False) -> Iterator[Inputs]:
-    """Yield the inputs of these paths; files with wheels that were unpacked are freed at the end.
+def expand(paths: Iterable[Path], *, hashes: bool = False, beside: Beside = ALONE) -> Iterator[Inputs]:
+    """Yield the inputs of these paths behind those `beside` them; files with unpacked wheels are freed at the end.
 
     A path of an unknown kind counts as a wheel, so that reading it reports what is wrong.
     """
@@ -48,11 +48,21 @@ def expand(paths: Iterable[Path], *, hashes: bool = False) -> Iterator[Inputs]:
                 inputs.problems.append(_problem(path, message, "unpack it, and audit the wheels in it"))
             except OSError as error:
                 inputs.problems.append(_problem(path, error.strerror or str(error), "check the path"))
-        inputs.found = [one._replace(hashes=hashes) for one in labelled(unique(inputs.found))]
+        others = _others(beside, inputs) if beside else []
+        judged = [one._replace(hashes=hashes) for one in inputs.found]
+        inputs.found = labelled(unique([*others, *judged]))
         yield inputs
     finally:
         for descriptor in inputs.unpacked:
             os.close(descriptor)
+
+
+def _others(beside: Beside, inputs: Inputs) -> list[Input]:
+    from gpuforge.audit.read import environment  # noqa: PLC0415  few audits have one
+
+    if beside.environment:
+        inputs.problems += environment.problems(beside.environment)
+    return [one._replace(beside=True) for one in environment.inputs(beside, inputs.found)]
 
 
 _AGAIN = "download or build it again"

@@ -13,9 +13,7 @@ def unique(found: Sequence[Input]) -> list[Input]:
 
     So the RPATH of one leads to the other: `$ORIGIN/../lib`.
     """
-    unique = list(
-        {(i.form, i.info, i.place if i.form == "nested" else _real(i.path)): i for i in found}.values()
-    )
+    unique = list({(i.form, i.info, i.place if _is_apart(i) else _real(i.path)): i for i in found}.values())
     files = [i.path.absolute() for i in unique if i.form == "file"]
     if len({file.parent for file in files}) < 2:
         return unique
@@ -24,6 +22,10 @@ def unique(found: Sequence[Input]) -> list[Input]:
         i._replace(member=i.path.absolute().relative_to(base).as_posix()) if i.form == "file" else i
         for i in unique
     ]
+
+
+def _is_apart(one: Input) -> bool:
+    return one.form == "nested" or one.remote is not None
 
 
 def _real(path: Path) -> Path:

@@ -1,5 +1,6 @@
 """Find installed distributions, and name their files as in their wheels."""
 
+import contextlib
 import csv
 import os
 import posixpath
@@ -9,8 +10,10 @@ from pathlib import Path
 from gpuforge.audit.link import layout
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import record
+from gpuforge.wheel.folder import files_below
 
 INFO = ".dist-info"
+_BINARY = r"\.so(?:\.[\d.]+)?$|\.(?:fatbin|cubin|ptx)$"
 _SITE = r"lib\w*/python3[^/]*/(?:site|dist)-packages"  # below an environment, or /usr
 
 
@@ -24,6 +27,26 @@ def sites(path: Path) -> list[Path]:
         each.resolve(): each for each in sorted(path.glob("lib*/python3*/site-packages")) if each.is_dir()
     }
     return list(below.values())
+
+
+def python(site: Path) -> str:
+    """Return the Python that a folder of packages belongs to, by its path: "3.11"; "" if that does not say it."""
+    match = re.search(r"/python(3\.\d+)[^/]*/(?:site|dist)-packages$", os.path.abspath(site))  # noqa: PTH100
+    return match[1] if match else ""
+
+
+def unrecorded(site: Path) -> dict[str, Path]:
+    """Return the binaries below a folder of packages that no RECORD lists, by their names there.
+
+    Whoever put them there, and Debian's packages, write no RECORD; the linker finds them all the same.
+    """
+    listed: set[Path] = set()
+    for entry in site.iterdir():
+        if entry.name.endswith(INFO):
+            with contextlib.suppress(OSError, MalformedError):  # reported when that distribution is read
+                listed.update(recorded(site, entry.name).values())
+    found = files_below(site)
+    return {name: file for name, file in found.items() if re.search(_BINARY, name) and file not in listed}
 
 
 def recorded(site: Path, info: str) -> dict[str, Path]:

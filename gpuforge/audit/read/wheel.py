@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.parallel import started
 from gpuforge.audit.read.scan import Scanned, binaries, scan
-from gpuforge.errors import MalformedError, TooLargeError
+from gpuforge.errors import MalformedError, MissingError, TooLargeError
 from gpuforge.wheel.archive import Archive, Member
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def reading(
                 watch.ends(number)
             return outcome
 
-        wait = stack.enter_context(started(read_alone, range(len(given)), lambda n: _size(given[n]), jobs))
+        sizes = [_size(one) for one in given]
+        wait = stack.enter_context(started(read_alone, range(len(given)), sizes.__getitem__, jobs))
         # of memory, what other threads read may have taken all: without these there is enough, or never
         yield lambda: [read_alone(n) if isinstance(o, MemoryError) else o for n, o in enumerate(wait())]
 
@@ -70,7 +71,7 @@ def read(given: Path | Input, jobs: int = 1) -> "WheelFacts":
 
 def _opened(source: Input, jobs: int, stack: ExitStack) -> OpenWheel:
     archive = stack.enter_context(source.open())
-    members = binaries(archive)
+    members = [] if source.remote and source.remote.outline else binaries(archive)
     threads = started(partial(scan, archive, wheel=source.label), members, attrgetter("size"), jobs)
     return OpenWheel(source, archive, members, stack.enter_context(threads))
 
@@ -95,6 +96,8 @@ def _outcome(function: Callable[[], _Read]) -> _Read | MalformedError | TooLarge
         return function()
     except (MalformedError, TooLargeError, OSError) as error:
         return error
+    except MissingError as error:  # of an index that cannot be reached
+        return MalformedError(*error.diagnostics)
     except MemoryError as error:
         from traceback import clear_frames  # noqa: PLC0415  few wheels come here
 
@@ -114,6 +117,6 @@ def fault(error: Exception) -> MalformedError:
 
 def _size(source: Input) -> int:
     try:
-        return source.size
-    except OSError:  # reported when it is read
+        return source.on_disk
+    except (OSError, ValueError, MalformedError):  # reported when it is read
         return 0

@@ -16,7 +16,7 @@ from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import reach
-from gpuforge.audit.report import devices
+from gpuforge.audit.report import devices, process
 from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import Container, DeviceCode, ElfObject
@@ -94,6 +94,8 @@ def _fields(report: Report, unused: Sequence[str]) -> Iterator[tuple[str, Any]]:
     yield "objects", (_object(o, report.graph) for o in report.objects)
     yield "device_code", (_device_code(w.facts, code) for w in report.wheels for code in w.facts.device)
     yield "load_sets", map(_load_set, report.graph.load_sets)
+    if report.together is not None:
+        yield "together", process.data(report.together)
 
 
 def _device_code(wheel: WheelFacts, code: DeviceCode) -> dict[str, Any]:
@@ -123,6 +125,7 @@ def _wheel(wheel: WheelReport) -> dict[str, Any]:
     return {
         "name": facts.name,
         "form": facts.form,
+        **({"beside": True} if facts.beside else {}),
         "size": facts.size,
         "project": facts.project,
         "version": facts.version,

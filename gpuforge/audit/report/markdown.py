@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpuforge.audit.findings import SEVERITIES, Finding, Severity
 from gpuforge.audit.judge import Report, WheelReport
-from gpuforge.audit.report import devices, tree
+from gpuforge.audit.report import devices, process, tree
 from gpuforge.audit.report.sentences import bullets
+from gpuforge.audit.together import Together
 from gpuforge.diagnostics import shown
 
 _SIGNS: dict[str, str] = {"error": "❌", "warning": "⚠️", "info": "ℹ️", "clean": "✅"}  # noqa: RUF001 - it is the sign
@@ -34,20 +35,31 @@ def render(report: Report, *, show_tree: bool = False, show_gpus: bool = False) 
     """Return the report as Markdown, with the link graph and the GPU tables on request."""
     lines = ["## GPU wheel audit", "", *_overview(report)]
     for wheel in report.wheels:
+        if wheel.facts.beside and not wheel.findings:
+            continue
         lines += _wheel(wheel)
         if show_tree:
             lines += _folded("Link graph", _fenced(tree.lines(report.graph, wheel.facts)))
         if show_gpus:
             lines += _folded("GPU code by file", _gpu_code(wheel))
+    if report.together:
+        lines += _together(report, report.together)
     if show_gpus and report.wheels:
         lines += ["### GPU generations", "", *_generations(report)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+def _together(report: Report, found: Together) -> Iterator[str]:
+    yield f"### One process that imports all {len(report.wheels)} packages"
+    yield ""
+    for part in process.parts(report, found, every=True):
+        yield from _folded(f"{part.title}: {part.summary}", [f"- {_subject(line)}" for line in part.lines])
+
+
 def _overview(report: Report) -> Iterator[str]:
     yield "| | wheel | errors | warnings | information |"
     yield "|---|---|--:|--:|--:|"
-    for wheel in report.wheels:
+    for wheel in (w for w in report.wheels if w.findings or not w.facts.beside):
         counts = Counter(f.severity for f in wheel.findings)
         numbers = " | ".join(str(counts[s]) if counts[s] else "" for s in SEVERITIES)
         yield f"| {_SIGNS[_verdict(wheel)]} | {_code(wheel.facts.name, cell=True)} | {numbers} |"

@@ -27,10 +27,14 @@ def sentence(subject: Subject, most: int | None = None) -> str:
     if subject.library:
         last = _with(subject.library, subject.provider, "" if names else detail)
     item = subject.item if subject.item != subject.library else ""
-    text = ": ".join(filter(None, (subject.file, item, last)))
+    owner = f" of {subject.wheel}" if subject.wheel else ""
+    file = f"{subject.file}{owner}" if subject.file else ""
+    text = ": ".join(filter(None, (file, item, last)))
     for verb, files in (("NEEDED", subject.needed_by), ("loaded", subject.loaded_by)):
         if files:
             text += f", {verb} by {_some(files, most)}"
+    if subject.loaded_by:
+        text += owner
     return f"{text}; {detail}" if subject.library and names else text
 
 

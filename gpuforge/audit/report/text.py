@@ -11,9 +11,11 @@ from collections.abc import Iterator, Sequence
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subject
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.report import process
 from gpuforge.audit.report.page import UNBROKEN, Page, Text
 from gpuforge.audit.report.sentences import bullets, lines
 from gpuforge.audit.rules.wording import shorten
+from gpuforge.audit.together import Together
 from gpuforge.diagnostics import shown as visible
 
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
@@ -45,7 +47,7 @@ def _report(report: Report, page: Page, *, verbose: bool, show_tree: bool, show_
         from gpuforge.audit.report.tables import Drawing  # noqa: PLC0415  it loads rich
 
         drawing = Drawing(page.width, color=page.color)
-    shown = [wheel for wheel in report.wheels if not _is_empty(wheel)]
+    shown = [wheel for wheel in report.wheels if not (_is_empty(wheel) or _is_beside(wheel))]
     for index, wheel in enumerate(shown):
         if index:
             yield ""
@@ -59,9 +61,12 @@ def _report(report: Report, page: Page, *, verbose: bool, show_tree: bool, show_
         yield from page.lines(Text("Several of these wheels together", "bold"))
         yield from page.lines(_counts(across), indent=2)
         yield from _findings(across, page, verbose=verbose)
+    if report.together:
+        yield ""
+        yield from _together(report, report.together, page, verbose=verbose)
     if show_gpus:
         yield from drawing.generations(report)
-    yield from _end(report, len(report.wheels) - len(shown), page)
+    yield from _end(report, sum(map(_is_empty, report.wheels)), page)
 
 
 def _end(report: Report, empty: int, page: Page) -> Iterator[str]:
@@ -77,9 +82,25 @@ def _end(report: Report, empty: int, page: Page) -> Iterator[str]:
 def _is_empty(wheel: WheelReport) -> bool:
     """Say whether something is there only because the whole environment was given."""
     facts = wheel.facts
-    return facts.form == "installed" and not (
-        facts.objects or facts.device or wheel.findings or wheel.ignored
+    return (
+        facts.form == "installed"
+        and not facts.beside
+        and not (facts.objects or facts.device or wheel.findings or wheel.ignored)
     )
+
+
+def _is_beside(wheel: WheelReport) -> bool:
+    """Say whether all that is told of something is what it brings into the process."""
+    return wheel.facts.beside and all(finding.across for finding in wheel.findings) and not wheel.ignored
+
+
+def _together(report: Report, found: Together, page: Page, *, verbose: bool) -> Iterator[str]:
+    yield from page.lines(Text(f"One process that imports all {len(report.wheels)} packages", "bold"))
+    for part in process.parts(report, found, every=verbose):
+        yield ""
+        yield from page.lines(Text(part.title, "bold", f": {part.summary}"), indent=2)
+        for line in part.lines:
+            yield from page.lines(Text(visible(line)), indent=6, head=Text("    -"))
 
 
 def _wheel(wheel: WheelReport, page: Page, *, verbose: bool) -> Iterator[str]:

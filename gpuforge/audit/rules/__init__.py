@@ -1,8 +1,11 @@
 """The rules of the audit, in a folder for each hundred of codes: pure functions from the link graph to findings."""
 
 from gpuforge.audit.rules import gpu_code, package, platform, providers, roles, runtimes, search_paths
+from gpuforge.audit.rules.package import damaged_files, too_large
 from gpuforge.audit.rules.rule import Rule
 
+# What they find of one package, others that are in a process with it have, too; or what is known of it is not all.
+OF_PROCESSES: tuple[Rule, ...] = (*runtimes.RULES, damaged_files.RULE, too_large.RULE)
 RULES: tuple[Rule, ...] = (
     *runtimes.RULES,
     *providers.RULES,

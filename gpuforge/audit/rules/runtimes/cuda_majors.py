@@ -159,7 +159,12 @@ def _finding(process: Process, found: _Held) -> Finding:
         severity="warning" if wide else "error",
         files=(process.root,) if process.root else (),
         subjects=tuple(
-            Subject(item=f"CUDA {major}", library=image.requested, loaded_by=(str(image.loader),))
+            Subject(
+                item=f"CUDA {major}",
+                library=image.requested,
+                loaded_by=(str(image.loader),),
+                wheel=image.wheel,
+            )
             for major, names in sorted(found.items())
             for image in names.values()
         ),

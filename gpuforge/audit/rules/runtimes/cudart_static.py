@@ -63,7 +63,7 @@ def _finding(
         severity="warning" if serious else "info",
         files=tuple(o.file for o in own),
         subjects=(
-            *(Subject(file=o.file, detail="static") for o in static),
+            *(Subject(file=o.file, detail="static", wheel=o.wheel) for o in static),
             *(library.subject() for library in shared),
         ),
         what="A kernel library and the rest of the wheel have different CUDA runtimes, one of them linked "

@@ -28,7 +28,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             wheel,
             across=process.across,
             files=tuple(o.file for o, _ in compiled if o.wheel == wheel),
-            subjects=tuple(Subject(file=o.file, detail=f"NVIDIA HPC SDK {v}") for o, v in compiled),
+            subjects=tuple(
+                Subject(file=o.file, detail=f"NVIDIA HPC SDK {v}", wheel=o.wheel) for o, v in compiled
+            ),
             what="Objects of two NVIDIA HPC SDK versions come into one process.",
             why="nvc++ promises no link compatibility between its versions, so calls between these objects "
             "can crash.",

@@ -1,0 +1,100 @@
+"""What the wheels of an audit are installed with: packages of an environment, and wheels that are installed into it.
+
+Nothing of an environment is run, its Python least of all: its folders and its files say what it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from gpuforge.audit.read.input import Beside, Input
+from gpuforge.audit.read.site_packages import INFO, python, sites, unrecorded
+from gpuforge.diagnostics import Diagnostic, Place
+from gpuforge.errors import UsageError
+from gpuforge.wheel import filename
+
+_CONFIGURATION = "pyvenv.cfg"
+_LARGEST = 1 << 16  # bytes of it
+_VERSION = r"(?m)^version(?:_info)?\s*=\s*(3\.\d{1,3})\b"
+_EDITABLE = r"__editable__[^/]*|[^/]*\.egg-link|easy-install\.pth"
+
+
+class Installed(NamedTuple):
+    """A distribution of an environment."""
+
+    project: str
+    version: str
+    site: Path
+    info: str  # its .dist-info folder
+
+
+def packages(environment: Path) -> list[Installed]:
+    """Return the distributions of an environment, or of its folder of packages; raises UsageError."""
+    return [
+        Installed(canonicalize_name(name), version, site, info)
+        for site in folders(environment)
+        for info in sorted(entry.name for entry in site.iterdir() if entry.name.endswith(INFO))
+        for name, _, version in [info.removesuffix(INFO).partition("-")]
+    ]
+
+
+def folders(environment: Path) -> list[Path]:
+    """Return an environment's folders of packages; raises UsageError where there are none."""
+    try:
+        found = sites(environment)
+    except OSError as error:
+        raise UsageError.of(
+            f"--env {environment}: {error.strerror or error}", hint="name the folder of an environment"
+        ) from error
+    if not found:
+        raise UsageError.of(
+            f"--env {environment}: it is not an environment: it has no lib/python3.*/site-packages",
+            hint="name the folder that `python -m venv` made, or its site-packages folder",
+        )
+    return found
+
+
+def python_of(environment: Path) -> str:
+    """Return the minor of an environment's Python, "3.11", by its folders and its pyvenv.cfg; "" if neither says it."""
+    known = [found for site in folders(environment) if (found := python(site))]
+    file = environment / _CONFIGURATION
+    if not known and file.is_file():
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            known = re.findall(_VERSION, stream.read(_LARGEST))
+    return known[0] if known else ""
+
+
+def inputs(beside: Beside, judged: Collection[Input]) -> Iterator[Input]:
+    """Yield what is read beside the inputs that are `judged`: what they replace in the environment is left out."""
+    replaced = {_project(one) for one in (*judged, *beside.wheels)} - {""}
+    for site in folders(beside.environment) if beside.environment else ():
+        for one in packages(site):
+            if one.project not in replaced and (site / one.info / "RECORD").is_file():
+                yield Input(one.info, site, PurePosixPath(site / one.info), "installed", info=one.info)
+        if unrecorded(site):
+            label = f"{site.name} (in no RECORD)"
+            yield Input(label, site, PurePosixPath(site), "folder", unrecorded=True)
+    yield from beside.wheels
+
+
+def problems(environment: Path) -> Iterator[Diagnostic]:
+    """Yield what of an environment cannot be seen in it: packages that lie elsewhere."""
+    for site in folders(environment):
+        for entry in sorted(site.iterdir()):
+            if re.fullmatch(_EDITABLE, entry.name):
+                yield Diagnostic(
+                    "an editable installation: its files lie elsewhere and are not read",
+                    Place(str(entry)),
+                    "install it without -e, or give its wheel, too",
+                )
+
+
+def _project(one: Input) -> str:
+    if one.info:
+        return canonicalize_name(one.info.removesuffix(INFO).partition("-")[0])
+    return filename.claims(PurePosixPath(one.label).name)[0] if one.form in {"wheel", "nested"} else ""

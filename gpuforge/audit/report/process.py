@@ -1,0 +1,96 @@
+"""What comes into one process, as lines of text and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gpuforge.audit.judge import Report, called
+from gpuforge.audit.together import How, Library, Together, Use
+
+_VERBS: dict[How, str] = {"linked": "linked by", "static": "linked statically into", "opened": "opened by"}
+_MOST = 3  # wheels or files that are named; of more, their number
+
+
+class Part(NamedTuple):
+    """A kind of libraries: how many there are, and a line for each."""
+
+    title: str
+    summary: str
+    lines: tuple[str, ...]
+
+
+def data(found: Together) -> dict[str, Any]:
+    """Return what comes into one process as what JSON can say."""
+    return {
+        "driver": found.driver,
+        "libraries": [
+            {**library._asdict(), "uses": [use._asdict() for use in library.uses]}
+            for library in found.libraries
+        ],
+    }
+
+
+def parts(report: Report, found: Together, *, every: bool) -> Iterator[Part]:
+    """Yield the CUDA runtimes, the OpenMP runtimes, the drivers, and all libraries; of these each with `every`."""
+    names = called([wheel.facts for wheel in report.wheels])
+    for kind in ("CUDA runtime", "OpenMP runtime", "driver"):
+        images = found.of(kind)
+        yield Part(f"{kind}s", _summary(found, images), tuple(_lines(images, names)))
+    others = found.of("library")
+    own = [library for library in others if library.origin != "machine"]
+    summary = f"{len(own):,} of packages, {len(others) - len(own):,} of the machine"
+    shown = others if every else ()
+    yield Part(
+        "other shared libraries",
+        summary if every or not others else f"{summary} (--verbose lists them)",
+        tuple(_lines(shown, names)),
+    )
+
+
+def _summary(found: Together, images: Sequence[Library]) -> str:
+    if not images:
+        return "none"
+    needs = f"; together they need NVIDIA driver {found.driver} or newer" if found.driver else ""
+    return f"{len(images)}{needs if images[0].kind == 'CUDA runtime' else ''}"
+
+
+def _lines(images: Iterable[Library], names: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each image; those that are linked into files of one wheel are on one."""
+    inside: dict[tuple[str, str], list[Use]] = {}
+    for image in images:
+        if any(use.how == "static" for use in image.uses):
+            inside.setdefault((image.name, image.provider), []).extend(image.uses)
+        else:
+            yield f"{image.name} {_source(image, names)}, {_uses(image.uses, names)}"
+    for (name, _), uses in inside.items():
+        yield f"{name}, {_uses(dict.fromkeys(uses), names)}"
+
+
+def _source(image: Library, names: Mapping[str, str]) -> str:
+    match image.origin:
+        case "wheel":
+            return f"of {names[image.provider]}"
+        case "package":
+            return f"of {image.provider}, which is not among them"
+        case _:
+            return "of the machine"
+
+
+def _uses(uses: Iterable[Use], names: Mapping[str, str]) -> str:
+    by_how: dict[How, list[Use]] = {}
+    for use in uses:
+        by_how.setdefault(use.how, []).append(use)
+    return "; ".join(f"{_VERBS[how]} {_users(some, names)}" for how, some in by_how.items())
+
+
+def _users(uses: Sequence[Use], names: Mapping[str, str]) -> str:
+    wheels: dict[str, list[str]] = {}
+    for use in uses:
+        wheels.setdefault(use.wheel, []).append(use.file)
+    shown = [
+        f"{names[wheel]} ({files[0] if len(files) == 1 else f'{len(files):,} files'})"
+        for wheel, files in wheels.items()
+    ]
+    rest = len(shown) - _MOST
+    return ", ".join(shown[:_MOST]) + (f" and {rest:,} more" if rest > 0 else "")

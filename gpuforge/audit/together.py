@@ -1,0 +1,202 @@
+"""What the wheels of an audit bring into one process if all of them are imported: each shared library as one image.
+
+A reading of files, not of a process: what is opened by a name that is put together at run time is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Literal, NamedTuple
+
+from gpuforge.audit.link import package_tables
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.read.elf_patterns import static_cudart
+from gpuforge.audit.rules.nvidia import is_nvidia_library
+from gpuforge.audit.rules.runtimes.openmp_images import is_openmp
+from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
+from gpuforge.audit.rules.runtimes.processes import processes
+from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import drivers, libraries, stack
+
+How = Literal["linked", "static", "opened"]
+Kind = Literal["CUDA runtime", "OpenMP runtime", "driver", "library"]
+Origin = Literal["wheel", "package", "machine"]
+
+
+class Use(NamedTuple):
+    """A file that has a library in the process: it is NEEDED, linked into it, or opened by its name."""
+
+    wheel: str
+    file: str
+    how: How
+
+
+class Library(NamedTuple):
+    """One image of a shared library. The same name from another place is another image."""
+
+    kind: Kind
+    name: str  # as it is asked for: "libcudart.so.12"
+    origin: Origin  # one of the wheels, a package that is not among them, or the machine
+    provider: str  # the wheel or the package; "" for the machine
+    file: str  # in the wheel
+    uses: tuple[Use, ...]
+
+
+class Together(NamedTuple):
+    """What comes into one process."""
+
+    libraries: tuple[Library, ...]
+
+    def of(self, kind: Kind) -> tuple[Library, ...]:
+        """Return the images of one kind."""
+        return tuple(each for each in self.libraries if each.kind == kind)
+
+    @property
+    def driver(self) -> str:
+        """The oldest NVIDIA driver for all of its CUDA runtimes, by their majors; "" where none is known."""
+        names = [each.name.partition(".so.")[2].partition(".")[0] for each in self.of("CUDA runtime")]
+        return drivers.driver_of_cubins({f"{major}.0" for major in names if major}, ())
+
+
+_KINDS: tuple[Kind, ...] = ("CUDA runtime", "OpenMP runtime", "driver", "library")
+_DRIVER = "libcuda.so.1"
+_STATIC = static_cudart().marker
+_Place = tuple[Kind, str, Origin, str, str]
+
+
+def together(graph: LinkGraph) -> Together:
+    """Return what all wheels of a graph bring into one process, programs and choices for one CUDA version left out."""
+    objects = {(o.wheel, o.file): o for p in processes(graph) if p.scope == "wheel" for o in p.objects}
+    found: dict[_Place, dict[Use, None]] = {}
+    environment = _Environment(graph)
+    for place, use in _uses(graph, environment, objects.values()):
+        found.setdefault(place, {})[use] = None
+    for kind, _, origin, wheel, file in tuple(found):
+        if (
+            kind == "CUDA runtime" and origin == "wheel"
+        ):  # which opens the driver, also where none of it was read
+            found.setdefault(environment.place(_DRIVER), {})[Use(wheel, file, "opened")] = None
+    images = [Library(*place, tuple(uses)) for place, uses in found.items()]
+    return Together(tuple(sorted(images, key=lambda i: (_KINDS.index(i.kind), i.name, i.provider, i.file))))
+
+
+class _Environment:
+    """Where the libraries are that are opened by their names."""
+
+    def __init__(self, graph: LinkGraph) -> None:
+        self.projects = {wheel.project: wheel.name for wheel in graph.wheels if wheel.project}
+        self._named: dict[str, tuple[str, str]] = {}
+        for wheel in graph.wheels:
+            for name, file in _libraries(wheel):
+                self._named.setdefault(name, (wheel.name, file))
+
+    def place(self, name: str) -> _Place:
+        """Return the place of what code opens by a name: in a wheel that has a library called so, else the machine."""
+        if name in self._named and not libraries.is_driver(name):
+            wheel, file = self._named[name]
+            return _kind(name), name, "wheel", wheel, file
+        return _kind(name), name, "machine", "", ""
+
+    def of_package(self, package: str, name: str) -> _Place:
+        """Return the place of a library that a package has."""
+        if package in self.projects:
+            wheel = self.projects[package]
+            known = (
+                library.folder for library in package_tables.candidates(name) if library.package == package
+            )
+            folder = next(known, "")
+            return _kind(name), name, "wheel", wheel, f"{folder}/{name}" if folder else ""
+        return _kind(name), name, "package", package, ""
+
+
+def _uses(
+    graph: LinkGraph, environment: _Environment, objects: Iterable[ElfObject]
+) -> Iterator[tuple[_Place, Use]]:
+    loaded = list(objects)
+    for found in loaded:
+        for edge in graph.from_object(found):
+            if place := _linked(environment, edge):
+                yield place, Use(found.wheel, found.file, "linked")
+        for name in sorted(found.mentions - set(found.needed) - {found.soname}):
+            yield environment.place(name), Use(found.wheel, found.file, "opened")
+    yield from _own_runtimes(graph, environment, loaded)
+    yield from _opened_by_python(graph, environment)
+
+
+def _own_runtimes(
+    graph: LinkGraph, environment: _Environment, objects: list[ElfObject]
+) -> Iterator[tuple[_Place, Use]]:
+    """Yield the CUDA runtimes that objects have inside, or open; of those without GPU code no major is known."""
+    static = {
+        (o.wheel, o.file): "libcudart.so"
+        for o in objects
+        if _STATIC in o.markers and not is_nvidia_library(graph, o)
+    }
+    for own in own_runtimes(graph, objects):
+        if (own.wheel, own.file) in static:
+            static[own.wheel, own.file] = own.soname
+        else:
+            yield environment.place(own.soname), Use(own.wheel, own.file, "opened")
+    for (wheel, file), name in static.items():
+        yield ("CUDA runtime", name, "wheel", wheel, file), Use(wheel, file, "static")
+
+
+def _linked(environment: _Environment, edge: Edge) -> _Place | None:
+    target = edge.provider.object
+    if target is not None:
+        name = target.soname or target.name
+        return (_kind(name), name, "wheel", target.wheel, target.file) if edge.route or edge.preload else None
+    if edge.provider.source == "package":
+        known = edge.provider.declared or edge.preload or edge.provider.package in environment.projects
+        return (
+            environment.of_package(edge.provider.package, edge.needed)
+            if known
+            else environment.place(edge.needed)
+        )
+    return environment.place(edge.needed)
+
+
+def _opened_by_python(graph: LinkGraph, environment: _Environment) -> Iterator[tuple[_Place, Use]]:
+    """Yield the libraries of NVIDIA's packages that Python files of other wheels name among what they load."""
+    brought = [
+        (name, name.partition(".so")[0].removeprefix("lib"))
+        for wheel in graph.wheels
+        if wheel.project in package_tables.nvidias()
+        for name, _ in _libraries(wheel)
+    ]
+    for wheel in graph.wheels:
+        for loading in (p for p in wheel.preloads if not (p.bare or p.ops or p.uncalled)):
+            words = loading.names | (loading.listed if loading.pathfinder else frozenset())
+            for name, stem in brought:
+                if {name, stem} & words:
+                    yield environment.place(name), Use(wheel.name, loading.file, "opened")
+
+
+def _libraries(wheel: WheelFacts) -> Iterator[tuple[str, str]]:
+    """Yield the names by which libraries of a wheel are asked for, with their files."""
+    seen = {o.file for o in wheel.objects}
+    for found in wheel.objects:
+        if found.links and not found.program and "python-module" not in found.markers:
+            yield found.soname or found.name, found.file
+    for file in wheel.members if wheel.project in package_tables.nvidias() else ():
+        name = file.rpartition("/")[2]
+        if ".so." in name and file not in seen:  # its files are known by their names alone
+            yield name, file
+
+
+@cache
+def _kind(name: str) -> Kind:
+    plain = libraries.plain_name(name)
+    if plain.startswith("libcudart.so"):
+        return "CUDA runtime"
+    if is_openmp(plain):
+        return "OpenMP runtime"
+    return "driver" if libraries.is_driver(plain) or _is_loader(plain) else "library"
+
+
+def _is_loader(name: str) -> bool:
+    """Say whether a library is what the driver of another GPU stack is reached by."""
+    return stack.member(name) in {"OpenCL", "ze_loader", "amdhip64", "hsa-runtime64"}

@@ -1,0 +1,119 @@
+"""What `gpuforge audit --with` reads: what pip would install beside the wheels given, into an environment or none."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from gpuforge.audit.link import package_tables
+from gpuforge.audit.read import environment
+from gpuforge.audit.read.input import Beside, Input, Remote
+from gpuforge.cli.terminal import say
+from gpuforge.errors import UsageError
+from gpuforge.index import choice, ranges
+from gpuforge.index.settings import public, session
+from gpuforge.manifest import constraints
+from gpuforge.wheel import filename, metadata
+from gpuforge.wheel.archive import Archive
+from gpuforge.wheel.dist_info import DistInfo
+
+_PROJECT = r"[a-z0-9]+(?:-[a-z0-9]+)*"
+_PYTHON = r"cp3(\d{1,2})t?"
+_MACHINE = r".*_(x86_64|aarch64)"
+
+
+def installed_with(
+    wheels: Sequence[Path], requirements: Sequence[str], folder: Path | None = None, python: str | None = None
+) -> Beside:
+    """Return an environment, if there is one, and what pip would install into it for requirements and these wheels.
+
+    Raises UsageError for what is no environment or no requirement, ActionError for requirements that cannot be
+    installed together with the wheels, MissingError when the index cannot be reached.
+    """
+    wanted = [_requirement(text) for text in requirements]
+    given = [path for path in wheels if path.suffix == ".whl" and path.is_file()]
+    installed = _installed(folder) if folder else {}
+    where = choice.For(python or _python(folder, given), _machine(given), installed)
+    chosen = choice.choose([*map(_own, given), *wanted], where)
+    new = [each for each in chosen if installed.get(each.project) != each.version]
+    say(_summary(new, where.python, len(chosen) - len(new)))
+    client = session()
+    return Beside(folder, tuple(_input(each, client) for each in new))
+
+
+def _requirement(text: str) -> str:
+    try:
+        return str(constraints.plain(text))
+    except ValueError as error:
+        raise UsageError.of(
+            f"--with {text}: {error}", hint="write a name and versions, as in 'jax[cuda12]>=0.5'"
+        ) from None
+
+
+def _own(wheel: Path) -> str:
+    """Return a wheel as a requirement; raises ActionError for one that would have something else fetched."""
+    with Archive(wheel) as archive:
+        tops = {member.name.partition("/")[0] for member in archive.members}
+        info = DistInfo.of(archive, [name for name in tops if name.endswith(".dist-info")] or [".dist-info"])
+    metadata.refuse_references(metadata.parsed(info.requires), wheel.name)
+    return f"{wheel.name.partition('-')[0]} @ {wheel.absolute().as_uri()}"
+
+
+def _installed(folder: Path) -> dict[str, str]:
+    """Return the versions in an environment, without names and versions that pip does not write."""
+    found = {}
+    for each in environment.packages(folder):
+        try:
+            version = str(Version(each.version))
+        except InvalidVersion:
+            continue
+        if re.fullmatch(_PROJECT, each.project):
+            found[each.project] = version
+    return found
+
+
+def _python(folder: Path | None, wheels: Sequence[Path]) -> str:
+    """Return the Python to install for: as the environment or the wheels say; else gpuforge's own."""
+    if folder and (known := environment.python_of(folder)):
+        return known
+    own = platform.python_version_tuple()[1]
+    for wheel in wheels:
+        tags = filename.claims(wheel.name)[2]
+        minors = {match[1] for tag in tags if (match := re.fullmatch(_PYTHON, tag.split("-")[1]))}
+        oldest = {match[1] for tag in tags if (match := re.fullmatch(_PYTHON, tag.split("-")[0]))}
+        if minors:
+            return f"3.{min(minors, key=int)}"
+        if oldest and int(min(oldest, key=int)) > int(own):  # of the stable ABI
+            return f"3.{min(oldest, key=int)}"
+    return f"3.{own}"
+
+
+def _machine(wheels: Sequence[Path]) -> str:
+    tags = [tag for wheel in wheels for tag in filename.claims(wheel.name)[2]]
+    return next((match[1] for tag in tags if (match := re.fullmatch(_MACHINE, tag))), platform.machine())
+
+
+def _input(chosen: choice.Chosen, client: ranges.Session) -> Input:
+    """Return a wheel to read: of NVIDIA's libraries only what is not in them, as the tables know what they need."""
+    if chosen.path:
+        return Input.of(chosen.path)
+    outline = canonicalize_name(chosen.project) in package_tables.nvidias()
+    remote = Remote(partial(ranges.opened, client, chosen.file, chosen.url), chosen.size, outline=outline)
+    return Input(chosen.file, Path(chosen.file), PurePosixPath(public(chosen.url)), remote=remote)
+
+
+def _summary(new: Sequence[choice.Chosen], python: str, kept: int) -> str:
+    fetched = [each for each in new if not each.path]
+    read = [each for each in fetched if each.project not in package_tables.nvidias()]
+    size = sum(each.size for each in read) / 1e6
+    there = f", {kept} are in the environment" if kept else ""
+    return (
+        f"--with chose {len(new)} wheels for Python {python}{there}; "
+        f"reading {size:,.0f} MB in {len(read)} of them from the package index, and the lists of files of the others"
+    )

@@ -1,0 +1,121 @@
+"""Open a wheel on a server: read by byte ranges, or from a temporary copy where the server sends whole files alone.
+
+A server may be hostile: it has to say how long the file is, to keep to it, and to send it in reasonable time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import IO
+
+import requests
+from urllib3.exceptions import HTTPError
+
+from gpuforge.errors import MalformedError, MissingError, TooLargeError
+from gpuforge.index.settings import public
+from gpuforge.wheel.remote import RemoteArchive
+
+Session = requests.Session
+_CHUNK = 1 << 20
+_TIMEOUT = 60  # seconds without an answer
+_SECONDS = 60  # that any answer may take
+_BYTES_A_SECOND = 50_000  # that a server sends at least, on the whole
+LARGEST = 8 << 30  # bytes of a wheel; the largest published ones have 3 GB
+_RANGE = r"bytes 0-0/(\d{1,15})"
+_IDENTITY = {
+    "Accept-Encoding": "identity"
+}  # ranges of a file that is compressed on the way are not those of the file
+
+
+class _TooSlow(requests.Timeout):
+    """A server sends, but so slowly that it might be meant."""
+
+
+@contextmanager
+def opened(session: requests.Session, file: str, url: str) -> Iterator[RemoteArchive]:
+    """Open the wheel `file` at a URL for reading.
+
+    Raises MissingError when the server cannot be reached or is too slow, MalformedError for what is not a wheel,
+    TooLargeError.
+    """
+    try:
+        with _beginning(session, url) as (answer, size):
+            if size:
+                with RemoteArchive(file, size, partial(fetch, session, url)) as archive:
+                    yield archive
+                return
+            with tempfile.TemporaryFile() as copy:
+                for chunk in _body(answer, LARGEST):
+                    copy.write(chunk)
+                copy.flush()
+                with RemoteArchive(file, copy.tell(), partial(_of_copy, copy)) as archive:
+                    yield archive
+    except (requests.RequestException, HTTPError) as error:
+        raise MissingError.of(
+            f"cannot read {file} on {public(url).partition(file)[0]}: {_reason(error)}",
+            hint="check the network, the proxy and the CA bundle (REQUESTS_CA_BUNDLE, PIP_INDEX_URL)",
+        ) from error
+
+
+def fetch(session: requests.Session, url: str, start: int, count: int) -> Iterator[bytes]:
+    """Yield `count` bytes of a file from `start` on; a server without ranges sends the file from its first byte."""
+    if not count:
+        return
+    span = {"Range": f"bytes={start}-{start + count - 1}", **_IDENTITY}
+    with session.get(url, headers=span, stream=True, timeout=_TIMEOUT) as answer:
+        answer.raise_for_status()
+        skip = 0 if answer.status_code == requests.codes.partial_content else start
+        for chunk in _body(answer, skip + count):
+            part = chunk[skip : skip + count]
+            skip -= min(skip, len(chunk))
+            count -= len(part)
+            if part:
+                yield part
+            if not count:
+                return
+    raise requests.ConnectionError("the file ended early")
+
+
+@contextmanager
+def _beginning(session: requests.Session, url: str) -> Iterator[tuple[requests.Response, int]]:
+    """Ask for the first byte: yield the answer and the size of the file, 0 where the answer is the whole file."""
+    span = {"Range": "bytes=0-0", **_IDENTITY}
+    with session.get(url, headers=span, stream=True, timeout=_TIMEOUT) as answer:
+        answer.raise_for_status()
+        if answer.status_code != requests.codes.partial_content:
+            yield answer, 0
+            return
+        known = re.fullmatch(_RANGE, answer.headers.get("Content-Range", ""))
+        if known is None or not int(known[1]):
+            raise MalformedError.of("its server answers a request for a part of it with what is no part")
+        if int(known[1]) > LARGEST:
+            raise TooLargeError.of(f"its server says that it has {int(known[1]):,} bytes")
+        yield answer, int(known[1])
+
+
+def _body(answer: requests.Response, most: int) -> Iterator[bytes]:
+    """Yield the bytes of an answer, at most so many, as they come; raises _TooSlow."""
+    begun, done = time.monotonic(), 0
+    while chunk := answer.raw.read1(_CHUNK, decode_content=False):
+        done += len(chunk)
+        yield chunk
+        if done > most:
+            raise TooLargeError.of(f"its server sends more than {most:,} bytes")
+        if time.monotonic() - begun > _SECONDS + done / _BYTES_A_SECOND:
+            raise _TooSlow(f"it sends less than {_BYTES_A_SECOND // 1000} kB a second")
+
+
+def _of_copy(copy: IO[bytes], start: int, count: int) -> Iterator[bytes]:
+    yield os.pread(copy.fileno(), count, start)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, requests.RequestException) and error.response is not None:
+        return f"it answers {error.response.status_code}"
+    return str(error) if isinstance(error, _TooSlow) else type(error).__name__

@@ -1,0 +1,44 @@
+"""How pip is set to reach package indexes: by its environment variables and its configuration files."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from urllib.parse import urlsplit, urlunsplit
+
+import requests
+
+DEFAULT_INDEX = "https://pypi.org/simple/"
+
+
+def index_url() -> str:
+    """Return the package index that pip is set to use."""
+    return pip_setting("index-url") or DEFAULT_INDEX
+
+
+def public(url: str) -> str:
+    """Return a URL without the name and password in it, for messages and logs."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def session() -> requests.Session:
+    """Return an HTTP session with pip's CA bundle, if pip is set to use one of its own."""
+    made = requests.Session()
+    bundle = pip_setting("cert")
+    if bundle:
+        made.verify = bundle
+    return made
+
+
+def pip_setting(name: str) -> str:
+    """Return one of pip's settings, from its environment variables or its configuration files; else ""."""
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    found: dict[str, str] = {}
+    for line in answer.stdout.splitlines():
+        key, _, value = line.partition("=")
+        found[key] = next(iter(shlex.split(value)), "")
+    places = (":env:", "download", "install", "global")
+    return next((found[key] for place in places if found.get(key := f"{place}.{name}")), "")

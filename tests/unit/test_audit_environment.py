@@ -1,0 +1,204 @@
+"""`gpuforge audit --env`: what wheels and the packages of an environment bring into one process."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from audit_samples import STATIC_CUDART, elf, fatbin, wheel
+from golden import hold
+from jsonschema import validate
+
+from gpuforge.audit import audit
+from gpuforge.audit.read.input import Beside
+from gpuforge.audit.report import data, markdown, text
+from gpuforge.cli.main import run
+
+TAGS = "cp311-cp311-manylinux_2_17_x86_64"
+CU12, CU13 = "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cu13/lib"
+LIBRARIES = {
+    "nvidia_cuda_runtime_cu12-12.9.79": ("nvidia/cuda_runtime/lib/libcudart.so.12", "libcudart.so.12"),
+    "nvidia_cuda_runtime-13.0.96": ("nvidia/cu13/lib/libcudart.so.13", "libcudart.so.13"),
+}
+
+
+def one(folder: Path, project: str, files: dict[str, bytes], *requires: str) -> Path:
+    return wheel(folder, files, name=f"{project}-{TAGS}.whl", requires=requires)
+
+
+def environment(folder: Path, *wheels: Path) -> Path:
+    """Install wheels as pip does, into an environment of Python 3.11 whose interpreter leaves a trace when it runs."""
+    site = folder / "lib" / "python3.11" / "site-packages"
+    site.mkdir(parents=True)
+    (folder / "bin").mkdir()
+    for name in ("python", "python3", "python3.11", "pip"):
+        (folder / "bin" / name).write_text(f"#!/bin/sh\ntouch {folder}/ran\n")
+        (folder / "bin" / name).chmod(0o755)
+    (folder / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.11.2\n")
+    (site / "sitecustomize.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")
+    (site / "start.pth").write_text(f"import sys; open({str(folder / 'ran')!r}, 'w')\n")
+    for path in wheels:
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(site)
+        project, version, *_ = path.name.split("-")
+        (site / f"{project}-{version}.dist-info" / "INSTALLER").write_text("pip\n")
+    return folder
+
+
+def two_majors(folder: Path) -> Path:
+    """An environment with a package for CUDA 12, one for CUDA 13, and their runtimes."""
+    folder.mkdir()
+    old = {
+        "old/ext.so": elf(needed=["libcudart.so.12", "libgomp.so.1"], runpath=CU12, strings=["PyInit_ext"]),
+        "old/other.so": elf(needed=["libcuda.so.1"], strings=["PyInit_other"]),
+    }
+    new = {
+        "new/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13, strings=["PyInit_ext"]),
+        "new/static.so": elf(
+            sections={".nv_fatbin": fatbin("sm_80", "compute_90:9.0"), ".rodata": STATIC_CUDART + b"\0"}
+        ),
+        "new/opens.so": elf(strings=["PyInit_opens"], sections={".rodata": b"\0libcudart.so.12\0"}),
+    }
+    runtimes = [
+        one(folder, project, {file: elf(soname=soname)}) for project, (file, soname) in LIBRARIES.items()
+    ]
+    packages = [
+        one(folder, "old-1.0", old, "nvidia-cuda-runtime-cu12"),
+        one(folder, "new-2.0", new, "nvidia-cuda-runtime"),
+        one(folder, "alone-3.0", {"alone/ext.so": elf(rpath="/build/lib")}),
+    ]
+    return environment(folder / "env", *runtimes, *packages)
+
+
+def test_conflicts_name_the_packages_and_the_process_is_listed(tmp_path: Path) -> None:
+    report = audit([], beside=Beside(two_majors(tmp_path / "e")))
+    assert not report.problems
+    assert {f.code for f in report.findings if f.severity != "info"} == {
+        "GF104"
+    }  # and not GF302 of one alone
+    hold("audit/environment.txt", text.render(report, width=100, verbose=True))
+    hold("audit/environment.md", markdown.render(report))
+    as_data = json.loads(data.dumps(report))
+    validate(as_data, data.schema())
+    runtimes = [x["name"] for x in as_data["together"]["libraries"] if x["kind"] == "CUDA runtime"]
+    assert runtimes == ["libcudart.so.12", "libcudart.so.13", "libcudart.so.13"]
+    assert as_data["together"]["driver"].startswith("580.")
+
+
+def test_one_cuda_runtime_is_one(tmp_path: Path) -> None:
+    """The nearest environment without a conflict: both packages link with the same runtime."""
+    runtime, soname = "nvidia_cuda_runtime-13.0.96", "libcudart.so.13"
+    users = {
+        name: one(
+            tmp_path,
+            f"{name}-1.0",
+            {f"{name}/ext.so": elf(needed=[soname], runpath=CU13, strings=["PyInit_ext"])},
+            "nvidia-cuda-runtime",
+        )
+        for name in ("a", "b")
+    }
+    library = one(tmp_path, runtime, {LIBRARIES[runtime][0]: elf(soname=soname)})
+    report = audit([], beside=Beside(environment(tmp_path / "env", library, *users.values())))
+    assert report.findings == ()
+    assert report.together is not None
+    (found,) = report.together.of("CUDA runtime")
+    assert (found.name, found.provider, {use.wheel for use in found.uses}) == (
+        soname,
+        f"{runtime}.dist-info",
+        {"a-1.0.dist-info", "b-1.0.dist-info"},
+    )
+
+
+def test_a_wheel_replaces_its_installed_release(tmp_path: Path) -> None:
+    folder = two_majors(tmp_path / "e")
+    fixed = {"old/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13, strings=["PyInit_ext"])}
+    (tmp_path / "new").mkdir()
+    path = one(tmp_path / "new", "old-1.1", fixed, "nvidia-cuda-runtime")
+    report = audit([path], beside=Beside(folder))
+    names = [each.facts.name for each in report.wheels]
+    assert names[0] == path.name  # judged, before those beside it
+    assert "old-1.0.dist-info" not in names
+    assert "GF104" not in {f.code for f in report.findings}
+
+
+def test_nothing_of_an_environment_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = two_majors(tmp_path / "e")
+    assert run(["audit", "--env", str(folder)]) == 0
+    assert "GF104" in capfd.readouterr().out
+    assert not (folder / "ran").exists()
+
+
+def test_binaries_that_no_record_lists_are_in_the_process(tmp_path: Path) -> None:
+    folder = environment(tmp_path / "env", one(tmp_path, "a-1.0", {"a/ext.so": elf(strings=["PyInit_ext"])}))
+    site = folder / "lib" / "python3.11" / "site-packages"
+    (site / "lost").mkdir()
+    (site / "lost" / "ext.so").write_bytes(elf(needed=["libomp.so"], strings=["PyInit_ext"]))
+    (site / "lost" / "data.npy").write_bytes(b"no binary")
+    report = audit([], beside=Beside(folder))
+    assert [w.facts.name for w in report.wheels] == ["a-1.0.dist-info", "site-packages (in no RECORD)"]
+    assert report.together is not None
+    (found,) = report.together.of("OpenMP runtime")
+    assert (found.origin, found.name) == ("machine", "libomp.so")
+
+
+def test_packages_that_lie_elsewhere_are_a_problem(tmp_path: Path) -> None:
+    folder = environment(tmp_path / "env", one(tmp_path, "a-1.0", {}), one(tmp_path, "b-1.0", {}))
+    site = folder / "lib" / "python3.11" / "site-packages"
+    (site / "__editable__.a-1.0.pth").write_text("/home/me/a\n")
+    (problem,) = audit([], beside=Beside(folder)).problems
+    assert problem.place is not None
+    assert problem.place.file == str(site / "__editable__.a-1.0.pth")
+    assert problem.message == "an editable installation: its files lie elsewhere and are not read"
+
+
+@pytest.mark.parametrize("kind", ["empty", "file", "nothing", "wheels"])
+def test_what_is_no_environment_is_one_message(
+    kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "env"
+    match kind:
+        case "empty":
+            path.mkdir()
+        case "file":
+            path.write_text("")
+        case "wheels":
+            path.mkdir()
+            one(path, "a-1.0", {})
+    assert run(["audit", "--env", str(path)]) == 2
+    error = capfd.readouterr().err
+    assert str(path) in error
+    assert "Traceback" not in error
+
+
+def test_an_audit_of_nothing_says_what_can_be_given(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit"]) == 2
+    assert "name wheels, or say --env or --with" in capfd.readouterr().err
+
+
+def test_a_hostile_environment_is_judged_within_bounds(tmp_path: Path) -> None:
+    folder = environment(tmp_path / "env", one(tmp_path, "a-1.0", {"a/ext.so": elf()}))
+    site = folder / "lib" / "python3.11" / "site-packages"
+    for name, target in (("zero.so", "/dev/zero"), ("loop.so", "loop.so"), ("up", "..")):
+        (site / name).symlink_to(target)
+    os.mkfifo(site / "pipe.so")
+    with (site / "holes.so").open("wb") as file:
+        file.write(elf())
+        file.truncate(1 << 40)
+    broken = site / "broken-1.0.dist-info"
+    broken.mkdir()
+    (broken / "RECORD").write_text("x" * csv.field_size_limit() * 2)
+    (site / "..-1.dist-info").mkdir()
+    (site / "'\n\x1b[31m-1.dist-info").mkdir()
+    program = "import sys\nfrom gpuforge.cli.main import main\nsys.argv[0] = 'gpuforge'\nmain()\n"
+    command = [sys.executable, "-c", program, "audit", "--env", str(folder)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode in {1, 2}
+    assert "too large to judge" in ended.stdout + ended.stderr
+    for text_of_any in ("Traceback", "itself failed", "\x1b"):
+        assert text_of_any not in ended.stdout + ended.stderr
