@@ -169,7 +169,7 @@ def _load(manifest: Path) -> "ManifestFile":
 def _cuda_of(source: "ManifestFile", wheels: Sequence[Path]) -> str | None:
     """Return the manifest's only toolkit of the major that all wheels' names end in (`name_cu13-…`, `1.0+cu13`)."""
     versions = source.manifest.cuda.versions
-    if len(versions) == 1 or source.manifest.wheel.kernels == "own":
+    if len(versions) <= 1 or source.manifest.wheel.kernels == "own":
         return None
     majors = {match[1] if (match := re.match(r".*?[_+]cu(\d+)-", path.name)) else "" for path in wheels}
     keys = [key for key, table in versions.items() if {table.toolkit.partition(".")[0]} == majors]

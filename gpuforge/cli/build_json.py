@@ -35,15 +35,15 @@ def plan_data(plan: Plan, selection: Selection, reasons: Mapping[str, tuple[bool
 
 def _cell_data(cell: Cell, machine: Machine) -> dict[str, Any]:
     at, (_, host) = machine.at(cell), machine.host_at(cell)
-    toolkit = at.toolkits[cell.cuda]
+    toolkit = at.toolkits.get(cell.cuda)
     return {
         "id": cell.id,
         "python": cell.python,
-        "cuda": cell.cuda,
-        "toolkit": cell.toolkit,
+        "cuda": cell.cuda or None,
+        "toolkit": cell.toolkit or None,
         **({"axes": dict(cell.axes)} if cell.axes else {}),
-        "provider": toolkit.provider,
-        "nvcc": toolkit.nvcc,
+        "provider": toolkit.provider if toolkit else None,
+        "nvcc": toolkit.nvcc if toolkit else None,
         "host": f"{host.family} {host.version}",
         "machine": cell.machine,
         "image": {"name": at.image.name, "id": at.image.id} if at.image else None,

@@ -37,13 +37,11 @@ def show_plan(
     for cell in plan.cells:
         python = "every Python 3" if cell.python == "3" else f"Python {cell.python}"
         at = plan.machine.at(cell)
-        toolkit, (_, host) = at.toolkits[cell.cuda], plan.machine.host_at(cell)
+        toolkit, (_, host) = at.toolkits.get(cell.cuda), plan.machine.host_at(cell)
+        cuda = f"CUDA {cell.toolkit} by {toolkit.provider} (nvcc {toolkit.nvcc})" if toolkit else "no CUDA"
         where = f", in {at.image.name}" if at.image else ""
         values = "".join(f", {name} {value}" for name, value in cell.axes)
-        console.print(
-            f"  {cell.id}: {python}, CUDA {cell.toolkit} by {toolkit.provider} (nvcc {toolkit.nvcc}){values}, "
-            f"{host.family} {host.version}{where}"
-        )
+        console.print(f"  {cell.id}: {python}, {cuda}{values}, {host.family} {host.version}{where}")
     runs = [name for name, verdict in verdicts.items() if verdict.run]
     console.print()
     console.print(Text(f"{count(len(plan.actions), 'action')}, {len(runs)} to run", style="bold"))

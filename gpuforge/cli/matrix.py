@@ -99,12 +99,12 @@ def job(made: Planned, path: Path, cell: Cell, options: Sequence[str]) -> dict[s
     return {
         "cell": cell.id,
         "python": cell.python,
-        "cuda": cell.cuda,
-        "toolkit": cell.toolkit,
+        "cuda": cell.cuda or None,
+        "toolkit": cell.toolkit or None,
         **({"axes": dict(cell.axes)} if cell.axes else {}),
         "machine": cell.machine,
         "distributions": distributions(made.file, cell),
-        "archs": list(made.file.manifest.cuda.versions[cell.cuda].archs),
+        "archs": list(made.file.manifest.cuda.versions[cell.cuda].archs) if cell.cuda else [],
         "image": at.image_id,
         "compiler": described(at.image, host.family, host.version.major),
         "prepare": shlex.join(to_build(used)),
@@ -149,7 +149,7 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
         shown.add_row(
             entry["cell"],
             python,
-            entry["toolkit"],
+            entry["toolkit"] or "none",
             " ".join(entry["archs"]),
             entry["compiler"] or "the image's",
         )

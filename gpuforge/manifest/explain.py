@@ -29,7 +29,6 @@ _WANTED = {
 _MOST = 100
 _TABLE_HINTS = {
     "package": 'write, for example, [package] with name = "example" and python = ["3.12"]',
-    "cuda": 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]',
 }
 
 

@@ -61,13 +61,16 @@ def provider(
     member: PurePosixPath, soname: str, found: list[Library], cuda: str, pins: Mapping[str, str]
 ) -> Library:
     """Return the library of this CUDA major, of the distribution used at build time; raises ActionError without one."""
-    major = int(cuda.partition(".")[0])
+    major = int(cuda.partition(".")[0] or 0)
     fitting = [library for library in found if library.cuda == major]
     if not fitting:
         others = " or ".join(sorted({str(library.cuda) for library in found}))
         raise ActionError.of(
-            f"{member} needs {soname}, which is of CUDA {others}, and the wheel is for CUDA {cuda}",
-            hint="the build used another toolkit than the one it was given: look for its path in the build's log",
+            f"{member} needs {soname}, which is of CUDA {others}, and the wheel is for "
+            + (f"CUDA {cuda}" if cuda else "no CUDA"),
+            hint="the manifest has no [cuda]: add a table for the toolkit, or link without CUDA"
+            if not cuda
+            else "the build used another toolkit than the one it was given: look for its path in the build's log",
         )
     chosen = next((library for library in fitting if library.package in pins), fitting[0])
     return chosen._replace(soname=soname)

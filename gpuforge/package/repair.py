@@ -93,7 +93,7 @@ def _excludes(linked: repair_checks.Linked, linking: Linking) -> list[str]:
     """Return the SONAMEs, or patterns of them, that auditwheel must not graft: the driver's always."""
     found = {f"{soname}*" for soname in libraries.drivers()} | {f"lib{n}.so*" for n in linking.exclude}
     if linking.linkage != "bundle":
-        major = int(linking.cuda.partition(".")[0])
+        major = int(linking.cuda.partition(".")[0] or 0)
         found |= {library.soname for each in linked.values() for library in each}
         found |= {library.soname for library in libraries.toolkit_libraries(major)}
     return sorted(found)

@@ -22,6 +22,8 @@ def of(
     `of_nvcc` is the host compiler that nvcc used for the kernels. `image` is that of the host build, None outside of
     containers.
     """
+    if not cell.cuda:
+        return {**of_host(file, cell, host_at, host), "cell": cell.id, "naming": cell.naming, **_axes(cell)}
     toolkit = at.toolkits[cell.cuda]
     wanted = file.manifest.cuda.versions[cell.cuda]
     return {
@@ -30,9 +32,7 @@ def of(
         "machine": cell.machine,
         "linkage": file.manifest.cuda.linkage,
         "naming": cell.naming,
-        **(
-            {"axes": {"built": dict(cell.point.values), "serves": _served(cell)}} if cell.point.values else {}
-        ),
+        **_axes(cell),
         "toolchains": {
             "host": _compiler(host),
             "device": {"family": "nvcc", "version": toolkit.nvcc, "host": _compiler(of_nvcc)},
@@ -50,8 +50,14 @@ def of(
     }
 
 
+def _axes(cell: Cell) -> dict[str, Any]:
+    """Return the values of the maintainer's own axes, where the manifest has some."""
+    values = {"built": dict(cell.point.values), "serves": _served(cell)}
+    return {"axes": values} if cell.point.values else {}
+
+
 def of_host(file: ManifestFile, cell: Cell, host_at: Location, host: Compiler) -> dict[str, Any]:
-    """Return the record of a wheel that is for all CUDA versions: nothing in it was made by one."""
+    """Return the record of a wheel that is for all CUDA versions or for none: nothing in it was made by one."""
     return {
         "gpuforge": __version__,
         "machine": cell.machine,

@@ -20,8 +20,9 @@ class Cell:
     """One wheel to build: a Python, a CUDA toolkit, a machine, and values of the manifest's axes.
 
     `python` is "3.11", or "3" when one wheel serves every Python; `cuda` is the manifest's name of the
-    toolkit ("13"), `toolkit` its version ("13.0"); `naming` is the strategy for the wheel's name. `axes` are the values
-    that are its own ("torch", "2.11"). It is tested at each of `points`, and built at the first.
+    toolkit ("13"), `toolkit` its version ("13.0"), both "" for a package without CUDA; `naming` is the strategy for the
+    wheel's name. `axes` are the values that are its own ("torch", "2.11"). It is tested at each of `points`, and built
+    at the first.
     """
 
     id: str
@@ -72,14 +73,16 @@ def matrix(file: ManifestFile, machine: str) -> tuple[Cell, ...]:
     manifest = file.manifest
     package = manifest.package
     pythons = ("3",) if package.abi == "none" else tuple(package.python)
-    namings = ("plain",) if kernels_wheels.is_split(manifest) else manifest.wheel.naming
+    plain = kernels_wheels.is_split(manifest) or not manifest.cuda.versions
+    namings = ("plain",) if plain else manifest.wheel.naming
+    toolkits = [(name, each.toolkit, each.axes) for name, each in manifest.cuda.versions.items()]
     spans = manifest.wheel.spans
     return tuple(
         Cell(
             id="-".join(
                 [
                     _tag(python, package.abi),
-                    f"cu{version.toolkit}",
+                    *([f"cu{toolkit}"] if toolkit else []),
                     *filter(None, [label(own := _own(points[0], spans))]),
                     machine,
                     *([naming] if len(namings) > 1 else []),
@@ -87,15 +90,15 @@ def matrix(file: ManifestFile, machine: str) -> tuple[Cell, ...]:
             ),
             python=python,
             cuda=name,
-            toolkit=version.toolkit,
+            toolkit=toolkit,
             machine=machine,
             naming=naming,
             axes=own,
             points=points,
         )
-        for name, version in manifest.cuda.versions.items()
+        for name, toolkit, axes in toolkits or [("", "", {})]
         for python in pythons
-        for points in wheels({**manifest.axes, **version.axes}, spans)
+        for points in wheels({**manifest.axes, **axes}, spans)
         for naming in namings
     )
 
@@ -150,12 +153,14 @@ def _with_archs(
     Raises UsageError for an architecture that no chosen toolkit has, and, if the toolkits were `requested` by the
     user, for a toolkit that has none of them.
     """
+    if not file.narrowed:
+        return cells, []
     versions = (file.whole or file.manifest).cuda.versions
     tables = {cell.cuda: having(versions[cell.cuda], file.narrowed) for cell in cells}
     found = {arch for archs in tables.values() for arch in archs}
     lacking = [arch for arch in file.narrowed if arch not in found]
     without = [name for name, archs in tables.items() if not archs]
-    if not file.narrowed or not (lacking or without):
+    if not (lacking or without):
         return cells, []
     if lacking:
         raise UsageError.of(
@@ -199,7 +204,7 @@ def _check_cuda(file: ManifestFile, cuda: Sequence[str]) -> None:
         if not any(_fits(toolkit, wanted) for toolkit in known):
             raise UsageError.of(
                 f"--cuda {wanted}: the manifest has no such toolkit",
-                hint=f"it has {', '.join(known)}",
+                hint=f"it has {', '.join(known)}" if known else "it has no [cuda]",
                 place=file.place("cuda"),
             )
 

@@ -51,6 +51,7 @@ def _split(manifest: Manifest) -> Expectation:
 
 def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object]) -> Expectation:
     table = manifest.cuda.versions[key] if key is not None else None
+    without = not manifest.cuda.versions  # a package without CUDA
     wanted = targets(table.archs, table.ptx) if table else ()
     return Expectation(
         cubins=tuple(target.arch.sm for target in wanted if target.real),
@@ -60,8 +61,8 @@ def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object])
         source_sets=tuple(o.name for o in objects if o.role == "user-compiled"),
         library_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "library"),
         linkage=manifest.cuda.linkage,
-        no_code=table is not None and not table.archs,
-        exact=table is not None and manifest.cuda.linkage != "static",
+        no_code=without or (table is not None and not table.archs),
+        exact=(without or table is not None) and manifest.cuda.linkage != "static",
         python=() if manifest.package.abi else manifest.package.python,
         spans=tuple(manifest.wheel.spans),
         accepted=tuple(Accepted(i.rule, i.reason, i.file) for i in manifest.audit.ignore),

@@ -79,7 +79,7 @@ def accepted(file: ManifestFile, cuda: str, usual: str) -> dict[str, str]:
 
 def _majors(file: ManifestFile, cuda: str) -> Mapping[str, tuple[int, int]]:
     """Return the first and last major of each compiler family that the toolkit of `[cuda.<cuda>]` takes."""
-    toolkit = file.manifest.cuda.versions[cuda].toolkit
+    toolkit = file.manifest.cuda.versions[cuda].toolkit if cuda else ""
     return next((r.hosts for r in releases.releases() if r.version == toolkit), {})
 
 

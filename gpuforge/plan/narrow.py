@@ -19,6 +19,10 @@ def narrow(file: ManifestFile, archs: Sequence[str]) -> ManifestFile:
     """
     if not archs:
         return file
+    if not file.manifest.cuda.versions:
+        raise UsageError.of(
+            f"--archs {','.join(archs)}: the manifest has no [cuda]", hint="leave the option out"
+        )
     wanted = tuple(dict.fromkeys(_number(text) for text in archs))
     versions = {name: _narrowed(version, wanted) for name, version in file.manifest.cuda.versions.items()}
     cuda = file.manifest.cuda.model_copy(update={"versions": versions})

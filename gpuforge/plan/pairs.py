@@ -38,7 +38,7 @@ def _at(file: ManifestFile, cell: Cell, point: Point) -> Iterator[Diagnostic]:
 def _others(text: str, cell: Cell) -> frozenset[int]:
     """Return the CUDA majors of a requirement's wheels if none of them is the toolkit's."""
     majors = cuda_majors(Requirement(text))
-    return frozenset() if _major(cell) in majors else majors
+    return frozenset() if not cell.cuda or _major(cell) in majors else majors
 
 
 def _problem(

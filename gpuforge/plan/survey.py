@@ -64,7 +64,7 @@ def resolve(
         LeftOut(cell, Reason("missing", {"problems": tuple(survey.problem(cell) for survey in surveys)}))
         for cell in others
     ]
-    machine = Machine(tuple(survey.location for survey in surveys), file.manifest.build.cuda)
+    machine = Machine(tuple(survey.location for survey in surveys), file.manifest.host_cuda)
     return machine, Selection(buildable, (*selection.left_out, *left_out))
 
 
@@ -79,14 +79,14 @@ class _Survey:
         cudas = _names(selection, "cuda")
         hosts = self._hosts(file, cudas, site, requested)
         machine = selection.cells[0].machine if selection.cells else machine_type()
-        toolkits = self._all("cuda", cudas, lambda name: toolkit_of(file, name, machine, site))
+        toolkits = self._all("cuda", filter(None, cudas), lambda name: toolkit_of(file, name, machine, site))
         unfit = [p for name, toolkit in toolkits.items() for p in unfit_compilers(file, name, toolkit)]
         if unfit:
             raise UsageError.all_of(unfit)
         interpreters = self._all(
             "python", _names(selection, "python"), lambda name: _interpreter(file, name, site)
         )
-        hosts = {name: host for name, host in hosts.items() if name in toolkits}
+        hosts = {name: host for name, host in hosts.items() if name in toolkits or not name}
         tests = self._clean(file, site, interpreters, toolkits)
         interpreters = {
             name: each for name, each in interpreters.items() if ("python", name) not in self._missing
@@ -173,6 +173,8 @@ def toolkit_of(file: ManifestFile, cuda: str, machine: str, site: Site) -> Toolk
 
 def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site) -> Iterable[Diagnostic]:
     """Yield what cannot work in `[cuda.<cuda>]` with this host compiler (None: any), and the nearest that can."""
+    if not cuda:
+        return
     wanted = file.manifest.cuda.versions[cuda]
     for problem in unsupported.problems(
         toolkit=wanted.toolkit, host=host, archs=real(wanted.archs), ptx=wanted.ptx

@@ -137,7 +137,7 @@ def _forgotten(provided: Provided, distributions: tuple[str, ...]) -> list[str]:
 def _require(tree: Path, distributions: tuple[str, ...], spec: PackageWheel, provided: Provided) -> None:
     """Require the distributions. With extras, `cuda13` brings them and `cuda13-local` does not."""
     file = unpacked.dist_info(tree) / "METADATA"
-    major = int(spec.cuda.partition(".")[0])
+    major = int(spec.cuda.partition(".")[0] or 0)
     extra = f"cuda{major}" if spec.requires == "extra" else None
     linked = {distribution: spec.pins.get(distribution) for distribution in distributions}
     floors = {floor.package: floor for floor in provided.floors}

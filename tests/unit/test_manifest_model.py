@@ -38,6 +38,8 @@ BEYOND_A_SCHEMA = {
     "linkage",
     "placeholders",
     "repeated_table",
+    "without_cuda",
+    "without_cuda_split",
 }
 
 

@@ -52,8 +52,13 @@ class Manifest(Table):
     toolchains: Mapping[forms.Name, Toolchain] = {}
     """The compilers, by a name of your choice: every one that an object names. The host build uses the toolchain
     `host`, otherwise the only C++ toolchain. Without any, it uses g++ or another compiler that fits the toolkit."""
-    cuda: Cuda
+    cuda: Cuda = Cuda()
     objects: tuple[Object, ...] = ()
     wheel: Wheel = Wheel()
     audit: Audit = Audit()
     test: Test = Test()
+
+    @property
+    def host_cuda(self) -> bool:
+        """Whether the host build gets a CUDA toolkit; without `[cuda]` there is none."""
+        return self.build.cuda and bool(self.cuda.versions)

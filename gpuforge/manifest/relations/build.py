@@ -9,20 +9,22 @@ from gpuforge.manifest import braces
 from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, table
 
+_EXAMPLE = 'add, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
 _FILLED = ("config-settings", "env", "before")  # the keys of [build] whose strings may hold placeholders
 
 
 def without_cuda(data: Raw) -> Iterator[Problem]:
     """Yield keys of a build without CUDA that use its toolkit."""
     build = table(data, "build")
-    if build.get("cuda") is not False:
+    if build.get("cuda") is not False and "cuda" in data:
         return
+    why = "with cuda = false" if "cuda" in data else "without [cuda]"
     for key in _FILLED:
         if any("toolkit" in braces.names(text) for _, text in _texts(build.get(key))):
             yield Problem(
                 ("build", key),
-                f"[build] {key} uses {{toolkit}}, but with cuda = false the build has no CUDA toolkit",
-                "remove `cuda = false` if the host build needs a toolkit",
+                f"[build] {key} uses {{toolkit}}, but {why} the build has no CUDA toolkit",
+                "remove `cuda = false` if the host build needs a toolkit" if "cuda" in data else _EXAMPLE,
             )
 
 

@@ -10,6 +10,43 @@ from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table, text_of
 from gpuforge.manifest.quoting import quote
 
+_EXAMPLE = 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
+_OF_CUDA = ("nvcc", "nvrtc")
+
+
+def without(data: Raw) -> Iterator[Problem]:
+    """Yield what needs a CUDA toolkit in a manifest without `[cuda]`, and a manifest with nothing for a GPU."""
+    if "cuda" in data:
+        return
+    if not data.get("objects"):
+        yield Problem((), "the manifest has no table [cuda]", _EXAMPLE)
+    for name, toolchain in table(data, "toolchains").items():
+        compiler = toolchain.get("compiler") if isinstance(toolchain, Mapping) else None
+        if compiler in _OF_CUDA:
+            yield Problem(
+                ("toolchains", name, "compiler"),
+                f"[toolchains.{name}] {compiler} needs a CUDA toolkit, and the manifest has no [cuda]",
+                _EXAMPLE,
+            )
+    if table(data, "build").get("cuda") is True:
+        yield Problem(
+            ("build", "cuda"), "[build] cuda = true needs a toolkit, and the manifest has no [cuda]", _EXAMPLE
+        )
+    wheel = table(data, "wheel")
+    if wheel.get("kernels") == "own":
+        yield Problem(
+            ("wheel", "kernels"),
+            '[wheel] kernels = "own" makes a wheel for each CUDA major, and the manifest has no [cuda]',
+            "remove it",
+        )
+    elif wheel.get("naming", ["plain"]) != ["plain"]:
+        yield Problem(
+            ("wheel", "naming"),
+            "[wheel] naming tells CUDA versions apart, and the manifest has no [cuda]",
+            "remove it: the wheels have the package's plain name",
+            at_key=True,
+        )
+
 
 def toolkits(data: Raw) -> Iterator[Problem]:
     """Yield `[cuda]` without toolkits, a toolkit in the table of another CUDA major, and a toolkit in two tables."""

@@ -13,7 +13,7 @@ from gpuforge.manifest.quoting import quote
 def kernels_wheels(data: Raw) -> Iterator[Problem]:
     """Yield keys that contradict kernels in wheels of their own."""
     wheel, cuda = table(data, "wheel"), table(data, "cuda")
-    if wheel.get("kernels") != "own":
+    if wheel.get("kernels") != "own" or "cuda" not in data:
         return
     if not any(_is_of_cuda(data, thing) for _, thing in numbered(data.get("objects"))):
         yield Problem(

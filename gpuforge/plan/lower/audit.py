@@ -40,7 +40,7 @@ def audit(
     return context.add_step(
         AuditWheel(
             wheel=Path("${in:wheel}"),
-            expectation=expectation(context.file, cell.cuda),
+            expectation=expectation(context.file, cell.cuda or None),
             provided=Path("${in:provided}") if provided else None,
             installed=placeholders(installed),
             beside=placeholders(beside),
@@ -65,7 +65,7 @@ def _beside(
 ) -> dict[str, ActionInput]:
     """Fetch what `[audit] beside` names, each resolved together with the wheel."""
     at = context.machine.tested_at(cell)
-    major = int(cell.toolkit.partition(".")[0])
+    major = int(cell.toolkit.partition(".")[0]) if cell.toolkit else None
     wanted = [text for text in context.file.manifest.audit.beside if is_for(text, major)]
     kernels = {"kernels": ActionInput(own.action, "declared")} if own else {}
     return {
@@ -102,8 +102,11 @@ def _beside(
     }
 
 
-def is_for(requirement: str, major: int) -> bool:
-    """Say whether a requirement is for a CUDA major, or for any: jax[cuda12] and cupy-cuda12x are not for 13."""
+def is_for(requirement: str, major: int | None) -> bool:
+    """Say whether a requirement is for a CUDA major, or for any: jax[cuda12] and cupy-cuda12x are not for 13.
+
+    A wheel without CUDA (None) may meet all of them.
+    """
     parsed = Requirement(requirement)
     found = [match[1] for text in (parsed.name, *parsed.extras) if (match := re.search(_MAJOR, text))]
-    return not found or str(major) in found
+    return major is None or not found or str(major) in found

@@ -157,4 +157,5 @@ def placeholders(inputs: Iterable[str]) -> tuple[Path, ...]:
 
 def kernels_name(context: Context, cell: Cell) -> str:
     """Return the name of the kernels that are made once for a toolkit: "cu13.0/kernels"."""
-    return f"cu{cell.toolkit}{context.label(of_kernels)}/kernels"
+    of_cuda = f"cu{cell.toolkit}" if cell.toolkit else ""
+    return f"{of_cuda}{context.label(of_kernels)}/kernels".lstrip("/")

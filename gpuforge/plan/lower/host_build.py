@@ -19,7 +19,7 @@ from gpuforge.plan.requests.build import HostBuild
 def host_build(context: Context, cell: Cell) -> ActionInput:
     """Run the project's own build."""
     manifest = context.file.manifest
-    build, cuda = manifest.build, manifest.build.cuda
+    build, cuda = manifest.build, manifest.host_cuda
     at, host = context.machine.host_at(cell)
     overlays = {f"overlay{n}": sources.overlay(context.file, n, each) for n, each in build.overlay_folders}
     sdists = {f"sdist-{each.folder}": sdist(context, each) for each in build.overlay_sdists}

@@ -51,7 +51,8 @@ def _kernels(context: Context, cell: Cell, item: Object) -> ActionInput:
         "kernels",
         id=f"{kernels_name(context, cell)}/{item.name}",
         kind="package",
-        title=f"{'index' if inputs else 'gather'} {item.name} for CUDA {cell.toolkit}",
+        title=f"{'index' if inputs else 'gather'} {item.name}"
+        + (f" for CUDA {cell.toolkit}" if cell.cuda else ""),
         inputs={"sources": tree, **inputs},
         outputs=("kernels",),
         cells=context.users(cuda=cell.cuda, part=of_kernels),
@@ -87,7 +88,7 @@ def _sources(
         name=item.name,
         role="user-compiled",
         toolkit=cell.toolkit,
-        archs=variables.real(file.manifest.cuda.versions[cell.cuda].archs),
+        archs=variables.real(file.manifest.cuda.versions[cell.cuda].archs) if cell.cuda else (),
         sources=tuple(Source(name, Path("${in:sources}", name)) for name in compiled),
         includes=tuple(Source(name, Path("${in:sources}", name)) for name in included),
         abi=abi.identity(file, item),

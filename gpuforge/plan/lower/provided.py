@@ -22,7 +22,7 @@ def provided(
     The wheel is that of the host build, with the kernel sets that are `libraries`. A wheel with
     the same libraries and symbols shares the result.
     """
-    if context.file.manifest.cuda.linkage != "pip":
+    if context.file.manifest.cuda.linkage != "pip" or not cell.cuda:
         return None
     name = cell.id.removesuffix(f"-{cell.naming}")
     return context.add_step(

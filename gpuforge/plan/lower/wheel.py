@@ -36,7 +36,7 @@ def package(
         title=f"repair and name the wheel of {cell.id}",
         inputs={
             "wheel": host,
-            "toolkit": toolkit(context, cell, at),
+            **({"toolkit": toolkit(context, cell, at)} if cell.cuda else {}),
             "requirements": requirements.lock(context, cell, host_at),
             **({"provided": provided} if provided else {}),
             **numbered(kernels),
@@ -54,7 +54,8 @@ def _request(
     at = context.machine.at(cell)
     host_at, host_compiler = context.machine.host_at(cell)
     of_nvcc = context.machine.kernels_at(cell.cuda).hosts[cell.cuda]
-    found = at.toolkits[cell.cuda]
+    found = at.toolkits.get(cell.cuda)
+    version = (file.whole or manifest).cuda.versions.get(cell.cuda)
     return PackageWheel(
         wheel=Path("${in:wheel}"),
         name=manifest.package.name,
@@ -64,15 +65,15 @@ def _request(
         linkage=manifest.cuda.linkage,
         requires=manifest.cuda.requires,
         naming="plain" if cell.naming == "variant" else cell.naming,
-        narrowed=having((file.whole or manifest).cuda.versions[cell.cuda], file.narrowed),
+        narrowed=having(version, file.narrowed) if version else (),
         axes=tuple(f"{name}{value}" for name, value in cell.axes),
         python=python_tag(cell),
         abi=manifest.package.abi,
-        pins=found.packages,
-        pins_file=Path("${in:toolkit}", found.packages_file) if found.packages_file else None,
+        pins=found.packages if found else {},
+        pins_file=Path("${in:toolkit}", found.packages_file) if found and found.packages_file else None,
         size_limit=manifest.wheel.size_limit_bytes,
         exclude=tuple(manifest.wheel.exclude),
-        search_path=SEARCH_PATH,
+        search_path=SEARCH_PATH if found else (),
         provided=Path("${in:provided}") if provided else None,
         record=build_record.of(file, at, cell, host_at, host_compiler, of_nvcc),
         requirements=Path("${in:requirements}"),

@@ -1,0 +1,102 @@
+"""Packages without CUDA: one wheel per Python, and no toolkit is looked for, fetched or recorded."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from gpuforge.errors import ActionError, UsageError
+from gpuforge.manifest.load import ManifestFile, load
+from gpuforge.package import links
+from gpuforge.plan import survey
+from gpuforge.plan.cell import matrix, select
+from gpuforge.plan.expectation import expectation
+from gpuforge.plan.lower.audit import is_for
+from gpuforge.plan.lower.cell_actions import lower
+from gpuforge.plan.narrow import narrow
+from gpuforge.plan.site import Machine
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "cython-opencl"
+
+
+@pytest.fixture
+def file() -> ManifestFile:
+    return load(RECIPE)
+
+
+def of(machine: Machine) -> Machine:
+    """A machine on which no toolkit was looked for."""
+    (at,) = machine.locations
+    return Machine(
+        (replace(at, hosts={"": at.hosts["13"]}, toolkits={}, usual=at.hosts["13"]),), host_cuda=False
+    )
+
+
+def test_the_cells_have_no_toolkit(file: ManifestFile) -> None:
+    cells = matrix(file, "x86_64")
+    assert [cell.id for cell in cells] == [f"cp3{minor}-x86_64" for minor in (11, 12, 13, 14)]
+    assert {(cell.cuda, cell.toolkit, cell.naming) for cell in cells} == {("", "", "plain")}
+
+
+def test_no_action_is_about_cuda(file: ManifestFile, machine: Machine) -> None:
+    plan = lower(file, select(file, "x86_64", python=["3.11"]).cells, of(machine))
+    actions = {action.id: action for action in plan.actions}
+    assert "kernels/anomaly" in actions
+    assert not [name for name in actions if "cu1" in name or "toolkit" in name or "provided" in name]
+    assert not [name for name, action in actions.items() if "toolkit" in action.inputs]
+    wheel: dict[str, Any] = json.loads(actions["cp311-x86_64/wheel"].request or "")
+    assert (wheel["cuda"], wheel["naming"], wheel["extras"]) == (
+        "",
+        "plain",
+        {"opencl": ["pyopencl>=2022.1"]},
+    )
+    assert sorted(wheel["record"]) == [
+        "cell",
+        "gpuforge",
+        "image",
+        "machine",
+        "manifest",
+        "naming",
+        "toolchains",
+    ]
+
+
+def test_no_toolkit_is_looked_for(file: ManifestFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "select_toolkit", None)
+    selection = select(file, "x86_64", python=[f"3.{sys.version_info.minor}"])
+    found, _ = survey.resolve(file, selection, requested=())
+    assert list(found.locations[0].toolkits) == []
+    assert list(found.locations[0].hosts) == [""]
+
+
+def test_gpu_code_in_its_wheels_is_a_finding(file: ManifestFile) -> None:
+    expected = expectation(file)
+    assert (expected.no_code, expected.exact, expected.cubins, expected.ptx) == (True, True, (), ())
+
+
+def test_options_for_cuda_are_refused(file: ManifestFile) -> None:
+    with pytest.raises(UsageError, match="--cuda 13: the manifest has no such toolkit") as error:
+        select(file, "x86_64", cuda=["13"])
+    assert error.value.diagnostics[0].hint == "it has no [cuda]"
+    with pytest.raises(UsageError, match=r"--archs 90: the manifest has no \[cuda\]"):
+        narrow(file, ["90"])
+
+
+def test_a_library_that_needs_cuda_is_refused() -> None:
+    """The nearest thing: the host build found a CUDA of its own."""
+    found = links.of_toolkit("libcudart.so.13")
+    assert found
+    with pytest.raises(
+        ActionError, match=r"needs libcudart.so.13, which is of CUDA 13, and the wheel is for no CUDA"
+    ):
+        links.provider(PurePosixPath("ellipse/_native.so"), "libcudart.so.13", found, "", {})
+
+
+def test_what_it_must_live_beside_may_be_for_any_cuda() -> None:
+    assert is_for("jax[cuda12]", None)
+    assert not is_for("jax[cuda12]", 13)
