@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
 from gpuforge.manifest import braces
 from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, table
+from gpuforge.manifest.quoting import quote
 
 _EXAMPLE = 'add, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
+_ARCHITECTURES = ("CMAKE_CUDA_ARCHITECTURES", "CUDAARCHS")
+_NATIVE = re.compile(r"CMAKE_CUDA_ARCHITECTURES(:\w+)?=native\b|(^|\s)(-arch|--gpu-architecture)[= ]native\b")
 _FILLED = ("config-settings", "env", "before")  # the keys of [build] whose strings may hold placeholders
 
 
@@ -26,6 +30,20 @@ def without_cuda(data: Raw) -> Iterator[Problem]:
                 f"[build] {key} uses {{toolkit}}, but {why} the build has no CUDA toolkit",
                 "remove `cuda = false` if the host build needs a toolkit" if "cuda" in data else _EXAMPLE,
             )
+
+
+def native(data: Raw) -> Iterator[Problem]:
+    """Yield settings that compile GPU code for the build machine's own GPU, whatever `archs` lists."""
+    build = table(data, "build")
+    for title in ("config-settings", "env"):
+        for inside, text in _texts(build.get(title)):
+            named = str(inside[0]).rpartition(".")[2]
+            if (named in _ARCHITECTURES and text.strip() == "native") or _NATIVE.search(text):
+                yield Problem(
+                    ("build", title, *inside),
+                    f"[build] {title}: {quote(text)} compiles GPU code for the GPU of the build machine only",
+                    "remove it: gpuforge passes the architectures in `archs` to the build",
+                )
 
 
 def unknown_placeholders(data: Raw) -> Iterator[Problem]:
