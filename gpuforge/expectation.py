@@ -16,6 +16,14 @@ class HostOnly:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuFiles:
+    """An object of the project's own GPU code: its name and the patterns of its files in the wheel."""
+
+    name: str
+    patterns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """Findings that the manifest accepts: a rule's code, the reason, and a pattern of files (`*` crosses folders)."""
 
@@ -31,6 +39,7 @@ class Expectation:
     cubins: tuple[str, ...] = ()  # "sm_80"
     ptx: tuple[str, ...] = ()  # "compute_120"
     host_only: tuple[HostOnly, ...] = ()
+    gpu: tuple[GpuFiles, ...] = ()
     kernel_sets: tuple[str, ...] = ()  # the fallback objects of kind "module", by name
     source_sets: tuple[str, ...] = ()  # the user-compiled objects, by name
     library_sets: tuple[str, ...] = ()  # the fallback objects of kind "library", by name

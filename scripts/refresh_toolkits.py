@@ -1,6 +1,7 @@
 """Write the generated tables of `gpuforge/toolkits/data` and `gpuforge/cuda/data` anew from PyPI and Debian.
 
-Run by a maintainer, never by a build: `python scripts/refresh_toolkits.py [pypi|debian|compilers|libraries|headers]`.
+Run by a maintainer, never by a build: `python scripts/refresh_toolkits.py [FILE…]`, the files being pypi, debian,
+beside, compilers, libraries and headers.
 Reads PyPI's JSON API (https://docs.pypi.org/api/json/) and Debian's indices and, of the wheels and packages, only the
 parts that say what is in them, by HTTP range requests.
 """
@@ -48,6 +49,7 @@ BESIDE = {  # packages that are not part of a toolkit, with the majors that can 
     "nvidia-nvcomp": ("",),
     "nvidia-nvshmem": ("",),
 }
+OFFERED = ("cutensor", "nvidia-cudnn", "nvidia-cudss", "nvidia-cusparselt", "nvidia-nccl", "nvidia-nvshmem")
 NOT_LINKED = {
     "nvidia-cuda-sanitizer-api",
     "nvidia-cuda-opencl",
@@ -269,6 +271,30 @@ def write_debian(found: Sequence[Release], day: str) -> None:
     (PROVIDERS / "debian.toml").write_text("\n".join(lines))
 
 
+def write_beside(day: str) -> None:
+    """Write `beside.toml`: NVIDIA's libraries outside the toolkits that `[cuda] libraries` takes, newest releases."""
+    lines = [HEADER.format(day=day, origin=PYPI)]
+    for package in OFFERED:
+        for major in (11, 12, 13):
+            name = f"{package}-cu{major}"
+            offered = wheels_of(name)
+            if not offered:
+                continue
+            version = list(offered)[-1]
+            found = metadata_of(next(w for w in offered[version] if w.serves(MACHINES[0])))
+            needs = {canonicalize_name(Requirement(r).name) for r in found.get_all("Requires-Dist", ())}
+            lines += [
+                "[[library]]",
+                f'name = "{package.removeprefix("nvidia-")}"',
+                f"cuda = {major}",
+                f"needs = {quoted(needs)}",
+                f'source = "{PYPI}/project/{name}/{version}/"',
+                *wheel_rows(Release("", "", {name: version})),
+                "",
+            ]
+    (DATA / "beside.toml").write_text("\n".join(lines))
+
+
 def write_compilers(day: str) -> None:
     """Write `compilers.toml`: the host compilers that are fetched for toolkits that refuse the machine's own."""
     lines = [HEADER.format(day=day, origin=debian_packages.MIRROR)]
@@ -397,7 +423,9 @@ def main(what: Sequence[str]) -> None:
     day = datetime.now().astimezone().date().isoformat()
     if not what or "compilers" in what:
         write_compilers(day)
-    if [*what] == ["compilers"]:
+    if not what or "beside" in what:
+        write_beside(day)
+    if what and {*what} <= {"compilers", "beside"}:
         return
     found = list(releases())
     if not what or "pypi" in what:

@@ -1,9 +1,9 @@
-"""Which files of a wheel the manifest's host-only objects name."""
+"""Which files of a wheel the objects of a manifest name."""
 
 import re
 
 from gpuforge.audit.model import WheelFacts
-from gpuforge.expectation import HostOnly
+from gpuforge.expectation import GpuFiles, HostOnly
 
 
 def matches(pattern: str, file: str) -> bool:
@@ -26,8 +26,8 @@ def matches(pattern: str, file: str) -> bool:
     return re.fullmatch(regex, file) is not None
 
 
-def files_of(promised: HostOnly, wheel: WheelFacts) -> set[str]:
-    """Return the files of a wheel that a host-only object's patterns name, but for kernel sets."""
+def files_of(promised: HostOnly | GpuFiles, wheel: WheelFacts) -> set[str]:
+    """Return the files of a wheel that an object's patterns name, but for kernel sets."""
     return {
         member
         for member in wheel.members

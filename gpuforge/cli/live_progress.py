@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from gpuforge.cli.failure_text import failure, print_text
 from gpuforge.cli.plan_progress import Cell, CellState, PlanProgress, Running, where
+from gpuforge.execute.failure import last_line
 from gpuforge.execute.outcome import ActionResult, Step
 from gpuforge.plan.action import Action
 
@@ -49,10 +51,10 @@ class LiveProgress:
             self._live = Live(console=self._console, get_renderable=self._draw, refresh_per_second=8)
             self._live.start()
 
-    def on_start(self, action: Action) -> None:
+    def on_start(self, action: Action, log: Path) -> None:
         """Show an action."""
         with self._guard:
-            self._plan.start(action, self._clock())
+            self._plan.start(action, self._clock(), log)
 
     def on_wait(self, action: Action, what: str) -> None:
         """Show what an action waits for."""
@@ -87,8 +89,12 @@ class LiveProgress:
             for cell in shown:
                 table.add_row(*self._cell(cell, now))
             actions = _grid()
+            spare = room - len(shown) - len(running)  # lines for the output of what runs longest
             for each in running:
                 actions.add_row(*self._action(each, now))
+                if spare > 0 and (line := last_line(each.log)):
+                    spare -= 1
+                    actions.add_row("", Text(f"  {line}", style="dim"), "")
             hidden = (len(cells) - len(shown), len(self._plan.running) - len(running) if self._live else 0)
             last = Text(self._last_line(*hidden, now), style="bold", no_wrap=True, overflow="ellipsis")
             return Group(*[each for each in (table, actions) if each.row_count], last)

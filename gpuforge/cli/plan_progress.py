@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 from gpuforge.execute.outcome import ActionResult
@@ -19,6 +20,7 @@ class Running:
 
     action: Action
     since: float
+    log: Path
     waits: str = ""
 
 
@@ -87,9 +89,9 @@ class PlanProgress:
     def _of(self, action: Action) -> list[Cell]:
         return [self.cells[name] for name in action.cells or (SHARED,)]
 
-    def start(self, action: Action, now: float) -> None:
-        """Note that an action runs."""
-        self.running[action.id] = Running(action, now)
+    def start(self, action: Action, now: float, log: Path) -> None:
+        """Note that an action runs, and where its output goes."""
+        self.running[action.id] = Running(action, now, log)
         for cell in self._of(action):
             cell.running.add(action.id)
             cell.begin = now if cell.begin is None else cell.begin

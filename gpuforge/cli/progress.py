@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -51,9 +52,9 @@ class PlainProgress:
         if run:
             self._line("plan", f"{len(run)} of {len(steps)} actions to run")
 
-    def on_start(self, action: Action) -> None:
+    def on_start(self, action: Action, log: Path) -> None:
         """Say what starts."""
-        self._plan.start(action, self._clock())
+        self._plan.start(action, self._clock(), log)
         self._line("start", f"{where(action)}{action.title}")
 
     def on_wait(self, action: Action, what: str) -> None:

@@ -187,7 +187,7 @@ class _Engine:
         self._free[step.action.pool] -= (
             slots  # perhaps below none: nothing else starts, until enough has ended
         )
-        self._observer.on_start(step.action)
+        self._observer.on_start(step.action, self._context.log(step))
         report = partial(_report, self._events, name)
         future = pool.submit(perform, step, self._context, reason, slots, report)
         self._futures[name] = future

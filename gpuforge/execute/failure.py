@@ -17,6 +17,7 @@ from gpuforge.plan.action import Action
 
 TAIL_LINES = 20
 _TAIL_BYTES = 64 * 1024
+_LINE_BYTES = 4 * 1024
 _LOG_BYTES = 8 * 1024 * 1024  # of a build that writes more, the errors at the end
 _NOTHING = 64 * 1024  # bytes; a disk with less free is full
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
@@ -41,6 +42,11 @@ def tail(log: Path) -> tuple[str, ...]:
     Empty when the log cannot be read.
     """
     return _output(log, _TAIL_BYTES)[-TAIL_LINES:]
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a command's output so far, "" for none."""
+    return next((line for line in reversed(_output(log, _LINE_BYTES)) if line), "")
 
 
 def errors(log: Path) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 from gpuforge.execute.outcome import ActionResult, Step
@@ -15,8 +16,8 @@ class Observer(Protocol):
     def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
         """Take the whole plan, and the ids of the actions that will run, before anything starts."""
 
-    def on_start(self, action: Action) -> None:
-        """An action got its job slots."""
+    def on_start(self, action: Action, log: Path) -> None:
+        """An action got its job slots; its output goes to `log`."""
 
     def on_wait(self, action: Action, what: str) -> None:
         """A started action waits for something outside, such as another gpuforge."""

@@ -16,6 +16,7 @@ class RoleKeys:
 
 ROLE_KEYS: Mapping[str, RoleKeys] = {
     "host-only": RoleKeys(("files",), ("needs",)),
+    "gpu": RoleKeys(("files",)),
     "user-compiled": RoleKeys(
         ("sources", "toolchains"), ("headers", "kind", "abi", "flags", "in-host-build")
     ),

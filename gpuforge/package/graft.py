@@ -60,6 +60,15 @@ def graft(
     return made[0]
 
 
+def allowed() -> frozenset[str]:
+    """Return the libraries that a policy allows to be taken from the system: every Linux has them."""
+    return frozenset(_policies().lowest.whitelist)
+
+
+def _policies() -> WheelPolicies:
+    return WheelPolicies(libc=Libc.GLIBC, arch=Architecture.detect().baseline)
+
+
 def _environment(scratch: Path, search_path: Sequence[str]) -> dict[str, str]:
     """Return the environment of auditwheel: of all that changes its result only the search path."""
     programs = [str(Path(patchelf()).parent), os.environ.get("PATH", os.defpath)]
@@ -81,7 +90,7 @@ def _explain(output: str, tree: Path) -> ActionError:
         return ActionError.of(
             f"{missing[1]}, which {', '.join(sorted(needing)) or 'a grafted library'} needs, was not found "
             "on the build machine",
-            hint="install it; a CUDA library that gpuforge does not know must be declared",
+            hint="install it; if another package has it, name that package in [wheel] provided-by",
         )
     if "too-recent versioned symbols" in output:
         return ActionError.of(
@@ -99,13 +108,13 @@ def _explain(output: str, tree: Path) -> ActionError:
 
 def _too_recent(tree: Path) -> str:
     """Return which files need symbol versions that the newest system of the policies lacks."""
-    allowed = WheelPolicies(libc=Libc.GLIBC, arch=Architecture.detect().baseline).lowest.symbol_versions
+    known = _policies().lowest.symbol_versions
     found = []
     for member, elf in sorted(links.read_tree(tree).items()):
         for library, versions in sorted(elf.version_needs):
             families = ((version, *version.partition("_")[::2]) for version in versions)
             new = sorted(
-                v for v, family, number in families if family in allowed and number not in allowed[family]
+                v for v, family, number in families if family in known and number not in known[family]
             )
             if new:
                 found.append(f"{member} needs {', '.join(new)} of {library}")

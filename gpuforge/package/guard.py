@@ -40,8 +40,8 @@ def embed(tree: Path, name: str, distribution: str, source: Path) -> str:
     return ""
 
 
-def insert(source: bytes) -> bytes:
-    """Return a module's source with the statement behind the docstring and the `__future__` imports.
+def insert(source: bytes, statement: bytes = STATEMENT) -> bytes:
+    """Return a module's source with a statement behind the docstring and the `__future__` imports.
 
     Raises SyntaxError or ValueError for a file that is not Python source.
     """
@@ -56,7 +56,7 @@ def insert(source: bytes) -> bytes:
     at = (body[leading - 1].end_lineno or 0) if leading else _comments(lines)
     if at and not lines[at - 1].endswith((b"\n", b"\r")):
         lines[at - 1] += newline
-    return b"".join([mark, *lines[:at], STATEMENT, newline, *lines[at:]])
+    return b"".join([mark, *lines[:at], statement, newline, *lines[at:]])
 
 
 def _must_lead(statement: ast.stmt, position: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -11,9 +11,10 @@ from typing import Literal
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
+from gpuforge.cuda.carried import Carried
 from gpuforge.cuda.libraries import Library
 from gpuforge.package import links, repair_checks, runpath
-from gpuforge.package.graft import Log, graft
+from gpuforge.package.graft import Log, allowed, graft
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.filename import WheelName
 
@@ -37,14 +38,16 @@ class Linking:
     ]  # distributions of the toolkit at build time: preferred where several have a library
     search_path: Sequence[str]  # folders with libraries to graft, besides the system's
     exclude: Sequence[str] = ()  # further libraries that are not grafted: "gomp" of libgomp.so.1
+    carried: Sequence[Carried] = ()  # packages whose libraries it uses at run time: torch
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """A repaired wheel's name, and the distributions whose libraries it loads, sorted."""
+    """A repaired wheel's name, and the distributions whose libraries it loads, sorted: CUDA's, and others."""
 
     name: WheelName
     distributions: tuple[str, ...]
+    carried: tuple[Carried, ...] = ()
 
 
 def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Log) -> Repaired:
@@ -60,7 +63,8 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
         return Repaired(name, ())
     linked = _linked(before, linking)
     _check_before(before, linked, linking.linkage, log)
-    made = graft(tree, name, scratch, _excludes(linked, linking), linking.search_path, log)
+    brought = {soname for found in _brought(before, linking.carried).values() for soname in found}
+    made = graft(tree, name, scratch, _excludes(linked, linking, brought), linking.search_path, log)
     shutil.rmtree(tree)
     unpacked.unpack(made, tree)
     made.unlink()
@@ -72,11 +76,15 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
         repair_checks.self_contained(linked)
         log("no file needs a CUDA library from outside the wheel")
     by_pip = linking.linkage == "pip"
+    brought_to = _brought(after, linking.carried)
     for member, elf in sorted(after.items()):
         folders = [library.folder for library in linked[member]] if by_pip else []
+        folders += [package.libraries[soname] for soname, package in brought_to[member].items()]
         _set_runpath(tree, member, elf, folders, before.get(member), log)
     distributions = {library.package for found in linked.values() for library in found if by_pip}
-    return Repaired(WheelName.parse(made.name), tuple(sorted(distributions)))
+    used = {package.package for found in brought_to.values() for package in found.values()}
+    carried = tuple(package for package in linking.carried if package.package in used)
+    return Repaired(WheelName.parse(made.name), tuple(sorted(distributions)), carried)
 
 
 def _check_before(
@@ -89,9 +97,10 @@ def _check_before(
         repair_checks.graftable(linked, log)
 
 
-def _excludes(linked: repair_checks.Linked, linking: Linking) -> list[str]:
+def _excludes(linked: repair_checks.Linked, linking: Linking, brought: Set[str]) -> list[str]:
     """Return the SONAMEs, or patterns of them, that auditwheel must not graft: the driver's always."""
     found = {f"{soname}*" for soname in libraries.drivers()} | {f"lib{n}.so*" for n in linking.exclude}
+    found |= brought
     if linking.linkage != "bundle":
         major = int(linking.cuda.partition(".")[0] or 0)
         found |= {library.soname for each in linked.values() for library in each}
@@ -116,6 +125,25 @@ def _set_runpath(
     runpath.write(tree / member, entries)
     repair_checks.intact({member: elf}, {member: linked_file.read(tree / member) or elf})
     log(f"{member}: RUNPATH {':'.join(entries) or 'removed'}")
+
+
+def _brought(
+    files: repair_checks.Files, carried: Sequence[Carried]
+) -> dict[PurePosixPath, dict[str, Carried]]:
+    """Return the libraries that each file needs and other packages bring, by SONAME.
+
+    What every Linux has does not count, nor what CUDA's own packages have.
+    """
+    present = {member.name for member in files}
+    places = {soname: each for each in reversed(carried) for soname in each.libraries}
+    return {
+        member: {
+            soname: places[soname]
+            for soname in elf.needed
+            if soname in places and soname not in present | allowed() and not links.of_toolkit(soname)
+        }
+        for member, elf in sorted(files.items())
+    }
 
 
 def _linked(files: repair_checks.Files, linking: Linking) -> dict[PurePosixPath, list[Library]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpuforge.cuda.arch import targets
 from gpuforge.errors import UsageError
-from gpuforge.expectation import Accepted, Expectation, HostOnly
+from gpuforge.expectation import Accepted, Expectation, GpuFiles, HostOnly
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.manifest import Manifest
@@ -57,6 +57,7 @@ def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object])
         cubins=tuple(target.arch.sm for target in wanted if target.real),
         ptx=tuple(dict.fromkeys(target.arch.compute for target in wanted if target.ptx)),
         host_only=tuple(HostOnly(o.name, o.files, o.needs) for o in objects if o.role == "host-only"),
+        gpu=tuple(GpuFiles(o.name, o.files) for o in objects if o.role == "gpu"),
         kernel_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "module"),
         source_sets=tuple(o.name for o in objects if o.role == "user-compiled"),
         library_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "library"),

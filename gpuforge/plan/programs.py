@@ -22,7 +22,7 @@ _JUDGING = (
     "cuda",
     "wheel",
 )  # what reads GPU code and judges wheels
-_WHEELHOUSE = ("steps/wheelhouse.py", "steps/pip_alone.py")
+_WHEELHOUSE = ("steps/wheelhouse.py", "steps/pip_alone.py", "toolkits/pip_output.py")
 _PACKING = (
     *(f"steps/{name}.py" for name in ("package_wheel", "wheel_sizes")),
     *_WHEELHOUSE,
@@ -33,13 +33,16 @@ _PACKING = (
 )
 _TOOLKIT = (
     "cuda/suffix.py",
-    *(f"toolkits/{name}.py" for name in ("debian_parts", "download", "pins", "pip", "plain")),
-    *(f"toolkits/{name}.py" for name in ("redist_archives", "toolkit", "tree", "unpack")),
+    *(f"toolkits/{name}.py" for name in ("debian_parts", "download", "pins", "pip", "pip_output")),
+    *(f"toolkits/{name}.py" for name in ("driver_stub", "redist_archives", "stub_library", "toolkit")),
+    *(f"toolkits/{name}.py" for name in ("plain", "tree", "unpack")),
 )
 # Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
 # holds that the files cover all that a step imports.
 CODE = {
-    "fetch_source": ("steps/fetch_source.py", "index/settings.py", "plan/requests/source.py"),
+    "fetch_source": (
+        *("steps/fetch_source.py", "index/settings.py", "plan/requests/source.py", "plan/git_version.py"),
+    ),
     **{
         f"fetch_toolkit {name}": (
             *("steps/fetch_toolkit.py", "plan/requests/toolkit.py", f"toolkits/providers/{name}.py"),
@@ -62,9 +65,11 @@ CODE = {
         "manifest/constraints.py",
         "plan/requests/build.py",
         *(f"steps/{name}.py" for name in ("ask_backend", "private_mounts", "project_requirements", "venv")),
+        "plan/git_version.py",
     ),
     "host_build": (
         *(f"steps/{name}.py" for name in ("host_build", "venv", "stable_nvcc")),
+        "plan/git_version.py",
         *(f"steps/{name}.py" for name in ("cached_compilers", "compiler_cache")),
         "plan/requests/build.py",
         "toolchains/sccache.py",
@@ -77,6 +82,12 @@ CODE = {
         "plan/requests/kernels.py",
         "package",
         *_JUDGING,
+    ),
+    "carried_libraries": (
+        "steps/carried_libraries.py",
+        "plan/requests/carried.py",
+        "cuda",
+        "binary",
     ),
     "wheel_links": (
         "cuda",
@@ -127,7 +138,8 @@ CODE = {
         *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
         "cuda",
         "plan/requests/trial.py",
-        *("manifest/__init__.py", "manifest/braces.py", "binary/__init__.py", "binary/budget.py"),
+        *("manifest/__init__.py", "manifest/braces.py", "binary"),
+        *("steps/absent_driver.py", "toolkits/driver_stub.py", "toolkits/stub_library.py"),
     ),
 }
 PACKAGES = {

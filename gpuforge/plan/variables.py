@@ -14,6 +14,7 @@ from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.family import Compiler
 
+TOOLKIT_SEEN = "${work}/cuda"  # where a host build sees its toolkit: with the nvcc of `steps/stable_nvcc.py`
 _PREFIX_MAP = "-ffile-prefix-map=${work}=/gpuforge"
 EPOCH = "315532800"  # 1980-01-01, the earliest time that a ZIP member can have
 _FETCH = frozenset(
@@ -120,6 +121,11 @@ def hook(path: str) -> dict[str, str]:
     return plain() | {"PATH": path, **_NO_INDEX}
 
 
+def hook_cuda(path: str, archs: Sequence[str], ptx: str | None) -> dict[str, str]:
+    """Return what it sees of a toolkit, which it does not compile with: a setup.py may look for one as it starts."""
+    return _toolkit("${in:toolkit}", archs, ptx) | {"PATH": f"${{in:toolkit}}/bin:{path}"}
+
+
 def host_build(host: Compiler, path: str) -> dict[str, str]:
     """Return how a PEP 517 build learns of its compilers, by CC and CXX; `path` is its PATH but for those.
 
@@ -141,24 +147,29 @@ def host_build(host: Compiler, path: str) -> dict[str, str]:
 def host_cuda(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: str) -> dict[str, str]:
     """Return how it learns of its toolkit and architectures, beside what `host_build` says.
 
-    CMake reads CUDACXX, CUDAHOSTCXX, CUDAARCHS and CUDAToolkit_ROOT itself; scikit-build-core hands CMAKE_ARGS on;
-    torch's extension builder reads TORCH_CUDA_ARCH_LIST and, for nvcc, PYTORCH_NVCC. `${work}/bin/nvcc` keeps random
-    names out of the objects. Left alone, both nvcc and CMake link cudart statically: the manifest's linkage says which
-    one it is.
+    Its nvcc keeps random names out of the objects (`steps/stable_nvcc.py`). Left alone, both nvcc and CMake link cudart
+    statically: the manifest's linkage says which one it is.
     """
-    cuda = cmake_architectures(archs, ptx)
     cudart = "static" if linkage == "static" else "shared"
-    return {
-        "CUDACXX": "${work}/bin/nvcc",
-        "PYTORCH_NVCC": "${work}/bin/nvcc",
+    return _toolkit(TOOLKIT_SEEN, archs, ptx) | {
         "CUDAHOSTCXX": f"${{work}}/bin/{compilers(host)['cxx']}",
-        "CUDA_PATH": "${in:toolkit}",
-        "CUDA_HOME": "${in:toolkit}",
-        "CUDAToolkit_ROOT": "${in:toolkit}",
-        "CUDAARCHS": cuda,
-        "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cuda} -DCMAKE_CUDA_RUNTIME_LIBRARY={cudart.title()}",
-        **({"TORCH_CUDA_ARCH_LIST": torch_architectures(archs, ptx)} if archs else {}),
+        "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cmake_architectures(archs, ptx)} "
+        f"-DCMAKE_CUDA_RUNTIME_LIBRARY={cudart.title()}",
         "NVCC_PREPEND_FLAGS": f"-Xcompiler={_PREFIX_MAP} -cudart={cudart}",
+    }
+
+
+def _toolkit(root: str, archs: Sequence[str], ptx: str | None) -> dict[str, str]:
+    """Return the variables by which builds find a toolkit at `root`, and the architectures to build for.
+
+    CMake reads CUDACXX, CUDAHOSTCXX, CUDAARCHS and CUDAToolkit_ROOT itself; scikit-build-core hands CMAKE_ARGS on;
+    torch's extension builder reads CUDA_HOME, TORCH_CUDA_ARCH_LIST and PYTORCH_NVCC.
+    """
+    return {
+        **dict.fromkeys(("CUDACXX", "PYTORCH_NVCC"), f"{root}/bin/nvcc"),
+        **dict.fromkeys(("CUDA_PATH", "CUDA_HOME", "CUDAToolkit_ROOT"), root),
+        "CUDAARCHS": cmake_architectures(archs, ptx),
+        **({"TORCH_CUDA_ARCH_LIST": torch_architectures(archs, ptx)} if archs else {}),
     }
 
 
@@ -194,7 +205,7 @@ def cmake_architectures(archs: Sequence[str], ptx: str | None) -> str:
 NAMES = {
     "project": "${stage:source}",
     "overlay": "${work}/overlay",
-    "toolkit": "${in:toolkit}",
+    "toolkit": TOOLKIT_SEEN,
     "env": "${lay:env}",
 }
 """What the names of the manifest stand for in a host build."""

@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge.errors import ActionError
 from gpuforge.manifest import constraints
+from gpuforge.plan import git_version
 from gpuforge.plan.requests.build import AskBackend
 from gpuforge.steps import entry, private_mounts
 from gpuforge.steps.project_requirements import checked
@@ -22,6 +23,7 @@ from gpuforge.steps.venv import adopt, runner_of
 
 def main(request: AskBackend) -> None:
     """Write to `answer` what the backend requires: none where the wheels of `lock` meet all of it."""
+    git_version.write(request.source, request.version)
     asked = requested(request, protected(request.environment, request.python, request.scratch))
     wheels = json.loads(request.lock.read_text())["wheels"]
     unmet = [] if all(is_met(text, wheels) for text in asked) else asked

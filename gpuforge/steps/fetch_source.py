@@ -21,7 +21,8 @@ from pypi_simple.errors import DigestMismatchError
 from gpuforge import digest
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.index.settings import index_url, public, session
-from gpuforge.plan.requests.source import FetchSource, Revision, Sdist
+from gpuforge.plan import git_version
+from gpuforge.plan.requests.source import FetchSource, LocalSdist, Revision, Sdist
 from gpuforge.steps import entry
 
 MOST_BYTES, MOST_MEMBERS = (
@@ -50,6 +51,10 @@ def main(request: FetchSource) -> None:
     match request.source:
         case Sdist(requirement, sha256):
             archive = download_sdist(requirement, sha256, request.scratch)
+            unpack(archive, request.output, request.scratch)
+        case LocalSdist(file, name):
+            archive = request.scratch / name
+            archive.symlink_to(file)
             unpack(archive, request.output, request.scratch)
         case Revision(repository, revision):
             clone(repository, revision, request.output)
@@ -184,7 +189,10 @@ def extract(bundle: tarfile.TarFile, place: Path, room: _Room) -> None:
 
 
 def clone(repository: str, rev: str, output: Path) -> None:
-    """Check out one revision of a git repository, submodules included, without its history."""
+    """Check out one revision of a git repository, submodules included, without its history.
+
+    Where the project takes its version from git, that is left in a file.
+    """
 
     def git(*words: str) -> None:
         subprocess.run(["git", "-C", str(output), *words], check=True)  # noqa: S607  the git that is on PATH
@@ -202,6 +210,10 @@ def clone(repository: str, rev: str, output: Path) -> None:
             git("fetch", "--quiet", "--tags", "origin")
             git("checkout", "--quiet", rev)
         git("submodule", "update", "--quiet", "--init", "--recursive", "--depth", "1")
+        if git_version.is_needed(output / name for name in git_version.DECLARING):
+            if (output / ".git" / "shallow").exists():
+                git("fetch", "--quiet", "--tags", "--unshallow", "--filter=blob:none", "origin")
+            git_version.write(output, git_version.described(output))
     except FileNotFoundError as error:
         raise MissingError.of("git is not installed", hint="apt-get install git") from error
     except subprocess.CalledProcessError as error:

@@ -13,6 +13,7 @@ from build import BuildBackendException, BuildException, ProjectBuilder
 
 from gpuforge import tree
 from gpuforge.errors import ActionError
+from gpuforge.plan import git_version
 from gpuforge.plan.requests.build import HostBuild
 from gpuforge.steps import cached_compilers, compiler_cache, entry, stable_nvcc
 from gpuforge.steps.venv import Runner, adopt, runner_of
@@ -24,6 +25,7 @@ def main(request: HostBuild) -> dict[str, Any]:
 
     Returns what the compiler cache was used for.
     """
+    git_version.write(request.source, request.version)
     settings = compiler_cache.take_settings(os.environ)
     overlay = request.scratch / "overlay"
     overlay.mkdir()
@@ -35,7 +37,7 @@ def main(request: HostBuild) -> dict[str, Any]:
     for name, path in request.compilers.items():
         cached_compilers.write(path, name, programs)
     if request.nvcc:
-        stable_nvcc.write(request.nvcc, programs, request.scratch / "cuda")
+        stable_nvcc.write(request.nvcc, request.scratch / "cuda", request.scratch / "nvcc")
     python = adopt(request.environment, request.python)
     request.output.mkdir()
     used: list[CacheUse] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,20 @@ def imported(
     return {"import": package, "import_seconds": round(ran.seconds, 3)}
 
 
+def also_imported(modules: Sequence[str], python: Path, folder: Path, driver: Path | None) -> list[str]:
+    """Import further modules, each alone; `driver` is a folder with a stub of the driver's library. Return them."""
+    environ = {**os.environ, **({"LD_LIBRARY_PATH": str(driver)} if driver else {})}
+    for module in modules:
+        ran = run([str(python), "-I", "-c", f"import {module}"], folder, environ)
+        if ran.status:
+            line = last_line(ran.lines)
+            raise ActionError.of(
+                failure(f"import {module}", ran.status, line), hint=import_hint(module, line)
+            )
+        print(f"import {module}: it loads{' with a stub of the driver' if driver else ''}", flush=True)
+    return [*modules]
+
+
 def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
     """Say what to do about an import that ended with this line, on a machine with this CUDA."""
     module = re.search(r"No module named '([\w.]+)'", line)
@@ -42,7 +57,10 @@ def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
             f"the wheel does not declare it: add the package of {module[1]!r} to the project's dependencies"
         )
     if "libcuda.so" in line or "libnvidia-ml.so" in line:
-        return "that is the driver's, which many machines do not have: open it at run time (dlopen), do not link it"
+        return (
+            "that is the driver's, which many machines do not have: open it at run time (dlopen), do not link it; "
+            "a module that must link with it can be tested with [test] imports"
+        )
     absent = _absent(line)
     if libraries.is_toolkit_file(absent):
         here = machine.has(absent)

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge import disk
+from gpuforge.cuda.carried import Carried
 from gpuforge.cuda.provided import Provided, as_record, outside, requirement, says
 from gpuforge.cuda.suffix import major_of_extra
 from gpuforge.errors import ActionError, UsageError
@@ -20,6 +22,7 @@ from gpuforge.package import (
     build_record,
     embed,
     guard,
+    imported_first,
     kernel_set,
     kernels_wheel,
     naming,
@@ -61,7 +64,10 @@ def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
     tree = scratch / "tree"
     name = _host_wheel(spec, tree)
     _embed(spec, tree, name)
-    linking = Linking(spec.cuda, spec.linkage, spec.pins, spec.search_path, spec.exclude)
+    carried = (
+        [Carried.from_data(each) for each in json.loads(spec.carried.read_text())] if spec.carried else []
+    )
+    linking = Linking(spec.cuda, spec.linkage, spec.pins, spec.search_path, spec.exclude, carried)
     repaired = repair.repair(tree, name, scratch, linking, print)
     kernel_set.measure_again(tree, spec.package)
     provided = _provided(spec.provided)
@@ -75,9 +81,10 @@ def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
         _require(tree, distributions, spec, provided)
     if spec.naming in {"suffix", "local"}:
         _drop_extras(tree, int(spec.cuda.partition(".")[0]))
+    _use_carried(tree, repaired.carried, spec)
     _declare_extras(tree, spec.extras)
     naming.write_tags(tree, repaired.name)
-    _document(tree, distributions, spec, provided)
+    _document(tree, distributions, spec, provided, repaired.carried)
     return write(tree, output / str(repaired.name), spec.size_limit)
 
 
@@ -169,6 +176,27 @@ def _drop_extras(tree: Path, major: int) -> None:
         print(f"removed the extra {name}, which is for another CUDA major")
 
 
+def _use_carried(tree: Path, carried: Sequence[Carried], spec: PackageWheel) -> None:
+    """Require the packages whose libraries the wheel uses, and the manifest's; import them first."""
+    file = unpacked.dist_info(tree) / "METADATA"
+    text = metadata_edit.add_requirements(metadata.of_file(file), spec.more_requires)
+    file.write_bytes(text)
+    chosen = {canonicalize_name(Requirement(line).name) for line in spec.more_requires}
+    for package in carried:
+        linked = {package.package: package.version}
+        bounds = requirements.Bounds.after(Requirement(package.series))
+        text, added = requirements.require(metadata.of_file(file), linked, proved={package.package: bounds})
+        if package.package not in chosen:
+            file.write_bytes(text)
+            for line in added:
+                print(f"requires {line}")
+        if package.module:
+            reason = imported_first.embed(tree, spec.package, package.module)
+            print(f"{spec.package} imports {package.module} first{f': {reason}' if reason else ''}")
+    for line in spec.more_requires:
+        print(f"requires {line}")
+
+
 def _declare_extras(tree: Path, extras: Mapping[str, Sequence[str]]) -> None:
     """Declare extras and their requirements; the project's own requirements of these extras stay."""
     file = unpacked.dist_info(tree) / "METADATA"
@@ -179,9 +207,16 @@ def _declare_extras(tree: Path, extras: Mapping[str, Sequence[str]]) -> None:
         print(f"requires {line}")
 
 
-def _document(tree: Path, distributions: tuple[str, ...], spec: PackageWheel, provided: Provided) -> None:
+def _document(
+    tree: Path,
+    distributions: tuple[str, ...],
+    spec: PackageWheel,
+    provided: Provided,
+    carried: Sequence[Carried],
+) -> None:
     """Write the bill of materials and the build record."""
     declared = [sbom.Material(distribution, spec.pins.get(distribution)) for distribution in distributions]
+    declared += [sbom.Material(package.package, package.version) for package in carried]
     declared += [sbom.Material(wheel.distribution, None) for wheel in spec.kernels_wheels]
     sbom.write(tree, declared=declared, pins=spec.pins, cuda=spec.cuda, epoch=epoch())
     if spec.record:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Set
 from pathlib import Path
 
 from gpuforge.errors import MissingError
@@ -45,23 +46,35 @@ exec {tool} "$@"
 """
 
 
-def write(nvcc: Path, folder: Path, toolkit: Path) -> Path:
-    """Write `folder/nvcc`, which calls `nvcc` with those of the options that this version has; return its path.
+def write(nvcc: Path, toolkit: Path, behind: Path) -> Path:
+    """Make the folder `toolkit` look like nvcc's own toolkit, with a wrapper as `bin/nvcc`; return that wrapper.
 
-    `toolkit` becomes a folder of links to its toolkit, where the programs behind the cache are found.
-    Raises MissingError when nvcc does not run.
+    The wrapper calls `nvcc` with those of the options that this version has. Builds find the headers and libraries
+    from the place of the nvcc on their PATH, or call the one in CUDA_HOME: both are this one. `behind` becomes a folder
+    of links to the toolkit, where the programs behind the cache are found. Raises MissingError if nvcc does not run.
     """
     try:
         answer = subprocess.run([nvcc, "--help"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise MissingError.of(f"{nvcc} does not run: {error}", hint="check the CUDA toolkit") from error
     options = " ".join(text for name, text in _OPTIONS.items() if name in answer.stdout)
-    folder.mkdir(exist_ok=True)
-    called = shlex.quote(str(_cached(nvcc, toolkit)))
-    return put(folder / "nvcc", _WRAPPER.format(nvcc=called, options=options))
+    called = shlex.quote(str(_cached(nvcc, behind)))
+    _link(nvcc.parent.parent, toolkit, replaced={nvcc.name})
+    return put(toolkit / "bin" / nvcc.name, _WRAPPER.format(nvcc=called, options=options))
 
 
-def _cached(nvcc: Path, toolkit: Path) -> Path:
+def _link(root: Path, place: Path, replaced: Set[str]) -> None:
+    """Make a folder with the content of `root` by links; its `bin` is a folder of its own, without some files."""
+    (place / "bin").mkdir(parents=True)
+    for path in sorted(root.iterdir()):
+        if path.name != "bin":
+            (place / path.name).symlink_to(path)
+    for path in sorted((root / "bin").iterdir()):
+        if path.name not in replaced:
+            (place / "bin" / path.name).symlink_to(path)
+
+
+def _cached(nvcc: Path, behind: Path) -> Path:
     """Return an nvcc that finds wrappers of its programs; `nvcc` itself where they are not in NVIDIA's layout.
 
     nvcc looks for them where its profile says, which lies beside the name that it was called by
@@ -70,16 +83,10 @@ def _cached(nvcc: Path, toolkit: Path) -> Path:
     root = nvcc.parent.parent
     profile = nvcc.parent / "nvcc.profile"
     tools = {name: root / folder / name for name, folder in _TOOLS.items()}
-    if nvcc.parent.name != "bin" or not all(path.is_file() for path in (profile, *tools.values())):
+    if not all(path.is_file() for path in (profile, *tools.values())):
         return nvcc
-    own = toolkit / "bin"
-    own.mkdir(parents=True)
-    for path in sorted(root.iterdir()):
-        if path.name != "bin":
-            (toolkit / path.name).symlink_to(path)
-    for path in sorted(nvcc.parent.iterdir()):
-        if path != profile and path.name not in tools:
-            (own / path.name).symlink_to(path)
+    own = behind / "bin"
+    _link(root, behind, replaced={profile.name, *tools})
     for name, path in tools.items():
         tool = shlex.quote(str(path))
         put(own / name, _TOOL.format(program=PROGRAM, tool=tool, ask=ASK.format(call=f'"${PROGRAM}" {tool}')))

@@ -13,8 +13,8 @@ from typing import Any
 
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.trial import TryWheel
-from gpuforge.steps import declared_sets, entry, loaded_cuda, machine_cuda, wheelhouse
-from gpuforge.steps.importing import imported
+from gpuforge.steps import absent_driver, declared_sets, entry, loaded_cuda, machine_cuda, wheelhouse
+from gpuforge.steps.importing import also_imported, imported
 from gpuforge.steps.loaded_cuda import Watch
 from gpuforge.steps.machine_cuda import MachineCuda
 from gpuforge.steps.manifest_tests import tested
@@ -55,8 +55,12 @@ def proved(request: TryWheel, wheel: Path, nowhere: Path) -> dict[str, Any]:
         shutil.rmtree(folder)
     found, watch = tried(request, wheel, request.scratch / "env", extras, machine)
     result = {**found, "installs": [*installs, found]}
+    python = request.scratch / "env" / "bin" / "python"
+    if request.imports:
+        (site,) = python.parent.parent.glob("lib/python3*/site-packages")
+        driver = absent_driver.provide(site, request.scratch / "driver") if request.stub else None
+        result["imports"] = also_imported(request.imports, python, nowhere, driver)
     if command := request.command:
-        python = request.scratch / "env" / "bin" / "python"
         if request.requires:
             require(python, request.requires, request.wheels)
         check(python)

@@ -6,14 +6,15 @@ import errno
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pip
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.steps.pip_alone import REFUSED
+from gpuforge.toolkits import pip_output
 
 _PIP = Path(pip.__file__).with_name("__pip-runner__.py")  # which another Python runs, as for `pip --python`
 _ALONE = Path(__file__).with_name("pip_alone.py")
@@ -39,22 +40,21 @@ def download(
     """
     folder.mkdir(parents=True, exist_ok=True)
     command = [str(python), "-I", str(_ALONE), str(_PIP), "download", "--only-binary=:all:"]
-    command += ["--progress-bar=off", "--disable-pip-version-check", f"--dest={folder}"]
+    command += [pip_output.PROGRESS, "--disable-pip-version-check", f"--dest={folder}"]
     command += [*(f"--constraint={path}" for path in constraints), *(["--no-deps"] if alone else [])]
     command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    output, _, crash = done.stdout.partition("ERROR: Exception:")  # what follows is pip's own traceback
-    print(output, *crash.strip().splitlines()[-1:], sep="", flush=True)
-    if done.returncode == 0:
+    status, printed = pip_output.run(command, partial(print, flush=True))
+    output, _, crash = printed.partition(pip_output.CRASH)  # what follows is pip's own traceback
+    if status == 0:
         return
-    if REFUSED in done.stdout:
+    if REFUSED in printed:
         raise ActionError.of(
             f"{what} cannot be met by wheels: one of them names what pip would have to build, which runs its code",
             hint=f"pip's output is above; {hint}",
         )
-    if "No space left on device" in crash or _disk_full(done.stdout, folder):
+    if "No space left on device" in crash or _disk_full(printed, folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-    if any(sign in done.stdout for sign in _UNREACHABLE):
+    if any(sign in printed for sign in _UNREACHABLE):
         raise MissingError.of(
             f"cannot reach the package index for {what}",
             hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's output is above",

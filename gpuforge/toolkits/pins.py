@@ -1,12 +1,18 @@
-"""Wheels of NVIDIA's on PyPI, each pinned by its sha256, and the choice of those that a toolkit needs."""
+"""Wheels of NVIDIA's on PyPI, each pinned by its sha256, and the choice of those that a toolkit needs.
+
+NVIDIA's libraries outside the toolkits, such as cuDNN and NCCL, come in packages of their own (data/beside.toml).
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from gpuforge.cuda.suffix import without_suffix
+from gpuforge.datafile import load
 from gpuforge.errors import UsageError
 from gpuforge.toolkits.plain import read
 
@@ -30,10 +36,27 @@ def choose(
     `release` is a row of a data file, with `wheels` and `extras`. Raises UsageError for a library that it does not
     have, with the nearest names.
     """
-    check_libraries(libraries, release["extras"], release["toolkit"])
-    packages = {*compiler, *(package for name in libraries for package in release["extras"][name])}
-    rows = [row for row in release["wheels"] if row["package"] in packages and row["machine"] == machine]
-    return tuple(read(Pin, row) for row in rows)
+    own, beside = release["extras"], _beside(int(release["toolkit"].partition(".")[0]))
+    check_libraries(libraries, [*own, *beside], release["toolkit"])
+    packages = {*compiler, *(package for name in libraries if name in own for package in own[name])}
+    others = [beside[name] for name in libraries if name in beside]
+    needed = {without_suffix(package) for other in others for package in other["needs"]}
+    rows = [
+        *(r for r in release["wheels"] if r["package"] in packages or without_suffix(r["package"]) in needed),
+        *(row for other in others for row in other["wheels"]),
+    ]
+    return tuple(read(Pin, row) for row in rows if row["machine"] == machine)
+
+
+def beside_toolkits() -> tuple[str, ...]:
+    """Return the names of NVIDIA's libraries that come in packages of their own: "nccl"."""
+    return tuple(dict.fromkeys(row["name"] for row in load(__file__, "beside.toml")["library"]))
+
+
+@cache
+def _beside(major: int) -> Mapping[str, Mapping[str, Any]]:
+    """Return those that are offered for a CUDA major, with their wheels."""
+    return {row["name"]: row for row in load(__file__, "beside.toml")["library"] if row["cuda"] == major}
 
 
 def check_libraries(libraries: Sequence[str], known: Iterable[str], toolkit: str) -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpuforge.errors import ActionError, MissingError
+from gpuforge.toolkits import pip_output
 from gpuforge.toolkits import tree as trees
 from gpuforge.toolkits.pins import Pin
 
 PIP = (
     "-m", "pip", "install", "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-compile", "--no-input",
-    "--progress-bar=off", "--no-user", "--no-warn-script-location", "--disable-pip-version-check",
+    pip_output.PROGRESS, "--no-user", "--no-warn-script-location", "--disable-pip-version-check",
     "--root-user-action=ignore",
 )  # fmt: skip
 NO_NETWORK = (
@@ -37,6 +37,14 @@ def keep_dist_info(site: Path, tree: Path) -> None:
         folder.rename(tree / "dist-info" / folder.name)
 
 
+def merge_beside(site: Path, tree: Path) -> None:
+    """Merge the headers and libraries of packages outside the toolkit into its tree: cuDNN, NCCL, cuTENSOR."""
+    for folder in sorted([*site.glob("nvidia/*/"), *site.glob("*/")]):
+        for part in ("include", "lib"):
+            if (folder / part).is_dir():
+                trees.merge(folder / part, tree / part)
+
+
 def fetch_wheels(pins: Sequence[Pin], partial: Path, say: Say) -> None:
     """Let pip download, check and unpack the wheels to `partial/site`; pip's temporary files stay in `partial`."""
     megabytes = sum(pin.size for pin in pins) / 1e6
@@ -50,16 +58,8 @@ def fetch_wheels(pins: Sequence[Pin], partial: Path, say: Say) -> None:
     scratch.mkdir()
     argv = [sys.executable, *PIP, f"--target={partial / 'site'}", f"--requirement={wanted}"]
     env = {**os.environ, "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"}
-    process = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True
-    )
-    try:
-        output, _ = process.communicate()
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
-    if process.returncode != 0:
+    status, output = pip_output.run(argv, say, env)
+    if status != 0:
         raise _pip_failure(output, partial, sum(pin.size for pin in pins))
 
 

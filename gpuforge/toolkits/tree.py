@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpuforge.errors import ActionError, UsageError
+from gpuforge.toolkits import driver_stub
 
 # glibc 2.41 declares these four with an exception specification. CUDA 13 has this macro behind its own declarations,
 # which otherwise contradict it ("exception specification is incompatible"); older headers get it here.
@@ -63,10 +64,12 @@ def staged(destination: Path) -> Iterator[Path]:
 def complete(tree: Path, machine: str) -> None:
     """Add what files are found by: unversioned library links, `lib64` for CMake, `targets/` for nvcc.profile.
 
+    Builds that link with the driver find a stub of it in `lib/stubs`, also where NVIDIA's packages have none.
     Headers of before CUDA 13 are made to agree with glibc 2.41 and newer; with an older one nothing changes.
     """
     _make_executable(tree)
     _link_libraries(tree / "lib")
+    driver_stub.complete(tree, machine)
     _agree_with_glibc(tree / "include" / "crt" / "math_functions.h")
     if not (tree / "lib64").exists():
         (tree / "lib64").symlink_to("lib")

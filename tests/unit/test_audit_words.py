@@ -63,6 +63,10 @@ BROKEN: dict[str, tuple[str, Files]] = {
     "GF509": (PROMISES.partition("[[objects]]")[0].replace('["80"]\nptx = "90"', "[]"), {"demo/__init__.py": b""}),
     "GF601": (PROMISES, {"demo/libcore.so": elf(sections={".nv_fatbin": fatbin("sm_80")})}),
     "GF602": (PROMISES, {"demo/libcore.so": None}),
+    "GF605": (
+        PROMISES + """[[objects]]\nname = "fast"\nrole = "gpu"\nfiles = ["demo/fast*.so", "demo/ext.so"]\n""",
+        {EXT: elf()},
+    ),
     "GF604": (PROMISES.replace("lib*.so", "*.a"), {"demo/x.a": archive({"a.o": test_audit_host_only.BITCODE})}),
 }  # fmt: skip
 

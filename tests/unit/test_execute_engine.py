@@ -39,7 +39,7 @@ class Listener:
     def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
         self.events.append(f"plan {len(steps)} run {len(run)}")
 
-    def on_start(self, action: Action) -> None:
+    def on_start(self, action: Action, log: Path) -> None:
         self.events.append(f"start {action.id}")
 
     def on_wait(self, action: Action, what: str) -> None:
@@ -439,8 +439,8 @@ def test_an_input_that_vanished_meanwhile_is_a_clear_failure(tmp_path: Path) -> 
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_interruption_keeps_what_is_finished(tmp_path: Path, times: int) -> None:
     class Interrupting(Listener):
-        def on_start(self, action: Action) -> None:
-            super().on_start(action)
+        def on_start(self, action: Action, log: Path) -> None:
+            super().on_start(action, log)
             if action.id == "b":
                 raise KeyboardInterrupt
 

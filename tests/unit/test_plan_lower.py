@@ -112,7 +112,7 @@ def test_a_host_source_leaves_kernels_alone(recipe: Recipe, machine: Machine) ->
     (file.folder / "src/core.cpp").write_text("int main() { return 1; }\n")
     assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
         *(
-            f"py3.11/{name}" for name in ("hook", "backend-requirements", "environment")
+            f"py3.11-cu13.0/{name}" for name in ("hook", "backend-requirements", "environment", "carried")
         ),  # the hook may read it
         *(
             f"cp311-cu13.0-x86_64/{name}"
@@ -254,7 +254,7 @@ def test_a_command_makes_a_library_in_the_build_environment(recipe: Recipe, mach
         *("maketool", "-i", "${work}/gpuforge_abi.c", "${stage:sources}/mod", "${stage:sources}/mod/a.cpp")
     ]
     assert spec["packages"] == {"tool": "major"}
-    assert made.inputs["env"] == ActionInput("py3.11/environment", "environment")
+    assert made.inputs["env"] == ActionInput("py3.11-cu13.0/environment", "environment")
     assert (made.env["CXX"], made.env["CC"]) == ("${in:cxx}", "${in:cc}")
 
 
@@ -601,18 +601,36 @@ def test_the_manifests_constraints_decide_on_the_environment_and_are_handed_to_t
     assert request_of(fetch)["constraints"] == "${in:constraints}"
 
 
-def test_a_config_setting_may_name_the_toolkit_which_requirements_know_nothing_of(
+def test_a_hook_sees_the_toolkit_and_the_variables_of_the_build(
     recipe: Recipe, machine: Machine, tmp_path: Path
 ) -> None:
-    file = recipe(add='\n[build]\nconfig-settings = { "cmake.define.TK" = "{toolkit}" }\n')
+    settings = (
+        'config-settings = { "cmake.define.TK" = "{toolkit}" }\nenv = { FORCE_CUDA = "1", TK = "{toolkit}" }'
+    )
+    file = recipe(add=f"\n[build]\n{settings}\n")
     plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
     found = {}
     for action in plan.actions:
         places = Places(Path("/w"), Path("/o"), {name: Path("/i", name) for name in action.inputs})
         if text := write_request(action, places, tmp_path):
             found[action.id] = json.loads(text).get("config_settings")
-    assert found["py3.11/hook"] == {"cmake.define.TK": "/w/toolkit"}
-    assert found["cp311-cu13.0-x86_64/host-build"] == {"cmake.define.TK": "/i/toolkit"}
+    assert found["py3.11-cu13.0/hook"] == {"cmake.define.TK": "/i/toolkit"}
+    assert found["cp311-cu13.0-x86_64/host-build"] == {"cmake.define.TK": "/w/cuda"}
+    (hook,) = (action for action in plan.actions if action.id == "py3.11-cu13.0/hook")
+    assert hook.env["CUDA_HOME"] == hook.env["TK"] == "${in:toolkit}"
+    assert hook.env["PATH"].startswith("${in:toolkit}/bin:")
+    assert hook.env["FORCE_CUDA"] == "1"
+
+
+def test_a_hook_is_asked_once_for_each_toolkit(recipe: Recipe, machine: Machine) -> None:
+    """What it answers may depend on the toolkit; what it is asked with does not."""
+    ids = [action.id for action in plan_of(recipe(), machine).actions if action.id.startswith("py3.11")]
+    assert ids[:2] == ["py3.11/requirements", "py3.11/hook-environment"]
+    assert sorted(ids[2:]) == [
+        f"py3.11-cu{cuda}/{name}"
+        for cuda in ("12.4", "13.0")
+        for name in ("backend-requirements", "carried", "environment", "hook")
+    ]
 
 
 def test_pip_constraints_are_in_the_key_and_passwords_are_not(

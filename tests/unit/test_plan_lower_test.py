@@ -53,6 +53,7 @@ def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
         "wheels": ["${in:needed}"],
         "cuda": "13.0",
         "package": "demo_pkg",
+        "stub": True,
         "scratch": "${work}",
         "result": "${out:result.json}",
     }

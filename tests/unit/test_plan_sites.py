@@ -126,7 +126,7 @@ def test_programs_are_the_images_and_so_is_their_identity(recipe: Recipe) -> Non
 def test_paths_are_the_images_and_nothing_of_the_users(recipe: Recipe) -> None:
     actions = {a.id: a for a in plan_in(recipe(), NEW).actions}
     build, asks = actions["cp313-cu13.0-x86_64/host-build"], actions["py3.13-new/requirements"]
-    assert build.env["PATH"] == "${work}/bin:${in:toolkit}/bin:/opt/tools/bin:/usr/bin:/bin"
+    assert build.env["PATH"] == "${work}/bin:${work}/cuda/bin:/opt/tools/bin:/usr/bin:/bin"
     assert asks.env["PATH"] == "/opt/tools/bin:/usr/bin:/bin"
     assert not {"PATH", "SSH_AUTH_SOCK"} & set(asks.passes)
 

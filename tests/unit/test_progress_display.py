@@ -16,6 +16,7 @@ from gpuforge.execute.observer import Observer
 from gpuforge.execute.outcome import ActionResult, Reason, Step
 from gpuforge.plan.action import Action
 
+LOG = Path("/nonexistent/host.log")
 CELLS = ("cp311-cu13.0-x86_64", "cp312-cu13.0-x86_64", "cp313-cu13.0-x86_64")
 
 
@@ -35,8 +36,8 @@ def tell_a_story(observer: Observer) -> None:
     observer.on_plan(STEPS, frozenset(run))
     for done in (FETCH, BUILDS[0], AUDITS[0]):
         observer.on_finish(done.action, ActionResult(done.action.id, "reused", Reason("reused", "…"), 5.0))
-    observer.on_start(BUILDS[1].action)
-    observer.on_start(BUILDS[2].action)
+    observer.on_start(BUILDS[1].action, LOG)
+    observer.on_start(BUILDS[2].action, LOG)
     observer.on_wait(BUILDS[2].action, "another gpuforge is doing the same work")
     observer.on_finish(
         BUILDS[1].action,
@@ -54,7 +55,7 @@ def tell_a_story(observer: Observer) -> None:
     observer.on_finish(AUDITS[1].action, ActionResult(AUDITS[1].action.id, "not-run", reason))
     for built in (BUILDS[2], AUDITS[2]):
         if built is AUDITS[2]:
-            observer.on_start(built.action)
+            observer.on_start(built.action, LOG)
         observer.on_finish(built.action, ActionResult(built.action.id, "done", Reason("runs", "…"), 61.0))
 
 
@@ -146,15 +147,15 @@ RUNNING = """\
 """
 
 
-def drawn(height: int) -> list[str]:
+def drawn(height: int, log: Path = LOG) -> list[str]:
     """The lines of the live display while two actions run, one of which waits."""
     console = Console(width=80, height=height, color_system=None, file=io.StringIO(), force_terminal=True)
     display = LiveProgress(console, lambda: 100.0)
     display.on_plan(STEPS, frozenset({step.action.id for step in STEPS[1:]}))
     try:
         display.on_finish(FETCH.action, ActionResult(FETCH.action.id, "reused", Reason("reused", "…"), 5.0))
-        display.on_start(BUILDS[1].action)
-        display.on_start(BUILDS[2].action)
+        display.on_start(BUILDS[1].action, log)
+        display.on_start(BUILDS[2].action, LOG)
         display.on_wait(BUILDS[2].action, "another gpuforge is doing the same work")
         paper = Console(width=80, file=io.StringIO(), color_system=None)
         with paper.capture() as text:
@@ -166,6 +167,15 @@ def drawn(height: int) -> list[str]:
 
 def test_every_running_action_is_named_on_a_terminal() -> None:
     assert drawn(24) == RUNNING.splitlines()
+
+
+def test_the_last_line_of_the_log_is_below_its_action(tmp_path: Path) -> None:
+    log = tmp_path / "host.log"
+    log.write_text("$ build\n\nDownloading nvidia_cufft (214.1 MB)\n  120 of 214 MB\n\n")
+    lines = drawn(24, log)
+    assert lines[4] == "      120 of 214 MB"
+    assert [*lines[:4], *lines[5:]] == RUNNING.splitlines()
+    assert drawn(6, log)[:3] == drawn(6)[:3]
 
 
 def test_a_low_terminal_shows_what_runs_and_counts_the_rest() -> None:

@@ -51,13 +51,15 @@ class Builds:
         root = self.folder / project
         root.mkdir(exist_ok=True)
         manifest = f'schema = 1\n[package]\nname = "{project}"\npython = ["{MINOR}"]\n{add}'
+        manifest += "" if "[build]" in add else "[build]\ncuda = false\n"
         manifest += '[toolchains.host]\ncompiler = "g++"\n[cuda.13]\ntoolkit = "13.0"\narchs = []\n'
         texts = {"gpuforge.toml": manifest, "pyproject.toml": PYPROJECT, "backend.py": HOOK + hook, **files}
         for name, text in texts.items():
             (root / name).write_text(text)
         file = load(root)
         plan = lower(file, select(file, "x86_64").cells, self.machine)
-        actions = [action for action in plan.actions if action.id.startswith(f"py{MINOR}/")]
+        mine = [action for action in plan.actions if action.id.startswith(f"py{MINOR}/")]
+        actions = [action for action in mine if not action.id.endswith(("/carried", "/host-build"))]
         found = keys([*actions])
         outcome = engine.run(
             [Step(action, found[action.id].digest, found[action.id].facts) for action in actions],

@@ -104,13 +104,13 @@ def toolkit(tmp_path: Path) -> Path:
 
 
 def test_nvcc_finds_its_programs_behind_the_cache(toolkit: Path, tmp_path: Path, cache: Path) -> None:
-    wrapper = stable_nvcc.write(toolkit / "bin/nvcc", tmp_path / "bin", tmp_path / "cuda")
-    own = tmp_path / "cuda/bin"
+    wrapper = stable_nvcc.write(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
+    own = tmp_path / "behind/bin"
     assert call(wrapper, "-c", "a.cu").stdout == f"{own}/nvcc -c a.cu\n"
     assert (own / "nvcc.profile").read_text() == (
         f"TOP = {toolkit}/bin/..\nPATH += $(TOP)/nvvm/bin:{toolkit}/bin:\nCICC_PATH = {own}\nPATH += {own}:\n"
     )
-    links = {path.name: path.readlink() for path in (tmp_path / "cuda").rglob("*") if path.is_symlink()}
+    links = {path.name: path.readlink() for path in (tmp_path / "behind").rglob("*") if path.is_symlink()}
     assert links == {
         name: toolkit / place
         for name, place in {
@@ -128,9 +128,17 @@ def test_nvcc_finds_its_programs_behind_the_cache(toolkit: Path, tmp_path: Path,
 
 def test_an_nvcc_in_another_layout_is_called_itself(toolkit: Path, tmp_path: Path) -> None:
     (toolkit / "bin/nvcc.profile").unlink()
-    wrapper = stable_nvcc.write(toolkit / "bin/nvcc", tmp_path / "bin", tmp_path / "cuda")
+    wrapper = stable_nvcc.write(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
     assert call(wrapper, "-c", "a.cu").stdout == f"{toolkit}/bin/nvcc -c a.cu\n"
-    assert not (tmp_path / "cuda").exists()
+    assert not (tmp_path / "behind").exists()
+
+
+def test_the_folder_of_nvcc_is_a_toolkit(toolkit: Path, tmp_path: Path) -> None:
+    wrapper = stable_nvcc.write(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
+    assert wrapper == tmp_path / "cuda/bin/nvcc"
+    assert (wrapper.parent / "../include").resolve() == toolkit / "include"
+    assert not wrapper.is_symlink()
+    assert (wrapper.parent / "fatbinary").resolve() == toolkit / "bin/fatbinary"
 
 
 def test_a_build_sees_neither_credentials_nor_the_users_server() -> None:

@@ -13,7 +13,7 @@ from gpuforge.steps import stable_nvcc
 
 def stub(folder: Path, knows: str) -> Path:
     """A compiler that lists its options on --help and otherwise prints its arguments, one a line."""
-    path = folder / "a folder" / "nvcc"
+    path = folder / "a folder" / "bin" / "nvcc"
     path.parent.mkdir(parents=True)
     path.write_text(f'#!/bin/sh\n[ "$1" = --help ] && echo "{knows}" && exit\nprintf "%s\\n" "$@"\n')
     path.chmod(0o755)
@@ -28,7 +28,7 @@ def called(wrapper: Path, *arguments: str) -> list[str]:
 
 def test_each_object_has_its_own_seed(tmp_path: Path) -> None:
     nvcc = stub(tmp_path, "--objdir-as-tempdir (-objtemp) --frandom-seed (-frandom-seed)")
-    wrapper = stable_nvcc.write(nvcc, tmp_path / "bin", tmp_path / "cuda")
+    wrapper = stable_nvcc.write(nvcc, tmp_path / "cuda", tmp_path / "behind")
     assert called(wrapper, "-c", "a b.cu", "-o", "x y.o") == [
         "--objdir-as-tempdir", "-frandom-seed=x y.o", "-c", "a b.cu", "-o", "x y.o",
     ]  # fmt: skip
@@ -38,11 +38,11 @@ def test_each_object_has_its_own_seed(tmp_path: Path) -> None:
 
 def test_an_older_nvcc_gets_no_option_that_it_does_not_know(tmp_path: Path) -> None:
     wrapper = stable_nvcc.write(
-        stub(tmp_path, "--objdir-as-tempdir (-objtemp)"), tmp_path / "bin", tmp_path / "cuda"
+        stub(tmp_path, "--objdir-as-tempdir (-objtemp)"), tmp_path / "cuda", tmp_path / "behind"
     )
     assert called(wrapper, "-c", "a.cu", "-o", "a.o") == ["--objdir-as-tempdir", "-c", "a.cu", "-o", "a.o"]
 
 
 def test_no_nvcc(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match="does not run"):
-        stable_nvcc.write(tmp_path / "nvcc", tmp_path / "bin", tmp_path / "cuda")
+        stable_nvcc.write(tmp_path / "nvcc", tmp_path / "cuda", tmp_path / "behind")

@@ -45,8 +45,8 @@ class Build(Table):
     `config-settings`, `env` and `before` may use four placeholders: `{project}` is the source tree, `{overlay}` the
     folder with the content of the overlays, `{toolkit}` the CUDA toolkit, and `{env}` the build's Python environment,
     which is read-only in a container. Any other name in braces is an error; `${name}` stays as it is, and `{{name}}` is
-    the text `{name}`. While gpuforge asks the backend for its requirements, only `{project}` has a value, and neither
-    `env` nor `before` is used.
+    the text `{name}`. When gpuforge asks the backend for its requirements, `{overlay}` does not exist, and `before` has
+    not run.
     """
 
     config_settings: Mapping[str, Setting] = Field(

@@ -11,7 +11,7 @@ from gpuforge.manifest import forms
 from gpuforge.manifest.model.table import Table
 from gpuforge.manifest.validators import Distinct
 
-Role = Literal["host-only", "user-compiled", "fallback"]
+Role = Literal["host-only", "gpu", "user-compiled", "fallback"]
 VersionPart = Literal["major", "major.minor", "exact"]
 CpuLevel = Literal["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
 
@@ -41,11 +41,13 @@ class Object(Table):
     role: Role = Field(examples=["fallback"])
     """`host-only`: files of the wheel without any content of a GPU toolchain, whose only GPU libraries are those in
     `needs`. The audit proves both; libraries that they open at run time (`dlopen`) are not checked.
+    `gpu`: files of the wheel that the project's own build compiles for GPUs. The audit proves that they are there, and
+    that they have code for the architectures in `[cuda.<version>]`.
     `user-compiled`: sources in the wheel, compiled on the user's machine.
     `fallback`: kernels compiled here, used if the user has not compiled any."""
     files: tuple[forms.Pattern, ...] = Field(default=(), examples=[["**/*.so"]])
-    """Patterns of files in the built wheel (`host-only`): programs, libraries, objects and archives of objects. Kernels
-    that gpuforge added are not matched."""
+    """Patterns of files in the built wheel (`host-only`, `gpu`): programs, libraries, objects and archives of objects.
+    Kernels that gpuforge added are not matched."""
     needs: Annotated[tuple[forms.LibraryName, ...], Distinct] = Field(default=(), examples=[["cufft"]])
     """GPU libraries that the files may NEED anyway, directly or through other libraries of the wheel (`host-only`):
     `cufft` for `libcufft.so.11`, `cuda` for the driver's `libcuda.so.1`. Default: none."""

@@ -15,11 +15,12 @@ from gpuforge.manifest.validators import Distinct
 
 
 class PathSource(Table):
-    """The sources are a folder on this machine."""
+    """The sources are a folder or an sdist on this machine."""
 
     path: forms.Text = Field(examples=["."])
     """Folder with the project's `pyproject.toml`, relative to the manifest's folder. Version control, environments and
-    caches are left out of the build, and so are `build`, `dist` and `wheelhouse` at the top of the folder."""
+    caches are left out of the build, and so are `build`, `dist` and `wheelhouse` at the top of the folder. Or an sdist:
+    a file such as `dist/demo-1.0.tar.gz`."""
 
 
 class PypiSource(Table):

@@ -30,6 +30,11 @@ class Test(Table):
     always among them. The wheel is also installed and imported without extras, with each extra named for its CUDA major
     (`cuda13`, `cu13`), and with each extra listed here. Without extras, missing CUDA libraries are no failure if such
     an extra provides them; the result lists them."""
+    imports: Annotated[tuple[forms.ImportName, ...], Distinct] = Field(
+        default=(), examples=[["pycuda.driver"]]
+    )
+    """Modules to import after the package, each in a process of its own. Without `--gpu`, `libcuda.so.1` is then a stub
+    whose functions return `CUDA_ERROR_NO_DEVICE`, so that modules which link with the driver can be loaded."""
     requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["pytest"]])
     """Further packages for the command, as wheels. They are installed after the wheel was imported without them."""
     sources: Annotated[tuple[forms.Text, ...], Distinct] = Field(default=(), examples=[["tests"]])

@@ -48,6 +48,16 @@ class Wheel(Table):
     spans: Annotated[tuple[forms.AxisName, ...], Distinct] = Field(default=(), examples=[["torch"]])
     """Axes of which one wheel serves all values: it is built with the first and tested with each. The wheel must keep
     to a stable ABI of that package ([axes](axes.md))."""
+    provided_by: Annotated[tuple[forms.DistributionName, ...], Distinct] = Field(
+        default=(), alias="provided-by", examples=[["torch"]]
+    )
+    """Packages whose libraries the wheel uses at run time. The build environment must have them (`[build] requires`).
+    Their libraries are not copied into the wheel. Each file that needs one finds it by its RUNPATH. The wheel requires
+    the package in the release series that it was built with (`torch>=2.15,<2.16`), and imports it first. `torch` need
+    not be listed."""
+    requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["torch>=2.11"]])
+    """Requirements that the wheel declares in addition to the project's own. A package in `provided-by` is
+    then required in this range instead of the release series."""
 
     @property
     def size_limit_bytes(self) -> int | None:

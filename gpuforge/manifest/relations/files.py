@@ -55,11 +55,11 @@ def files(data: Raw, folder: Path) -> Iterator[Problem]:
     yield from _same_sdists(overlays)
     source = table(data, "package").get("source")
     path = source.get("path") if isinstance(source, Mapping) and set(source) == {"path"} else None
-    if isinstance(path, str) and path.strip() and not _is_folder(folder, path):
+    if isinstance(path, str) and path.strip() and not (_is_folder(folder, path) or _is_sdist(folder, path)):
         yield Problem(
             ("package", "source", "path"),
-            f"[package.source] path: no folder {quote(path)}",
-            "the path is relative to the manifest's folder",
+            f"[package.source] path: no folder and no sdist {quote(path)}",
+            "the path is relative to the manifest's folder; an sdist is a file NAME-VERSION.tar.gz or .zip",
         )
 
 
@@ -82,6 +82,13 @@ def _is_folder(folder: Path, name: str) -> bool:
     try:
         return (folder / name).is_dir()
     except (OSError, ValueError):  # a name too long, a folder that may not be read, a NUL character
+        return False
+
+
+def _is_sdist(folder: Path, name: str) -> bool:
+    try:
+        return name.endswith((".tar.gz", ".zip")) and (folder / name).is_file()
+    except (OSError, ValueError):
         return False
 
 

@@ -119,7 +119,7 @@ def _cell(context: Context, cell: Cell, compiled: _Kernels) -> _Ends:
 
 
 def _objects(context: Context) -> list[Object]:
-    return [item for item in context.file.manifest.objects if item.role != "host-only"]
+    return [item for item in context.file.manifest.objects if item.sources]
 
 
 def _is_library(item: Object) -> bool:

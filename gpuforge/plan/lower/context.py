@@ -12,7 +12,7 @@ from gpuforge.manifest.axes import Point, Values, label
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.package import PathSource
-from gpuforge.plan import programs, sources, variables
+from gpuforge.plan import git_version, programs, sources, variables
 from gpuforge.plan.action import Action, ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.requests.request import Request, dump
@@ -145,9 +145,17 @@ class Context:
     def tree(self) -> FileInput | None:
         """The host build's files when the source is a folder of this machine; else None."""
         source = self.file.manifest.package.source
-        if not isinstance(source, PathSource):
+        if not isinstance(source, PathSource) or (self.file.folder / source.path).is_file():
             return None
         return sources.host_tree(self.file, self.file.folder / source.path)
+
+    @cached_property
+    def git_version(self) -> str:
+        """The version of a source folder that is a git checkout, if the project takes it from git; else ""."""
+        if self.tree is None or not (self.tree.path / ".git").exists():
+            return ""
+        needed = git_version.is_needed(self.tree.path / name for name in git_version.DECLARING)
+        return git_version.described(self.tree.path) if needed else ""
 
 
 def placeholders(inputs: Iterable[str]) -> tuple[Path, ...]:

@@ -24,7 +24,7 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
     overlays = {f"overlay{n}": sources.overlay(context.file, n, each) for n, each in build.overlay_folders}
     sdists = {f"sdist-{each.folder}": sdist(context, each) for each in build.overlay_sdists}
     used = compiler.use(context, host, at, lay=True)
-    env = variables.host_build(host, f"${{in:toolkit}}/bin:{at.path}" if cuda else at.path)
+    env = variables.host_build(host, f"{variables.TOOLKIT_SEEN}/bin:{at.path}" if cuda else at.path)
     if cuda:
         wanted = manifest.cuda.versions[cell.cuda]
         env |= variables.host_cuda(host, wanted.archs, wanted.ptx, manifest.cuda.linkage)
@@ -46,6 +46,7 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
             overlays=placeholders(overlays),
             sdists={each.folder: Path(f"${{in:sdist-{each.folder}}}") for each in build.overlay_sdists},
             config_settings=variables.settings(build.config_settings, variables.NAMES),
+            version=context.git_version,
             before=tuple(
                 tuple(braces.fill(word, variables.NAMES) for word in command) for command in build.before
             ),

@@ -21,7 +21,7 @@ from gpuforge.toolchains import nvcc, registry
 
 def kernels(context: Context, cell: Cell) -> dict[str, ActionInput]:
     """Return the kernels of the objects that have some, for the toolkit of a cell, by the object's name."""
-    objects = [item for item in context.file.manifest.objects if item.role != "host-only"]
+    objects = [item for item in context.file.manifest.objects if item.sources]
     return {item.name: _kernels(context, cell, item) for item in objects}
 
 

@@ -1,7 +1,7 @@
 """The environment of the host builds of one Python: what is fetched for it, and what the project's backend asks for.
 
 Fetches run pip alone, from lists of names and versions, and no code of the project. The hook of its build backend runs
-as builds do: without a network, in an environment that is thrown away.
+as builds do: without a network, in an environment that is thrown away, and once for each toolkit, which it may look at.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.context import Context, of_build
 from gpuforge.plan.lower.source import source
+from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.build import AskBackend, FetchRequirements, MakeEnvironment
 from gpuforge.plan.requests.request import Request
 from gpuforge.plan.site import Location
@@ -27,12 +28,16 @@ NOTHING = FileInput(_ANSWER, digest.of_output([(_ANSWER.name, digest.of_file(_AN
 
 
 def requirements(context: Context, cell: Cell, at: Location) -> ActionInput:
-    """Return the environment that holds all build requirements, made once per Python.
+    """Return the environment that holds all build requirements.
 
     What the backend asks for is fetched together with the rest. If it asks for nothing, the actions that fetch and
-    install read the same content as before, and what they made is reused.
+    install read the same content as before, and what they made is reused; so it is where it asks for the same with
+    several toolkits.
     """
-    return _installed(context, cell, at, _all(context, cell, at), "environment", "make the build environment")
+    everything = _all(context, cell, at)
+    return _installed(
+        context, cell, at, everything, "environment", "make the build environment", answered=True
+    )
 
 
 def lock(context: Context, cell: Cell, at: Location) -> ActionInput:
@@ -43,10 +48,21 @@ def lock(context: Context, cell: Cell, at: Location) -> ActionInput:
 def _all(context: Context, cell: Cell, at: Location) -> str:
     first = _fetch(context, cell, at, NOTHING, "requirements", "fetch the build requirements")
     asked = _asked(context, cell, at, first)
-    return _fetch(context, cell, at, asked, "backend-requirements", "fetch what the build backend needs")
+    return _fetch(
+        context, cell, at, asked, "backend-requirements", "fetch what the build backend needs", answered=True
+    )
 
 
-def _fetch(context: Context, cell: Cell, at: Location, answer: Input, name: str, title: str) -> str:
+def _fetch(
+    context: Context,
+    cell: Cell,
+    at: Location,
+    answer: Input,
+    name: str,
+    title: str,
+    *,
+    answered: bool = False,
+) -> str:
     """Fetch what pyproject.toml, the manifest and an answer of the backend require; return the action's id."""
     build, tree = context.file.manifest.build, source(context)
     if context.tree is not None:
@@ -77,34 +93,53 @@ def _fetch(context: Context, cell: Cell, at: Location, answer: Input, name: str,
         passes=variables.requirement_passes(),
         caches=variables.PIP_CACHE,
         network=True,
+        answered=answered,
     )
 
 
-def _installed(context: Context, cell: Cell, at: Location, fetch: str, name: str, title: str) -> ActionInput:
+def _installed(
+    context: Context,
+    cell: Cell,
+    at: Location,
+    fetch: str,
+    name: str,
+    title: str,
+    *,
+    answered: bool = False,
+) -> ActionInput:
     """Install what an action fetched into an environment."""
     request = MakeEnvironment(
         wheels=Path("${in:wheels}"), python=Path("${in:python}"), output=Path("${out:environment}")
     )
     inputs = {"wheels": ActionInput(fetch, "wheels")}
-    outputs = ("environment",)
-    action = _add(context, cell, at, request, name, title, inputs=inputs, outputs=outputs, links_out=True)
-    return ActionInput(action, "environment")
+    fields = {"inputs": inputs, "outputs": ("environment",), "links_out": True}
+    return ActionInput(
+        _add(context, cell, at, request, name, title, answered=answered, **fields), "environment"
+    )
 
 
 def _asked(context: Context, cell: Cell, at: Location, fetch: str) -> ActionInput:
-    """Ask the project's build backend what it needs beside what was fetched."""
-    build = context.file.manifest.build
-    names = {**variables.NAMES, "toolkit": "${work}/toolkit", "env": "${in:env}"}  # shared by toolkits
+    """Ask the project's build backend what it needs beside what was fetched: with a toolkit, if the build has one."""
+    manifest = context.file.manifest
+    build = manifest.build
+    names = {**variables.NAMES, "toolkit": "${in:toolkit}", "env": "${in:env}"}
     request = AskBackend(
         source=Path("${stage:source}"),
         environment=Path("${in:env}"),
         python=Path("${in:python}"),
         config_settings=variables.settings(build.config_settings, names),
+        version=context.git_version,
         lock=Path("${in:lock}"),
         scratch=Path("${work}"),
         answer=Path(f"${{out:{_ANSWER.name}}}"),
     )
     env = _installed(context, cell, at, fetch, "hook-environment", "install the build requirements")
+    inputs = {"source": source(context), "env": env, "lock": ActionInput(fetch, LOCK)}
+    seen = variables.hook(at.path)
+    if build.cuda:
+        wanted = manifest.cuda.versions[cell.cuda]
+        inputs["toolkit"] = toolkit(context, cell, at)
+        seen |= variables.hook_cuda(at.path, wanted.archs, wanted.ptx)
     action = _add(
         context,
         cell,
@@ -112,26 +147,36 @@ def _asked(context: Context, cell: Cell, at: Location, fetch: str) -> ActionInpu
         request,
         "hook",
         "ask the build backend what it needs",
-        inputs={"source": source(context), "env": env, "lock": ActionInput(fetch, LOCK)},
+        inputs=inputs,
         outputs=(_ANSWER.name,),
-        env=variables.hook(at.path),
+        env=seen | variables.with_names(build.env, names),
+        answered=True,
     )
     return ActionInput(action, _ANSWER.name)
 
 
 def _add(
-    context: Context, cell: Cell, at: Location, request: Request, name: str, title: str, **fields: Any
+    context: Context,
+    cell: Cell,
+    at: Location,
+    request: Request,
+    name: str,
+    title: str,
+    *,
+    answered: bool,
+    **fields: Any,
 ) -> str:
-    """Add one of the actions that are done once for a Python; return its id."""
+    """Add an action that is done once for a Python or, if what the backend `answered` counts, for a toolkit, too."""
+    of_toolkit = answered and context.file.manifest.build.cuda
     fields["inputs"] |= {"python": compiler.interpreter(cell, at)}
     return context.add_step(
         request,
         at,
         fields["outputs"][0],
-        id=f"{python_name(context, cell, at)}/{name}",
-        title=f"{title} for Python {cell.python}",
+        id=f"{python_name(context, cell, at)}{f'-cu{cell.toolkit}' if of_toolkit else ''}/{name}",
+        title=f"{title} for Python {cell.python}{f' and CUDA {cell.toolkit}' if of_toolkit else ''}",
         by_content=True,
-        cells=context.users(python=cell.python, part=of_build),
+        cells=context.users(cuda=cell.cuda if of_toolkit else None, python=cell.python, part=of_build),
         **{"kind": "prepare", **fields},
     ).action
 

@@ -49,6 +49,8 @@ def _test(context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | N
         extras=extras(context.file, cell),
         cuda=cell.toolkit,
         package=manifest.package.import_,
+        imports=wanted.imports,
+        stub=not context.gpu,
         requires=wanted.requires,
         command=wanted.command,
         project=Path("${stage:project}") if "project" in inputs else None,

@@ -9,6 +9,7 @@ from gpuforge.plan import build_record, recipe, variant
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import requirements
+from gpuforge.plan.lower.carried import carried
 from gpuforge.plan.lower.context import Context, placeholders
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.narrow import having
@@ -38,6 +39,7 @@ def package(
             "wheel": host,
             **({"toolkit": toolkit(context, cell, at)} if cell.cuda else {}),
             "requirements": requirements.lock(context, cell, host_at),
+            "carried": carried(context, cell),
             **({"provided": provided} if provided else {}),
             **numbered(kernels),
         },
@@ -75,6 +77,8 @@ def _request(
         exclude=tuple(manifest.wheel.exclude),
         search_path=SEARCH_PATH if found else (),
         provided=Path("${in:provided}") if provided else None,
+        carried=Path("${in:carried}"),
+        more_requires=manifest.wheel.requires,
         record=build_record.of(file, at, cell, host_at, host_compiler, of_nvcc),
         requirements=Path("${in:requirements}"),
         extras=recipe.extras(file, cell.toolkit),

@@ -52,6 +52,7 @@ class AskBackend(Request):
     environment: Path
     python: Path
     config_settings: Settings
+    version: str = ""  # of a checkout, as `git describe` writes it
     lock: Path
     scratch: Path
     answer: Path
@@ -75,6 +76,7 @@ class HostBuild(Request):
     overlays: tuple[Path, ...] = ()
     sdists: Mapping[str, Path] = field(default_factory=dict)
     config_settings: Settings
+    version: str = ""  # of a checkout, as `git describe` writes it
     before: tuple[tuple[str, ...], ...] = ()
     scratch: Path
     output: Path

@@ -16,6 +16,14 @@ class Sdist:
 
 
 @dataclass(frozen=True)
+class LocalSdist:
+    """A source distribution on this machine, under its own file name."""
+
+    file: Path
+    name: str
+
+
+@dataclass(frozen=True)
 class Revision:
     """A commit, tag or branch of a git repository."""
 
@@ -28,6 +36,6 @@ class FetchSource(Request):
     """Fetch a source tree into the folder `output`."""
 
     program: ClassVar[str] = "fetch_source"
-    source: Sdist | Revision
+    source: Sdist | LocalSdist | Revision
     scratch: Path
     output: Path

@@ -34,6 +34,8 @@ class TryWheel(Request):
     extras: tuple[str, ...] = ()  # to install it with
     cuda: str = ""  # the CUDA version that it is for: its extra is tried, too
     package: str  # the import package
+    imports: tuple[str, ...] = ()  # further modules to import
+    stub: bool = True  # whether the driver is a stub for these
     requires: tuple[str, ...] = ()  # what the command needs beside it
     command: tuple[str, ...] = ()  # words, in which {project} is filled in
     project: Path | None = None  # the source tree

@@ -42,6 +42,8 @@ class PackageWheel(Request):
     exclude: tuple[str, ...] = ()  # libraries that stay out of the wheel: "gomp" of libgomp.so.1
     search_path: tuple[str, ...] = ()  # where libraries to graft are looked for, besides the system's places
     provided: Path | None = None  # what fetch_provided found out of the packages of its CUDA libraries
+    carried: Path | None = None  # what carried_libraries found in the build environment
+    more_requires: tuple[str, ...] = ()  # Requires-Dist lines of the manifest
     record: Mapping[str, Any] = field(default_factory=dict)  # the build record
     requirements: Path | None = None  # what fetch_requirements locked, which the record names too
     kernels_wheels: tuple[KernelsWheel, ...] = ()  # that its extras bring; then it is for all CUDA versions

@@ -149,6 +149,7 @@ def lay_out_wheels(site: Path, made: Path) -> None:
     """Merge `site/nvidia/<part>/{include,lib,…}`, the layout of the wheels for CUDA 11 and 12, into one tree."""
     for folder in sorted(path for path in (site / "nvidia").iterdir() if path.is_dir()):
         tree.merge(folder, made)
+    pip.merge_beside(site, made)
     for left in made.rglob("__init__.py"):
         left.unlink()
     pip.keep_dist_info(site, made)

@@ -101,6 +101,7 @@ def assemble(site: Path, made: Path, machine: str) -> Path:
             f"the packages hold {len(layouts)} toolkits where one was expected: {[p.name for p in layouts]}"
         )
     layouts[0].rename(made)
+    pip.merge_beside(site, made)
     pip.keep_dist_info(site, made)
     tree.complete(made, machine)
     return made

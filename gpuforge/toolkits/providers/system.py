@@ -14,7 +14,7 @@ from pathlib import Path
 from gpuforge import digest
 from gpuforge.errors import MissingError
 from gpuforge.toolchains.detect import detect
-from gpuforge.toolkits.pins import check_libraries
+from gpuforge.toolkits.pins import beside_toolkits, check_libraries
 from gpuforge.toolkits.providers import pypi
 from gpuforge.toolkits.toolkit import Toolkit, Wanted
 
@@ -59,7 +59,8 @@ def absent(wanted: Wanted, elsewhere: str) -> MissingError:
 
 def _check_libraries(wanted: Wanted) -> None:
     """Raise UsageError for a library that no toolkit has: an installation's own are not known beforehand."""
-    check_libraries(wanted.libraries, pypi.libraries(pypi.minors()[-1]), wanted.minor)
+    known = (*pypi.libraries(pypi.minors()[-1]), *beside_toolkits())
+    check_libraries(wanted.libraries, known, wanted.minor)
 
 
 def installed(search: Sequence[Path] | None = None) -> Iterator[Installed]:

@@ -1,6 +1,7 @@
-"""GF6xx: objects with a role in the manifest: host-only, user-compiled. Each module is one rule."""
+"""GF6xx: objects with a role in the manifest: host-only, gpu, user-compiled. Each module is one rule."""
 
 from gpuforge.audit.rules.roles import (
+    gpu_missing,
     host_only,
     host_only_empty,
     host_only_unproved,
@@ -13,4 +14,5 @@ RULES: tuple[Rule, ...] = (
     host_only_empty.RULE,
     source_paths.RULE,
     host_only_unproved.RULE,
+    gpu_missing.RULE,
 )

@@ -1,0 +1,46 @@
+"""GF605: patterns of a gpu object that match no file with GPU code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.host_files import files_of
+from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules.gpu_code.containers import has_kernels, own_code
+from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.rules.wording import shorten
+from gpuforge.expectation import GpuFiles
+
+
+def check(graph: LinkGraph) -> Iterator[Finding]:
+    """Find patterns that match no file, and matched files without kernels; their architectures are GF401's."""
+    for wheel in graph.wheels:
+        expectation = graph.expectation_of(wheel)
+        promises = expectation.gpu if expectation else ()
+        compiled = {code.file for code in own_code(wheel) if has_kernels(code)} if promises else set()
+        for promised in promises:
+            for pattern in promised.patterns:
+                files = files_of(GpuFiles(promised.name, (pattern,)), wheel)
+                lacking = sorted(files - compiled)
+                if lacking or not files:
+                    found = f"without GPU code: {shorten(lacking)}" if files else "no file"
+                    yield RULE.finding(
+                        wheel.name,
+                        files=tuple(lacking),
+                        subjects=(Subject(detail=f"{pattern!r} of the object {promised.name!r}: {found}"),),
+                        what="Files that the manifest declares as GPU code are missing or contain none.",
+                        why="Users get a package whose GPU functions are absent: some builds skip them without an "
+                        "error when they find no compiler.",
+                        fix="Check in the log of the host build that it compiles these files with nvcc, or correct the "
+                        "pattern: ** crosses folders, * does not.",
+                    )
+
+
+RULE = Rule(
+    code="GF605",
+    severity="error",
+    title="a gpu object's file is missing or has no GPU code",
+    check=check,
+    contradicts="GPU code",
+)

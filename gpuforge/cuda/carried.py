@@ -1,0 +1,37 @@
+"""Packages with libraries of their own that extensions are linked with, as they are in a build environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from gpuforge.datafile import load
+
+
+class Carried(NamedTuple):
+    """One installed package, with its libraries."""
+
+    package: str  # "torch"
+    version: str
+    module: (
+        str  # what is imported so that its libraries are loaded; "" if no library lies in an import package
+    )
+    libraries: Mapping[str, str]  # SONAME -> folder below site-packages: "torch/lib"
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Carried:
+        """Make it from JSON."""
+        return cls(data["package"], data["version"], data["module"], data["libraries"])
+
+    @property
+    def series(self) -> str:
+        """Requires-Dist for the releases with the same ABI, as far as a version tells: "torch>=2.15,<2.16"."""
+        major, minor = (int(part) for part in f"{self.version}.0".split("+")[0].split(".")[:2])
+        return f"{self.package}>={major}.{minor},<{major}.{minor + 1}"
+
+
+@cache
+def known() -> frozenset[str]:
+    """Return the packages that extensions link with and whose libraries no wheel may contain: torch."""
+    return frozenset(row["package"] for row in load(__file__, "runtimes.toml")["framework"])

@@ -1,0 +1,41 @@
+"""The version of a git checkout, for backends that ask git: sources are built without their history.
+
+setuptools-scm, and all that builds upon it (hatch-vcs), read `.git_archival.txt` where there is no repository:
+https://setuptools-scm.readthedocs.io/en/latest/usage/#git-archives
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+FILE = ".git_archival.txt"
+DECLARING = ("pyproject.toml", "setup.cfg", "setup.py")  # where a project says how it gets its version
+_BACKENDS = re.compile(rb"setuptools[-_]scm|hatch[-_]vcs|vcs[-_]versioning|use_scm_version")
+_LONGEST = 1_000_000  # bytes
+
+
+def is_needed(declaring: Iterable[Path]) -> bool:
+    """Say whether a project's own files name a backend that takes the version from git."""
+    found = (path for path in declaring if path.is_file() and path.stat().st_size < _LONGEST)
+    return any(_BACKENDS.search(path.read_bytes()) for path in found)
+
+
+def described(repository: Path) -> str:
+    """Return what git says of the commit, "v1.2-3-g0123abc": the nearest tag and the commits since; "" for none."""
+    command = ["git", "-C", str(repository), "describe", "--tags", "--long", "--match", "*[0-9]*"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer.stdout.strip()
+
+
+def write(source: Path, description: str) -> None:
+    """Leave the description in a source tree; a file that `git archive` filled in stays."""
+    file = source / FILE
+    if description and not (file.is_file() and b"$Format:" not in file.read_bytes()):
+        commit = description.rpartition("-g")[2]
+        file.write_text(f"node: {commit}\ndescribe-name: {description}\n")

@@ -1,0 +1,33 @@
+"""The libraries of the build environment's packages that a wheel uses at run time, such as torch's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuforge.plan.action import ActionInput
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.requirements import requirements
+from gpuforge.plan.requests.carried import CarriedLibraries
+
+
+def carried(context: Context, cell: Cell) -> ActionInput:
+    """Look at them while the host build runs in another copy of that environment."""
+    at, _ = context.machine.host_at(cell)
+    env = requirements(context, cell, at)
+    return context.add_step(
+        CarriedLibraries(
+            environment=Path("${in:env}"),
+            packages=context.file.manifest.wheel.provided_by,
+            output=Path("${out:carried.json}"),
+        ),
+        at,
+        "carried.json",
+        id=f"{env.action.removesuffix('/environment')}/carried",
+        kind="prepare",
+        title=f"see which libraries the build environment has for Python {cell.python}",
+        inputs={"env": env},
+        outputs=("carried.json",),
+        by_content=True,
+        cells=context.actions[env.action].cells,
+    )

@@ -1,0 +1,67 @@
+"""Write which libraries the packages of a build environment have that a wheel uses at run time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distributions
+from pathlib import Path, PurePosixPath
+
+from packaging.utils import canonicalize_name
+
+from gpuforge.binary.elf import linked_file
+from gpuforge.cuda import carried
+from gpuforge.cuda.carried import Carried
+from gpuforge.errors import ActionError, MalformedError
+from gpuforge.plan.requests.carried import CarriedLibraries
+from gpuforge.steps import entry
+
+
+def main(request: CarriedLibraries) -> None:
+    """Write `output` as JSON; raises ActionError for a package that the environment lacks, or that has no library."""
+    (site,) = request.environment.glob("lib/python3*/site-packages")
+    installed = {canonicalize_name(each.name): each for each in distributions(path=[str(site)])}
+    named = [canonicalize_name(name) for name in request.packages]
+    for name in named:
+        if name not in installed:
+            raise ActionError.of(
+                f"[wheel] provided-by names {name}, which the build environment does not have",
+                hint=f'add it to [build] requires = ["{name}"], or remove it from provided-by',
+            )
+    found = []
+    for name in sorted({*named, *(name for name in installed if name in carried.known())}):
+        package = _carried(name, installed[name], site)
+        if name in named and not package.libraries:
+            raise ActionError.of(
+                f"[wheel] provided-by names {name}, but {name} {package.version} has no shared libraries",
+                hint="remove it from provided-by; [wheel] requires declares a package without libraries",
+            )
+        found.append(package)
+        print(f"{name} {package.version} has {len(package.libraries)} libraries")
+    request.output.write_text(json.dumps([each._asdict() for each in found], indent=1, sort_keys=True) + "\n")
+
+
+def _carried(name: str, distribution: Distribution, site: Path) -> Carried:
+    """Return a package's libraries; extension modules do not count."""
+    libraries = dict(sorted(_libraries(distribution, site)))
+    tops = {folder.partition("/")[0] for folder in libraries.values()}
+    modules = sorted(top for top in tops if (site / top / "__init__.py").is_file())
+    return Carried(name, distribution.version, modules[0] if modules else "", libraries)
+
+
+def _libraries(distribution: Distribution, site: Path) -> Iterator[tuple[str, str]]:
+    """Yield SONAME and folder of each library of a package."""
+    for file in distribution.files or ():
+        place = PurePosixPath(file)
+        if not (place.name.startswith("lib") and ".so" in place.name) or ".." in place.parts:
+            continue
+        try:
+            found = linked_file.read(site / place)
+        except (MalformedError, OSError):
+            continue
+        if found:
+            yield found.soname or place.name, str(place.parent)
+
+
+if __name__ == "__main__":
+    entry.run(CarriedLibraries, main)

@@ -1,0 +1,140 @@
+"""Write a shared library of functions that only return a number: to link with, or to load where the real one is not.
+
+NVIDIA's wheels of CUDA 13 have no stub of the driver, and a machine that fetches a toolkit need not have a linker. The
+format: https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge.errors import UsageError
+
+_PAGE = 0x10000  # the largest of both machines
+_HEADER, _SEGMENT, _SECTION, _SYMBOL = 64, 56, 64, 24  # bytes of one entry
+_SEGMENTS = 4
+_MACHINES: dict[str, tuple[int, Callable[[int], bytes]]] = {
+    "x86_64": (62, lambda answer: b"\xb8" + struct.pack("<I", answer) + b"\xc3"),  # mov eax, answer; ret
+    "aarch64": (
+        183,
+        lambda answer: struct.pack("<II", 0x52800000 | answer << 5, 0xD65F03C0),
+    ),  # mov w0, …; ret
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """One section: its name, type, flags, content, and what the header names beside them."""
+
+    name: str
+    kind: int
+    flags: int
+    content: bytes
+    link: int = 0
+    info: int = 0
+    entry: int = 0
+
+
+def write(path: Path, soname: str, functions: Sequence[str], machine: str, answer: int) -> None:
+    """Write a library with this SONAME, whose functions all return `answer` (below 65536).
+
+    The same arguments give the same bytes. Raises UsageError for a machine other than x86_64 and aarch64.
+    """
+    if machine not in _MACHINES:
+        raise UsageError.of(
+            f"no stub of {soname} for machine {machine!r}", hint=f"known: {', '.join(_MACHINES)}"
+        )
+    number, code = _MACHINES[machine]
+    names = sorted(set(functions))
+    strings, places = _strings([soname, *names])
+    text = code(answer)
+    start = _HEADER + _SEGMENTS * _SEGMENT
+    symbols_at = start + len(hashed := _hashed(names))
+    strings_at = symbols_at + _SYMBOL * (len(names) + 1)
+    text_at = _aligned(strings_at + len(strings))
+    symbols = [bytes(_SYMBOL)]
+    symbols += [struct.pack("<IBBHQQ", places[name], 0x12, 0, 4, text_at, len(text)) for name in names]
+    dynamic_at = _aligned(text_at + len(text))
+    entries = {
+        14: places[soname],
+        4: start,
+        5: strings_at,
+        6: symbols_at,
+        10: len(strings),
+        11: _SYMBOL,
+        0: 0,
+    }
+    sections = [
+        _Section(".hash", 5, 2, hashed, link=2, entry=4),
+        _Section(".dynsym", 11, 2, b"".join(symbols), link=3, info=1, entry=_SYMBOL),
+        _Section(".dynstr", 3, 2, strings),
+        _Section(".text", 1, 6, text),
+        _Section(".dynamic", 6, 3, b"".join(struct.pack("<QQ", *each) for each in entries.items()), 3, 0, 16),
+    ]
+    segments = [  # type, flags, offset, address, size
+        (1, 5, 0, 0, text_at + len(text)),
+        (1, 6, dynamic_at, dynamic_at + _PAGE, len(sections[-1].content)),
+        (2, 6, dynamic_at, dynamic_at + _PAGE, len(sections[-1].content)),
+        (0x6474E551, 6, 0, 0, 0),  # the stack is not executable
+    ]
+    path.write_bytes(_file(number, sections, segments, [start, symbols_at, strings_at, text_at, dynamic_at]))
+
+
+def _file(
+    machine: int,
+    sections: Sequence[_Section],
+    segments: Sequence[tuple[int, int, int, int, int]],
+    offsets: Sequence[int],
+) -> bytes:
+    """Put the parts together: header, segments, sections at their offsets, and the table of sections."""
+    names, places = _strings([*(each.name for each in sections), ".shstrtab"])
+    image = bytearray()
+    for section, offset in zip(sections, offsets, strict=True):
+        image += bytes(offset - offsets[0] - len(image)) + section.content
+    names_at = offsets[0] + len(image)
+    table_at = _aligned(names_at + len(names))
+    rows = [bytes(_SECTION)]
+    for each, offset in zip(sections, offsets, strict=True):
+        address = offset + _PAGE if each.flags & 1 else offset
+        facts = (address, offset, len(each.content), each.link, each.info, 8, each.entry)
+        rows.append(struct.pack("<IIQQQQIIQQ", places[each.name], each.kind, each.flags, *facts))
+    rows.append(struct.pack("<IIQQQQIIQQ", places[".shstrtab"], 3, 0, 0, names_at, len(names), 0, 0, 1, 0))
+    header = b"\x7fELF\x02\x01\x01" + bytes(9)
+    sizes = (_HEADER, _SEGMENT, len(segments), _SECTION, len(rows), len(rows) - 1)
+    header += struct.pack("<HHIQQQI6H", 3, machine, 1, 0, _HEADER, table_at, 0, *sizes)
+    loads = [
+        struct.pack("<IIQQQQQQ", kind, flags, offset, address, address, size, size, _PAGE if kind == 1 else 8)
+        for kind, flags, offset, address, size in segments
+    ]
+    padding = bytes(table_at - names_at - len(names))
+    return b"".join([header, *loads, image, names, padding, *rows])
+
+
+def _strings(texts: Sequence[str]) -> tuple[bytes, dict[str, int]]:
+    """Return a string table, padded to eight bytes, and where each text begins in it."""
+    table, places = bytearray(1), {}
+    for text in texts:
+        places[text] = len(table)
+        table += text.encode() + b"\0"
+    return bytes(table) + bytes(-len(table) % 8), places
+
+
+def _hashed(names: Sequence[str]) -> bytes:
+    """Return the hash table of symbols 1, 2 …"""
+    count = len(names) or 1
+    buckets, chains = [0] * count, [0] * (len(names) + 1)
+    for number, name in enumerate(names, start=1):
+        value = 0
+        for byte in name.encode():
+            value = (value << 4) + byte
+            value = (value ^ (value & 0xF0000000) >> 24) & 0x0FFFFFFF
+        chains[number], buckets[value % count] = buckets[value % count], number
+    table = struct.pack(f"<{2 + count + len(chains)}I", count, len(chains), *buckets, *chains)
+    return table + bytes(-len(table) % 8)
+
+
+def _aligned(offset: int) -> int:
+    return offset + -offset % 8

@@ -1,0 +1,85 @@
+"""The libraries of a build environment's packages: those that the manifest names, and those that are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from audit_samples import elf
+
+from gpuforge.cuda.carried import Carried
+from gpuforge.errors import ActionError
+from gpuforge.plan.requests.carried import CarriedLibraries
+from gpuforge.steps import carried_libraries
+
+
+def installed(environment: Path, name: str, version: str, **files: bytes) -> None:
+    """Install a package: names of files have "__" for "/"."""
+    site = environment / "lib/python3.11/site-packages"
+    info = site / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    places = {place.replace("__", "/").replace("_so", ".so"): data for place, data in files.items()}
+    for place, data in places.items():
+        (site / place).parent.mkdir(parents=True, exist_ok=True)
+        (site / place).write_bytes(data)
+    (info / "RECORD").write_text("".join(f"{place},,\n" for place in places))
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    init = {"torch__init": b""}
+    installed(
+        tmp_path,
+        "torch",
+        "2.15.0+cu130",
+        torch__lib__libc10_so=elf(soname="libc10.so"),
+        torch___C_so=elf(),
+        **init,
+    )
+    (tmp_path / "lib/python3.11/site-packages/torch/__init__.py").write_text("")
+    installed(tmp_path, "Fast-Solver", "1.2", solver__libs__libfast_so=elf())
+    installed(tmp_path, "numpy", "2.0", numpy__core_so=elf())
+    return tmp_path
+
+
+def found(environment: Path, *packages: str) -> list[dict[str, Any]]:
+    output = environment / "carried.json"
+    carried_libraries.main(CarriedLibraries(environment=environment, packages=packages, output=output))
+    answer: list[dict[str, Any]] = json.loads(output.read_text())
+    return answer
+
+
+def test_torch_is_known_and_others_are_named(environment: Path) -> None:
+    torch = {
+        "package": "torch",
+        "version": "2.15.0+cu130",
+        "module": "torch",
+        "libraries": {"libc10.so": "torch/lib"},
+    }
+    assert found(environment) == [torch]
+    solver, other = found(environment, "fast.solver")
+    assert other == torch
+    assert (solver["module"], solver["libraries"]) == ("", {"libfast.so": "solver/libs"})
+
+
+def test_a_package_that_the_environment_lacks(environment: Path) -> None:
+    with pytest.raises(
+        ActionError, match="provided-by names cupy, which the build environment does not have"
+    ):
+        found(environment, "cupy")
+
+
+def test_a_package_without_libraries(environment: Path) -> None:
+    with pytest.raises(ActionError, match=r"names numpy, but numpy 2\.0 has no shared libraries"):
+        found(environment, "numpy")
+
+
+@pytest.mark.parametrize(
+    ("version", "line"),
+    [("2.15.0+cu130", "torch>=2.15,<2.16"), ("3", "torch>=3.0,<3.1"), ("2.1.0rc1", "torch>=2.1,<2.2")],
+)
+def test_the_series_that_is_required(version: str, line: str) -> None:
+    assert Carried("torch", version, "torch", {}).series == line
