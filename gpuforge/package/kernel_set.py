@@ -49,13 +49,18 @@ class KernelLibrary:
 
 @dataclass(frozen=True, slots=True)
 class KernelModule:
-    """A compiled kernel source: `source` is its name in the project, `digest` the sha256 of its bytes."""
+    """A compiled kernel source: `source` is its name in the project, `digest` the sha256 of its bytes.
+
+    `target` tells the files of one source apart, where it was compiled for several.
+    """
 
     name: str
     source: str
     digest: str
     fatbin: Path
     images: tuple[KernelImage, ...]
+    target: str = ""
+    suffix: str = ".fatbin"
 
 
 def pack_modules(
@@ -67,18 +72,19 @@ def pack_modules(
     modules: Iterable[KernelModule],
     stands_in_for: str = "",
     cpu: str = "",
+    install: str = "",
 ) -> Path:
     """Lay compiled modules out below `folder` as they go into the wheel; return `folder/kernels/<name>`.
 
     `index.json` (schema 1) lists for each module its source with a digest, its file with a digest, and its images.
-    `cpu` names the library that does the same work on the CPU. Raises ActionError for two modules of one name, and for
-    a module without images.
+    `cpu` names the library that does the same work on the CPU; `install` says how a user gets what runs the modules.
+    Raises ActionError for two sources that give modules of one name, and for a module without images.
     """
     target = new_folder(folder / "kernels", name)
     listed = []
-    taken: set[str] = set()
+    taken: dict[str, str] = {}
     for module in sorted(modules, key=lambda m: m.name):
-        if module.name in taken:
+        if taken.setdefault(module.name, module.source) != module.source:
             raise ActionError.of(
                 f"object {name!r} has two sources that give a module {module.name!r}: {module.source} is one",
                 hint="rename one of the sources: a module has its source's name without the suffix",
@@ -88,7 +94,6 @@ def pack_modules(
                 f"{module.fatbin.name}, compiled from {module.source}, holds no GPU image",
                 hint="check the architectures of the manifest and the compiler's log",
             )
-        taken.add(module.name)
         listed.append(_module(module, target))
     index = {
         "schema": SCHEMA,
@@ -99,6 +104,7 @@ def pack_modules(
         "modules": listed,
         **({"stands-in-for": stands_in_for} if stands_in_for else {}),
         **({"cpu": cpu} if cpu else {}),
+        **({"install": install} if install else {}),
     }
     write_json(target / INDEX, index)
     return target
@@ -161,7 +167,7 @@ def _measure(file: Path) -> dict[str, Any]:
 
 
 def _module(module: KernelModule, target: Path) -> dict[str, Any]:
-    file = f"{module.name}.fatbin"
+    file = f"{module.name}{f'-{module.target}' if module.target else ''}{module.suffix}"
     if relative(file).name != file:
         raise ActionError.of(f"a module cannot be named {module.name!r}", hint="rename its source")
     shutil.copyfile(module.fatbin, target / file)

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
+from gpuforge.manifest.model.toolchain import Toolchain
 from gpuforge.plan import abi
 from gpuforge.plan.cell import Cell
 from gpuforge.toolchains import registry
@@ -24,6 +25,12 @@ def of_modules() -> list[str]:
     ]
 
 
+def runs_with(toolchain: Toolchain) -> str:
+    """Return the requirement that brings what runs a toolchain's modules to users, "" where nothing is needed."""
+    package = registry.toolchain(toolchain.compiler).packaged
+    return f"{package.runs_with}{toolchain.version or ''}" if package and package.runs_with else ""
+
+
 def wrong_targets(file: ManifestFile, name: str, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
     """Yield `targets` of a toolchain that has none, and those that its compiler does not know."""
     toolchain = file.manifest.toolchains[name]
@@ -37,6 +44,12 @@ def wrong_targets(file: ManifestFile, name: str, cells: Sequence[Cell]) -> Itera
                 "leave it out; [cuda.*] archs chooses the architectures of nvcc, and `cpu` the CPUs of a library",
             )
         return
+    if package.runs_with and toolchain.version is None:
+        yield Diagnostic(
+            f"[toolchains.{name}] needs `version`: users' {package.runs_with} must be of the release that compiled",
+            file.place("toolchains", name),
+            'name one minor release, for example version = ">=3.13,<3.14"',
+        )
     for machine in dict.fromkeys(cell.machine for cell in cells):
         try:
             package.targets(toolchain.targets, machine)

@@ -79,6 +79,7 @@ CODE = {
     "packaged_compile": ("steps/packaged_compile.py", "steps/venv.py", "plan/requests/packaged.py"),
     "kernel_index": (
         "steps/kernel_index.py",
+        "steps/module_images.py",
         "plan/requests/kernels.py",
         "package",
         *_JUDGING,

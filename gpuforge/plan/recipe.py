@@ -9,6 +9,7 @@ from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
 from gpuforge.manifest.model.toolchain import Toolchain
+from gpuforge.plan import packaged_compilers
 from gpuforge.plan.requests.kernels import UserToolchain
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import LibraryCall
@@ -37,12 +38,19 @@ def toolchains(
 
 
 def extras(file: ManifestFile, toolkit: str) -> dict[str, tuple[str, ...]]:
-    """Return the wheel's extras that bring what compiles its modules on the user's machine: `nvrtc`, `opencl`."""
+    """Return the wheel's extras that bring what compiles or runs its modules on the user's machine.
+
+    They have the names of toolchains: `nvrtc`, `opencl`, `iree`.
+    """
     manifest = file.manifest
     modules = [item for item in manifest.objects if item.role == "user-compiled" and item.kind == "module"]
     used = {manifest.toolchains[name].compiler for item in modules for name in item.toolchains}
     found = ((name, registry.toolchain(name).extra) for name in sorted(used))
-    return {name: (requirement(toolkit),) for name, requirement in found if requirement}
+    running = [manifest.toolchains[item.toolchain] for item in manifest.objects if item.toolchain]
+    return {
+        **{name: (requirement(toolkit),) for name, requirement in found if requirement},
+        **{each.compiler: (line,) for each in running if (line := packaged_compilers.runs_with(each))},
+    }
 
 
 def call(toolchain: Toolchain, item: Object, sources: Sequence[str]) -> LibraryCall | None:

@@ -40,17 +40,12 @@ def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
 def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
     manifest = file.manifest
     for name, toolchain in manifest.toolchains.items():
-        if toolchain.compiler not in registry.names():
-            message = f'[toolchains.{name}] compiler: "{toolchain.compiler}" cannot be used yet'
-            hint = f"use one of {', '.join(registry.names())}, or remove the table"
-            yield Diagnostic(message, file.place("toolchains", name, "compiler"), hint)
-            continue
         yield from packaged_compilers.wrong_targets(file, name, cells)
         if toolchain.path and not _uses(file, name) & TAKES_PATH:
             yield Diagnostic(*_unused_path(file, name))
     for number, item in enumerate(manifest.objects):
         compiler = manifest.toolchains[item.toolchain].compiler if item.toolchain else ""
-        if item.role != "fallback" or compiler not in registry.names():
+        if item.role != "fallback":
             continue
         tool = registry.toolchain(compiler)
         if tool.packaged:

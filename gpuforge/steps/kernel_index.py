@@ -9,15 +9,14 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge import digest, disk
 from gpuforge.audit.runnable import common_images
-from gpuforge.binary import fatbin, ptx
+from gpuforge.binary import ptx
 from gpuforge.binary.device_code import containers
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import kernel_set, source_set
-from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, CompiledModule, KernelIndex
+from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, KernelIndex
 from gpuforge.steps import entry
+from gpuforge.steps.module_images import images_of
 from gpuforge.wheel import unpacked
-
-_LOADABLE = ("cubin", "ptx")  # what the driver takes as it is; LTO-IR wants a linker first
 
 
 def main(spec: KernelIndex) -> None:
@@ -55,6 +54,8 @@ def fallback(spec: KernelIndex, folder: Path) -> Path:
             digest=digest.of_file(module.path),
             fatbin=module.fatbin,
             images=images_of(module),
+            target=module.target,
+            suffix=module.suffix,
         )
         for module in spec.modules
     ]
@@ -66,6 +67,7 @@ def fallback(spec: KernelIndex, folder: Path) -> Path:
         modules=modules,
         stands_in_for=spec.stands_in_for,
         cpu=spec.cpu,
+        install=spec.install,
     )
 
 
@@ -112,22 +114,6 @@ def library_images(name: str, made: CompiledLibrary) -> tuple[kernel_set.KernelI
             hint="its sources need a __global__ function, and the flags the architectures of the manifest alone",
         )
     return tuple(kernel_set.KernelImage(entry.kind, entry.target, entry.isa) for entry in found)
-
-
-def images_of(module: CompiledModule) -> tuple[kernel_set.KernelImage, ...]:
-    """Read the images of a fatbin, as many as the driver can load."""
-    containers = list(fatbin.scan(module.fatbin.read_bytes()))
-    if not containers or any(container.damaged for container in containers):
-        raise ActionError.of(
-            f"what was compiled from {module.source} is no sound fatbin",
-            hint="the compiler must be called with -fatbin and have the disk space to finish",
-        )
-    return tuple(
-        kernel_set.KernelImage(image.kind, image.target, image.isa)
-        for container in containers
-        for image in container.entries
-        if image.kind in _LOADABLE
-    )
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ OWN = {
     "nvrtc": "gpuforge.toolchains.nvrtc:TOOLCHAIN",
     "opencl": "gpuforge.toolchains.opencl:TOOLCHAIN",
     "halide": "gpuforge.toolchains.halide:TOOLCHAIN",
+    "iree": "gpuforge.toolchains.iree:TOOLCHAIN",
     "command": "gpuforge.toolchains.command:TOOLCHAIN",
 }
 """Entry points of gpuforge's own toolchains, which no plug-in can replace."""

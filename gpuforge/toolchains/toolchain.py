@@ -47,6 +47,9 @@ class PackagedCompiler:
     links: Callable[[Target], Sequence[str]] | None = None
     """Of a target: what the host compiler gets beside the objects: `{programs}/driver.c`, `-ldl`."""
     suffix: str = ".o"  # of what one source becomes
+    runs_with: str = ""
+    """The distribution that loads its modules on users' machines, of the same releases: "iree-base-runtime". An extra
+    with the toolchain's name brings it, and the manifest must name the releases (`version`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -226,7 +226,7 @@ toolchain = "host"
         plan_of(file, machine)
     assert [d.message for d in caught.value.diagnostics] == [
         "object 'default-kernels': libraries are compiled by nvcc, the host toolchain or a command, so far",
-        "object 'more-kernels': modules are compiled by nvcc only, so far",
+        "object 'more-kernels': modules are compiled by nvcc and iree only, so far",
     ]
     assert all(d.place and d.place.line and d.hint for d in caught.value.diagnostics)
 
@@ -325,22 +325,6 @@ def test_a_toolchain_without_files_and_a_file_without_one_are_refused(
         of_modules(recipe, machine, sources, toolchains)
     (told,) = caught.value.diagnostics
     assert (told.message, bool(told.place and told.place.line), bool(told.hint)) == (message, True, True)
-
-
-@pytest.mark.parametrize("compiler", ["iree"])
-def test_compilers_that_nothing_is_done_with_yet_are_refused(
-    recipe: Recipe, machine: Machine, compiler: str
-) -> None:
-    file = recipe(add=f'[toolchains.later]\ncompiler = "{compiler}"\n')
-    with pytest.raises(UsageError) as caught:
-        plan_of(file, machine)
-    (told,) = caught.value.diagnostics
-    assert (told.message, told.hint) == (
-        f'[toolchains.later] compiler: "{compiler}" cannot be used yet',
-        "use one of g++, clang++, nvcc, nvc++, nvrtc, opencl, halide, command, or remove the table",
-    )
-    assert told.place
-    assert file.text.splitlines()[told.place.line - 1] == f'compiler = "{compiler}"'
 
 
 def test_a_path_that_would_change_nothing_is_refused(recipe: Recipe, machine: Machine) -> None:

@@ -58,6 +58,8 @@ def test_the_header_decides_alike(language: str, tmp_path: Path) -> None:
     with install_plug_in(tmp_path / "plug-ins"):
         found = [registry.toolchain(name) for name in NAMES if name != "command"]
     for toolchain in found:
+        if toolchain.packaged and toolchain.packaged.runs_with:  # a package of Python's that C does not have
+            continue
         for name, machine in MACHINES.items():
             case = lay_out(toolchain, tmp_path / toolchain.name / name, machine)
             done = subprocess.run(
@@ -76,7 +78,9 @@ def lay_out(toolchain: Toolchain, root: Path, machine: Probe) -> Case:
     work.mkdir(parents=True)
     packed = [_recipe(toolchain, work)] if toolchain.library or toolchain.module else []
     if toolchain.packaged:
-        packed.append(_libraries(toolchain, work))
+        packed.append(
+            _modules(toolchain, work) if toolchain.packaged.makes == "module" else _libraries(toolchain, work)
+        )
     site = root / "site"
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("")
@@ -116,6 +120,31 @@ def _recipe(toolchain: Toolchain, work: Path) -> Path:
         kind="module" if toolchain.module else "library",
     )
     return made.parents[1]
+
+
+def _modules(toolchain: Toolchain, work: Path) -> Path:
+    assert toolchain.packaged
+    made = []
+    for target in toolchain.packaged.targets([], "x86_64"):
+        file = work / target.name
+        file.write_text(f"for {target.name}")
+        image = kernel_set.KernelImage(
+            target.kind, target.arch, "7.6" if target.arch.startswith("compute") else ""
+        )
+        made.append(
+            kernel_set.KernelModule(
+                "a", "a.x", "0" * 64, file, (image,), target.name, toolchain.packaged.suffix
+            )
+        )
+    packed = kernel_set.pack_modules(
+        work / "packed",
+        name="ops",
+        toolchain=kernel_set.Toolchain(toolchain.name, "1.0"),
+        toolkit="13.0",
+        modules=made,
+        install=toolchain.packaged.runs_with,
+    )
+    return packed.parents[1]
 
 
 def _libraries(toolchain: Toolchain, work: Path) -> Path:

@@ -14,7 +14,7 @@ from gpuforge.toolchains import registry
 
 def test_the_manifest_knows_gpuforges_own_toolchains() -> None:
     assert compiler_names.GROUP == registry.GROUP
-    assert {*registry.OWN} == {*compiler_names.OWN} - {"iree"}  # reserved
+    assert {*registry.OWN} == {*compiler_names.OWN}
 
 
 def test_a_plug_in_is_found_beside_gpuforges_own(tmp_path: Path) -> None:

@@ -37,7 +37,9 @@ class Scanned(NamedTuple):
 def binaries(archive: Archive) -> list[Member]:
     """Return the members that can hold ELF or GPU code, and those that cannot be unpacked."""
     members = (m for m in archive.members if m.packed and not m.name.endswith(_SOURCES))
-    return [m for m in members if m.name.endswith((".ptx", ".cubin")) or _begins_as_binary(archive, m)]
+    return [
+        m for m in members if m.name.endswith((".ptx", ".cubin", ".vmfb")) or _begins_as_binary(archive, m)
+    ]
 
 
 def _begins_as_binary(archive: Archive, member: Member) -> bool:
@@ -71,6 +73,8 @@ def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
             found := ptx.standalone(window.read_up_to(0, 1 << 16), member.size)
         ):
             return Scanned(member.name, containers=(found,))
+        if member.name.endswith(".vmfb"):
+            return Scanned(member.name, containers=ptx.embedded(archive.data(member)))
         return Scanned(member.name, containers=tuple(scanner.containers))
     for _ in range(_PASSES):
         try:

@@ -34,8 +34,8 @@ class CudaVersion(Table):
     code for the lowest of each major, and PTX of the lowest of all ([a table](kernels.md#archs--common)). `90a` is
     architecture-specific and `100f` family-specific code. `+ptx` adds PTX, which the driver compiles for newer GPUs;
     `90a` does not take it, because no other GPU runs its PTX. The audit checks that the wheel has code for exactly
-    these; with `linkage = "static"` it reports missing code only. `[]` means that the package has no GPU code of its
-    own: it calls CUDA's libraries, or compiles at run time."""
+    these; with `linkage = "static"` it reports missing code only. `[]` means that nothing in the package is compiled
+    for these: it calls CUDA's libraries, compiles at run time, or has kernels of toolchains with `targets`."""
     axes: Mapping[forms.AxisName, forms.AxisValues] = Field(
         default={}, examples=[{"torch": ["2.11", "2.15"]}]
     )

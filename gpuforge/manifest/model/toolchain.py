@@ -22,12 +22,13 @@ class Toolchain(Table):
     """The compiler's family: `g++`, `clang++`, `nvcc`, `nvc++`, `nvrtc`, `opencl`, `halide`, `iree`, `command` or the
     name of a plug-in. `command` is any program, called as `command` describes: on the user's machine, or for a
     fallback in the build environment. `nvrtc` (CUDA's runtime compiler, from PyPI) and `opencl` (through pyopencl)
-    compile user-compiled objects of kind `module`. `halide` (from PyPI) compiles fallbacks of kind `library`. `iree` is
-    reserved; `gpuforge build` refuses it. [Plug-ins](toolchains.md) bring others."""
+    compile user-compiled objects of kind `module`. From PyPI, `halide` compiles fallbacks of kind `library`, and `iree`
+    those of kind `module`. [Plug-ins](toolchains.md) bring others."""
     version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
     """Accepted versions. Default: any version that fits the CUDA toolkit. If the usual host compiler does not fit a
     toolkit and `path` is not set, gpuforge uses another installed compiler in this range, or fetches one (on Debian and
-    Ubuntu): `g++-11` for CUDA 11.8."""
+    Ubuntu): `g++-11` for CUDA 11.8. `iree` needs it: the wheel's extra `iree` requires IREE's runtime of the same
+    versions."""
     path: forms.Text | None = Field(default=None, examples=["/usr/bin/g++-12"])
     """The executable of the host compiler. Default: the one on PATH or in the usual places. Every other toolchain
     refuses this key: nvcc belongs to the toolkit, and a user's compiler is on the user's machine."""
@@ -37,8 +38,9 @@ class Toolchain(Table):
         default=(), examples=[["compute_80", "compute_50", "cpu"]]
     )
     """What a compiler from PyPI compiles for. The runtime uses the first output that the user's machine runs. `halide`
-    takes compute capabilities (`compute_50`), `cpu`, and levels of CPUs (`x86-64-v3`). Default: the compiler's own
-    choice, for `halide` `compute_50` and `cpu`. Toolchains with other compilers refuse this key."""
+    and `iree` take compute capabilities (`compute_80`), `cpu`, and levels of CPUs (`x86-64-v3`), `iree` also
+    `vulkan-spirv`. Default: the compiler's own choice, `compute_50` and `cpu` for `halide`, `compute_60`,
+    `vulkan-spirv` and `cpu` for `iree`. Toolchains with other compilers refuse this key."""
     command: tuple[str, ...] = Field(default=(), examples=[["nrnivmodl", "-coreneuron", "{include}"]])
     """The command line (`compiler = "command"`), as a list of words; no shell is involved. Placeholders: `{sources}`
     are the sources, `{include}` is their folder, `{abi}` the C file with the ABI id, which must be linked in,

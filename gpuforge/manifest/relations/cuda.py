@@ -12,6 +12,7 @@ from gpuforge.manifest.quoting import quote
 
 _EXAMPLE = 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
 _OF_CUDA = ("nvcc", "nvrtc")
+_WITHOUT_ARCHS = ("opencl", "halide", "iree")  # their `targets`, or the user's machine, say for what
 
 
 def without(data: Raw) -> Iterator[Problem]:
@@ -82,7 +83,7 @@ def toolkits(data: Raw) -> Iterator[Problem]:
 
 
 def architectures(data: Raw) -> Iterator[Problem]:
-    """Yield `ptx` and objects with GPU code if a toolkit's `archs = []` means that there is none."""
+    """Yield `ptx` and objects with code for `archs` if a toolkit's `archs = []` means that there is none."""
     cuda = table(data, "cuda")
     for key, version in cuda.items():
         if not (
@@ -97,12 +98,20 @@ def architectures(data: Raw) -> Iterator[Problem]:
                 at_key=True,
             )
         for _, thing in numbered(data.get("objects")):
-            if text_of(thing, "role") in {"fallback", "user-compiled"}:
+            if text_of(thing, "role") in {"fallback", "user-compiled"} and not _without_archs(data, thing):
                 yield Problem(
                     ("cuda", key, "archs"),
                     f"{_version_table(key)} has archs = [] (no GPU code), but {object_title(thing)} is GPU code",
                     'list the architectures to compile for, e.g. archs = ["80", "90"]',
                 )
+
+
+def _without_archs(data: Raw, thing: Raw) -> bool:
+    """Say whether none of an object's toolchains compiles for `archs`."""
+    several = thing.get("toolchains")
+    names = [thing.get("toolchain"), *(several if isinstance(several, list) else ())]
+    tables = [table(table(data, "toolchains"), name) for name in names if isinstance(name, str)]
+    return bool(tables) and all(each.get("compiler") in _WITHOUT_ARCHS for each in tables)
 
 
 def linkage(data: Raw) -> Iterator[Problem]:

@@ -37,8 +37,8 @@ def _kernels(context: Context, cell: Cell, item: Object) -> ActionInput:
         inputs = {"library": command_library.run_command(context, cell, item, compiled)}
         request = command_library.described(context, cell, item)
     elif registry.toolchain(file.manifest.toolchains[item.toolchain or ""].compiler).packaged:
-        request, lock = packaged.described(context, cell, item)
-        inputs = {**packaged.compile_libraries(context, cell, item, compiled), **lock}
+        request, lock = packaged.described(context, cell, item, compiled)
+        inputs = {**packaged.compile_kernels(context, cell, item, compiled), **lock}
     elif item.kind == "library":
         inputs = library.compile_libraries(context, cell, item, compiled)
         request = library.described(context, cell, item, inputs)

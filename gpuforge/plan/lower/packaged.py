@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, sources, variables
+from gpuforge.plan import abi, packaged_compilers, sources, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.requirements import LOCK
 from gpuforge.plan.requests.build import MakeEnvironment
-from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, KernelIndex
+from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, CompiledModule, KernelIndex
 from gpuforge.plan.requests.packaged import FetchPackages, PackagedCompile
 from gpuforge.plan.site import Location
 from gpuforge.toolchains import registry
@@ -53,25 +53,36 @@ class _Compilation:
         return self.package.targets(wanted, self.cell.machine)
 
 
-def compile_libraries(
+def compile_kernels(
     context: Context, cell: Cell, item: Object, compiled: Sequence[str]
 ) -> dict[str, ActionInput]:
-    """Compile one library for each target; return them by the names of inputs."""
+    """Compile one library for each target, or a module of each source for each; return them by the names of inputs."""
     this = _of(context, cell, item)
+    if this.package.makes == "module":
+        return {
+            name: _compile(this, target, source)
+            for name, (source, target) in _modules(this, compiled).items()
+        }
     return {
         f"library{number}": _link(this, target, [_compile(this, target, source) for source in compiled])
         for number, target in enumerate(this.targets())
     }
 
 
-def described(context: Context, cell: Cell, item: Object) -> tuple[KernelIndex, dict[str, Input]]:
-    """Return the index of such libraries, and what it reads beside them: which release of the compiler made them."""
+def described(
+    context: Context, cell: Cell, item: Object, compiled: Sequence[str]
+) -> tuple[KernelIndex, dict[str, Input]]:
+    """Return the index of such kernels, and what it reads beside them: which release of the compiler made them."""
     this = _of(context, cell, item)
+    made_by = CompiledBy(this.compiler, package=this.package.requires, lock=Path("${in:lock}"))
+    lock: dict[str, Input] = {"lock": ActionInput(_fetch(this), LOCK)}
+    if this.package.makes == "module":
+        return _described_modules(this, made_by, compiled), lock
     index = KernelIndex(
         name=item.name,
         role="fallback",
         toolkit=cell.toolkit,
-        toolchain=CompiledBy(this.compiler, package=this.package.requires, lock=Path("${in:lock}")),
+        toolchain=made_by,
         libraries=tuple(
             CompiledLibrary(
                 Path(f"${{in:library{number}}}"), target.arch if target.kind == "library" else None
@@ -83,7 +94,41 @@ def described(context: Context, cell: Cell, item: Object) -> tuple[KernelIndex, 
         fallbacks=tuple(abi.fallbacks_of(context.file, item)),
         output=Path("${out:kernels}"),
     )
-    return index, {"lock": ActionInput(_fetch(this), LOCK)}
+    return index, lock
+
+
+def _described_modules(this: _Compilation, made_by: CompiledBy, compiled: Sequence[str]) -> KernelIndex:
+    toolchain = this.context.file.manifest.toolchains[this.item.toolchain or ""]
+    runs_with = packaged_compilers.runs_with(toolchain)
+    return KernelIndex(
+        name=this.item.name,
+        role="fallback",
+        toolkit=this.cell.toolkit,
+        toolchain=made_by,
+        modules=tuple(
+            CompiledModule(
+                name=PurePosixPath(source).stem,
+                source=source,
+                path=Path("${in:sources}", source),
+                fatbin=Path(f"${{in:{name}}}"),
+                target=target.name,
+                suffix=this.package.suffix,
+                kind=target.kind,
+                arch=target.arch,
+            )
+            for name, (source, target) in _modules(this, compiled).items()
+        ),
+        stands_in_for=this.item.stands_in_for or "",
+        cpu=abi.cpu_of(this.context.file, this.item),
+        install=f'pip install "{runs_with}"' if runs_with else "",
+        output=Path("${out:kernels}"),
+    )
+
+
+def _modules(this: _Compilation, compiled: Sequence[str]) -> dict[str, tuple[str, Target]]:
+    """Return the sources and targets of an object's modules, by the names of inputs."""
+    pairs = [(source, target) for source in compiled for target in this.targets()]
+    return {f"module{number}": pair for number, pair in enumerate(pairs)}
 
 
 def _of(context: Context, cell: Cell, item: Object) -> _Compilation:

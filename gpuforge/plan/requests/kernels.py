@@ -10,12 +10,20 @@ from gpuforge.plan.requests.request import Request
 
 @dataclass(frozen=True)
 class CompiledModule:
-    """One compiled source: the module's name, the source's in the project, and its file and fatbin."""
+    """One compiled source: the module's name, the source's in the project, and its file and fatbin.
+
+    Of a source that is compiled for several targets one after the other, `fatbin` is the file for `target`, and `kind`
+    and `arch` are what the only image in it must be.
+    """
 
     name: str
     source: str
     path: Path
     fatbin: Path
+    target: str = ""
+    suffix: str = ".fatbin"
+    kind: str = ""
+    arch: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,7 @@ class KernelIndex(Request):
     fallbacks: tuple[str, ...] = ()  # those that stand in for this object
     kind: Literal["library", "module"] = "library"  # what is made of user-compiled sources
     cpu: str = ""  # the library that does a set's work on the CPU
+    install: str = ""  # how a user gets what runs the modules
     output: Path
 
 

@@ -16,7 +16,10 @@ from gpuforge.expectation import Expectation
 
 
 def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
-    """Yield the GPU code that the project itself compiled: not that of NVIDIA's libraries or compilers' runtimes."""
+    """Yield the GPU code that the project itself compiled: not that of NVIDIA's libraries or compilers' runtimes.
+
+    IREE's modules are compiled for `targets`, not for the manifest's architectures: GF701 compares them.
+    """
     if not wheel.device or is_nvidia_wheel(wheel):
         return
     yield from (code for code in wheel.device if _is_own(code.file.rpartition("/")[2]))
@@ -24,6 +27,8 @@ def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
 
 @cache  # several rules ask, of thousands of files in some wheels
 def _is_own(file: str) -> bool:
+    if file.endswith(".vmfb"):
+        return False
     if not (".so" in file or file.endswith(".a")):
         return True  # a cubin, a fatbin, PTX
     name = libraries.plain_name(file)

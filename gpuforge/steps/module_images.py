@@ -1,0 +1,91 @@
+"""The images in a compiled module: all of a fatbin's that a driver loads, or the one that a compiler was to make."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+from gpuforge.binary import fatbin, ptx
+from gpuforge.binary.facts import Entry
+from gpuforge.errors import ActionError
+from gpuforge.package.kernel_set import KernelImage
+from gpuforge.plan.requests.kernels import CompiledModule
+
+_LOADABLE = ("cubin", "ptx")  # what the driver takes as it is; LTO-IR wants a linker first
+# IREE's modules are ZIP archives, too, where the names of the members say for which back end they are
+# (`--iree-vm-emit-polyglot-zip`, the compiler's default).
+_FORMATS = {
+    "iree-cuda": "_cuda_nvptx_fb.fb",
+    "iree-vulkan": "_vulkan_spirv_fb.fb",
+    "iree-cpu": ".so",  # an ELF file that IREE's runtime loads by itself
+}
+
+
+def images_of(module: CompiledModule) -> tuple[KernelImage, ...]:
+    """Return the images of a module as they are in its file; raises ActionError where it is not what was wanted."""
+    if not module.kind:
+        return _of_fatbin(module)
+    if module.kind == "ptx":
+        data = module.fatbin.read_bytes()
+        found = ptx.standalone(data, len(data))
+        entries = found.entries if found else ()
+    elif module.kind in _FORMATS:
+        entries = _of_iree(module)
+        if module.kind != "iree-cuda":
+            return (KernelImage(module.kind, module.arch),)
+    else:
+        raise ActionError.of(
+            f"{module.source}: a toolchain makes a module of the unknown kind {module.kind!r}",
+            hint="correct the plug-in: docs/toolchains.md lists the kinds",
+        )
+    if {entry.target for entry in entries} != {module.arch}:
+        names = ", ".join(sorted({entry.target for entry in entries})) or "no PTX"
+        raise _other(module, names)
+    newest = max(entries, key=lambda entry: tuple(map(int, entry.isa.split("."))))
+    return (KernelImage(module.kind, newest.target, newest.isa),)
+
+
+def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:
+    containers = list(fatbin.scan(module.fatbin.read_bytes()))
+    if not containers or any(container.damaged for container in containers):
+        raise ActionError.of(
+            f"what was compiled from {module.source} is no sound fatbin",
+            hint="the compiler must be called with -fatbin and have the disk space to finish",
+        )
+    return tuple(
+        KernelImage(image.kind, image.target, image.isa)
+        for container in containers
+        for image in container.entries
+        if image.kind in _LOADABLE
+    )
+
+
+def _of_iree(module: CompiledModule) -> tuple[Entry, ...]:
+    """Return the PTX in one of IREE's modules, none of one for another back end than CUDA."""
+    code = [name for name in _members(module.fatbin) if name != "module.fb"]
+    wrong = [name for name in code if not name.endswith(_FORMATS[module.kind])]
+    if wrong or not code:
+        raise _other(
+            module, ", ".join(wrong) or "no code at all: a function that computes nothing on a device"
+        )
+    if module.kind != "iree-cuda":
+        return ()
+    return tuple(entry for each in ptx.embedded(module.fatbin.read_bytes()) for entry in each.entries)
+
+
+def _members(file: Path) -> list[str]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return archive.namelist()
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        raise ActionError.of(
+            f"{file.name} is no module of IREE's ({error})",
+            hint="leave --iree-vm-emit-polyglot-zip as it is",
+        ) from error
+
+
+def _other(module: CompiledModule, found: str) -> ActionError:
+    return ActionError.of(
+        f"{module.source} was compiled for {module.target} and has {found}",
+        hint="leave flags that choose the target to `targets` of the toolchain",
+    )

@@ -1,0 +1,81 @@
+"""IREE, from PyPI: MLIR compiled ahead of time for CUDA (PTX), Vulkan (SPIR-V) and levels of CPUs, a module for each.
+
+A source's functions are called by name. Each result is written into an argument: `{iree.abi.output = 0 : index}`.
+https://iree.dev/reference/mlir-dialects/ · https://iree.dev/guides/deployment-configurations/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
+
+# Compute capabilities for which IREE 3.13 compiles an element-wise function; not 5.x, 9.0 and 10.0.
+# https://iree.dev/guides/deployment-configurations/gpu-cuda/
+_CAPABILITIES = ("60", "61", "70", "72", "75", "80", "86", "87", "89", "120")
+_LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+_VULKAN = "vulkan-spirv"
+# IREE's default makes `double` a `float`, also in the signatures of functions; and names of files enter the module.
+_USUAL_FLAGS = {
+    "--iree-input-demote-f64-to-f32": "false",
+    "--iree-vm-bytecode-module-strip-source-map": "true",
+}
+
+
+def targets(names: Sequence[str], machine: str) -> list[Target]:
+    """Return what is compiled for; raises ValueError for what IREE has no target for."""
+    if machine not in {"x86_64", "aarch64"}:
+        raise ValueError(f"IREE compiles for x86_64 and aarch64, and this is {machine}")
+    return [_target(name, machine) for name in names or ("compute_60", _VULKAN, "cpu")]
+
+
+def _target(name: str, machine: str) -> Target:
+    gpu = re.fullmatch(r"compute_(\d+)", name)
+    if gpu and gpu[1] in _CAPABILITIES:
+        return Target(name, "iree-cuda", name)
+    if name == _VULKAN:
+        return Target(name, "iree-vulkan", "")
+    if name == "cpu":
+        return Target(name, "iree-cpu", "x86-64" if machine == "x86_64" else "")
+    if name in _LEVELS and machine == "x86_64":
+        return Target(name, "iree-cpu", name)
+    known = [*(f"compute_{number}" for number in _CAPABILITIES), _VULKAN, "cpu"]
+    known += list(_LEVELS) if machine == "x86_64" else []
+    raise ValueError(f"{name!r} is not one of {', '.join(known)}")
+
+
+def compile_source(target: Target, machine: str, flags: Sequence[str]) -> list[str]:
+    """Return the command that compiles one source; the manifest's flags replace the usual ones of the same name."""
+    given = {flag.partition("=")[0] for flag in flags}
+    usual = [f"{name}={value}" for name, value in _USUAL_FLAGS.items() if name not in given]
+    return ["iree-compile", *_words(target, machine), *usual, *flags, "-o", "{output}", "{source}"]
+
+
+def _words(target: Target, machine: str) -> list[str]:
+    match target.kind:
+        case "iree-cuda":
+            arch = target.arch.replace("compute_", "sm_")
+            return ["--iree-hal-target-backends=cuda", f"--iree-cuda-target={arch}"]
+        case "iree-vulkan":
+            return [f"--iree-hal-target-backends={_VULKAN}"]
+        case _:
+            return [
+                "--iree-hal-target-backends=llvm-cpu",
+                f"--iree-llvmcpu-target-triple={machine}-unknown-linux-gnu",
+                f"--iree-llvmcpu-target-cpu={target.arch or 'generic'}",
+            ]
+
+
+TOOLCHAIN = Toolchain(
+    name="iree",
+    compiles=(".mlir",),
+    packaged=PackagedCompiler(
+        requires="iree-base-compiler",
+        makes="module",
+        targets=targets,
+        compile=compile_source,
+        suffix=".vmfb",
+        runs_with="iree-base-runtime",
+    ),
+)
