@@ -83,7 +83,7 @@ target_link_libraries(demo PRIVATE CUDA::cufft_static CUDA::cudart)
 """,
     "src/CMakeLists.txt": "# nothing\n",
     "src/k.cu": "template <int N> __global__ void k();\n",
-    "src/a.cpp": "#pragma acc parallel loop\n",
+    "src/a.cpp": "#include <nccl.h>\n#pragma acc parallel loop\n",
     "demo/__init__.py": "",
 }
 NVCC = {

@@ -16,7 +16,7 @@ from gpuforge.datafile import load
 from gpuforge.project.files import Where
 from gpuforge.project.guess.guess import Guess, Note, Reason, Value, because
 from gpuforge.project.look import Project
-from gpuforge.toolkits import headers
+from gpuforge.toolkits import headers, pins
 from gpuforge.toolkits.providers import debian, pypi
 
 _CUDA = ("cuda",)
@@ -51,7 +51,7 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
 
 def _known() -> frozenset[str]:
     """Return the libraries that a manifest can name."""
-    return frozenset(pypi.libraries(pypi.minors()[0]))
+    return frozenset((*pypi.libraries(pypi.minors()[0]), *pins.beside_toolkits()))
 
 
 def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
@@ -60,14 +60,15 @@ def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
     if project.torch:
         for name in load(__file__, "torch.toml")["libraries"]:
             found[name] = because("torch-headers", project.torch, name=name)
-    for name, files in headers.by_library().items():
+    by_library = {name: (f"{name}.h",) for name in pins.beside_toolkits()} | dict(headers.by_library())
+    for name, files in by_library.items():
         for seen in project.sources.includes:
             if seen.text in files or any(each.endswith("/") and seen.text.startswith(each) for each in files):
                 found.setdefault(name, because("included", seen.where, name=name, header=seen.text))
     for seen in project.cmake.targets if project.cmake else ():
         found.setdefault(_library(seen.text), because("linked", seen.where, name=seen.text))
     for seen in project.cmake.packages if project.cmake else ():
-        if seen.text.lower() in {"nccl", "cudnn", "cutensor", "cusparselt", "nvshmem"}:
+        if seen.text.lower() in pins.beside_toolkits():
             found.setdefault(seen.text.lower(), because("linked", seen.where, name=seen.text))
     for seen in project.script.libraries:
         if _library(seen.text) in _known():
