@@ -54,7 +54,9 @@ def facts_of(kernels: KernelSet) -> SetFacts:
     shipped = [p.contents for p in kernels.places() if p.origin is Origin.SHIPPED and p.contents]
     if not shipped and not any(place.sources for place in kernels.places()):
         shipped = indexes[:1]
-    made_by = [f"{each.compiler} with CUDA {each.toolkit}" for each in shipped]
+    made_by = [
+        f"{each.compiler} with CUDA {each.toolkit}" if each.toolkit else each.compiler for each in shipped
+    ]
     names = {name: files[0].source for index in reversed(indexes) for name, files in index.modules.items()}
     modules = tuple(
         ModuleFacts(name, source, _verdicts(kernels, name, machine)) for name, source in names.items()

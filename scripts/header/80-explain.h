@@ -60,6 +60,12 @@ static void gpuf_explain_module(gpuf_setting *setting, const gpuf_places *places
         module->verdicts[module->count++].candidates = gpuf_judged(setting, places, module->name);
 }
 
+/* Return what made an index's modules: "nvcc 13.0.88 with CUDA 13.0". */
+static const char *gpuf_maker(gpuf_arena *arena, const gpuf_index *index)
+{
+    return *index->toolkit ? gpuf_join(arena, index->compiler, " with CUDA ", index->toolkit, NULL) : index->compiler;
+}
+
 /* Return what made a set: of its shipped places, or where it has none of the first; "" where it has sources alone. */
 static const char *gpuf_who_made(gpuf_arena *arena, const gpuf_places *places)
 {
@@ -74,10 +80,10 @@ static const char *gpuf_who_made(gpuf_arena *arena, const gpuf_places *places)
         if (place->origin != GPUF_SHIPPED || !place->contents)
             continue;
         gpuf_put(&text, text.length ? " and " : "");
-        gpuf_put(&text, gpuf_join(arena, place->contents->compiler, " with CUDA ", place->contents->toolkit, NULL));
+        gpuf_put(&text, gpuf_maker(arena, place->contents));
     }
     if (!text.length && !sources && first)
-        gpuf_put(&text, gpuf_join(arena, first->compiler, " with CUDA ", first->toolkit, NULL));
+        gpuf_put(&text, gpuf_maker(arena, first));
     return text.data;
 }
 

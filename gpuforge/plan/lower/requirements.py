@@ -136,7 +136,7 @@ def _asked(context: Context, cell: Cell, at: Location, fetch: str) -> ActionInpu
     env = _installed(context, cell, at, fetch, "hook-environment", "install the build requirements")
     inputs = {"source": source(context), "env": env, "lock": ActionInput(fetch, LOCK)}
     seen = variables.hook(at.path)
-    if build.cuda:
+    if manifest.host_cuda:
         wanted = manifest.cuda.versions[cell.cuda]
         inputs["toolkit"] = toolkit(context, cell, at)
         seen |= variables.hook_cuda(at.path, wanted.archs, wanted.ptx)
@@ -167,7 +167,7 @@ def _add(
     **fields: Any,
 ) -> str:
     """Add an action that is done once for a Python or, if what the backend `answered` counts, for a toolkit, too."""
-    of_toolkit = answered and context.file.manifest.build.cuda
+    of_toolkit = answered and context.file.manifest.host_cuda
     fields["inputs"] |= {"python": compiler.interpreter(cell, at)}
     return context.add_step(
         request,

@@ -2254,7 +2254,7 @@ static void gpuf_read_image(gpuf_arena *arena, const gpuf_json *entry, const cha
     is_ptx = gpuf_same(image->kind, "ptx");
     if (is_ptx)
         gpuf_version(arena, gpuf_word(arena, entry, "isa", NULL, problem), image->isa, problem);
-    if (!gpuf_same(image->kind, "library"))
+    if (!gpuf_same(image->kind, "library") && strncmp(image->kind, "iree-", 5) != 0)
         gpuf_version(arena, toolkit, image->toolkit, problem);
     if (!*problem && (is_ptx || gpuf_same(image->kind, "cubin")) && !gpuf_parse_arch(image->arch, &image->parsed))
         *problem = gpuf_join(arena, "'", image->arch, "' is not a GPU architecture", NULL);
@@ -4200,6 +4200,12 @@ static void gpuf_explain_module(gpuf_setting *setting, const gpuf_places *places
         module->verdicts[module->count++].candidates = gpuf_judged(setting, places, module->name);
 }
 
+/* Return what made an index's modules: "nvcc 13.0.88 with CUDA 13.0". */
+static const char *gpuf_maker(gpuf_arena *arena, const gpuf_index *index)
+{
+    return *index->toolkit ? gpuf_join(arena, index->compiler, " with CUDA ", index->toolkit, NULL) : index->compiler;
+}
+
 /* Return what made a set: of its shipped places, or where it has none of the first; "" where it has sources alone. */
 static const char *gpuf_who_made(gpuf_arena *arena, const gpuf_places *places)
 {
@@ -4214,10 +4220,10 @@ static const char *gpuf_who_made(gpuf_arena *arena, const gpuf_places *places)
         if (place->origin != GPUF_SHIPPED || !place->contents)
             continue;
         gpuf_put(&text, text.length ? " and " : "");
-        gpuf_put(&text, gpuf_join(arena, place->contents->compiler, " with CUDA ", place->contents->toolkit, NULL));
+        gpuf_put(&text, gpuf_maker(arena, place->contents));
     }
     if (!text.length && !sources && first)
-        gpuf_put(&text, gpuf_join(arena, first->compiler, " with CUDA ", first->toolkit, NULL));
+        gpuf_put(&text, gpuf_maker(arena, first));
     return text.data;
 }
 
