@@ -124,8 +124,9 @@ def _as_local(value: str) -> str:
 def _local(version: str, labels: Sequence[str]) -> str:
     """Return a version with the labels that its local part does not have yet: "1.0+cu13.try.sm90"."""
     parsed = Version(version)
-    present = parsed.local.split(".") if parsed.local else []
-    return f"{parsed.public}+{'.'.join([*present, *(label for label in labels if label not in present)])}"
+    present = [parsed.local] if parsed.local else []
+    added = [label for label in labels if f".{label}." not in f".{parsed.local}."]
+    return f"{parsed.public}+{'.'.join([*present, *added])}"
 
 
 def _rename_folders(tree: Path, name: WheelName) -> None:

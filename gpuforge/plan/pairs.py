@@ -14,11 +14,11 @@ from gpuforge.manifest.axes import Point
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Cell
 
-_KEYS = (("build", "requires"), ("test", "requires"))
+_KEYS = (("build", "requires"), ("wheel", "requires"), ("test", "requires"))
 
 
 def impossible(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
-    """Yield where only wheels of another CUDA major than the toolkit's meet a requirement of the build or the test."""
+    """Yield each point at which only wheels of another CUDA major than the toolkit's meet a requirement."""
     seen = set()
     for cell in cells:
         for point in cell.points:

@@ -100,11 +100,22 @@ def test_what_does_not_use_an_axis_is_done_once(recipe: Recipe, machine: Machine
     assert names.count("cu13.0/kernels/default-kernels/kernels/one.cu") == 1
     assert names.count("cu13.0/toolkit") == 1
     assert {name for name in names if name.endswith("/environment")} == {
-        "py3.11-torch2.11/environment",
-        "py3.11-torch2.15/environment",
+        "py3.11-torch2.11-cu13.0/environment",
+        "py3.11-torch2.15-cu13.0/environment",
     }
     shared = next(action for action in plan.actions if action.id == "cu13.0/toolkit")
     assert shared.cells == ("cp311-cu13.0-torch2.11-x86_64", "cp311-cu13.0-torch2.15-x86_64")
+
+
+def test_what_uses_one_of_two_axes_is_done_once_for_the_other(recipe: Recipe, machine: Machine) -> None:
+    two = AXES.replace("[build]", 'blas = ["mkl", "open"]\n[build]').replace('["true"]', '["true", "{blas}"]')
+    plan = plan_of(recipe(NEW, ONE, add=two + '[wheel]\nnaming = ["local"]\n'), machine, cuda=["13"])
+    environments = [action for action in plan.actions if action.id.endswith("/environment")]
+    assert [(action.id.partition("/")[0], len(action.cells)) for action in environments] == [
+        ("py3.11-torch2.11-blasmkl-cu13.0", 2),
+        ("py3.11-torch2.15-blasmkl-cu13.0", 2),
+    ]
+    assert len(plan.tests) == 4
 
 
 def test_keys_are_those_of_a_build_of_one_cell(recipe: Recipe, machine: Machine) -> None:

@@ -65,12 +65,22 @@ class Context:
 
         It is empty if the part is the same at every point, and the same wherever the part is.
         """
-        mine = part(self.file.manifest)
-        same = [point for point, file in self.files.items() if part(file.manifest) == mine]
+        same = self._same(part)
         if len(same) == len(self.files):
             return ""
         others = {point.label for point in self.files if point not in same}
         return f"-{same[0].label}" + (f"-to-{label(same[0].ends)}" if same[0].label in others else "")
+
+    def words(self, part: Part) -> str:
+        """Return the same for a title: " with torch 2.11"."""
+        same = self._same(part)
+        values = " and ".join(f"{name} {value}" for name, value in same[0].values) if same else ""
+        return f" with {values}" if len(same) < len(self.files) else ""
+
+    def _same(self, part: Part) -> list[Point]:
+        """Return the points at which a part of the manifest is the same as here."""
+        mine = part(self.file.manifest)
+        return [point for point, file in self.files.items() if part(file.manifest) == mine]
 
     def add(self, action: Action, output: str) -> ActionInput:
         """Add an action unless several cells share it and it is there already; return one of its outputs."""

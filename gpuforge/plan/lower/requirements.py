@@ -174,7 +174,8 @@ def _add(
         at,
         fields["outputs"][0],
         id=f"{python_name(context, cell, at)}{f'-cu{cell.toolkit}' if of_toolkit else ''}/{name}",
-        title=f"{title} for Python {cell.python}{f' and CUDA {cell.toolkit}' if of_toolkit else ''}",
+        title=f"{title} for Python {cell.python}{f' and CUDA {cell.toolkit}' if of_toolkit else ''}"
+        + context.words(of_build),
         by_content=True,
         cells=context.users(cuda=cell.cuda if of_toolkit else None, python=cell.python, part=of_build),
         **{"kind": "prepare", **fields},

@@ -97,7 +97,7 @@ def _shared(context: Context, cell: Cell) -> ActionInput | None:
         cell,
         request,
         id=f"py{cell.python}{context.label(of_tests)}{f'-{image.name}' if image else ''}/test-requirements",
-        title=f"fetch what the tests need on Python {_python(context, cell)}",
+        title=f"fetch what the tests need on Python {_python(context, cell)}{context.words(of_tests)}",
         cells=context.users(python=cell.python, part=of_tests),
     )
 

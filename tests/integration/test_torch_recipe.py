@@ -1,0 +1,127 @@
+"""`recipes/torch-extension`: one wheel for several releases of torch, and one for each, with torch's own builder.
+
+The wheels of torch and CUDA take 15 GB: `GPUFORGE_TORCH=1` runs these tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "torch-extension"
+pytestmark = [pytest.mark.toolkit, pytest.mark.xdist_group("torch")]
+large = [
+    pytest.mark.network,
+    pytest.mark.slow,
+    pytest.mark.skipif("GPUFORGE_TORCH" not in os.environ, reason="takes 15 GB: set GPUFORGE_TORCH=1"),
+]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for this module, so that torch is fetched once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    return shutil.copytree(
+        RECIPE, tmp_path / "torch-extension", ignore=shutil.ignore_patterns("dist", "build")
+    )
+
+
+def gpuforge(command: str, path: Path, *arguments: object, cache: Path) -> subprocess.CompletedProcess[str]:
+    program = str(Path(sys.executable).with_name("gpuforge"))
+    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cache)}
+    done = subprocess.run(
+        [program, command, str(path), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=env,
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
+
+
+def build(path: Path, dist: Path, *arguments: object, cache: Path) -> dict[str, Any]:
+    done = gpuforge("build", path, "--json", "-o", dist, *arguments, cache=cache)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def requirements(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        lines = archive.read(name).decode().splitlines()
+    return [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]
+
+
+def test_the_cells_of_both_manifests(cache: Path) -> None:
+    one = json.loads(gpuforge("matrix", RECIPE, "--format", "json", cache=cache).stdout)
+    assert [cell["cell"] for cell in one["cells"]] == ["cp310-abi3-cu12.4-x86_64", "cp310-abi3-cu13.0-x86_64"]
+    each = json.loads(gpuforge("matrix", RECIPE / "per-torch.toml", "--format", "json", cache=cache).stdout)
+    assert [(cell["cell"], cell["axes"]) for cell in each["cells"]] == [
+        ("cp310-abi3-cu13.0-torch2.11-x86_64", {"torch": "2.11"}),
+        ("cp310-abi3-cu13.0-torch2.15-x86_64", {"torch": "2.15"}),
+    ]
+
+
+def test_a_torch_of_another_cuda_major_is_refused(recipe: Path, cache: Path) -> None:
+    manifest = recipe / "gpuforge.toml"
+    manifest.write_text(
+        manifest.read_text().replace('axes = { torch = ["2.10"] }', 'axes = { torch = ["2.11"] }')
+    )
+    done = gpuforge("build", recipe, "--dry-run", cache=cache)
+    assert done.returncode == 2
+    assert "the wheels of torch==2.11.* on PyPI are for CUDA 13, and [cuda.12] is 12.4" in done.stderr
+    assert 'hint: write axes = { torch = ["2.10"] } below [cuda.12]' in done.stderr
+
+
+class TestLarge:
+    """Tests that fetch torch."""
+
+    pytestmark = large
+
+    def test_one_wheel_serves_two_releases(self, recipe: Path, tmp_path: Path, cache: Path) -> None:
+        result = build(recipe, tmp_path / "dist", "--cuda", "13", "--archs", "90", cache=cache)
+        (wheel,) = result["wheels"]
+        assert wheel["findings"] == []
+        path = Path(wheel["path"])
+        assert path.name.startswith("scaled_add_cu13-0.1.0+try.sm90-cp310-abi3-")
+        assert "torch>=2.11,<2.16" in [line.replace(" ", "") for line in requirements(path)]
+        assert [(test["axes"], test["state"]) for test in result["tests"]] == [
+            ({"torch": "2.11"}, "passed"),
+            ({"torch": "2.15"}, "passed"),
+        ]
+        assert all(test["counts"]["passed"] == 9 for test in result["tests"])
+
+    def test_the_unstable_interface_in_a_wheel_for_several_is_an_error(
+        self, recipe: Path, tmp_path: Path, cache: Path
+    ) -> None:
+        manifest = recipe / "gpuforge.toml"
+        aten = '{ SCALED_ADD_ABI = "aten" }'
+        manifest.write_text(manifest.read_text().replace('{ SCALED_ADD_TORCH = "{torch}" }', aten))
+        done = gpuforge(
+            "build", recipe, "--cuda", "13", "--archs", "90", "--json", "-o", tmp_path / "dist", cache=cache
+        )
+        assert done.returncode == 1
+        assert "GF216" in done.stderr
+        assert not list((tmp_path / "dist").glob("*.whl"))
+
+    def test_a_wheel_for_each_release(self, recipe: Path, tmp_path: Path, cache: Path) -> None:
+        manifest = recipe / "per-torch.toml"
+        result = build(manifest, tmp_path / "dist", "--axis", "torch=2.11", cache=cache)
+        (wheel,) = result["wheels"]
+        assert wheel["findings"] == []
+        assert Path(wheel["path"]).name.startswith("scaled_add-0.1.0+cu13.torch2.11-cp310-abi3-")
+        assert "torch>=2.11,<2.12" in [line.replace(" ", "") for line in requirements(Path(wheel["path"]))]
