@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit, urlunsplit
 
 import requests
@@ -34,11 +37,18 @@ def session() -> requests.Session:
 
 def pip_setting(name: str) -> str:
     """Return one of pip's settings, from its environment variables or its configuration files; else ""."""
+    found = _settings(frozenset(os.environ.items()))
+    places = (":env:", "download", "install", "global")
+    return next((found[key] for place in places if found.get(key := f"{place}.{name}")), "")
+
+
+@lru_cache(maxsize=1)  # asking pip takes half a second
+def _settings(environ: frozenset[tuple[str, str]]) -> Mapping[str, str]:
+    """Return all of pip's settings in an environment, by the place and the name of each."""
     command = [sys.executable, "-m", "pip", "config", "list"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    answer = subprocess.run(command, env=dict(environ), capture_output=True, text=True, check=False)
     found: dict[str, str] = {}
     for line in answer.stdout.splitlines():
         key, _, value = line.partition("=")
         found[key] = next(iter(shlex.split(value)), "")
-    places = (":env:", "download", "install", "global")
-    return next((found[key] for place in places if found.get(key := f"{place}.{name}")), "")
+    return found

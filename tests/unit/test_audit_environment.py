@@ -127,6 +127,14 @@ def test_a_wheel_replaces_its_installed_release(tmp_path: Path) -> None:
     assert "GF104" not in {f.code for f in report.findings}
 
 
+def test_a_wheel_that_the_environment_does_not_allow(tmp_path: Path) -> None:
+    held = one(tmp_path, "held-1.0", {}, "other<2")
+    folder = environment(tmp_path / "env", held, one(tmp_path, "other-1.0", {}))
+    for version, codes in (("1.5", set()), ("2.0", {"GF710"})):
+        newer = one(tmp_path, f"other-{version}", {})
+        assert {f.code for f in audit([newer], beside=Beside(folder)).findings} == codes
+
+
 def test_nothing_of_an_environment_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = two_majors(tmp_path / "e")
     assert run(["audit", "--env", str(folder)]) == 0

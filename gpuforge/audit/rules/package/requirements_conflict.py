@@ -20,7 +20,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     Compiled against the one, an object need not work with the other: torch promises no ABI across its releases.
     """
-    wheels = [wheel for wheel in graph.wheels if wheel.form in ("wheel", "nested")]
+    wheels = [wheel for wheel in graph.wheels if wheel.form in ("wheel", "nested") or wheel.beside]
     for wheel in wheels if len(wheels) > 1 else ():
         for project, known in graph.declared[wheel.name].items():
             others = [w for w in wheels if w.project == project and w is not wheel and can_coexist(wheel, w)]
