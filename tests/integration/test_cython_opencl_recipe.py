@@ -1,0 +1,174 @@
+"""recipes/cython-opencl from end to end: built, audited, installed beside PoCL, and run with and without OpenCL."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuforge.audit import audit
+from gpuforge.manifest.load import load
+from gpuforge.plan.expectation import expectation
+
+ROOT = Path(__file__).parents[2]
+RECIPE = ROOT / "recipes" / "cython-opencl"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+POCL = ("pocl-binary-distribution==3.0", "siphash24")
+pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("build")]
+Build = Callable[[Path], Path]
+LAUNCH = """
+import numpy as np
+from ellipse import device
+solve = device.kernel()
+n, memory = 100, np.linspace(0, 1, 200)
+problem = np.zeros(4, np.int32)
+solve.launch(2, 64, np.uint64(n), memory[:n], memory[:n] / 2, memory[n:], problem)
+print(bool((memory[n:] > memory[:n]).all()), memory[0] == 0)
+solve.launch(2, 64, np.uint64(n), memory[:n], np.zeros(n), memory[:n], problem)  # in place: e = 0 changes nothing
+print(bool(np.allclose(memory[:n], np.linspace(0, 1, 200)[:n])))
+try:
+    solve.launch(2, 64, np.uint64(n), memory[:n], np.zeros(n), memory[50 : 50 + n], problem)
+except ValueError as error:
+    print(error)
+"""
+INCLUDE = """
+import sys
+from ellipse import device
+from ellipse._gpuforge.cache import KernelCache
+print(device.kernel().backend)
+"""
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    folder = tmp_path_factory.mktemp("ellipse")
+
+    def run(manifest: Path) -> Path:
+        output = folder / f"dist{len(list(folder.glob('dist*')))}"
+        command = [
+            Path(sys.executable).with_name("gpuforge"),
+            "build",
+            manifest,
+            "--python",
+            PYTHON,
+            "-o",
+            output,
+        ]
+        env = {**os.environ, "GPUFORGE_CACHE_DIR": str(folder / "cache")}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (wheel,) = output.glob("*.whl")
+        return wheel
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def wheel(build: Build) -> Path:
+    return build(RECIPE)
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel, what it declares with its extra, and PoCL: an OpenCL driver for the CPU."""
+    folder = tmp_path_factory.mktemp("site") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    install(folder, f"{wheel}[opencl]", "pytest", *POCL)
+    return folder
+
+
+def install(site: Path, *requirements: object, options: tuple[str, ...] = ()) -> None:
+    pip = [
+        site / "bin" / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        *options,
+    ]
+    subprocess.run([*pip, *map(str, requirements)], check=True)
+
+
+def python(site: Path, folder: Path, *argv: object, **env: str) -> str:
+    done = subprocess.run(
+        [site / "bin" / "python", *map(str, argv)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={"PATH": os.defpath, "HOME": str(folder), "GPUFORGE_KERNEL_HOME": str(folder / "kernels"), **env},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_its_wheel_has_no_trace_of_cuda_and_the_audit_finds_nothing(wheel: Path) -> None:
+    assert wheel.name.startswith(f"ellipse-1.0-cp{PYTHON.replace('.', '')}-")
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        required = [
+            line for line in archive.read(metadata).decode().splitlines() if line.startswith("Requires-Dist")
+        ]
+    assert required == ["Requires-Dist: numpy", 'Requires-Dist: pyopencl>=2022.1; extra == "opencl"']
+    report = audit([wheel], expectation=expectation(load(RECIPE)))
+    assert [finding for finding in report.findings if finding.severity == "error"] == []
+
+
+def test_its_own_tests_pass_on_an_opencl_device(site: Path, tmp_path: Path) -> None:
+    shutil.copytree(RECIPE / "tests", tmp_path / "tests")
+    said = python(site, tmp_path, "-m", "pytest", "-q", "-rs", "tests")
+    assert said.splitlines()[-1].startswith("32 passed, 1 skipped"), said
+
+
+def test_arrays_that_overlap_in_a_launch(site: Path, tmp_path: Path) -> None:
+    first, second, third = python(site, tmp_path, "-c", LAUNCH).splitlines()
+    assert (first, second) == ("True True", "True")
+    assert third.startswith("arguments 1 and 3 overlap in memory, and one of them can be written: ")
+
+
+def test_a_folder_in_the_users_options_is_looked_into_each_time(site: Path, tmp_path: Path) -> None:
+    """The header that it leads to may change: nothing that was compiled with it is kept."""
+    (tmp_path / "mine").mkdir()
+    options = f"-I{tmp_path / 'mine'}"
+    assert python(site, tmp_path, "-c", INCLUDE, GPUFORGE_OPENCL_OPTIONS=options) == "opencl\n"
+    assert not list((tmp_path / "kernels").rglob("*.kernel"))
+    python(site, tmp_path, "-c", INCLUDE)
+    assert len(list((tmp_path / "kernels").rglob("*.kernel"))) == 1
+
+
+def test_a_build_for_other_devices_runs_the_native_loop(site: Path, build: Build, tmp_path: Path) -> None:
+    """PoCL has a CPU: a build for CPUs uses it, one for GPUs does not."""
+    copy = tmp_path / "recipe"
+    shutil.copytree(RECIPE, copy)
+    manifest = copy / "gpuforge.toml"
+    text = manifest.read_text()
+    for kind, expected in (("cpu", "used     OpenCL source"), ("gpu", "used     CPU")):
+        manifest.write_text(text.replace('# devices = ["cpu"]', f'devices = ["{kind}"]'))
+        install(site, build(copy), options=("--force-reinstall", "--no-deps"))
+        said = python(site, tmp_path, "-m", "ellipse._gpuforge", "explain")
+        assert expected in said
+    assert "refused  OpenCL source  its devices must be gpu; OpenCL has " in said
+    python(
+        site,
+        tmp_path,
+        "-c",
+        "import numpy, ellipse; ellipse.eccentric_anomaly(numpy.ones(10**6), numpy.zeros(10**6))",
+    )
+
+
+def test_a_build_without_opencl(build: Build, site: Path, tmp_path: Path) -> None:
+    wheel = build(RECIPE / "native.toml")
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if "_gpuforge" in name or name.endswith(".cl")]
+    install(site, wheel, options=("--force-reinstall", "--no-deps"))
+    shutil.copytree(RECIPE / "tests", tmp_path / "tests")
+    said = python(site, tmp_path, "-m", "pytest", "-q", "tests")
+    assert said.splitlines()[-1].startswith("14 passed, 19 skipped"), said
+    assert "this build of ellipse has no OpenCL kernels" in python(site, tmp_path, "-m", "ellipse")
