@@ -52,6 +52,7 @@ class Options:
     jobs: int | None
     gpu: bool
     no_test: bool
+    keep_failed: bool
     dry_run: bool
     explain: bool
     as_json: bool
@@ -78,6 +79,9 @@ class Options:
 )
 @click.option("--gpu", is_flag=True, help="Test the wheels where this machine's GPUs are seen.")
 @click.option("--no-test", is_flag=True, help="Do not install, import and test the wheels.")
+@click.option(
+    "--keep-failed", is_flag=True, help="Move the working directories of failed actions to DIST/.failed."
+)
 @click.option("--dry-run", is_flag=True, help="Show cells and actions; run nothing.")
 @click.option("--explain", is_flag=True, help="Say for each action why it runs or is reused.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan or the result as JSON.")
@@ -196,7 +200,8 @@ class _Run:
             say(f"note: {why}")
         compiled = sccache.folder(cache, shared.name, *shared.manifests)
         variables: Mapping[str, str] = sccache.configured(os.environ, compiled)
-        environment = Environment(shared.name, cache, variables, limits)
+        failed = options.dist / ".failed" if options.keep_failed else None
+        environment = Environment(shared.name, cache, variables, limits, failed)
         with progress() as observer:
             return engine.run(
                 self.steps,

@@ -62,6 +62,8 @@ def result_data(result: Result) -> dict[str, Any]:
             "seconds": round(done.seconds, 3),
             "log": str(done.log) if done.log else None,
         }
+        if done.kept:
+            entry["kept"] = str(done.kept)
         if use := cache_report.use_of(done):
             entry["compiler_cache"] = cache_report.as_data(use)
         if done.error:

@@ -18,6 +18,8 @@ def failure(action: Action, result: ActionResult) -> Text:
         text.append("  why:  ", style="bold").append(f"{result.error.message}\n")
     if result.log:
         text.append("  log:  ", style="bold").append(f"{result.log}\n")
+    if result.kept:
+        text.append("  kept: ", style="bold").append(f"{result.kept}\n")
     if result.error and result.error.hint:
         text.append("  hint: ", style="bold").append(f"{result.error.hint}\n")
     text.right_crop(1)

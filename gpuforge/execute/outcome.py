@@ -53,6 +53,7 @@ class ActionResult:
         None  # of a failed action: its command's exit status, or the one its error stands for
     )
     counts: Mapping[str, Any] = field(default_factory=dict)  # what a step counted: see `StepResult`
+    kept: Path | None = None  # the working directory of a failed action, if it was kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -131,7 +131,8 @@ def _run(step: Step, context: RunContext, reason: Reason, jobs: int, key: str) -
             return ActionResult(action.id, "cancelled", Reason("not run", "interrupted"), end.seconds, log)
         error = _judge(step, end, out, log, result.error) or _changed(action)
         if error:
-            return _failed(step, context, reason, end.seconds, error, end.status)
+            failed = _failed(step, context, reason, end.seconds, error, end.status)
+            return replace(failed, kept=end.kept)
         try:
             files = survey(out, action.outputs, links_out=action.links_out, stop=context.stop.is_set)
         except InterruptedError:

@@ -180,6 +180,24 @@ def claimed(paths: WorkPaths, stop: threading.Event) -> Iterator[bool]:
                 paths.clear()
 
 
+def keep(work: Path, folder: Path | None, action: str) -> Path | None:
+    """Move the working directory of an action that failed into `folder`, in place of an earlier one; return it there.
+
+    Nothing is kept without a folder, nor where it cannot be: the failure itself matters more.
+    """
+    if folder is None:
+        return None
+    kept = folder / locks.file_name(action)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        remove(kept)
+        shutil.move(work, kept)
+        work.mkdir()
+    except OSError:
+        return None
+    return kept
+
+
 def stage(source: Source, target: Path) -> None:
     """Copy an input to `target`: writable, with fixed times and modes, links kept as links.
 

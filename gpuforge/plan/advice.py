@@ -14,6 +14,11 @@ from gpuforge.toolkits import headers
 _NOT_FOUND = r"fatal error: '?(?:{0})'?(?:: No such file| file not found)|cannot open source file \"(?:{0})\""
 
 _ANY = r"[^'\"\s:]+"
+# Words that a build requirement is missing for, and the requirement.
+_MODULES = (
+    (r"Ninja is required to load C\+\+ extensions", '"ninja"'),
+    (r"^(?:    )?ModuleNotFoundError: No module named", "the package of that module"),
+)
 
 
 def of_host_build(file: ManifestFile) -> tuple[Advice, ...]:
@@ -21,7 +26,17 @@ def of_host_build(file: ManifestFile) -> tuple[Advice, ...]:
     left_out = (
         "files of an object's `sources` and `headers` are left out of the build unless in-host-build = true"
     )
-    return (*_libraries(file), Advice(_NOT_FOUND.format(_ANY), left_out))
+    return (*_libraries(file), *of_hook(), Advice(_NOT_FOUND.format(_ANY), left_out))
+
+
+def of_hook() -> tuple[Advice, ...]:
+    """Return the advice for code of a project that runs in the build environment."""
+    return tuple(
+        Advice(
+            pattern, f"add {requirement} to [build] requires: a build has no packages but its requirements"
+        )
+        for pattern, requirement in _MODULES
+    )
 
 
 def of_compile(file: ManifestFile, item: Object) -> tuple[Advice, ...]:

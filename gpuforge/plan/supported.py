@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge.cuda import stack
@@ -184,6 +185,10 @@ def notes(file: ManifestFile, *, test: bool) -> Iterator[str]:
     if not test:
         place = f"{file.place('test', 'command')}: " if file.manifest.test.command else ""
         yield f"{place}the wheels are not tested, as --no-test says"
+    requires = {Requirement(line).name.lower() for line in file.manifest.build.requires}
+    if "torch" in requires and "ninja" not in requires:
+        at = file.place("build", "requires")
+        yield f'{at}: torch compiles one file after another without ninja: add "ninja" to [build] requires'
     if file.narrowed:
         names = " ".join(Arch.parse(arch).sm for arch in file.narrowed)
         yield f"the wheels are for a quick try: compiled for {names} only, as --archs says; PyPI refuses their versions"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -187,3 +188,21 @@ def test_what_requirements_bring_is_looked_at_for_pips_packages_alone(
     assert "installed" not in options(action(untested, f"{CELL}/audit"))
     bundled = plan_of(recipe(("[cuda]\n", '[cuda]\nlinkage = "bundle"\n')), machine, cuda=["13"])
     assert not [a.id for a in bundled.actions if a.id.endswith(("/links", "/provided"))]
+
+
+def test_torch_without_ninja_is_named(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(add='\n[build]\nrequires = ["torch>=2.11"]\n')
+    (note,) = plan_of(file, machine, cuda=["13"]).notes
+    assert note.startswith(str(file.place("build", "requires")))
+    assert 'add "ninja" to [build] requires' in note
+    both = recipe(add='\n[build]\nrequires = ["torch>=2.11", "ninja"]\n')
+    assert plan_of(both, machine, cuda=["13"]).notes == ()
+
+
+def test_an_sdist_beside_the_manifest_is_unpacked(recipe: Recipe, machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "recipe").mkdir()
+    (tmp_path / "recipe/demo-1.0.tar.gz").write_bytes(b"an sdist")
+    file = recipe(('name = "demo-pkg"', 'name = "demo-pkg"\nsource = { path = "demo-1.0.tar.gz" }'))
+    (source,) = (each for each in plan_of(file, machine).actions if each.id == "source")
+    assert (source.kind, source.network, source.passes) == ("prepare", False, ())
+    assert source.title == "unpack the source demo-1.0.tar.gz"

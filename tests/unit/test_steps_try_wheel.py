@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ import pytest
 from gpuforge.errors import ActionError
 from gpuforge.steps import child, importing, manifest_tests
 from gpuforge.steps.declared_sets import declared_sets, declares
+from gpuforge.toolkits import stub_library
 
 pytestmark = pytest.mark.thorough
 
@@ -362,3 +366,27 @@ def test_a_wheel_without_an_extra_for_its_cuda_lacks_nothing_bare(bench: Bench) 
     path = wheel(bench.root / "own", "demo", f"raise {LACKS.partition(':')[0]}({LACKS.partition(': ')[2]!r})")
     said = error_of(bench.test(path, cuda="13.0"))
     assert said.startswith(f"cp3-cu13: `import demo` failed with exit status 1: {LACKS}\n")
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler")
+def test_modules_that_link_with_the_driver_are_imported_with_a_stub(bench: Bench) -> None:
+    path = wheel(bench.root / "made", "demo", "")
+    source, stub = bench.root / "driver.c", bench.root / "libcuda.so.1"
+    source.write_text(
+        "#include <Python.h>\nint cuInit(unsigned int); int cuGone(void);\n"
+        'static PyModuleDef module = {PyModuleDef_HEAD_INIT, "driver"};\n'
+        "PyMODINIT_FUNC PyInit_driver(void) { if (cuInit(0) != 100 || cuGone() != 100) __builtin_abort();\n"
+        " return PyModule_Create(&module); }\n"
+    )
+    stub_library.write(stub, "libcuda.so.1", ["cuInit", "cuGone"], platform.machine(), 0)
+    module = bench.root / f"driver{sysconfig.get_config_var('EXT_SUFFIX')}"
+    include = f"-I{sysconfig.get_path('include')}"
+    subprocess.run(["gcc", "-shared", "-fPIC", include, "-o", module, source, stub], check=True)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.write(module, f"demo/{module.name}")
+    done = bench.test(path, imports=["demo.driver"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert bench.result()["imports"] == ["demo.driver"]
+    assert "the driver is a stub with 2 functions" in done.stdout
+    shutil.rmtree(bench.root / "work")
+    assert "No module named 'demo.gone'" in error_of(bench.test(path, imports=["demo.gone"]))

@@ -188,3 +188,19 @@ def test_the_place_of_nvidia_s_archives_is_part_of_the_identity(monkeypatch: pyt
 def test_what_is_refused(changes: dict[str, object], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         choose(**{"version": "12.4", **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("version", "suffix"), [("12.4", "-cu12"), ("13.0", "-cu13")])
+def test_libraries_outside_the_toolkits_come_from_their_own_packages(version: str, suffix: str) -> None:
+    chosen = choose(version, libraries=["nccl", "cudnn", "cutensor"])
+    beside = {f"nvidia-nccl{suffix}", f"nvidia-cudnn{suffix}", f"cutensor{suffix}"}
+    assert beside < set(chosen.packages)
+    assert "nvidia-cublas" in {
+        name.removesuffix(suffix) for name in chosen.packages
+    }  # cuDNN's headers need it
+    assert not beside & set(choose(version).packages)
+
+
+def test_a_library_that_is_not_offered_for_this_cuda() -> None:
+    with pytest.raises(UsageError, match=r"CUDA 11\.8 has no library 'cusparselt'"):
+        choose("11.8", libraries=["cusparselt"])

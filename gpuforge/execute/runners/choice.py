@@ -27,12 +27,16 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a runner works with: the manifest's project, gpuforge's cache folder, the caller's variables and limits."""
+    """What a runner works with: the manifest's project, gpuforge's cache folder, the caller's variables and limits.
+
+    `failed` is the folder for working directories of actions that failed; without it they are removed.
+    """
 
     project: str
     cache: Path
     variables: Mapping[str, str]
     limits: Limits
+    failed: Path | None = None
 
 
 class Setup(Protocol):

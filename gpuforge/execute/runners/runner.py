@@ -47,11 +47,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a command ended: its exit status (negative: the number of the signal that ended it) and time."""
+    """How a command ended: its exit status (negative: the number of the signal that ended it) and time.
+
+    `kept` is where the working directory of one that failed was moved to.
+    """
 
     status: int
     seconds: float
     cancelled: bool = False
+    kept: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

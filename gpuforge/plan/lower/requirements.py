@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge import digest
-from gpuforge.plan import sources, variables
+from gpuforge.plan import advice, sources, variables
 from gpuforge.plan.action import ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
@@ -150,6 +150,7 @@ def _asked(context: Context, cell: Cell, at: Location, fetch: str) -> ActionInpu
         inputs=inputs,
         outputs=(_ANSWER.name,),
         env=seen | variables.with_names(build.env, names),
+        advice=advice.of_hook(),
         answered=True,
     )
     return ActionInput(action, _ANSWER.name)

@@ -47,11 +47,13 @@ class DockerRunner:
         root: Path | None = None,
         project: str = "",
         grace: float = GRACE,
+        failed: Path | None = None,
     ) -> None:
         self._images = images
         self._local = local
         self._cache = cache
         self._limits = limits or Limits()
+        self._failed = failed
         self._connect = connect
         self._environ = dict(os.environ if environ is None else environ)
         self._caches = caches or {}
@@ -77,7 +79,8 @@ class DockerRunner:
                 begin = time.monotonic()
                 contained = Contained(task, spec, self._limits, self._activity, self._running, self._connect)
                 status = contained.run(containers)
-        return Exit(status, time.monotonic() - begin, cancelled=cancelled.is_set() and status != 0)
+                kept = workdir.keep(paths.work, self._failed, task.action.id) if status else None
+        return Exit(status, time.monotonic() - begin, cancelled.is_set() and status != 0, kept)
 
     def cancel(self) -> None:
         """Stop everything: by SIGTERM, after a grace time by SIGKILL; returns when nothing runs any more."""

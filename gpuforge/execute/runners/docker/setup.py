@@ -13,7 +13,7 @@ from gpuforge.containers.leftovers import clear_leftovers
 from gpuforge.errors import MissingError
 from gpuforge.execute.runners.choice import Environment, Wanted
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
-from gpuforge.execute.runners.local.local_runner import LocalRunner
+from gpuforge.execute.runners.local import setup as local_setup
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
 from gpuforge.toolchains import sccache
@@ -50,10 +50,11 @@ def runner(sites: Sequence[ContainerImage], environment: Environment) -> DockerR
     variables = environment.variables
     return DockerRunner(
         {each.id: each for image in sites for each in (image, image.test) if each},
-        local=LocalRunner(environ=variables, project=environment.project, limits=environment.limits),
+        local=local_setup.runner((), environment),
         cache=environment.cache,
         limits=environment.limits,
         environ=variables,
         caches={"sccache": Path(variables[sccache.FOLDER])},
         project=environment.project,
+        failed=environment.failed,
     )

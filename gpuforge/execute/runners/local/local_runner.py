@@ -43,12 +43,14 @@ class LocalRunner:
         project: str = "",
         grace: float = GRACE,
         limits: Limits | None = None,
+        failed: Path | None = None,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self._root = root
         self._project = project
         self._activity = Activity(self._signal, grace)
         self._limits = limits or Limits()
+        self._failed = failed
         self._commands: set[Kept] = set()  # under the activity's guard, as the next
         self._keepers: Keepers | None = None
 
@@ -65,11 +67,11 @@ class LocalRunner:
                 env |= {n: self._environ[n] for n in task.action.passes if n in self._environ}
                 begin = time.monotonic()
                 status = self._execute(task, argv, env, places.work, request)
+                kept = workdir.keep(places.work, self._failed, task.action.id) if status else None
         except _CancelledError:
             return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
-        return Exit(
-            status, time.monotonic() - begin, cancelled=self._activity.cancelled.is_set() and status != 0
-        )
+        cancelled = self._activity.cancelled.is_set() and status != 0
+        return Exit(status, time.monotonic() - begin, cancelled, kept)
 
     def cancel(self) -> None:
         """Stop everything: by SIGTERM, after a grace time by SIGKILL; returns when nothing runs any more."""

@@ -18,4 +18,9 @@ def sites(wanted: Wanted) -> list[ContainerImage]:
 
 def runner(sites: Sequence[ContainerImage], environment: Environment) -> LocalRunner:
     """Make the runner."""
-    return LocalRunner(environ=environment.variables, project=environment.project, limits=environment.limits)
+    return LocalRunner(
+        environ=environment.variables,
+        project=environment.project,
+        limits=environment.limits,
+        failed=environment.failed,
+    )

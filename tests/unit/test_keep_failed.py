@@ -1,0 +1,56 @@
+"""--keep-failed: the working directory of an action that failed is where the message says, and no other is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuforge.execute import workdir
+from gpuforge.execute.runners.local.local_runner import LocalRunner
+from gpuforge.execute.runners.runner import Exit, Task
+from gpuforge.plan.action import Action
+
+
+def ran(folder: Path, script: str, failed: Path | None) -> Exit:
+    """Run a shell script as an action."""
+    for name in ("work", "out"):
+        (folder / name).mkdir(exist_ok=True)
+    action = Action("cp311/host-build", "build", "build it", ("/bin/sh", "-c", script), outputs=())
+    runner = LocalRunner(environ={}, root=folder / "work", failed=failed)
+    return runner.run(Task(action, {}, folder / "out", folder / "log"))
+
+
+def test_what_a_failed_action_left_is_kept_until_it_fails_again(tmp_path: Path) -> None:
+    failed = tmp_path / "dist/.failed"
+    for number in (1, 2):
+        end = ran(tmp_path, f"echo {number} > config.log; exit 3", failed)
+        assert end.status == 3
+        assert end.kept is not None
+        assert end.kept.parent == failed
+        assert (end.kept / "config.log").read_text() == f"{number}\n"
+    assert len(list(failed.iterdir())) == 1
+
+
+@pytest.mark.parametrize(("script", "keeps"), [("exit 0", True), ("exit 3", False)])
+def test_nothing_is_kept_of_a_success_or_without_the_option(
+    tmp_path: Path, script: str, *, keeps: bool
+) -> None:
+    end = ran(tmp_path, f"touch made; {script}", tmp_path / "failed" if keeps else None)
+    assert end.kept is None
+    assert not (tmp_path / "failed").exists()
+    assert not list((tmp_path / "work").rglob("made"))
+
+
+def test_a_folder_that_cannot_be_written_hides_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "dist").write_text("a file")
+    assert ran(tmp_path, "exit 3", tmp_path / "dist/.failed") == Exit(3, pytest.approx(0, abs=60))
+
+
+def test_a_name_for_each_action(tmp_path: Path) -> None:
+    for action in ("cp311/host-build", "cp312/host-build"):
+        work = tmp_path / "work"
+        work.mkdir()
+        assert workdir.keep(work, tmp_path / "failed", action) is not None
+        work.rmdir()
+    assert len(list((tmp_path / "failed").iterdir())) == 2

@@ -1,0 +1,89 @@
+"""Sources are built without their history: the version that git gives is left where setuptools-scm looks for it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpuforge.plan import git_version
+from gpuforge.plan.requests.source import FetchSource, LocalSdist, Revision
+from gpuforge.steps import fetch_source
+
+SCM = '[build-system]\nrequires = ["setuptools", "setuptools-scm"]\n'
+
+
+def git(folder: Path, *words: str) -> None:
+    settings = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", "-C", folder, *settings, *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    root.mkdir()
+    (root / "pyproject.toml").write_text(SCM)
+    git(root, "init", "--initial-branch=main")
+    git(root, "add", ".")
+    git(root, "commit", "-m", "one")
+    git(root, "tag", "v1.2")
+    git(root, "tag", "latest")
+    git(root, "commit", "--allow-empty", "-m", "two")
+    git(root, "tag", "after")
+    return root
+
+
+@pytest.mark.parametrize(("revision", "described"), [("v1.2", "v1.2-0-g"), ("after", "v1.2-1-g")])
+def test_a_revision_keeps_its_version(
+    tmp_path: Path, repository: Path, revision: str, described: str
+) -> None:
+    source = Revision(repository.as_uri(), revision)
+    fetch_source.main(FetchSource(source=source, scratch=tmp_path, output=tmp_path / "out"))
+    text = (tmp_path / "out" / git_version.FILE).read_text()
+    assert f"\ndescribe-name: {described}" in text
+    assert not (tmp_path / "out/.git").exists()
+
+
+def test_a_project_that_does_not_ask_git_gets_no_file(tmp_path: Path, repository: Path) -> None:
+    (repository / "pyproject.toml").write_text('[build-system]\nrequires = ["setuptools"]\n')
+    git(repository, "commit", "-am", "no scm")
+    git(repository, "tag", "plain")
+    source = Revision(repository.as_uri(), "plain")
+    fetch_source.main(FetchSource(source=source, scratch=tmp_path, output=tmp_path / "out"))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["pyproject.toml"]
+
+
+def test_a_folder_without_a_version_has_none(tmp_path: Path, repository: Path) -> None:
+    assert git_version.described(tmp_path) == ""
+    git(repository, "tag", "-d", "v1.2")
+    assert git_version.described(repository) == ""
+    git_version.write(tmp_path, "")
+    assert not (tmp_path / git_version.FILE).exists()
+
+
+def test_what_git_archive_filled_in_stays(tmp_path: Path) -> None:
+    file = tmp_path / git_version.FILE
+    file.write_text("node: $Format:%H$\n")
+    git_version.write(tmp_path, "v1-2-g0123abc")
+    assert file.read_text() == "node: 0123abc\ndescribe-name: v1-2-g0123abc\n"
+    git_version.write(tmp_path, "v9-0-gfff")
+    assert file.read_text() == "node: 0123abc\ndescribe-name: v1-2-g0123abc\n"
+
+
+def test_an_sdist_of_this_machine_is_unpacked(tmp_path: Path) -> None:
+    subprocess.run(
+        ["tar", "czf", "stored", "--transform", "s,^,demo-1.0/,", "file"],
+        check=True,
+        cwd=_with_file(tmp_path),
+    )
+    source = LocalSdist(tmp_path / "stored", "demo-1.0.tar.gz")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    fetch_source.main(FetchSource(source=source, scratch=scratch, output=tmp_path / "out"))
+    assert (tmp_path / "out/file").read_text() == "text"
+
+
+def _with_file(folder: Path) -> Path:
+    (folder / "file").write_text("text")
+    return folder
