@@ -17,10 +17,6 @@ from gpuforge.errors import GpuforgeError, MissingError, UsageError
 
 if TYPE_CHECKING:
     from gpuforge.project.guess.guess import Guess, Note
-    from gpuforge.project.origin import Origin
-
-_SDISTS = (".tar.gz", ".zip")
-_ARCHIVES = (*_SDISTS, ".tgz", ".tar.bz2", ".tar.xz", ".whl")
 
 
 @click.command("init")
@@ -39,6 +35,7 @@ def command(project: str, output: Path | None) -> int:
     """
     from gpuforge.manifest.load import FILE_NAME
     from gpuforge.project import draft, look
+    from gpuforge.project.obtain import obtain
 
     folder = Path(project)
     target = output or (folder if folder.is_dir() else Path()) / FILE_NAME
@@ -50,46 +47,14 @@ def command(project: str, output: Path | None) -> int:
             f"{target} exists already", hint="name another file with --output (-o), or remove it"
         )
     with tempfile.TemporaryDirectory(prefix="gpuforge-init-") as scratch:
-        origin, root = _sources(project, target, Path(scratch))
+        with contextlib.redirect_stdout(sys.stderr):  # the step's log
+            origin, root = obtain(project, target, Path(scratch))
         found = draft.guesses(look.look(root), origin)
     text = draft.write(found, f"gpuforge init {shown(project)}" if project != "." else "gpuforge init")
     if printed:
         result([text])
         return 0
     return _written(target, text, found)
-
-
-def _sources(project: str, target: Path, scratch: Path) -> tuple[Origin, Path]:
-    """Return where the project comes from, and the folder with its files."""
-    import os
-
-    from gpuforge.project import index
-    from gpuforge.project.origin import Origin
-    from gpuforge.steps.fetch_source import unpack
-
-    path = Path(project)
-    below = Path(os.path.relpath(path.absolute(), target.absolute().parent)).as_posix()
-    if not project:
-        raise UsageError.of(
-            "the project's name is empty", hint="`.` is this folder; is a variable of the shell unset?"
-        )
-    if path.is_dir():
-        if not any((path / name).is_file() for name in ("pyproject.toml", "setup.py")):
-            raise UsageError.of(
-                f"{path.absolute()} has neither pyproject.toml nor setup.py",
-                hint="name the folder of a Python project, an sdist, or a project on the index",
-            )
-        return Origin(path.resolve().name, "from-folder", {"path": below}), path
-    if path.is_file() and project.endswith(_SDISTS):
-        unpack(path, scratch / "source", scratch)
-        return Origin(path.name, "from-sdist", {"path": below}), scratch / "source"
-    if path.exists() or "/" in project or project.lower().endswith(_ARCHIVES):
-        raise UsageError.of(
-            f"{path} is neither a folder nor an sdist" if path.exists() else f"{path} does not exist",
-            hint="name a folder, an sdist (NAME-VERSION.tar.gz or .zip), or a project on the index",
-        )
-    with contextlib.redirect_stdout(sys.stderr):  # the step's log
-        return index.fetch(index.wanted(project), scratch)
 
 
 def _written(target: Path, text: str, found: list[Guess | Note]) -> int:
