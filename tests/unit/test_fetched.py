@@ -30,6 +30,7 @@ NO_FETCH = {
     "containers/connect.py": "the connection to the engine",
     "containers/docker_containers.py": "containers of images that are here",
     "containers/engine_errors.py": "the errors of the engine's client",
+    "index/settings.py": "the session that others fetch with, and pip's own settings",
     "execute/runners/local/keeper.py": "a pair of sockets between two processes of gpuforge",
     "execute/runners/local/kept.py": "the other one",
     "steps/compiler_cache.py": "a socket of sccache's server on this machine",
