@@ -143,6 +143,14 @@ def test_a_folder_in_the_users_options_is_looked_into_each_time(site: Path, tmp_
     assert len(list((tmp_path / "kernels").rglob("*.kernel"))) == 1
 
 
+def test_it_may_be_installed_below_a_folder_with_a_space(site: Path, wheel: Path, tmp_path: Path) -> None:
+    """OpenCL's options have no quotes, and the kernel includes headers."""
+    folder = tmp_path / "my programs"
+    install(site, wheel, options=("--no-deps", "--target", str(folder)))
+    said = python(site, tmp_path, "-c", INCLUDE + "print(device.__file__)", PYTHONPATH=str(folder))
+    assert said == f"opencl\n{folder}/ellipse/device.py\n"
+
+
 def test_a_build_for_other_devices_runs_the_native_loop(site: Path, build: Build, tmp_path: Path) -> None:
     """PoCL has a CPU: a build for CPUs uses it, one for GPUs does not."""
     copy = tmp_path / "recipe"

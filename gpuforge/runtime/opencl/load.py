@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -119,15 +121,29 @@ def _compile(wanted: Wanted, home: OpenClContext) -> bytes:
     import pyopencl as cl
 
     module, sources = wanted.module, wanted.sources
-    options = [*sources.filled(), *sources.with_folders(), *wanted.own]
     program = cl.Program(home.context, module.read().decode("utf-8", "surrogateescape"))
     try:
-        built = program.build(options, devices=[home.device], cache_dir=False)
+        with _without_spaces(sources.folder) as folder:
+            folders = [word.replace(sources.folder, folder) for word in sources.with_folders()]
+            options = [*sources.filled(), *folders, *wanted.own]
+            built = program.build(options, devices=[home.device], cache_dir=False)
     except cl.Error as error:
         facts = {"file": module.source, "compiler": home.name, "problem": _log(error)}
         raise Refused(Reason("compile-failed", facts)) from error
     binaries: list[bytes] = built.get_info(cl.program_info.BINARIES)
     return binaries[0]
+
+
+@contextlib.contextmanager
+def _without_spaces(folder: str) -> Iterator[str]:
+    """Yield a path of a folder for OpenCL's options, which have no quotes: a link, where it has spaces."""
+    if not any(character.isspace() for character in folder):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="gpuforge-") as place:
+        link = os.path.join(place, "sources")
+        os.symlink(folder, link)
+        yield link
 
 
 def _log(error: Exception) -> str:
