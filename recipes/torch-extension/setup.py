@@ -24,5 +24,5 @@ if STABLE:  # torch's C functions; c10 and c10_cuda have C++ functions only, whi
 setup(
     ext_modules=[extension],
     cmdclass={"build_ext": BuildExtension},
-    options={"bdist_wheel": {"py_limited_api": "cp310"}},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

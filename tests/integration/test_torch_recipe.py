@@ -68,11 +68,11 @@ def requirements(wheel: Path) -> list[str]:
 
 def test_the_cells_of_both_manifests(cache: Path) -> None:
     one = json.loads(gpuforge("matrix", RECIPE, "--format", "json", cache=cache).stdout)
-    assert [cell["cell"] for cell in one["cells"]] == ["cp310-abi3-cu12.4-x86_64", "cp310-abi3-cu13.0-x86_64"]
+    assert [cell["cell"] for cell in one["cells"]] == ["cp311-abi3-cu12.4-x86_64", "cp311-abi3-cu13.0-x86_64"]
     each = json.loads(gpuforge("matrix", RECIPE / "per-torch.toml", "--format", "json", cache=cache).stdout)
     assert [(cell["cell"], cell["axes"]) for cell in each["cells"]] == [
-        ("cp310-abi3-cu13.0-torch2.11-x86_64", {"torch": "2.11"}),
-        ("cp310-abi3-cu13.0-torch2.15-x86_64", {"torch": "2.15"}),
+        ("cp311-abi3-cu13.0-torch2.11-x86_64", {"torch": "2.11"}),
+        ("cp311-abi3-cu13.0-torch2.15-x86_64", {"torch": "2.15"}),
     ]
 
 
@@ -97,7 +97,7 @@ class TestLarge:
         (wheel,) = result["wheels"]
         assert wheel["findings"] == []
         path = Path(wheel["path"])
-        assert path.name.startswith("scaled_add_cu13-0.1.0+try.sm90-cp310-abi3-")
+        assert path.name.startswith("scaled_add_cu13-0.1.0+try.sm90-cp311-abi3-")
         assert "torch>=2.11,<2.16" in [line.replace(" ", "") for line in requirements(path)]
         assert [(test["axes"], test["state"]) for test in result["tests"]] == [
             ({"torch": "2.11"}, "passed"),
@@ -123,5 +123,5 @@ class TestLarge:
         result = build(manifest, tmp_path / "dist", "--axis", "torch=2.11", cache=cache)
         (wheel,) = result["wheels"]
         assert wheel["findings"] == []
-        assert Path(wheel["path"]).name.startswith("scaled_add-0.1.0+cu13.torch2.11-cp310-abi3-")
+        assert Path(wheel["path"]).name.startswith("scaled_add-0.1.0+cu13.torch2.11-cp311-abi3-")
         assert "torch>=2.11,<2.12" in [line.replace(" ", "") for line in requirements(Path(wheel["path"]))]
