@@ -12,6 +12,7 @@ from gpuforge.plan import abi, build_record, recipe, sources
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import requirements
+from gpuforge.plan.lower.carried import carried
 from gpuforge.plan.lower.context import Context, placeholders
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lower.wheel import SEARCH_PATH, numbered, python_tag
@@ -51,6 +52,8 @@ def host_wheel(
             for version in newest
         ),
         sets=sets(file),
+        carried=Path("${in:carried}"),
+        more_requires=manifest.wheel.requires,
         record=build_record.of_host(file, cell, at, compiler),
         requirements=Path("${in:requirements}"),
         # NVRTC is of one CUDA major, and this wheel of all: the runtime names the package that fits the driver.
@@ -69,6 +72,7 @@ def host_wheel(
         inputs={
             "wheel": host,
             "requirements": requirements.lock(context, cell, at),
+            "carried": carried(context, cell),
             **numbered(kernels),
         },
         outputs=("wheel", "declared"),
