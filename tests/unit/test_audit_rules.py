@@ -49,6 +49,14 @@ def index(**change: object) -> bytes:
     return json.dumps({"schema": 1, "name": "k", "modules": [module | change]}).encode()
 
 
+VMFB = b"IREE\0" + b".version 7.6\n.target sm_80\n.visible .entry k() { ret; }\0more"
+
+
+def for_iree(arch: str) -> bytes:
+    image = {"kind": "iree-cuda", "arch": arch, "isa": "7.6"}
+    return index(file="k.vmfb", sha256=sha256(VMFB).hexdigest(), images=[image])
+
+
 LIBRARY = elf()
 
 
@@ -256,6 +264,15 @@ CASES = {
     "a kernel set with another file": Case(
         "GF701", "error", (f"{SET}k.fatbin: its sha256 is not the one in the index",),
         {f"{SET}index.json": index(), f"{SET}k.fatbin": fatbin("sm_80")}, {f"{SET}k.fatbin": KERNEL},
+    ),
+    "a module of IREE's with PTX for another GPU": Case(
+        "GF701", "error",
+        (
+            f"{SET}k.vmfb: the index lists ptx compute_60, which is not in it",
+            f"{SET}k.vmfb: it has ptx compute_80, which the index does not list",
+        ),
+        {f"{SET}index.json": for_iree("compute_60"), f"{SET}k.vmfb": VMFB},
+        {f"{SET}index.json": for_iree("compute_80")},
     ),
     "a kernel set without an image": Case(
         "GF701", "error",

@@ -1,0 +1,122 @@
+"""recipes/iree, built for real: the compiler from PyPI, a module for each back end, run with IREE's runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "iree"
+pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("build")]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Build the recipe; return its wheel, and what the build says."""
+    work = tmp_path_factory.mktemp("iree")
+    recipe = shutil.copytree(RECIPE, work / "iree", ignore=shutil.ignore_patterns("dist", "build"))
+    command = [Path(sys.executable).with_name("gpuforge"), "build", recipe, "-o", work / "dist", "--json"]
+    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(work / "cache")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (work / "dist").glob("*.whl")
+    return wheel, json.loads(done.stdout)
+
+
+def python_with(wheel: Path, folder: Path, *requirements: str) -> Path:
+    """Return the Python of a new environment with the wheel and what else is named."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = folder / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", wheel, *requirements], check=True)
+    return python
+
+
+def test_the_wheel_is_proved_and_tested(built: tuple[Path, dict[str, Any]]) -> None:
+    wheel, result = built
+    assert wheel.name == "rowsoftmax-0.1.0-py3-none-any.whl"
+    (proved,) = result["wheels"]
+    assert proved["findings"] == []
+    (test,) = result["tests"]
+    assert (test["state"], test["counts"].get("failed", 0)) == ("passed", 0)
+    with zipfile.ZipFile(wheel) as archive:
+        index = json.loads(archive.read("rowsoftmax/_gpuforge/kernels/kernels/index.json"))
+        metadata = archive.read("rowsoftmax-0.1.0.dist-info/METADATA").decode()
+    assert [(m["file"], m["images"]) for m in index["modules"]] == [
+        ("softmax-compute_60.vmfb", [{"kind": "iree-cuda", "arch": "compute_60", "isa": "7.6"}]),
+        ("softmax-vulkan-spirv.vmfb", [{"kind": "iree-vulkan", "arch": ""}]),
+        ("softmax-x86-64-v3.vmfb", [{"kind": "iree-cpu", "arch": "x86-64-v3"}]),
+        ("softmax-x86-64.vmfb", [{"kind": "iree-cpu", "arch": "x86-64"}]),
+    ]
+    assert index["toolchain"]["version"].startswith("3.13.")
+    assert "Provides-Extra: iree\n" in metadata
+    assert "iree-base-runtime<3.14,>=3.13; extra == 'iree'" in metadata.replace('"', "'")
+
+
+def test_without_the_runtime_of_iree_numpy_computes(
+    built: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    python = python_with(built[0], tmp_path / "bare")
+    done = subprocess.run(
+        [python, "-m", "rowsoftmax"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "no iree.runtime: pip install" in done.stdout
+    assert done.stdout.endswith("1000 rows on numpy: right\n")
+
+
+def test_the_runtime_of_iree_opens_cuda_and_nccl_by_name_only(tmp_path: Path) -> None:
+    """Neither is NEEDED, so the runtime starts on a machine without them: the audit follows its libraries."""
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "-d",
+            tmp_path,
+            "iree-base-runtime==3.13.*",
+        ],
+        check=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    command = [Path(sys.executable).with_name("gpuforge"), "audit", wheel, "--format", "json"]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    needed = {name for each in found["objects"] for name in each.get("needed", ())}
+    assert needed, "the report lists what each library needs"
+    assert not any("cuda" in name or "nccl" in name or "vulkan" in name for name in needed)
+
+
+SIDE_BY_SIDE = """
+import numpy as np, pyopencl
+from rowsoftmax import softmax, backend
+x = np.random.default_rng(1).normal(size=(64, 100)).astype("f4")
+first = softmax(x)
+context = pyopencl.create_some_context(interactive=False)
+queue = pyopencl.CommandQueue(context)
+program = pyopencl.Program(context, "kernel void twice(global float *a) { a[get_global_id(0)] *= 2; }").build()
+buffer = pyopencl.Buffer(context, pyopencl.mem_flags.COPY_HOST_PTR, hostbuf=first)
+program.twice(queue, (first.size,), None, buffer)
+doubled = np.empty_like(first)
+pyopencl.enqueue_copy(queue, doubled, buffer)
+assert np.array_equal(doubled, 2 * first)
+assert np.array_equal(softmax(x), first)
+print(backend(), context.devices[0].platform.name)
+"""
+
+
+def test_iree_and_opencl_work_in_one_process(built: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    wanted = ("iree-base-runtime==3.13.*", "pyopencl", "pocl-binary-distribution")
+    python = python_with(built[0], tmp_path / "both", *wanted)
+    done = subprocess.run(
+        [python, "-c", SIDE_BY_SIDE], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "local-task Portable Computing Language\n"
