@@ -28,12 +28,7 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
     if cuda:
         wanted = manifest.cuda.versions[cell.cuda]
         env |= variables.host_cuda(host, wanted.archs, wanted.ptx, manifest.cuda.linkage)
-    name = cell.id.removesuffix(f"-{cell.naming}") if cuda else python_name(context, cell, at)
-    sharing = (
-        context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes)
-        if cuda
-        else context.users(python=cell.python, part=of_build)
-    )
+    name, users = _shared(context, cell)
     return context.add_step(
         HostBuild(
             source=Path("${stage:source}"),
@@ -73,7 +68,16 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
         passes=variables.build_passes(contained=at.image is not None),
         caches=variables.COMPILER_CACHE,
         place="host-build",
-        cells=sharing,
+        cells=users,
         parallel=True,
         advice=advice.of_host_build(context.file),
     )
+
+
+def _shared(context: Context, cell: Cell) -> tuple[str, tuple[str, ...]]:
+    """Return the name of the host build of a cell, and the cells that share it."""
+    if context.file.manifest.host_cuda:
+        users = context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes)
+        return cell.id.removesuffix(f"-{cell.naming}"), users
+    at, _ = context.machine.host_at(cell)
+    return python_name(context, cell, at), context.users(python=cell.python, part=of_build)
