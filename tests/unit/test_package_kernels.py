@@ -115,6 +115,8 @@ def recipe(*argv: str) -> dict[str, object]:
         "install": {"": "install g++"},
         "makes": "library",
         "sources": [],
+        "devices": [],
+        "extensions": [],
     }
 
 
