@@ -12,6 +12,7 @@ from gpuforge.cli.arguments import FOLDER, PATH, errors_as_json
 
 if TYPE_CHECKING:
     from gpuforge.audit.judge import Ignore
+    from gpuforge.cli.audit_run import Options
     from gpuforge.cli.bounded import Watched
 
 _PYTHON = r"3\.\d{1,2}"
@@ -151,42 +152,44 @@ def command(
 
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 something could not be read.
     """
-    if not (wheels or environment or requirements):
-        raise click.UsageError("Missing argument 'WHEEL...': name wheels, or say --env or --with")
-    if python and not re.fullmatch(_PYTHON, python):
-        raise click.UsageError(f"--python {python}: write it as in 3.12")
-    if cuda and not manifest:
-        raise click.UsageError("--cuda names a table of the manifest: give --manifest too")
-    if (show_tree or show_gpus) and form in {"sarif", "junit"}:  # json has all of it without them
-        raise click.UsageError("--tree and --gpus are for text, markdown and json")
-    if expect and manifest:
-        raise click.UsageError("--expect is for wheels without a manifest: the manifest says what to expect")
-    accepted = tuple(_ignored(option) for option in ignore)
     from gpuforge.cli import audit_run
 
-    return audit_run.run(
-        audit_run.Options(
-            wheels,
-            form,
-            show_tree,
-            show_gpus,
-            manifest,
-            cuda,
-            expect,
-            fail_on,
-            accepted,
-            known,
-            write,
-            jobs,
-            against,
-            verbose,
-            hashes,
-            environment,
-            requirements,
-            python,
-        ),
-        watched,
+    options = audit_run.Options(
+        wheels,
+        form,
+        show_tree,
+        show_gpus,
+        manifest,
+        cuda,
+        expect,
+        fail_on,
+        tuple(_ignored(option) for option in ignore),
+        known,
+        write,
+        jobs,
+        against,
+        verbose,
+        hashes,
+        environment,
+        requirements,
+        python,
     )
+    _refuse_contradictions(options)
+    return audit_run.run(options, watched)
+
+
+def _refuse_contradictions(options: Options) -> None:
+    """Raise UsageError for options that do not go together."""
+    if not (options.wheels or options.environment or options.requirements):
+        raise click.UsageError("Missing argument 'WHEEL...': name wheels, or say --env or --with")
+    if options.python and not (options.requirements and re.fullmatch(_PYTHON, options.python)):
+        raise click.UsageError(f"--python {options.python}: write it as in 3.12, together with --with")
+    if options.cuda and not options.manifest:
+        raise click.UsageError("--cuda names a table of the manifest: give --manifest too")
+    if (options.show_tree or options.show_gpus) and options.form in {"sarif", "junit"}:  # json has all of it
+        raise click.UsageError("--tree and --gpus are for text, markdown and json")
+    if options.expect and options.manifest:
+        raise click.UsageError("--expect is for wheels without a manifest: the manifest says what to expect")
 
 
 def _ignored(option: str) -> Ignore:

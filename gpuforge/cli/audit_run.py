@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Failing = Literal["error", "warning"]
 _SECONDS, _BYTES_A_SECOND = 600, 100_000  # in which an index sends wheels
+_DOWNLOADS = 4  # wheels that are read from it at the same time
 _FAILING: dict[Failing, tuple[str, ...]] = {"error": ("error",), "warning": ("error", "warning")}
 
 
@@ -60,13 +61,14 @@ def run(options: Options, watched: "Watched | None" = None) -> int:
         if watched:
             size = sum(one.remote.size for one in beside.wheels if one.remote)
             watched.wait_at_most(_SECONDS + size / _BYTES_A_SECOND)
+    downloads = _DOWNLOADS if beside.wheels else 1
     base = _base(options.known) if options.known else None
     report = audit(
         options.wheels,
         expectation=_expectation(options),
         against=_against(options.against) if options.against else None,
         ignore=[*options.accepted, *([base] if base else [])],
-        jobs=(watched and watched.jobs) or options.jobs or len(os.sched_getaffinity(0)),
+        jobs=(watched and watched.jobs) or options.jobs or max(len(os.sched_getaffinity(0)), downloads),
         watch=watched,
         hashes=options.hashes,
         beside=beside,

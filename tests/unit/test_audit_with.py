@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
@@ -14,7 +15,9 @@ from audit_samples import elf, wheel
 from index_samples import Answer, Index, in_ranges, read_in_part, serving_wheels, whole
 
 from gpuforge.audit import audit
+from gpuforge.cli import bounded
 from gpuforge.cli.audit_with import installed_with
+from gpuforge.cli.bounded import Watched
 from gpuforge.cli.main import run
 from gpuforge.errors import ActionError, MalformedError, MissingError, TooLargeError, UsageError
 from gpuforge.index import ranges
@@ -136,6 +139,22 @@ def test_an_index_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         MissingError, match=r"cannot reach the package index http://127\.0\.0\.1:9/simple/ for new"
     ):
         installed_with([], ["new"], python="3.11")
+
+
+def test_the_kernel_ends_a_wait_without_end() -> None:
+    """What a server does before its first byte is in no one's hands but the kernel's."""
+
+    def work(watched: Watched) -> int:
+        if watched.refuses(0):
+            return 7
+        watched.wait_at_most(0.2)
+        watched.begins(0, 0)
+        time.sleep(60)
+        return 0
+
+    begun = time.monotonic()
+    assert bounded.run(work) == 7
+    assert time.monotonic() - begun < 30
 
 
 def opened(index: Index, name: str) -> int:
