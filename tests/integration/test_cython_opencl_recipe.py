@@ -28,8 +28,9 @@ from ellipse import device
 solve = device.kernel()
 n, memory = 100, np.linspace(0, 1, 200)
 problem = np.zeros(4, np.int32)
-solve.launch(2, 64, np.uint64(n), memory[:n], memory[:n] / 2, memory[n:], problem)
-print(bool((memory[n:] > memory[:n]).all()), memory[0] == 0)
+mean, anomaly = memory[:n], memory[n:]  # neighbours in one array
+solve.launch(2, 64, np.uint64(n), mean, mean / 2, anomaly, problem)
+print(bool(np.allclose(anomaly - mean / 2 * np.sin(anomaly), mean)))
 solve.launch(2, 64, np.uint64(n), memory[:n], np.zeros(n), memory[:n], problem)  # in place: e = 0 changes nothing
 print(bool(np.allclose(memory[:n], np.linspace(0, 1, 200)[:n])))
 try:
@@ -129,7 +130,7 @@ def test_its_own_tests_pass_on_an_opencl_device(site: Path, tmp_path: Path) -> N
 
 def test_arrays_that_overlap_in_a_launch(site: Path, tmp_path: Path) -> None:
     first, second, third = python(site, tmp_path, "-c", LAUNCH).splitlines()
-    assert (first, second) == ("True True", "True")
+    assert (first, second) == ("True", "True")
     assert third.startswith("arguments 1 and 3 overlap in memory, and one of them can be written: ")
 
 
