@@ -85,7 +85,7 @@ def test_the_wheel_is_proved_beside_jax_and_passes_its_tests(built: dict[str, An
     assert {test["state"] for test in built["tests"]} == {"passed"}
     text = metadata.of_wheel(one(built, "jax_finufft_cu13"))
     required = metadata.fields(text, "Requires-Dist")
-    assert [line for line in required if line.startswith("jax>") or line.startswith("jax<")] == [
+    assert [line for line in required if line.startswith(("jax>", "jax<"))] == [
         "jax>=0.5.0",
         "jax>=0.8,<0.13",
     ]
