@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 
+from gpuforge.binary.budget import Budget
 from gpuforge.binary.facts import Container, Entry
 from gpuforge.cuda.arch import Arch
 
-_VERSION = rb"^[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"
+_VERSION = rb"(?:^|(?<=\0))[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"  # a line's, or a text's inside a file
 _TARGET = rb"^[ \t]*\.target[ \t]+sm_(\d{2,4}[af]?)\b"
-
-
 _TEXT = re.compile(_VERSION + rb"\s+" + _TARGET, re.MULTILINE)
 
 
-def embedded(data: bytes) -> tuple[Container, ...]:
+def embedded(data: bytes, budget: Budget | None = None) -> tuple[Container, ...]:
     """Describe the PTX texts inside a file, each of which ends with a zero: Halide's libraries have them so."""
     found = []
     for match in _TEXT.finditer(data):
+        if budget:
+            budget.spend("entries", 1)
         end = data.find(b"\0", match.start())
         size = (len(data) if end < 0 else end) - match.start()
         entry = Entry("ptx", Arch.parse(match[2].decode()), match[1].decode(), size, size)

@@ -11,6 +11,13 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 GROUP = "gpuforge.toolchains"
 OWN = ("g++", "clang++", "nvcc", "nvc++", "nvrtc", "opencl", "halide", "iree", "command")
 
+_FROM_PACKAGES = frozenset({"halide", "iree"})
+
+
+def has_targets(name: str) -> bool:
+    """Return whether `targets`, not `[cuda.*] archs`, says what a compiler compiles for: one of PyPI, or a plug-in."""
+    return name in _FROM_PACKAGES or (name != "" and name not in OWN)
+
 
 class CompilerName:
     """An annotation for text: the name of a toolchain."""

@@ -9,9 +9,11 @@ from gpuforge.cuda.arch import targets
 from gpuforge.errors import UsageError
 from gpuforge.expectation import Accepted, Expectation, GpuFiles, HostOnly
 from gpuforge.manifest import kernels_wheels
+from gpuforge.manifest.compiler_names import has_targets
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.object import Object
+from gpuforge.plan import packaged_compilers
 
 
 def expectation(file: ManifestFile, cuda: str | None = None) -> Expectation:
@@ -49,6 +51,10 @@ def _split(manifest: Manifest) -> Expectation:
     return replace(part(None), kernels_wheels=found)
 
 
+def _has_targets(manifest: Manifest, item: Object) -> bool:
+    return item.role == "fallback" and has_targets(manifest.toolchains[item.toolchain or ""].compiler)
+
+
 def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object]) -> Expectation:
     table = manifest.cuda.versions[key] if key is not None else None
     without = not manifest.cuda.versions  # a package without CUDA
@@ -61,6 +67,9 @@ def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object])
         kernel_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "module"),
         source_sets=tuple(o.name for o in objects if o.role == "user-compiled"),
         library_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "library"),
+        targets={
+            o.name: packaged_compilers.images(manifest, o) for o in objects if _has_targets(manifest, o)
+        },
         linkage=manifest.cuda.linkage,
         no_code=without or (table is not None and not table.archs),
         exact=(without or table is not None) and manifest.cuda.linkage != "static",

@@ -1,12 +1,14 @@
-"""Compilers from a package of the index: what of them a manifest may not ask for."""
+"""Compilers from a package of the index: what they make of a manifest's objects, and what it may not ask for."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.object import Object
 from gpuforge.manifest.model.toolchain import Toolchain
 from gpuforge.plan import abi
@@ -29,6 +31,14 @@ def runs_with(toolchain: Toolchain) -> str:
     """Return the requirement that brings what runs a toolchain's modules to users, "" where nothing is needed."""
     package = registry.toolchain(toolchain.compiler).packaged
     return f"{package.runs_with}{toolchain.version or ''}" if package and package.runs_with else ""
+
+
+def images(manifest: Manifest, item: Object) -> tuple[str, ...]:
+    """Return the images that a fallback's targets give, on any machine: "ptx compute_50"."""
+    toolchain = manifest.toolchains[item.toolchain or ""]
+    package = registry.toolchain(toolchain.compiler).packaged
+    targets = package.targets(toolchain.targets, platform.machine()) if package else ()
+    return tuple(f"{target.kind} {target.arch}".rstrip() for target in targets)
 
 
 def wrong_targets(file: ManifestFile, name: str, cells: Sequence[Cell]) -> Iterator[Diagnostic]:

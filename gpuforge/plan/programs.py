@@ -23,6 +23,7 @@ _JUDGING = (
     "wheel",
 )  # what reads GPU code and judges wheels
 _WHEELHOUSE = ("steps/wheelhouse.py", "steps/pip_alone.py", "toolkits/pip_output.py")
+_SHARED_ENVIRONMENT = ("steps/shared_environment.py", "steps/private_mounts.py", "steps/venv.py")
 _PACKING = (
     *(f"steps/{name}.py" for name in ("package_wheel", "wheel_sizes")),
     *_WHEELHOUSE,
@@ -64,7 +65,8 @@ CODE = {
     "ask_backend": (
         "manifest/constraints.py",
         "plan/requests/build.py",
-        *(f"steps/{name}.py" for name in ("ask_backend", "private_mounts", "project_requirements", "venv")),
+        *(f"steps/{name}.py" for name in ("ask_backend", "project_requirements")),
+        *_SHARED_ENVIRONMENT,
         "plan/git_version.py",
     ),
     "host_build": (
@@ -76,7 +78,7 @@ CODE = {
     ),
     "command_library": ("steps/command_library.py", "steps/venv.py", "plan/requests/kernels.py"),
     "fetch_packages": ("steps/fetch_packages.py", *_WHEELHOUSE, "plan/requests/packaged.py"),
-    "packaged_compile": ("steps/packaged_compile.py", "steps/venv.py", "plan/requests/packaged.py"),
+    "packaged_compile": ("steps/packaged_compile.py", *_SHARED_ENVIRONMENT, "plan/requests/packaged.py"),
     "kernel_index": (
         "steps/kernel_index.py",
         "steps/module_images.py",

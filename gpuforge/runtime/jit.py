@@ -21,7 +21,10 @@ from .index import Module
 
 RELEASE_FILE = Path("/proc/driver/nvidia/version")
 NOT_FOUND = 500  # CUDA_ERROR_NOT_FOUND: the module has no kernel of that name
-_FATBIN = 2  # CU_JIT_INPUT_FATBINARY
+_PTX, _FATBIN = 1, 2  # CUjitInputType
+_PTX_TEXT = re.compile(
+    rb"[ \t]*(?://[^\n]*)?\n|\.version\b"
+)  # comments, empty lines, then the first directive
 _LOG_BUFFER, _LOG_BUFFER_SIZE = 5, 6  # CUjit_option
 _LOG_BYTES = 8192
 
@@ -75,6 +78,8 @@ class _Compile:
     def __call__(self) -> bytes:
         """Return a cubin; raises DriverError with the compiler's log, Refused for a damaged module."""
         data = self.module.read()
+        kind = _PTX if _is_ptx(data) else _FATBIN
+        data += b"\0" if kind == _PTX else b""  # the driver wants a text to end so
         log = ctypes.create_string_buffer(_LOG_BYTES)
         options = (c_int * 2)(_LOG_BUFFER, _LOG_BUFFER_SIZE)
         values = (c_void_p * 2)(ctypes.addressof(log), len(log))
@@ -83,7 +88,7 @@ class _Compile:
             self.driver.call("cuLinkCreate_v2", 2, options, values, byref(state))
             try:
                 for step, arguments in (
-                    ("cuLinkAddData_v2", (state, _FATBIN, data, len(data), b"kernels", 0, None, None)),
+                    ("cuLinkAddData_v2", (state, kind, data, len(data), b"kernels", 0, None, None)),
                     ("cuLinkComplete", (state, byref(code), byref(size))),
                 ):
                     failed = getattr(self.driver.c, step)(*arguments)
@@ -92,3 +97,13 @@ class _Compile:
                 return ctypes.string_at(code.value or 0, size.value)  # it is the linker's until cuLinkDestroy
             finally:
                 self.driver.c.cuLinkDestroy(state)
+
+
+def _is_ptx(data: bytes) -> bool:
+    """Say whether a module is PTX as text, as compilers other than nvcc leave it; comments may come first."""
+    position = 0
+    while found := _PTX_TEXT.match(data, position):
+        if found[0].startswith(b"."):
+            return True
+        position = found.end()
+    return False

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from build import BuildBackendException, BuildException, ProjectBuilder
@@ -16,9 +13,10 @@ from gpuforge.errors import ActionError
 from gpuforge.manifest import constraints
 from gpuforge.plan import git_version
 from gpuforge.plan.requests.build import AskBackend
-from gpuforge.steps import entry, private_mounts
+from gpuforge.steps import entry
 from gpuforge.steps.project_requirements import checked
-from gpuforge.steps.venv import adopt, runner_of
+from gpuforge.steps.shared_environment import protected
+from gpuforge.steps.venv import runner_of
 
 
 def main(request: AskBackend) -> None:
@@ -29,23 +27,6 @@ def main(request: AskBackend) -> None:
     unmet = [] if all(is_met(text, wheels) for text in asked) else asked
     request.answer.write_text(json.dumps(unmet) + "\n")
     print(f"the backend requires: {', '.join(asked) or 'nothing else'}", flush=True)
-
-
-def protected(environment: Path, python: Path, scratch: Path) -> Path:
-    """Return the interpreter of an environment in which a project can change nothing of the one that others share.
-
-    It is that one itself, read-only, as in a container. Where the system does not allow this, or it was made for the
-    same Python at another path, it is a copy.
-    """
-    own = environment / "bin" / "python"
-    if own.readlink() == python:
-        if not os.access(environment, os.W_OK):
-            return own
-        with suppress(OSError):
-            if private_mounts.enter():
-                private_mounts.protect(environment)
-                return own
-    return adopt(Path(shutil.copytree(environment.resolve(), scratch / "env", symlinks=True)), python)
 
 
 def requested(request: AskBackend, python: Path) -> list[str]:

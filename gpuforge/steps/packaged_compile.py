@@ -7,17 +7,19 @@ import subprocess
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.packaged import PackagedCompile
 from gpuforge.steps import entry
-from gpuforge.steps.venv import adopt, runner_of
+from gpuforge.steps.shared_environment import protected
+from gpuforge.steps.venv import runner_of
 
 
 def main(spec: PackagedCompile) -> None:
     """Leave what the command writes at `output`; raises ActionError when it fails or writes nothing."""
-    python = adopt(spec.environment, spec.python)
+    python = protected(spec.environment, spec.python, spec.scratch)
+    argv = [word.replace("{python}", str(python)) for word in spec.argv]
     folder = spec.scratch / "run"
     folder.mkdir()
-    print("command:", *spec.argv, flush=True)
+    print("command:", *argv, flush=True)
     try:
-        runner_of(python)(spec.argv, str(folder))
+        runner_of(python)(argv, str(folder))
     except subprocess.CalledProcessError as error:
         raise ActionError.of(
             f"{spec.compiler} failed with exit status {error.returncode}",
@@ -25,7 +27,7 @@ def main(spec: PackagedCompile) -> None:
         ) from error
     except OSError as error:
         raise ActionError.of(
-            f"{spec.argv[0]} cannot be run: {error.strerror}",
+            f"{argv[0]} cannot be run: {error.strerror}",
             hint=f"the package of {spec.compiler} should bring it",
         ) from error
     if not spec.output.is_file():

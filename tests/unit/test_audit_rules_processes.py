@@ -13,6 +13,9 @@ from gpuforge.audit.report.sentences import lines
 from gpuforge.cuda.provided import Provided, Release, Shared
 
 STATIC = {".rodata": STATIC_CUDART}
+HALIDE = elf(defined=["halide_error", "halide_cuda_device_interface"])
+HALIDE_CPU = elf(defined=["halide_error", "halide_error_no_device_interface"])
+SETS = "demo/_gpuforge/kernels"
 CU12, CU13 = "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cu13/lib"
 BOTH = ["nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"]
 CUDART = "demo.libs/libcudart-0a1b2c3d.so.13.0.96"
@@ -23,6 +26,24 @@ def lib(file: str, **keys: object) -> bytes:
 
 
 CASES = {
+    "Halide's runtime for GPUs in two kernel sets; in one set they are alternatives": Case(
+        "GF111", "error", (f"{SETS}/blur/libblur-compute_80.so", f"{SETS}/sharpen/libsharpen-compute_80.so"),
+        {
+            f"{SETS}/blur/libblur-compute_80.so": HALIDE,
+            f"{SETS}/blur/libblur-cpu.so": HALIDE_CPU,
+            f"{SETS}/sharpen/libsharpen-compute_80.so": HALIDE,
+        },
+        {f"{SETS}/sharpen/libsharpen-compute_80.so": None},
+    ),
+    "Halide's runtime for GPUs in two modules; a pipeline compiled with no_runtime needs another's": Case(
+        "GF111", "error", ("demo/blur.so", "demo/sharpen.so"),
+        {"demo/blur.so": HALIDE, "demo/sharpen.so": HALIDE},
+        {"demo/sharpen.so": elf(undefined=["halide_error", "halide_cuda_device_interface"])},
+    ),
+    "Halide's runtime for CPUs twice": Case(
+        "GF111", "info", ("demo/a.so", "demo/b.so"),
+        {"demo/a.so": HALIDE_CPU, "demo/b.so": HALIDE_CPU}, {"demo/b.so": elf()},
+    ),
     "static beside shared in one import": Case(
         "GF103", "warning",
         ("demo/libs/liba.so: static", "libcudart.so.13 (nvidia-cuda-runtime), loaded by demo/ext.so"),

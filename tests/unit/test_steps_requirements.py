@@ -16,9 +16,10 @@ from gpuforge.plan.lower.requirements import NOTHING
 from gpuforge.plan.requests.build import AskBackend
 from gpuforge.plan.requests.trial import FetchTestRequirements
 from gpuforge.steps import fetch_test_requirements, private_mounts, wheelhouse
-from gpuforge.steps.ask_backend import is_met, protected, requested
+from gpuforge.steps.ask_backend import is_met, requested
 from gpuforge.steps.declared_sets import declared_sets
 from gpuforge.steps.fetch_requirements import answered, required
+from gpuforge.steps.shared_environment import protected
 
 WHEELS = ("cmake-3.31.6-py3-none-any.whl", "scikit_build_core-0.11-py3-none-any.whl")
 

@@ -85,7 +85,10 @@ def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
             _fetch(archive, member, window, (missed.start, missed.stop))
     else:
         return Scanned(member.name, problem=_ENDLESS)
-    return _with_device_code(found_object, scanner)
+    scanned = _with_device_code(found_object, scanner)
+    if not scanned.containers and "_gpuforge/kernels/" in member.name and member.size <= _WHOLE:
+        scanned = scanned._replace(containers=ptx.embedded(archive.data(member), archive.budget))
+    return scanned
 
 
 def _whole(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpuforge.manifest import forms
+from gpuforge.manifest.compiler_names import has_targets
 from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table, text_of
 from gpuforge.manifest.quoting import quote
 
 _EXAMPLE = 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
 _OF_CUDA = ("nvcc", "nvrtc")
-_WITHOUT_ARCHS = ("opencl", "halide", "iree")  # their `targets`, or the user's machine, say for what
 
 
 def without(data: Raw) -> Iterator[Problem]:
@@ -111,7 +111,8 @@ def _without_archs(data: Raw, thing: Raw) -> bool:
     several = thing.get("toolchains")
     names = [thing.get("toolchain"), *(several if isinstance(several, list) else ())]
     tables = [table(table(data, "toolchains"), name) for name in names if isinstance(name, str)]
-    return bool(tables) and all(each.get("compiler") in _WITHOUT_ARCHS for each in tables)
+    compilers = [text_of(each, "compiler") for each in tables]
+    return bool(compilers) and all(name == "opencl" or has_targets(name) for name in compilers)
 
 
 def linkage(data: Raw) -> Iterator[Problem]:

@@ -169,7 +169,6 @@ def _run(
     if this.package.programs:
         programs = {"programs": _programs(this.package.programs)}
     filled = {
-        "python": ["${lay:env}/bin/python"],
         "programs": ["${stage:programs}"],
         "output": [f"${{out:{output}}}"],
         **values,
@@ -177,7 +176,7 @@ def _run(
     request = PackagedCompile(
         compiler=this.compiler,
         argv=tuple(fill(words, filled)),
-        environment=Path("${lay:env}"),
+        environment=Path("${in:env}"),
         python=Path("${in:python}"),
         scratch=Path("${work}"),
         output=Path(f"${{out:{output}}}"),

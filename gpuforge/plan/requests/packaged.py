@@ -24,7 +24,10 @@ class FetchPackages(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class PackagedCompile(Request):
-    """Run one command of a packaged compiler in its environment; it writes `output`."""
+    """Run one command of a packaged compiler in its environment; it writes `output`.
+
+    `{python}` in the command is the environment's interpreter.
+    """
 
     program: ClassVar[str] = "packaged_compile"
     compiler: str

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.gpu_code.containers import has_kernels, own_code
+from gpuforge.audit.rules.gpu_code.containers import has_kernels, of_archs
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import runnable
 from gpuforge.binary.facts import DeviceCode
@@ -22,7 +22,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         expectation = graph.expectation_of(wheel)
         if expectation is None or not expectation.cubins:
             continue
-        own = list(own_code(wheel))
+        own = list(of_archs(expectation, wheel))
         if not any(map(has_kernels, own)) and (expectation.kernel_sets or not expectation.source_sets):
             yield _nothing(wheel)  # sources are compiled elsewhere
         for code in own:

@@ -25,6 +25,12 @@ def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
     yield from (code for code in wheel.device if _is_own(code.file.rpartition("/")[2]))
 
 
+def of_archs(expectation: Expectation, wheel: WheelFacts) -> Iterator[DeviceCode]:
+    """Yield the project's own GPU code that `[cuda.*] archs` decides on; GF701 compares the rest with its targets."""
+    apart = tuple(f"_gpuforge/kernels/{name}/" for name in expectation.targets)
+    yield from (code for code in own_code(wheel) if not any(folder in code.file for folder in apart))
+
+
 @cache  # several rules ask, of thousands of files in some wheels
 def _is_own(file: str) -> bool:
     if file.endswith(".vmfb"):
@@ -51,7 +57,7 @@ def as_declared(expectation: Expectation, wheel: WheelFacts) -> bool:
     """
     if not (expectation.cubins or expectation.ptx):
         return False
-    for code in own_code(wheel):
+    for code in of_archs(expectation, wheel):
         judged, inputs = runnable(code.containers)
         if any(container.cubins != set(expectation.cubins) for container in judged):
             return False

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules.gpu_code.containers import nonempty_ptx, own_code
+from gpuforge.audit.rules.gpu_code.containers import nonempty_ptx, of_archs
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import runnable
 from gpuforge.binary.facts import DeviceCode
@@ -23,7 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if expectation is None or not (expectation.no_code or expectation.exact):
             continue
         declared = frozenset() if expectation.no_code else frozenset((*expectation.cubins, *expectation.ptx))
-        for code in own_code(wheel):
+        for code in of_archs(expectation, wheel):
             for arch, count, total in _undeclared(code, declared):
                 yield RULE.finding(
                     wheel.name,

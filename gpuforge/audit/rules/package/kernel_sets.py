@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
@@ -22,6 +22,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield _finding(wheel, f"{sources.folder}/recipe.json", problem)
         names = {kernels.folder.rpartition("/")[2] for kernels in wheel.kernels}
         expectation = graph.expectation_of(wheel)
+        targets = expectation.targets if expectation else {}
+        for kernels in wheel.kernels:
+            for problem in _targets(kernels, targets.get(kernels.folder.rpartition("/")[2])):
+                yield _finding(wheel, f"{kernels.folder}/index.json", problem)
         for name in (*expectation.kernel_sets, *expectation.library_sets) if expectation else ():
             if name not in names:
                 yield _finding(wheel, "", f"the fallback object {name!r} of the manifest is not in the wheel")
@@ -64,6 +68,21 @@ def _problems(wheel: WheelFacts, kernels: KernelSet) -> Iterator[tuple[str, str]
             yield from compare(wheel, f"{kernels.folder}/{file}", file, entry.get("images"))
     for file in sorted(kernels.digests.keys() - indexed):
         yield file, "it is in the folder and not in the index"
+
+
+def _targets(kernels: KernelSet, wanted: Sequence[str] | None) -> Iterator[str]:
+    """Yield the targets of the manifest that a set's index has no image for, and images for others."""
+    entries = kernels.listing.get("libraries", kernels.listing.get("modules"))
+    if wanted is None or not isinstance(entries, list):
+        return
+    found = {
+        f"{kind} {arch or ''}".rstrip()
+        for entry in entries
+        if isinstance(entry, Mapping)
+        for kind, arch in _listed(entry.get("images"))
+    }
+    yield from (f"it has nothing for the target {name} of the manifest" for name in sorted({*wanted} - found))
+    yield from (f"it has {name}, which is no target of the manifest" for name in sorted(found - {*wanted}))
 
 
 def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[str]:

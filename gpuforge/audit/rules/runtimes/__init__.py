@@ -7,6 +7,7 @@ from gpuforge.audit.rules.runtimes import (
     cudart_images,
     cudart_static,
     cxx_libraries,
+    halide_runtimes,
     library_twice,
     openmp_images,
     runtimes_hashed,
@@ -25,4 +26,5 @@ RULES: tuple[Rule, ...] = (
     library_twice.RULE,
     cuda_libraries.RULE,
     user_build_copies.RULE,
+    halide_runtimes.RULE,
 )
