@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpuforge.manifest import braces
 from gpuforge.plan import advice, sources, variables
-from gpuforge.plan.action import ActionInput
+from gpuforge.plan.action import ActionInput, FileInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.context import Context, of_build, placeholders
@@ -30,24 +31,7 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
         env |= variables.host_cuda(host, wanted.archs, wanted.ptx, manifest.cuda.linkage)
     name, users = _shared(context, cell)
     return context.add_step(
-        HostBuild(
-            source=Path("${stage:source}"),
-            environment=Path("${lay:env}"),
-            python=Path("${in:python}"),
-            compilers={
-                program: Path(used.programs[what]) for what, program in variables.compilers(host).items()
-            },
-            nvcc=Path("${in:toolkit}/bin/nvcc") if cuda else None,
-            overlays=placeholders(overlays),
-            sdists={each.folder: Path(f"${{in:sdist-{each.folder}}}") for each in build.overlay_sdists},
-            config_settings=variables.settings(build.config_settings, variables.NAMES),
-            version=context.git_version,
-            before=tuple(
-                tuple(braces.fill(word, variables.NAMES) for word in command) for command in build.before
-            ),
-            scratch=Path("${work}"),
-            output=Path("${out:wheel}"),
-        ),
+        _request(context, cell, used, overlays),
         at,
         "wheel",
         id=f"{name}/host-build",
@@ -81,3 +65,27 @@ def _shared(context: Context, cell: Cell) -> tuple[str, tuple[str, ...]]:
         return cell.id.removesuffix(f"-{cell.naming}"), users
     at, _ = context.machine.host_at(cell)
     return python_name(context, cell, at), context.users(python=cell.python, part=of_build)
+
+
+def _request(
+    context: Context, cell: Cell, used: compiler.Use, overlays: Mapping[str, FileInput]
+) -> HostBuild:
+    manifest = context.file.manifest
+    build = manifest.build
+    _, host = context.machine.host_at(cell)
+    return HostBuild(
+        source=Path("${stage:source}"),
+        environment=Path("${lay:env}"),
+        python=Path("${in:python}"),
+        compilers={program: Path(used.programs[what]) for what, program in variables.compilers(host).items()},
+        nvcc=Path("${in:toolkit}/bin/nvcc") if manifest.host_cuda else None,
+        overlays=placeholders(overlays),
+        sdists={each.folder: Path(f"${{in:sdist-{each.folder}}}") for each in build.overlay_sdists},
+        config_settings=variables.settings(build.config_settings, variables.NAMES),
+        version=context.git_version,
+        before=tuple(
+            tuple(braces.fill(word, variables.NAMES) for word in command) for command in build.before
+        ),
+        scratch=Path("${work}"),
+        output=Path("${out:wheel}"),
+    )
