@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sys
 from collections.abc import Callable
-from types import SimpleNamespace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
+
+from gpuforge.runtime import KernelSet
+from gpuforge.runtime.iree import devices, load
 
 DTYPES = {"FLOAT_32": "f4", "INT_32": "i4", "INT_64": "i8", "BFLOAT_16": "u2"}
 
@@ -133,3 +140,46 @@ def module(**drivers: Any) -> Any:
         MemoryType=SimpleNamespace(DEVICE_LOCAL=1, HOST_LOCAL=2, DEVICE_VISIBLE=4),
         BufferUsage=SimpleNamespace(DEFAULT=1, TRANSFER_TARGET=2, MAPPING_SCOPED=4),
     )
+
+
+def install(monkeypatch: pytest.MonkeyPatch, **drivers: Any) -> Any:
+    """Put a stand-in in place of `iree.runtime`, as a new process sees it, and return it."""
+    for home, name, value in ((devices, "_devices", {}), (devices, "_opened_by", [0]), (load, "_homes", {})):
+        monkeypatch.setattr(home, name, value)
+    stub, package = module(**drivers), ModuleType("iree")
+    package.runtime = stub  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "iree", package)
+    monkeypatch.setitem(sys.modules, "iree.runtime", stub)
+    return stub
+
+
+def kernel_set(
+    folder: Path, images: Any, driver: str = "libnothing.so", functions: Any = None, **env: str
+) -> KernelSet:
+    """Lay out a set with a module for each image (kind, architecture, ISA)."""
+    home = folder / "demo" / "_gpuforge" / "kernels" / "ops"
+    home.mkdir(parents=True, exist_ok=True)
+    data = json.dumps(functions or {"saxpy": SAXPY}).encode()
+    modules = []
+    for kind, arch, isa in images:
+        file = home / f"saxpy-{kind}.vmfb"
+        file.write_bytes(data)
+        modules.append(
+            {
+                "name": "saxpy",
+                "source": "kernels/saxpy.mlir",
+                "file": file.name,
+                "sha256": hashlib.sha256(data).hexdigest(),
+                "images": [{"kind": kind, "arch": arch, **({"isa": isa} if isa else {})}],
+            }
+        )
+    index = {
+        "schema": 1,
+        "name": "ops",
+        "toolchain": {"family": "iree", "version": "3.13.0"},
+        "toolkit": "",
+        "install": "pip install iree-base-runtime",
+        "modules": modules,
+    }
+    (home / "index.json").write_text(json.dumps(index))
+    return KernelSet(home, package="demo", env=env, driver=driver)

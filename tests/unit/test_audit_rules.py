@@ -49,7 +49,7 @@ def index(**change: object) -> bytes:
     return json.dumps({"schema": 1, "name": "k", "modules": [module | change]}).encode()
 
 
-VMFB = b"IREE\0" + b".version 7.6\n.target sm_80\n.visible .entry k() { ret; }\0more"
+VMFB = b"IREE\0//\n.version 7.6\n.target sm_80\n.visible .entry k() { ret; }\0more"
 
 
 def for_iree(arch: str) -> bytes:

@@ -9,8 +9,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import iree_stub
@@ -20,7 +20,6 @@ import pytest
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
 from gpuforge.runtime.explain import as_text, facts_of, machine_data
 from gpuforge.runtime.index import Refused
-from gpuforge.runtime.iree import devices, load
 from gpuforge.runtime.iree.signature import Parameter, read
 
 NO_CUDA = RuntimeError(
@@ -35,60 +34,18 @@ IMAGES: tuple[tuple[str, str, str], ...] = (
 Made = Callable[..., KernelSet]
 
 
-@pytest.fixture(autouse=True)
-def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    for home, name, value in ((devices, "_devices", {}), (devices, "_opened_by", [0]), (load, "_homes", {})):
-        monkeypatch.setattr(home, name, value)
-
-
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Put a stand-in for `iree.runtime` in place."""
-
-    def put(**drivers: Any) -> Any:
-        stub = iree_stub.module(**drivers)
-        package = ModuleType("iree")
-        package.runtime = stub  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "iree", package)
-        monkeypatch.setitem(sys.modules, "iree.runtime", stub)
-        return stub
-
-    return put
+    return partial(iree_stub.install, monkeypatch)
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Made:
     """Lay out a set with a module for each back end of IREE's."""
 
-    def make(
-        images: Any = IMAGES, driver: str = "libnothing.so", functions: Any = None, **env: str
-    ) -> KernelSet:
-        folder = tmp_path / "demo" / "_gpuforge" / "kernels" / "ops"
-        folder.mkdir(parents=True, exist_ok=True)
-        data = json.dumps(functions or {"saxpy": iree_stub.SAXPY}).encode()
-        modules = []
-        for kind, arch, isa in images:
-            file = folder / f"saxpy-{kind}.vmfb"
-            file.write_bytes(data)
-            modules.append(
-                {
-                    "name": "saxpy",
-                    "source": "kernels/saxpy.mlir",
-                    "file": file.name,
-                    "sha256": hashlib.sha256(data).hexdigest(),
-                    "images": [{"kind": kind, "arch": arch, **({"isa": isa} if isa else {})}],
-                }
-            )
-        index = {
-            "schema": 1,
-            "name": "ops",
-            "toolchain": {"family": "iree", "version": "3.13.0"},
-            "toolkit": "13.0",
-            "install": "pip install iree-base-runtime",
-            "modules": modules,
-        }
-        (folder / "index.json").write_text(json.dumps(index))
-        return KernelSet(folder, package="demo", env=env, driver=driver)
+    def make(images: Any = IMAGES, **options: Any) -> KernelSet:
+        return iree_stub.kernel_set(tmp_path, images, **options)
 
     return make
 
@@ -97,7 +54,7 @@ def test_a_driver_that_is_missing_hides_no_other_device(made: Made, use: Any) ->
     use(cuda=NO_CUDA, vulkan=["Radeon"], local_task=["default"])
     kernels = made()
     assert as_text(facts_of(kernels)) == (
-        "kernel set ops: made by iree 3.13.0 with CUDA 13.0\n"
+        "kernel set ops: made by iree 3.13.0\n"
         "  GPU: no NVIDIA driver (libnothing.so: cannot open shared object file: No such file or directory)\n"
         "  IREE cuda: IREE's driver cuda does not start (CUDA driver library 'libcuda.so' not available); IREE opens "
         "libcuda.so: where there is libcuda.so.1 alone, make a link of that name\n"

@@ -1,0 +1,106 @@
+"""What every back end of the runtime has to hold, whichever runs a kernel: one suite over all of them.
+
+OpenCL runs where pyopencl is installed. On machines with a GPU, tests/gpu runs the real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import iree_stub
+import numpy as np
+import pytest
+from runtime_samples import write_set
+from set_samples import OPENCL_C, install_set
+
+from gpuforge.runtime import KernelSet, KernelUnavailable
+
+BACKENDS = ("cuda", "opencl", "cpu", "iree")
+
+
+@pytest.fixture(params=BACKENDS)
+def kernels(
+    request: pytest.FixtureRequest, tmp_path: Path, stub: str, monkeypatch: pytest.MonkeyPatch
+) -> KernelSet:
+    """Return a set whose kernel `saxpy` is run by one back end."""
+    home = {"GPUFORGE_KERNEL_HOME": str(tmp_path / "kernels")}
+    match request.param:
+        case "cuda":
+            return KernelSet(write_set(tmp_path / "default-kernels"), package="demo", env=home, driver=stub)
+        case "opencl":
+            pytest.importorskip("pyopencl")
+            made = install_set(tmp_path / "packages", OPENCL_C, cpu=False)
+            return KernelSet(made / "kernels" / "ops", package="demo", env=home, driver="libnothing.so")
+        case "cpu":
+            made = install_set(tmp_path / "packages")
+            off = {**home, "GPUFORGE_OPENCL": "0"}
+            return KernelSet(made / "kernels" / "ops", package="demo", env=off, driver="libnothing.so")
+        case _:
+            iree_stub.install(monkeypatch, local_task=["default"])
+            return iree_stub.kernel_set(tmp_path, [("iree-cpu", "x86-64", "")], **home)
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.node.callspec.params["kernels"])
+
+
+def test_a_kernel_says_what_runs_it_and_is_loaded_once(kernels: KernelSet, backend: str) -> None:
+    kernel = kernels.function("saxpy")
+    assert (kernel.backend, kernel.name) == (backend, "saxpy")
+    assert kernels.function("saxpy") is kernel
+    assert any(line.strip().startswith("used") for line in kernels.explain().splitlines())
+
+
+def test_memory_is_copied_and_given_back(kernels: KernelSet) -> None:
+    kernel = kernels.function("saxpy")
+    numbers = np.arange(6, dtype="f4")
+    with kernel.upload(numbers) as memory:
+        assert memory.size == 24
+        back = np.zeros(6, "f4")
+        memory.read(back)
+        assert (back == numbers).all()
+        memory.write(2 * numbers)
+        memory.read(back)
+        assert (back == 2 * numbers).all()
+    memory.free()  # more than once is harmless
+    with kernel.memory(0) as empty:
+        empty.write(b"")
+        empty.read(bytearray())
+
+
+@pytest.mark.parametrize("copy", [lambda m: m.read(bytearray(4)), lambda m: m.write(bytes(4))])
+def test_a_buffer_of_another_size_is_refused(kernels: KernelSet, copy: Callable[[Any], None]) -> None:
+    memory = kernels.function("saxpy").memory(8)
+    with pytest.raises(ValueError, match=r"^the buffer holds 4 bytes and the (device )?memory 8$"):
+        copy(memory)
+
+
+def test_a_number_without_a_type_is_named(kernels: KernelSet) -> None:
+    kernel = kernels.function("saxpy")
+    with pytest.raises(
+        TypeError, match=r"^argument 0: a Python float has no C type: write ctypes\.c_float\(2\.0\)"
+    ):
+        kernel.launch(1, 1, 2.0, np.float32(1), kernel.memory(4))
+
+
+def test_a_kernel_that_is_not_there_is_a_reason(kernels: KernelSet) -> None:
+    with pytest.raises(KernelUnavailable) as caught:
+        kernels.function("nothing")
+    assert "nothing" in str(caught.value)
+
+
+def test_the_switch_for_gpus_leaves_the_cpu(kernels: KernelSet, backend: str) -> None:
+    off = KernelSet(
+        kernels._folder,
+        package="demo",
+        env={**kernels.env, "GPUFORGE_DISABLE_GPU": "1"},
+        driver=kernels._driver,
+    )
+    if backend in {"cpu", "iree"}:
+        assert off.function("saxpy").backend == backend
+    else:
+        with pytest.raises(KernelUnavailable, match="switched off"):
+            off.function("saxpy")
