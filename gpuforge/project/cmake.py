@@ -11,7 +11,7 @@ from gpuforge.project.cmake_syntax import Command, commands
 from gpuforge.project.files import Files, Seen, Where
 
 TOP = "CMakeLists.txt"
-_DEEPEST = 20  # files that include each other
+_DEEPEST = 20  # files that include each other, and conditions around a command
 _MOST = 2000  # files
 _SOURCE = (
     r"(?:\$\{(?:CMAKE_CURRENT_LIST_DIR|CMAKE_CURRENT_SOURCE_DIR|PROJECT_SOURCE_DIR|CMAKE_SOURCE_DIR)\}/)?"
@@ -89,7 +89,8 @@ class _Reader:
             elif command.name in {"endif", "endfunction", "endmacro"} and conditions:
                 conditions.pop()
             else:
-                around = tuple(option for condition in conditions for option in condition)
+                deep = len(conditions) > _DEEPEST
+                around = ("!",) if deep else tuple(option for each in conditions for option in each)
                 self.command(name, command, (*options, *around))
         self.depth -= 1
 

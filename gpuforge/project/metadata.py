@@ -82,10 +82,14 @@ def _of_info(files: Files) -> Metadata:
         return Metadata()
     headers = HeaderParser().parsestr(text)
 
+    lines = Lines(text)
+
     def of(field: str) -> Iterator[Seen]:
+        start = 0
         for value in headers.get_all(field, ()):
-            start = text.find(f"{field}: {value}")
-            yield Seen(str(value).strip(), Where("PKG-INFO", Lines(text).of(start) if start >= 0 else 0))
+            at = text.find(f"{field}: {value}", start)
+            start = max(at, start)
+            yield Seen(str(value).strip(), Where("PKG-INFO", lines.of(at) if at >= 0 else 0))
 
     return Metadata(
         next(of("Name"), None),
