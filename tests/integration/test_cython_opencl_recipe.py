@@ -38,10 +38,8 @@ try:
 except ValueError as error:
     print(error)
 """
-INCLUDE = """
-import sys
+BACKEND = """
 from ellipse import device
-from ellipse._gpuforge.cache import KernelCache
 print(device.kernel().backend)
 """
 
@@ -138,9 +136,9 @@ def test_a_folder_in_the_users_options_is_looked_into_each_time(site: Path, tmp_
     """The header that it leads to may change: nothing that was compiled with it is kept."""
     (tmp_path / "mine").mkdir()
     options = f"-I{tmp_path / 'mine'}"
-    assert python(site, tmp_path, "-c", INCLUDE, GPUFORGE_OPENCL_OPTIONS=options) == "opencl\n"
+    assert python(site, tmp_path, "-c", BACKEND, GPUFORGE_OPENCL_OPTIONS=options) == "opencl\n"
     assert not list((tmp_path / "kernels").rglob("*.kernel"))
-    python(site, tmp_path, "-c", INCLUDE)
+    python(site, tmp_path, "-c", BACKEND)
     assert len(list((tmp_path / "kernels").rglob("*.kernel"))) == 1
 
 
@@ -148,7 +146,7 @@ def test_it_may_be_installed_below_a_folder_with_a_space(site: Path, wheel: Path
     """OpenCL's options have no quotes, and the kernel includes headers."""
     folder = tmp_path / "my programs"
     install(site, wheel, options=("--no-deps", "--target", str(folder)))
-    said = python(site, tmp_path, "-c", INCLUDE + "print(device.__file__)", PYTHONPATH=str(folder))
+    said = python(site, tmp_path, "-c", BACKEND + "print(device.__file__)", PYTHONPATH=str(folder))
     assert said == f"opencl\n{folder}/ellipse/device.py\n"
 
 
