@@ -1,0 +1,105 @@
+"""recipes/halide from end to end: built with PyPI's halide, audited, tested, and refused with two runtimes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpuforge.audit import audit
+from gpuforge.manifest.load import load
+from gpuforge.plan.expectation import expectation
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "halide"
+pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("build")]
+TARGETS = ("compute_80", "compute_50", "x86-64-v3")
+OBJECT = re.compile(r"\[\[objects\]\].*?(?=\n\[wheel\])", re.DOTALL)
+SPLIT = """\
+[[objects]]
+name = "{name}"
+role = "fallback"
+kind = "library"
+sources = ["pipelines/{name}.py"]
+toolchain = "pipelines"
+abi = {{ version = "1", headers = ["pipelines/filters.h"] }}
+"""
+
+
+def build(recipe: Path, dist: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [Path(sys.executable).with_name("gpuforge"), "build", recipe, "-o", dist, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, whose tests have run in an environment of its own."""
+    dist = tmp_path_factory.mktemp("dist")
+    done = build(RECIPE, dist)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (found,) = dist.glob("softlens-0.1.0-py3-none-*.whl")
+    return found
+
+
+def test_there_is_a_library_for_each_target_and_the_audit_finds_no_error(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        index = json.loads(archive.read("softlens/_gpuforge/kernels/filters/index.json"))
+    images = [image for library in index["libraries"] for image in library["images"]]
+    assert [(image["kind"], image["arch"], image.get("isa", "")) for image in images] == [
+        ("ptx", "compute_80", "7.0"),
+        ("ptx", "compute_50", "4.0"),
+        ("library", "x86-64-v3", ""),
+        ("library", "", ""),
+    ]
+    assert index["toolchain"]["family"] == "halide"
+    assert index["toolchain"]["version"].startswith("21.")
+    report = audit([wheel], expectation=expectation(load(RECIPE)))
+    assert [f for f in report.findings if f.severity == "error"] == []
+
+
+def test_nothing_of_cuda_is_needed_and_the_runtime_is_there_once(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    libraries = sorted(tmp_path.glob("softlens/_gpuforge/kernels/filters/*.so"))
+    assert len(libraries) == len(TARGETS) + 1
+    for file in libraries:
+        dynamic = subprocess.run(["readelf", "-dW", file], capture_output=True, text=True, check=True).stdout
+        assert {*re.findall(r"NEEDED.*\[(.*?)\]", dynamic)} <= {"libc.so.6", "libdl.so.2", "libpthread.so.0"}
+        names = subprocess.run(["nm", "-D", file], capture_output=True, text=True, check=True).stdout
+        assert len(re.findall(r" [TW] halide_error$", names, re.MULTILINE)) == 1
+        assert {"blur", "unsharp"} <= {*re.findall(r" T (\w+)$", names, re.MULTILINE)}
+        assert (b"libcuda.so.1\0" in file.read_bytes()) == ("compute" in file.name)
+
+
+def test_the_library_for_this_cpu_is_chosen_and_works(wheel: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--target", site, wheel], check=True)
+    env = {**os.environ, "PYTHONPATH": str(site), "GPUFORGE_DISABLE_GPU": "1"}
+    program = "import numpy, softlens; print(softlens.where(), softlens.blur(numpy.ones((40, 50)))[20, 20])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env
+    )
+    assert done.stdout == "cpu 1.0\n"
+    explained = subprocess.run(
+        [sys.executable, "-m", "softlens._gpuforge", "explain"],
+        capture_output=True, text=True, check=True, env=env,
+    ).stdout  # fmt: skip
+    assert all(target in explained for target in TARGETS)
+
+
+def test_an_object_for_each_pipeline_would_bring_two_runtimes_and_is_refused(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe"
+    shutil.copytree(RECIPE, recipe)
+    manifest = recipe / "gpuforge.toml"
+    split = "\n".join(SPLIT.format(name=name) for name in ("blur", "unsharp"))
+    manifest.write_text(OBJECT.sub(split, manifest.read_text()))
+    done = build(recipe, tmp_path / "dist", "--no-test")
+    assert done.returncode == 1
+    assert "GF111" in done.stdout + done.stderr
+    assert not list((tmp_path / "dist").glob("*.whl"))

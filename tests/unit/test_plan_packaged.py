@@ -1,0 +1,128 @@
+"""Fallbacks by a compiler from a package: one action for each source and target, whose keys have the plug-in's code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from plug_in_samples import CODE, forget, install_plug_in
+from test_plan_lower import plan_of
+
+from gpuforge.errors import UsageError
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.keys import keys
+from gpuforge.plan.site import Machine
+
+Recipe = Callable[..., ManifestFile]
+OBJECT = """
+[toolchains.outside]
+compiler = "plugged"
+version = ">=2,<3"
+flags = ["-fast"]
+
+[[objects]]
+name = "filters"
+role = "fallback"
+kind = "library"
+sources = ["kernels/*.plug"]
+toolchain = "outside"
+abi = { version = "1", headers = ["kernels/*.plug"] }
+"""
+ID = "cu13.0/kernels/filters"
+
+
+def with_plug(recipe: Recipe, *replace: tuple[str, str], add: str = OBJECT) -> ManifestFile:
+    file = recipe(*replace, add=add)
+    for name in ("blur", "sharpen"):
+        (file.folder / "kernels" / f"{name}.plug").write_text(name)
+    return file
+
+
+def test_each_source_is_compiled_for_each_target_and_linked_once(
+    recipe: Recipe, machine: Machine, tmp_path: Path
+) -> None:
+    with install_plug_in(tmp_path / "site"):
+        actions = {a.id: a for a in plan_of(with_plug(recipe), machine, cuda=["13"]).actions}
+    assert [name for name in actions if name.startswith(ID)] == [
+        f"{ID}/kernels/blur.plug-cpu",
+        f"{ID}/kernels/sharpen.plug-cpu",
+        f"{ID}/library-cpu",
+        ID,
+    ]
+    request = json.loads(actions[f"{ID}/kernels/blur.plug-cpu"].request)
+    assert request["argv"] == [
+        *("{python}", "${stage:programs}/make.py", "${stage:sources}/kernels/blur.plug"),
+        *("-fast", "${out:made.o}"),
+    ]
+    assert not actions[f"{ID}/kernels/blur.plug-cpu"].network
+    (fetch,) = (json.loads(a.request) for name, a in actions.items() if name.endswith("/outside-packages"))
+    assert fetch["requires"] == ["plugged-compiler>=2,<3"]
+
+
+def test_a_changed_plug_in_changes_the_keys_of_what_it_makes_and_of_nothing_else(
+    recipe: Recipe, machine: Machine, tmp_path: Path
+) -> None:
+    with install_plug_in(tmp_path / "site") as folder:
+        file = with_plug(recipe)
+        before = keys(plan_of(file, machine, cuda=["13"]).actions)
+        (folder / "__init__.py").write_text(CODE + "# another version\n")
+        forget()
+        after = keys(plan_of(file, machine, cuda=["13"]).actions)
+    changed = {name for name, key in before.items() if key.digest != after[name].digest}
+    assert {
+        f"{ID}/kernels/blur.plug-cpu",
+        f"{ID}/kernels/sharpen.plug-cpu",
+        f"{ID}/library-cpu",
+        ID,
+    } <= changed
+    assert not any("host-build" in name or name.endswith(("-packages", "-environment")) for name in changed)
+    assert not any(name.startswith("cu13.0/kernels/default-kernels") for name in changed)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            'flags = ["-fast"]',
+            'targets = ["gpu"]',
+            "[toolchains.outside] targets: 'gpu' is not one of cpu",
+        ),
+        (
+            'kind = "library"\nsources',
+            "sources",
+            "object 'filters': plugged makes no module of it",
+        ),
+        (
+            '["kernels/*.plug"]\ntoolchain',
+            '["kernels/*.plug", "kernels/saxpy.cu"]\ntoolchain',
+            "object 'filters': plugged compiles no kernels/saxpy.cu",
+        ),
+        (
+            'toolchain = "outside"',
+            'toolchain = "outside"\ncpu = ["x86-64"]',
+            "object 'filters' has `cpu`, but plugged has `targets`",
+        ),
+    ],
+)
+def test_what_its_compiler_cannot_do_is_refused_with_its_place(
+    old: str, new: str, message: str, recipe: Recipe, machine: Machine, tmp_path: Path
+) -> None:
+    text = OBJECT.replace(old, new)
+    if "module" in message:  # which has no ABI
+        text = text.partition("abi = {")[0]
+    with install_plug_in(tmp_path / "site"), pytest.raises(UsageError) as caught:
+        plan_of(with_plug(recipe, add=text), machine, cuda=["13"])
+    (problem,) = caught.value.diagnostics
+    assert problem.message == message
+    assert problem.place
+    assert problem.place.line
+
+
+def test_targets_of_a_compiler_without_them_are_refused(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(('compiler = "nvcc"', 'compiler = "nvcc"\ntargets = ["sm_90"]'))
+    with pytest.raises(UsageError) as caught:
+        plan_of(file, machine)
+    (problem,) = caught.value.diagnostics
+    assert problem.message == "[toolchains.device] targets: nvcc takes none"
