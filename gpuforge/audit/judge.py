@@ -123,7 +123,24 @@ def _judged(
         _report(graph, each, findings.get(each.name, ()), accepted)
         for each in sorted(graph.wheels, key=lambda wheel: wheel.beside)
     )
+    if question.together and not problems:
+        wheels = tuple(_with_proof(wheels))
     return Report(wheels, tuple(problems), graph, together(graph) if question.together else None)
+
+
+def _with_proof(wheels: Sequence[WheelReport]) -> Iterator[WheelReport]:
+    """Yield the reports of wheels; of those that are judged with the proof that what is beside them fits, if it does.
+
+    Nothing may be found of several of them, nor of what is beside them; what was accepted was found.
+    """
+    others = [each for each in wheels if each.facts.beside]
+    found = [f for each in wheels for f in (*each.findings, *(i.finding for i in each.ignored))]
+    names = {each.facts.name for each in others}
+    fits = not any(f.severity != "info" and (f.across or f.wheel in names) for f in found)
+    text = f"{len(others)} packages fit beside it, and nothing is found in one process with them"
+    for each in wheels:
+        proved = fits and others and not each.facts.beside
+        yield each._replace(proofs=(*each.proofs, Proof("beside", text))) if proved else each
 
 
 def _without_faults(

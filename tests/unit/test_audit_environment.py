@@ -16,6 +16,7 @@ from golden import hold
 from jsonschema import validate
 
 from gpuforge.audit import audit
+from gpuforge.audit.judge import Ignore
 from gpuforge.audit.read.input import Beside
 from gpuforge.audit.report import data, markdown, text
 from gpuforge.cli.main import run
@@ -133,6 +134,34 @@ def test_a_wheel_that_the_environment_does_not_allow(tmp_path: Path) -> None:
     for version, codes in (("1.5", set()), ("2.0", {"GF710"})):
         newer = one(tmp_path, f"other-{version}", {})
         assert {f.code for f in audit([newer], beside=Beside(folder)).findings} == codes
+
+
+@pytest.mark.parametrize(
+    ("release", "editable", "accepted", "proofs"),
+    [
+        ("13", False, False, ["2 packages fit beside it, and nothing is found in one process with them"]),
+        ("12", False, False, []),
+        ("12", False, True, []),  # what was accepted was found
+        ("13", True, False, []),  # what cannot be seen may not fit
+    ],
+)
+def test_what_fits_is_proved(
+    release: str, editable: bool, accepted: bool, proofs: list[str], tmp_path: Path
+) -> None:
+    def using(project: str, soname: str, path: str, requires: str) -> Path:
+        ext = elf(needed=[soname], runpath=path, strings=["PyInit_ext"])
+        return one(tmp_path, f"{project}-1.0", {f"{project}/ext.so": ext}, requires)
+
+    runtimes = [one(tmp_path, name, {file: elf(soname=so)}) for name, (file, so) in LIBRARIES.items()]
+    user = using("user", "libcudart.so.13", CU13, "nvidia-cuda-runtime")
+    folder = environment(tmp_path / "env", runtimes[1], user)
+    if editable:
+        (folder / "lib" / "python3.11" / "site-packages" / "__editable__.x.pth").write_text("/x\n")
+    path, requires = (CU13, "nvidia-cuda-runtime") if release == "13" else (CU12, "nvidia-cuda-runtime-cu12")
+    own = using("own", f"libcudart.so.{release}", path, requires)
+    ignore = [Ignore("GF104", "known")] if accepted else []
+    report = audit([own], beside=Beside(folder), ignore=ignore)
+    assert [p.text for p in report.wheels[0].proofs if p.topic == "beside"] == proofs
 
 
 def test_nothing_of_an_environment_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
