@@ -70,7 +70,6 @@ TOOLCHAIN = Toolchain(
     program=NVCC,
     library=library,
     module=module,
-    of_cuda=True,
     builtin=("fallback",),
 )
 

@@ -33,4 +33,4 @@ def module(flags: Sequence[str], toolkit: str) -> LibraryCall:
     )
 
 
-TOOLCHAIN = Toolchain(name="nvrtc", compiles=(".cu",), module=module, extra=requirement, of_cuda=True)
+TOOLCHAIN = Toolchain(name="nvrtc", compiles=(".cu",), module=module, extra=requirement)

@@ -66,7 +66,6 @@ class Toolchain:
     extra: Callable[[str], str] | None = None
     """Of a toolkit: the requirement that brings the compiler to a user's machine, as the wheel's extra `name`."""
     packaged: PackagedCompiler | None = None  # how it compiles here, where it comes from a package
-    of_cuda: bool = False  # what it makes is for one CUDA version
     builtin: tuple[Use, ...] = ()  # what gpuforge itself calls it for, beside what the parts say
 
     @property
