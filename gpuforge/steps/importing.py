@@ -54,7 +54,8 @@ def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
         return "`[package] import` says what the wheel's import package is called; is it in the wheel?"
     if module:
         return (
-            f"the wheel does not declare it: add the package of {module[1]!r} to the project's dependencies"
+            f"the wheel does not declare it: add the package of {module[1]!r} to the project's dependencies, "
+            "or to [wheel] requires"
         )
     if "libcuda.so" in line or "libnvidia-ml.so" in line:
         return (

@@ -84,7 +84,8 @@ def test_a_dependency_that_is_not_declared_keeps_the_wheel_back(project: Project
         "ModuleNotFoundError: No module named 'packaging'\n"
     ) in done.stderr
     assert (
-        "  hint: the wheel does not declare it: add the package of 'packaging' to the project's dependencies\n"
+        "  hint: the wheel does not declare it: add the package of 'packaging' to the project's "
+        "dependencies, or to [wheel] requires\n"
     ) in done.stderr
     assert f"kept back, as its test did not pass: {CELL}\n" in done.stderr
     assert "0 of 1 wheel" in done.stdout

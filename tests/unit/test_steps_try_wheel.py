@@ -143,7 +143,8 @@ def test_what_the_wheel_does_not_declare_is_missing_at_import(bench: Bench) -> N
     done = bench.test(path, requires=["checker"], command=["python", "-c", ""])
     assert error_of(done) == (
         "cp3-cu13: `import demo` failed with exit status 1: ModuleNotFoundError: No module named 'checker'\n"
-        "  hint: the wheel does not declare it: add the package of 'checker' to the project's dependencies"
+        "  hint: the wheel does not declare it: add the package of 'checker' to the project's "
+        "dependencies, or to [wheel] requires"
     )
     assert not (bench.root / "result.json").exists()
 
