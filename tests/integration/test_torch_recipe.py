@@ -95,7 +95,7 @@ class TestLarge:
     def test_one_wheel_serves_two_releases(self, recipe: Path, tmp_path: Path, cache: Path) -> None:
         result = build(recipe, tmp_path / "dist", "--cuda", "13", "--archs", "90", cache=cache)
         (wheel,) = result["wheels"]
-        assert wheel["findings"] == []
+        assert {finding["severity"] for finding in wheel["findings"]} <= {"info"}
         path = Path(wheel["path"])
         assert path.name.startswith("scaled_add_cu13-0.1.0+try.sm90-cp311-abi3-")
         assert "torch>=2.11,<2.16" in [line.replace(" ", "") for line in requirements(path)]
@@ -122,6 +122,6 @@ class TestLarge:
         manifest = recipe / "per-torch.toml"
         result = build(manifest, tmp_path / "dist", "--axis", "torch=2.11", cache=cache)
         (wheel,) = result["wheels"]
-        assert wheel["findings"] == []
+        assert {finding["severity"] for finding in wheel["findings"]} <= {"info"}
         assert Path(wheel["path"]).name.startswith("scaled_add-0.1.0+cu13.torch2.11-cp311-abi3-")
         assert "torch>=2.11,<2.12" in [line.replace(" ", "") for line in requirements(Path(wheel["path"]))]
