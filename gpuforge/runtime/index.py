@@ -117,7 +117,8 @@ def image(entry: dict[str, Any], toolkit: str) -> Image:
     """Return an image as an index lists it; raises Damaged for what is none."""
     kind, arch = document.text(entry, "kind"), document.text(entry, "arch")
     isa = _version(document.text(entry, "isa")) if kind in PTX else None
-    found = Image(kind, arch, (0, 0) if kind == "library" or kind in IREE else _version(toolkit), isa)
+    own = kind == "library" or kind in IREE or (kind == "ptx" and not toolkit)  # made without a CUDA toolkit
+    found = Image(kind, arch, (0, 0) if own else _version(toolkit), isa)
     if kind in {"cubin", *PTX}:  # its check comes with reading, not when the image is first judged
         try:
             found.parsed  # noqa: B018

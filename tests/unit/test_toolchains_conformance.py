@@ -158,7 +158,7 @@ def _libraries(toolchain: Toolchain, work: Path) -> Path:
         work / "packed",
         name="default-ops",
         toolchain=kernel_set.Toolchain(toolchain.name, "1.0"),
-        toolkit="13.0",
+        toolkit="",
         libraries=made,
         abi=ABI,
         stands_in_for="",

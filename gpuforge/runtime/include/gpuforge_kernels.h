@@ -2254,7 +2254,7 @@ static void gpuf_read_image(gpuf_arena *arena, const gpuf_json *entry, const cha
     is_ptx = gpuf_same(image->kind, "ptx");
     if (is_ptx)
         gpuf_version(arena, gpuf_word(arena, entry, "isa", NULL, problem), image->isa, problem);
-    if (!gpuf_same(image->kind, "library") && strncmp(image->kind, "iree-", 5) != 0)
+    if (!gpuf_same(image->kind, "library") && strncmp(image->kind, "iree-", 5) != 0 && !(is_ptx && !*toolkit))
         gpuf_version(arena, toolkit, image->toolkit, problem);
     if (!*problem && (is_ptx || gpuf_same(image->kind, "cubin")) && !gpuf_parse_arch(image->arch, &image->parsed))
         *problem = gpuf_join(arena, "'", image->arch, "' is not a GPU architecture", NULL);
