@@ -29,9 +29,12 @@ class _Buffer(ctypes.Structure):
 
 
 class Buffer:
-    """A contiguous float32 array for Halide. What it has on the GPU is freed at the end of the `with` block."""
+    """A contiguous float32 array for Halide. What it has on the GPU is freed at the end of the `with` block.
 
-    def __init__(self, library: ctypes.CDLL, array: numpy.ndarray) -> None:
+    `filled` says that the array has content, which is copied to the GPU when a pipeline there reads it.
+    """
+
+    def __init__(self, library: ctypes.CDLL, array: numpy.ndarray, *, filled: bool) -> None:
         self._library = library
         self._array = array  # lives as long as its address is in use
         strides = [stride // array.itemsize for stride in array.strides]
@@ -41,7 +44,7 @@ class Buffer:
         self._dim = (_Dimension * array.ndim)(*(_Dimension(0, extent, stride) for extent, stride in rows))
         self._buffer = _Buffer(
             host=array.ctypes.data,
-            flags=_HOST_DIRTY,
+            flags=_HOST_DIRTY if filled else 0,
             code=_FLOAT,
             bits=32,
             lanes=1,

@@ -39,7 +39,7 @@ def _call(name: str, image: numpy.ndarray, *arguments: object) -> numpy.ndarray:
     if source.ndim != 2:
         raise ValueError(f"expected a two-dimensional image, not one with {source.ndim} dimensions")
     library, result = _opened(), numpy.empty_like(source)
-    with Buffer(library, source) as read, Buffer(library, result) as written:
+    with Buffer(library, source, filled=True) as read, Buffer(library, result, filled=False) as written:
         _check(library[name](read.pointer, *arguments, written.pointer), name)
         _check(written.to_host(), name)
     return result
