@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -126,7 +127,9 @@ def _compile(wanted: Wanted, home: OpenClContext) -> bytes:
         with _without_spaces(sources.folder) as folder:
             folders = [word.replace(sources.folder, folder) for word in sources.with_folders()]
             options = [*sources.filled(), *folders, *wanted.own]
-            built = program.build(options, devices=[home.device], cache_dir=False)
+            with warnings.catch_warnings():  # NVIDIA's compiler always prints something
+                warnings.simplefilter("ignore", cl.CompilerWarning)
+                built = program.build(options, devices=[home.device], cache_dir=False)
     except cl.Error as error:
         facts = {"file": module.source, "compiler": home.name, "problem": _log(error)}
         raise Refused(Reason("compile-failed", facts)) from error
