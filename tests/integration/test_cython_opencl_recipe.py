@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "recipes" / "cython-opencl"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 POCL = ("pocl-binary-distribution==3.0", "siphash24")
-pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("build")]
+pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("recipes")]
 Build = Callable[[Path], Path]
 LAUNCH = """
 import numpy as np

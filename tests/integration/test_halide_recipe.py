@@ -18,7 +18,7 @@ from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "halide"
-pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("build")]
+pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("recipes")]
 TARGETS = ("compute_80", "compute_50", "x86-64-v3")
 OBJECT = re.compile(r"\[\[objects\]\].*?(?=\n\[wheel\])", re.DOTALL)
 SPLIT = """\

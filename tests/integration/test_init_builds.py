@@ -15,7 +15,7 @@ from gpuforge.manifest.load import load
 
 PROJECT = Path(__file__).parent / "devices"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.xdist_group("build")]
+pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.xdist_group("recipes")]
 
 
 def gpuforge(*arguments: str, cwd: Path) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "iree"
-pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("build")]
+pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("recipes")]
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ NO_FETCH = {
     "index/settings.py": "the session that others fetch with, and pip's own settings",
     "execute/runners/local/keeper.py": "a pair of sockets between two processes of gpuforge",
     "execute/runners/local/kept.py": "the other one",
+    "plan/git_version.py": "git asks the checkout itself",
     "steps/compiler_cache.py": "a socket of sccache's server on this machine",
 }
 

@@ -38,7 +38,7 @@ print(json.dumps({"backend": kernel.backend, "used": first.label, "place": first
 
 
 def recipe_of_nvcc() -> source_set.Recipe:
-    call, family = nvcc.module(()), nvcc.NVCC
+    call, family = nvcc.module((), ""), nvcc.NVCC
     return source_set.Recipe(
         name="device",
         family="nvcc",

@@ -37,7 +37,7 @@ def native(data: Raw) -> Iterator[Problem]:
     build = table(data, "build")
     for title in ("config-settings", "env"):
         for inside, text in _texts(build.get(title)):
-            named = str(inside[0]).rpartition(".")[2]
+            named = str(inside[0]).rpartition(".")[2] if inside else ""
             if (named in _ARCHITECTURES and text.strip() == "native") or _NATIVE.search(text):
                 yield Problem(
                     ("build", title, *inside),
