@@ -18,7 +18,7 @@ from gpuforge.diagnostics import Diagnostic
 
 _SECONDS = 8  # of processor time for any audit
 _EACH = 0.05  # more for each input
-_BYTES_A_SECOND = 8 << 20  # of the inputs: a tenth of what a slow machine reads
+_BYTES_A_SECOND = 2 << 20  # of the inputs, which may be packed to a fortieth of what is read
 _MEMORY = 440 << 20  # bytes of data; with the code of Python and its libraries less than 512 MiB
 _MOST = 1 << 20  # inputs that are watched
 _MOST_ALONE = 64  # inputs that are tried one by one
