@@ -69,7 +69,7 @@ def test_an_impossible_combination_is_refused_before_anything_runs(recipe: Path,
 @pytest.mark.network
 def test_a_source_with_another_hash_leaves_nothing(tmp_path: Path) -> None:
     recipe = shutil.copytree(RECIPES / "cufinufft", tmp_path / "cufinufft")
-    edit(recipe, "f12849b9", "00000000")
+    edit(recipe, "0ec2aec4", "00000000")
     cache = tmp_path / "cache"
     done = gpuforge(
         "build",
