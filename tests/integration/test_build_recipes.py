@@ -107,7 +107,7 @@ def test_saxpy_installs_and_computes_where_there_is_no_gpu(saxpy: Path, tmp_path
 def test_cufinufft_needs_nothing_but_the_packages_it_declares(tmp_path: Path, cache: Path) -> None:
     result = build(RECIPES / "cufinufft", "--archs", "90", "-o", tmp_path / "dist", cache=cache)
     (wheel,) = result["wheels"]
-    assert wheel["findings"] == []
+    assert [each["code"] for each in wheel["findings"]] == ["GF712"]  # the version of a quick try
     assert Path(wheel["path"]).name.startswith("cufinufft_cu13-2.5.0+try.sm90-py3-none-manylinux_2_")
     assert [(test["state"], test["counts"]["passed"]) for test in result["tests"]] == [("passed", 3)]
     python = install(tmp_path, wheel["path"])

@@ -36,7 +36,7 @@ def test_a_folder_is_built_from_the_manifest_that_was_guessed(tmp_path: Path) ->
         "build", "devices", "--cuda", "13", "--python", PYTHON, "--archs", "90", "--json", cwd=tmp_path
     )
     (wheel,) = json.loads(result)["wheels"]
-    assert wheel["findings"] == []
+    assert [each["code"] for each in wheel["findings"]] == ["GF712"]  # the version of a quick try
 
 
 def test_a_project_of_the_index_is_planned(tmp_path: Path) -> None:
