@@ -34,8 +34,10 @@ def described(repository: Path) -> str:
 
 
 def write(source: Path, description: str) -> None:
-    """Leave the description in a source tree; a file that `git archive` filled in stays."""
+    """Leave the description in a source tree; a file that `git archive` filled in stays, and a link is not followed."""
     file = source / FILE
-    if description and not (file.is_file() and b"$Format:" not in file.read_bytes()):
+    if not description or file.is_symlink():
+        return
+    if not file.is_file() or b"$Format:" in file.read_bytes():
         commit = description.rpartition("-g")[2]
         file.write_text(f"node: {commit}\ndescribe-name: {description}\n")

@@ -45,7 +45,7 @@ def _carried(name: str, distribution: Distribution, site: Path) -> Carried:
     """Return a package's libraries; extension modules do not count."""
     libraries = dict(sorted(_libraries(distribution, site)))
     tops = {folder.partition("/")[0] for folder in libraries.values()}
-    modules = sorted(top for top in tops if (site / top / "__init__.py").is_file())
+    modules = sorted(top for top in tops if top.isidentifier() and (site / top / "__init__.py").is_file())
     return Carried(name, distribution.version, modules[0] if modules else "", libraries)
 
 

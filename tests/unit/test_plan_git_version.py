@@ -45,6 +45,25 @@ def test_a_revision_keeps_its_version(
     assert not (tmp_path / "out/.git").exists()
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_a_link_in_the_place_of_the_file_is_not_followed(
+    tmp_path: Path, repository: Path, there: bool
+) -> None:
+    """A repository that was made for it would have its tag's name written to a file of the user's."""
+    users = tmp_path / "profile"
+    if there:
+        users.write_text("$Format:%H$\n")
+    (repository / git_version.FILE).symlink_to(users)
+    git(repository, "add", git_version.FILE)
+    git(repository, "commit", "-m", "link")
+    git(repository, "tag", "v2$(touch${IFS}x)")
+    source = Revision(repository.as_uri(), "main")
+    fetch_source.main(FetchSource(source=source, scratch=tmp_path, output=tmp_path / "out"))
+    assert (tmp_path / "out" / git_version.FILE).is_symlink()
+    assert users.exists() == there
+    assert not there or users.read_text() == "$Format:%H$\n"
+
+
 def test_a_project_that_does_not_ask_git_gets_no_file(tmp_path: Path, repository: Path) -> None:
     (repository / "pyproject.toml").write_text('[build-system]\nrequires = ["setuptools"]\n')
     git(repository, "commit", "-am", "no scm")

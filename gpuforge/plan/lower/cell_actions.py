@@ -33,7 +33,7 @@ _Kernels = Mapping[
 class Plan:
     """What will be done: the cells, their actions, and where each cell's wheel, report and test result will be.
 
-       `kernels` are the cells' kernels wheels, none where kernels lie inside the wheels, and `kernels_reports` what the
+    `kernels` are the cells' kernels wheels, none where kernels lie inside the wheels, and `kernels_reports` what the
     audit says of them. `front` is the front package with the report of its audit. `tests` is empty when the wheels are
     not tested. `notes` say what the manifest asks for and this plan does not do.
     """
