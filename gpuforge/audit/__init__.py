@@ -9,6 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+# First: deeper in the chain of imports, the regular expressions of packaging cost 1,800 system calls. Python 3.11
+# takes memory from the kernel for each call beyond a block of its stack.
+import gpuforge.wheel.metadata  # noqa: F401
 from gpuforge.audit.read import inputs, wheel
 from gpuforge.audit.read.input import ALONE, Beside
 
