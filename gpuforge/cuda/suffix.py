@@ -4,7 +4,7 @@ import re
 
 UNSUFFIXED = 13  # the first CUDA major whose packages by NVIDIA have no suffix: nvidia-cufft
 _EXTRA = re.compile(r"cu(?:da)?-?(1\d)(?!\d)", re.IGNORECASE)
-_SUFFIX = re.compile(r"[-_.](cu\d+x?)$", re.IGNORECASE)
+_SUFFIX = re.compile(r"[-_.](cu\d{1,4}x?)$", re.IGNORECASE)
 
 
 def suffix_of(name: str) -> str:

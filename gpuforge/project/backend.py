@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge.project.files import Seen, Where
@@ -47,7 +47,7 @@ def read(table: Table, script: Script) -> Backend:
     for seen in table.texts("build-system", "requires"):
         try:
             requires[canonicalize_name(Requirement(seen.text.replace("cmake (", "cmake(")).name)] = seen
-        except InvalidRequirement:
+        except ValueError:
             continue
     named = table.get("build-system", "build-backend")
     module = named.partition(".")[0] if isinstance(named, str) else "setuptools"
@@ -84,15 +84,14 @@ def wheelbuilder(table: Table) -> Wheelbuilder:
     def first(key: str) -> tuple[Seen, ...]:
         return next((found for keys in _CIBUILDWHEEL if (found := table.texts(*keys, key))), ())
 
-    settings = [
-        (key, value, table.where(*keys, "config-settings", key))
-        for keys in _CIBUILDWHEEL
-        for key, value in table.table(*keys, "config-settings").items()
-        if isinstance(value, str)
-    ]
+    settings: dict[str, tuple[str, str, Where]] = {}
+    for keys in _CIBUILDWHEEL:
+        for key, value in table.table(*keys, "config-settings").items():
+            if isinstance(value, str):
+                settings.setdefault(key, (key, value, table.where(*keys, "config-settings", key)))
     repair = first("repair-wheel-command")
     return Wheelbuilder(
-        settings=tuple(settings),
+        settings=tuple(settings.values()),
         before=next(iter(first("before-all")), None),
         excluded=tuple(
             Seen(name, seen.where)

@@ -11,7 +11,7 @@ from gpuforge.project.cmake_syntax import Command, commands
 from gpuforge.project.files import Files, Seen, Where
 
 TOP = "CMakeLists.txt"
-_DEEPEST = 20  # files that include each other, and conditions around a command
+_DEEPEST = 20  # files that include each other, conditions around a command, and words of a condition
 _MOST = 2000  # files
 _SOURCE = (
     r"(?:\$\{(?:CMAKE_CURRENT_LIST_DIR|CMAKE_CURRENT_SOURCE_DIR|PROJECT_SOURCE_DIR|CMAKE_SOURCE_DIR)\}/)?"
@@ -142,7 +142,7 @@ class _Reader:
     def _minimum(self, words: tuple[str, ...], where: Where) -> None:
         version = words[1] if len(words) > 1 and words[0] == "VERSION" else ""
         newest = version.rpartition("...")[2]  # of a range, whose policies it takes
-        if not re.fullmatch(r"\d+(\.\d+){0,3}", newest):
+        if not re.fullmatch(r"\d{1,9}(\.\d{1,9}){0,3}", newest):
             return
         if self.found.minimum is None or _numbers(newest) < _numbers(self.found.minimum.text):
             self.found.minimum = Seen(newest, where)
@@ -163,7 +163,9 @@ class _Reader:
 
 
 def _needed(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the options that a condition needs on; ("!",) for one that no option decides."""
+    """Return the options that a condition needs on; ("!",) for one that no option decides, or too many."""
+    if len(words) > _DEEPEST:
+        return ("!",)
     if "OR" in words or "NOT" in words:
         alone = [word for word in words if re.search(r"CUDA|GPU", word) and re.fullmatch(r"\w+", word)]
         return () if alone and "NOT" not in words else ("!",)

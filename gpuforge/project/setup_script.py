@@ -199,6 +199,6 @@ def _asked(test: ast.AST) -> str:
     for node in ast.walk(test):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.GtE | ast.Gt):
             for text in (each.value for each in ast.walk(node) if isinstance(each, ast.Constant)):
-                if isinstance(text, str) and re.fullmatch(r"\d+\.\d+(\.\d+)?", text):
+                if isinstance(text, str) and re.fullmatch(r"\d{1,4}\.\d{1,4}(\.\d{1,4})?", text):
                     return text
     return ""

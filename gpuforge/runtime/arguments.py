@@ -66,11 +66,21 @@ def reader(position: int, value: Any) -> Reader:
         return Reader(f"0Q{size}s", size, bytes)
     if hasattr(value, "__cuda_array_interface__"):
         return Reader("P", 8, _array_address, waits=True)
-    if type(value).__module__ == "numpy" and hasattr(value, "dtype") and not hasattr(value, "__setitem__"):
+    if is_scalar(value):
         return _of_numpy(position, value)
     if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in _REACHABLE:
         return Reader("P", 8, _dlpack_address, waits=True)
     raise TypeError(f"argument {position}: {_refusal(value)}")
+
+
+def is_array(value: Any) -> bool:
+    """Say whether a value is an array of NumPy's."""
+    return type(value).__module__ == "numpy" and hasattr(value, "dtype") and hasattr(value, "ctypes")
+
+
+def is_scalar(value: Any) -> bool:
+    """Say whether a value is one number or struct of NumPy's."""
+    return type(value).__module__ == "numpy" and hasattr(value, "dtype") and not hasattr(value, "ctypes")
 
 
 def _refusal(value: Any) -> str:

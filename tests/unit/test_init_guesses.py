@@ -191,6 +191,7 @@ def test_what_it_cannot_read_has_one_message(
     assert not (tmp_path / "gpuforge.toml").exists()
 
 
+ONES = "1" * 5000
 HOSTILE = {
     "broken": {"setup.py": "def f(:\n", "pyproject.toml": "[[[", "setup.cfg": "x", "CMakeLists.txt": "if(((\n"},
     "deep": {"setup.py": "x = " + "(" * 5000 + ")" * 5000, "pyproject.toml": "a = " + "[" * 5000},
@@ -201,6 +202,23 @@ HOSTILE = {
     "loops": {
         "pyproject.toml": '[build-system]\nrequires=[]\nbuild-backend="scikit_build_core.build"\n[project]\nname="a"',
         "CMakeLists.txt": "include(CMakeLists.txt)\nadd_subdirectory(.)\nadd_subdirectory(../..)\n" * 500,
+    },
+    "digits": {
+        "pyproject.toml": f"""[build-system]
+requires = ["torch>={ONES}", "cmake"]
+[project]
+name = "a-cu{ONES}"
+requires-python = ">={ONES}"
+dependencies = ["torch=={ONES}"]
+classifiers = ["Environment :: GPU :: NVIDIA CUDA :: {ONES}"]
+""",
+        "setup.py": f"import torch\nif v >= '{ONES[:450]}.1':\n  a = 'arch=compute_90,code=sm_90'\nCUDAExtension()",
+        "CMakeLists.txt": f"cmake_minimum_required(VERSION {ONES})\nfind_package(CUDA)\n",
+        "a.cu": "__global__",
+    },
+    "conditions": {
+        "setup.py": "cmake = 'cmake'",
+        "CMakeLists.txt": "if(" + "A " * 250_000 + ")\n" + "x()\n" * 100_000,
     },
     "unclosed": {"setup.py": "cmake = 'cmake'", "CMakeLists.txt": "#[[\n" * 30_000 + '"' + '\\"' * 30_000},
 }  # fmt: skip
@@ -217,6 +235,15 @@ def test_hostile_files_end_in_a_manifest_or_a_message(
     assert "gpuforge itself failed" not in said
     written = root / "gpuforge.toml"
     assert not written.exists() or "\n[build]\n[build]" not in written.read_text()
+
+
+def test_a_setting_that_cibuildwheel_has_twice_is_written_once(tmp_path: Path) -> None:
+    """That for Linux counts."""
+    settings = 'config-settings = {{ "cmake.define.DEMO" = "{}" }}'
+    text = f"[tool.cibuildwheel]\n{settings.format('all')}\n[tool.cibuildwheel.linux]\n{settings.format('linux')}\n"
+    root = lay(tmp_path, {"pyproject.toml": f"{PLAIN['pyproject.toml']}{text}"})
+    assert main.run(["init", str(root)]) == 0
+    assert load(root).manifest.build.config_settings == {"cmake.define.DEMO": "linux"}
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

@@ -65,6 +65,17 @@ def test_two_axes_make_every_combination(recipe: Recipe) -> None:
     ]
 
 
+@pytest.mark.parametrize("spans", ["", SPANS.replace('"torch"', '"torch", "a", "b", "c", "d", "e", "f"')])
+def test_more_combinations_than_anybody_could_build_are_refused_at_once(recipe: Recipe, spans: str) -> None:
+    """They are counted, not listed: these are ten thousand millions."""
+    values = json.dumps([f"v{number}" for number in range(30)])
+    more = "".join(f"{name} = {values}\n" for name in "abcdef")
+    env = ", ".join(f'{name} = "{{{name}}}"' for name in "abcdef")
+    axes = AXES.replace("[build]", f"{more}[build]\nenv = {{ {env} }}")
+    with pytest.raises(UsageError, match=r"\[axes\] has more than 200 combinations of values"):
+        recipe(NAME, add=axes + spans)
+
+
 def test_one_wheel_serves_the_values_that_it_spans(recipe: Recipe, machine: Machine) -> None:
     file = recipe(OLD, NEW, ONE, add=AXES + SPANS)
     assert ids(file) == ["cp311-cu12.4-x86_64", "cp311-cu13.0-x86_64"]

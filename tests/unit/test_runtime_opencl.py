@@ -14,6 +14,7 @@ from set_samples import OPENCL_C, install_set
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, machine
 from gpuforge.runtime.opencl import devices, load, memory
 from gpuforge.runtime.opencl.devices import Needs
+from gpuforge.runtime.opencl.kernel import OpenClKernel
 from gpuforge.runtime.reason import Reason
 from gpuforge.runtime.sources import read
 
@@ -210,13 +211,28 @@ def test_a_third_array_may_make_an_overlap_one_that_is_refused(copies: memory.Co
 
 def test_neighbours_and_empty_arrays_do_not_overlap(copies: memory.Copies) -> None:
     array = np.arange(6.0)
-    given = [copies.add(n, part) for n, part in enumerate((array[:3], array[3:], array[2:2], array[2:2]))]
-    assert len(set(map(id, given))) == 4
+    parts = (array[:3], array[3:], array[2:2], array[2:2], array[2:][:0])  # the last begins within the first
+    given = [copies.add(n, part) for n, part in enumerate(parts)]
+    assert len(set(map(id, given))) == 5
     given[0].content[:] = np.full(3, 9.0).tobytes()  # type: ignore[attr-defined]
     copies.read_back("queue")
     assert list(array) == [9, 9, 9, 3, 4, 5]
     with pytest.raises(TypeError, match="argument 7: a contiguous array is expected"):
         copies.add(7, array[::2])
+
+
+def test_numbers_are_passed_as_they_are_and_structs_of_numpy_are_refused(copies: memory.Copies) -> None:
+    """A struct was taken for an array, and its address passed where the kernel wants its bytes."""
+    kernel = object.__new__(OpenClKernel)
+    assert kernel._value(0, np.float32(1), copies) == np.float32(1)
+    assert not copies
+    struct = np.zeros(2, [("x", "i4"), ("y", "f4")])[0]
+    with pytest.raises(
+        TypeError, match=r"^argument 1: void is no type that a kernel can have; write a ctypes"
+    ):
+        kernel._value(1, struct, copies)
+    with pytest.raises(TypeError, match="argument 2: a Python float has no C type"):
+        kernel._value(2, 1.0, copies)
 
 
 def test_an_error_has_its_kernel_its_source_and_its_device() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from itertools import islice
 
 from gpuforge.manifest import axes, braces, forms
 from gpuforge.manifest.positions import KeyPath
@@ -24,9 +24,12 @@ _OWN_BRACES = frozenset(
 
 
 def points(data: Raw) -> Iterator[axes.Point]:
-    """Yield each point of the manifest's axes once; of tables with mistakes, what can be read of them."""
+    """Yield each point of the manifest's axes once; of tables with mistakes, what can be read of them.
+
+    Of a toolkit with more than `MOST` combinations, only the first values: nobody could wait for all.
+    """
     spans = _names(table(data, "wheel").get("spans"))
-    own = [_restricted(data, version) for _, version in _versions(data)] or [_declared(data)]
+    own = [_few(each) for each in _by_toolkit(data)]
     yield from dict.fromkeys(point for each in own for served in axes.wheels(each, spans) for point in served)
 
 
@@ -37,7 +40,7 @@ def axis_problems(data: Raw) -> Iterator[Problem]:
     yield from _spans(data)
     yield from _unknown(data)
     yield from _unused(data)
-    if len(list(islice(points(data), MOST + 1))) > MOST:
+    if max(map(_combinations, _by_toolkit(data))) > MOST or len(list(points(data))) > MOST:
         yield Problem(
             ("axes",),
             f"[axes] has more than {MOST} combinations of values",
@@ -142,6 +145,21 @@ def _declared(data: Raw) -> dict[str, list[str]]:
 def _restricted(data: Raw, version: Raw) -> dict[str, list[str]]:
     own = table(version, "axes")
     return {name: _names(own.get(name)) or values for name, values in _declared(data).items()}
+
+
+def _by_toolkit(data: Raw) -> list[dict[str, list[str]]]:
+    """Return the axes that each toolkit has; those of `[axes]` where there is no toolkit."""
+    return [_restricted(data, version) for _, version in _versions(data)] or [_declared(data)]
+
+
+def _combinations(own: Mapping[str, Sequence[str]]) -> int:
+    return math.prod(map(len, own.values()))
+
+
+def _few(own: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+    if _combinations(own) <= MOST:
+        return own
+    return {name: values[:1] for name, values in own.items()}
 
 
 def _names(values: object) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.version import Version
 
 from gpuforge.cuda import carriers
@@ -21,7 +21,7 @@ from gpuforge.toolkits.providers import debian, pypi
 
 _CUDA = ("cuda",)
 _MAJORS = (12, 13)
-_CLASSIFIER = r"Environment :: GPU :: NVIDIA CUDA :: (\d+)(?: .*)?"
+_CLASSIFIER = r"Environment :: GPU :: NVIDIA CUDA :: (\d{1,4})(?: .*)?"
 # CMake's names of targets and packages that differ from the library's: https://cmake.org/cmake/help/latest/module/FindCUDAToolkit.html
 _ALIASES = {
     "nvtoolsext": "nvtx",
@@ -124,7 +124,7 @@ def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:
     for seen in project.metadata.requires:
         try:
             requirement = Requirement(seen.text)
-        except InvalidRequirement:
+        except ValueError:
             continue
         number = int("0" + re.sub(r"\D", "", suffix_of(requirement.name)))
         if not requirement.marker and number in _MAJORS:
@@ -138,9 +138,9 @@ def _of_torch(project: Project) -> tuple[tuple[int, ...], Reason]:
     for seen in filter(None, required):
         try:
             requirement = Requirement(seen.text)
-        except InvalidRequirement:
+            majors = carriers.cuda_majors(requirement) if requirement.name == "torch" else frozenset()
+        except ValueError:  # no requirement, or of a version with thousands of digits
             continue
-        majors = carriers.cuda_majors(requirement) if requirement.name == "torch" else frozenset()
         if len(majors) == 1 and majors <= set(_MAJORS):
             return tuple(majors), because("torch-required", seen.where, what=seen.text)
     newest = next(row for row in carriers.tables()["carrier"] if row["package"] == "torch")  # it is the first

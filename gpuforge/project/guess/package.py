@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
 from gpuforge.manifest.relations.package import OLDEST_PYTHON
 from gpuforge.project.files import Where
@@ -93,9 +93,9 @@ def _allowed(project: Project) -> tuple[tuple[str, ...], str]:
         return PYTHONS, "every-python"
     try:
         wanted = SpecifierSet(required.text)
-    except InvalidSpecifier:
+        fitting = tuple(version for version in PYTHONS if f"{version}.99" in wanted or version in wanted)
+    except ValueError:  # no specifiers, or of a version with thousands of digits
         return PYTHONS, "every-python"
-    fitting = tuple(version for version in PYTHONS if f"{version}.99" in wanted or version in wanted)
     return (fitting, "requires-python") if fitting else (PYTHONS, "requires-none")
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..arguments import reader
+from ..arguments import is_array, is_scalar, reader
 from ..dimensions import three
 from .context import OpenClContext
 from .memory import Copies, OpenClMemory
@@ -109,8 +109,9 @@ class OpenClKernel:
             return value.data if hasattr(value, "base_data") else value
         if isinstance(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union)):
             return bytes(value)
-        dtype = getattr(value, "dtype", None)
-        if dtype is not None and type(value).__module__ == "numpy":
-            return copies.add(number, value).buffer if hasattr(value, "__setitem__") else value
+        if is_array(value):
+            return copies.add(number, value).buffer
         reader(number, value)  # says why a number has no type
+        if is_scalar(value):
+            return value
         raise TypeError(f"argument {number}: {type(value).__name__} cannot be passed to a kernel of OpenCL")

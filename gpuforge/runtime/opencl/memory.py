@@ -91,7 +91,7 @@ class Copies:
             raise TypeError(f"argument {number}: a contiguous array is expected")
         start = array.__array_interface__["data"][0]
         end = start + array.nbytes
-        touching = [copy for copy in self._copies if start < copy.end and copy.start < end]
+        touching = [copy for copy in self._copies if max(start, copy.start) < min(end, copy.end)]
         for other in touching:
             same = (other.start, other.end) == (start, end)
             if not same and (other.writable or array.flags.writeable):
