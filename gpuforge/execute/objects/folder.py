@@ -1,0 +1,158 @@
+"""Objects as files of a folder, also one that several machines mount (NFS)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+from gpuforge import tree
+from gpuforge.diagnostics import shown
+from gpuforge.execute.objects.port import MOST, VARIABLE, Found, ObjectsError
+
+_PARTS = ".parts"  # incomplete objects
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 1 << 22  # bytes
+_TRIES = 100
+_HINTS = {
+    errno.ENOSPC: "free some space there: `gpuforge cache prune --shared`",
+    errno.EDQUOT: "free some space there: `gpuforge cache prune --shared`",
+    errno.EACCES: "check who may write there",
+    errno.EROFS: "check who may write there",
+    errno.EPERM: "the file system needs hard links",
+    errno.EOPNOTSUPP: "the file system needs hard links",
+}
+
+
+class FolderObjects:
+    """Objects below `root`, each a file that gets its name when it is complete: by rename, or by a link."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+
+    @property
+    def url(self) -> str:
+        """The folder."""
+        return str(self.root)
+
+    def read(self, name: str, most: int = MOST) -> bytes | None:
+        """Return an object's bytes, or None where it is not there."""
+        with self._errors("read", name):
+            try:
+                data = tree.read(self.root, name, most + 1)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            if len(data) > most:
+                raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes")
+            return data
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object, in place of one that is there."""
+        with self._errors("written", name), self._part() as (part, stream):
+            stream.write(data)
+            self._finish(stream)
+            self._named(name, part.rename)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write an object unless it is there: link(2) is done by one alone, also over NFS."""
+        with self._errors("written", name), self._part() as (part, stream):
+            stream.write(data)
+            self._finish(stream)
+            try:
+                self._named(name, lambda place: os.link(part, place))
+            except FileExistsError:
+                return part.stat().st_nlink > 1  # the server did it, and its answer was lost: link(2), BUGS
+            return True
+
+    def find(self, folder: str) -> list[Found]:
+        """Return all objects below a folder, in the order of their names."""
+        top = self.root / folder
+        with self._errors("listed", folder):
+            found: list[Found] = []
+            for place, folders, files in os.walk(top):
+                with suppress(ValueError):
+                    folders.remove(_PARTS)
+                for each in files:
+                    with suppress(FileNotFoundError):  # removed just now
+                        path = Path(place, each)
+                        stat = path.lstat()
+                        found.append(
+                            Found(path.relative_to(self.root).as_posix(), stat.st_size, stat.st_mtime)
+                        )
+            return sorted(found, key=lambda each: each.name)
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of all objects below a folder, in order."""
+        return [each.name for each in self.find(folder)]
+
+    def remove(self, name: str) -> None:
+        """Remove an object, and the folders that are empty without it."""
+        place = self.root / name
+        with self._errors("removed", name):
+            place.unlink(missing_ok=True)
+        with suppress(OSError):
+            for folder in place.parents:
+                if folder == self.root:
+                    break
+                folder.rmdir()
+
+    def upload(self, path: Path, name: str) -> None:
+        """Write a file's bytes as an object, in place of one that is there."""
+        with self._errors("written", name), path.open("rb") as source, self._part() as (part, stream):
+            shutil.copyfileobj(source, stream, _CHUNK)
+            self._finish(stream)
+            self._named(name, part.rename)
+
+    def download(self, name: str, path: Path, most: int) -> bool:
+        """Write an object's bytes to a new file; False where it is not there."""
+        with self._errors("read", name):
+            try:
+                with tree.reading(self.root, name) as source, path.open("xb") as stream:
+                    while chunk := os.read(source, _CHUNK):
+                        stream.write(chunk)
+                        if stream.tell() > most:
+                            raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes")
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
+
+    @contextmanager
+    def _part(self) -> Iterator[tuple[Path, BinaryIO]]:
+        folder = self.root / _PARTS
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / uuid4().hex
+        try:
+            with os.fdopen(os.open(part, _NEW, 0o666), "wb") as stream:
+                yield part, stream
+        finally:
+            part.unlink(missing_ok=True)
+
+    @staticmethod
+    def _finish(stream: BinaryIO) -> None:
+        stream.flush()
+        os.fsync(stream.fileno())
+
+    def _named(self, name: str, give: Callable[[Path], object]) -> None:
+        """Give a complete object its name; its folder may vanish meanwhile, when another process empties it."""
+        place = self.root / name
+        for _ in range(_TRIES):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                give(place)
+                return
+        raise OSError(errno.ENOENT, "its folder vanishes again and again")
+
+    @contextmanager
+    def _errors(self, done: str, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            cause = error.strerror or str(error)
+            message = f"the shared store {self.url} fails: {shown(name)} cannot be {done}: {cause}"
+            hint = _HINTS.get(error.errno or 0, f"check the folder, or unset {VARIABLE}")
+            raise ObjectsError.of(message, hint=hint) from error

@@ -1,0 +1,60 @@
+"""What the shared store needs of the place where it lies: named bytes that appear whole or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gpuforge.errors import MissingError
+
+VARIABLE = "GPUFORGE_STORE"
+MOST = 1 << 30  # bytes of an object that is read into memory; a record of a million files has 200 MB
+
+
+class ObjectsError(MissingError):
+    """The place cannot be reached, read or written; the message names it, the cause and what to do (exit 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object of a listing: its name, its bytes, and when it was written, by the place's own clock."""
+
+    name: str
+    size: int
+    modified: float  # seconds since the epoch
+
+
+class Objects(Protocol):
+    """Objects by name: words with `/` between them. Every method raises ObjectsError when the place fails."""
+
+    @property
+    def url(self) -> str:
+        """Where the objects lie, for messages; it never holds credentials."""
+
+    def read(self, name: str, most: int = MOST) -> bytes | None:
+        """Return an object's bytes, or None where it is not there; ObjectsError for more than `most`."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object, in place of one that is there."""
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write an object unless it is there; of several that try at once, one gets True.
+
+        Where an answer was lost on its way, even that one may get False: whoever must know reads the object.
+        """
+
+    def find(self, folder: str) -> list[Found]:
+        """Return all objects below a folder, in the order of their names."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of all objects below a folder, in order."""
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it is there."""
+
+    def upload(self, path: Path, name: str) -> None:
+        """Write a file's bytes as an object, in place of one that is there."""
+
+    def download(self, name: str, path: Path, most: int) -> bool:
+        """Write an object's bytes to a new file; False where it is not there, ObjectsError for more than `most`."""

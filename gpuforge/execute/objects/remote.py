@@ -1,0 +1,138 @@
+"""Objects in a bucket, by fsspec: S3 (s3fs) and Google Cloud Storage (gcsfs). The one module that imports it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from gpuforge.diagnostics import shown
+from gpuforge.errors import GpuforgeError
+from gpuforge.execute.objects.port import MOST, VARIABLE, Found, ObjectsError
+from gpuforge.execute.objects.secrets import hidden
+
+_BLOCK = 1 << 24  # bytes of one request
+_MODIFIED = ("LastModified", "updated", "mtime", "created")  # what the libraries call it
+_HINTS = {
+    PermissionError: "check the credentials, and what they permit",
+    FileNotFoundError: "make the bucket, or correct its name",
+}
+
+
+class RemoteObjects:
+    """Objects below a URL. Credentials come by the library's own ways: its variables, files, the machine's role."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        with self._errors("connect"):
+            # Listings are never remembered: other machines write.
+            self._system, root = fsspec.url_to_fs(
+                self._url, use_listings_cache=False, skip_instance_cache=True
+            )
+            self._root = root.rstrip("/")
+
+    @property
+    def url(self) -> str:
+        """The bucket and the folder in it."""
+        return self._url
+
+    def read(self, name: str, most: int = MOST) -> bytes | None:
+        """Return an object's bytes, or None where it is not there."""
+        with self._errors(f"read {name}"):
+            try:
+                with self._open(name) as stream:
+                    data: bytes = stream.read(most + 1)
+            except FileNotFoundError:
+                return None
+            if len(data) > most:
+                raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes")
+            return data
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object, in place of one that is there."""
+        with self._errors(f"write {name}"):
+            self._system.pipe_file(self._path(name), data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write an object unless it is there (If-None-Match of S3, ifGenerationMatch of Google)."""
+        with self._errors(f"write {name}"):
+            try:
+                self._system.pipe_file(self._path(name), data, mode="create")
+            except FileExistsError:
+                return False
+            return True
+
+    def find(self, folder: str) -> list[Found]:
+        """Return all objects below a folder, in the order of their names."""
+        with self._errors(f"list {folder}"):
+            try:
+                found = self._system.find(self._path(folder), detail=True)
+            except FileNotFoundError:
+                return []
+            start = len(self._root.lstrip("/")) + 1
+            made = (
+                Found(path.lstrip("/")[start:], facts["size"] or 0, _modified(facts))
+                for path, facts in found.items()
+            )
+            return sorted(made, key=lambda each: each.name)
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of all objects below a folder, in order."""
+        return [each.name for each in self.find(folder)]
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it is there."""
+        with self._errors(f"remove {name}"), suppress(FileNotFoundError):
+            self._system.rm_file(self._path(name))
+
+    def upload(self, path: Path, name: str) -> None:
+        """Write a file's bytes as an object, in place of one that is there."""
+        with self._errors(f"write {name}"):
+            self._system.put_file(str(path), self._path(name))
+
+    def download(self, name: str, path: Path, most: int) -> bool:
+        """Write an object's bytes to a new file; False where it is not there."""
+        with self._errors(f"read {name}"):
+            try:
+                with self._open(name) as source, path.open("xb") as stream:
+                    while chunk := source.read(_BLOCK):
+                        stream.write(chunk)
+                        if stream.tell() > most:
+                            raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes")
+            except FileNotFoundError:
+                path.unlink(missing_ok=True)
+                return False
+            return True
+
+    def _open(self, name: str) -> Any:
+        return self._system.open(self._path(name), "rb", block_size=_BLOCK, cache_type="readahead")
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}".rstrip("/")
+
+    @contextmanager
+    def _errors(self, act: str) -> Iterator[None]:
+        """Turn what the library raises into an ObjectsError without credentials."""
+        try:
+            yield
+        except GpuforgeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - each library has its own kinds, not only OSError
+            cause = shown(hidden(f"{type(error).__name__}: {error}", os.environ))
+            message = f"the shared store {self._url} fails: cannot {shown(act)}: {cause}"
+            kinds = (hint for kind, hint in _HINTS.items() if isinstance(error, kind))
+            hint = next(kinds, f"check the address, the credentials and the network, or unset {VARIABLE}")
+            raise ObjectsError.of(message, hint=hint) from None
+
+
+def _modified(facts: dict[str, Any]) -> float:
+    found = next((facts[name] for name in _MODIFIED if facts.get(name)), 0.0)
+    if isinstance(found, str):
+        found = datetime.fromisoformat(found)
+    return found.timestamp() if isinstance(found, datetime) else float(found)
