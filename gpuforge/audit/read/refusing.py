@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 
+from gpuforge.audit.read.python_source import walk
+
 
 def refuses_another(tree: ast.Module, name: str) -> bool:
     """Say whether a function reads `name`, and raises an error if two values that are both computed differ."""
-    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))
+    functions = (n for n in walk(tree) if isinstance(n, ast.FunctionDef))
     return any(_reads(function, name) and _raises_if_different(function) for function in functions)
 
 
 def _reads(function: ast.FunctionDef, name: str) -> bool:
     last = name.rpartition(".")[2]
-    found = (n for n in ast.walk(function) if isinstance(n, ast.Attribute) and n.attr == last)
+    found = (n for n in walk(function) if isinstance(n, ast.Attribute) and n.attr == last)
     return any(_dotted(node) == name for node in found)
 
 
@@ -26,10 +28,19 @@ def _dotted(node: ast.expr) -> str:
 
 
 def _raises_if_different(function: ast.FunctionDef) -> bool:
-    for node in (n for n in ast.walk(function) if isinstance(n, ast.If)):
-        test = node.test
-        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq):
-            sides = (test.left, *test.comparators)
-            if not any(isinstance(side, ast.Constant) for side in sides):
-                return any(isinstance(each, ast.Raise) for each in node.body)
-    return False
+    return any(
+        _differ(node.test) and _raises(node.body) for node in walk(function) if isinstance(node, ast.If)
+    )
+
+
+def _differ(test: ast.expr) -> bool:
+    """Say whether an expression compares two values, neither of which is written down."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.ops[0], ast.NotEq)
+        and not any(isinstance(side, ast.Constant) for side in (test.left, *test.comparators))
+    )
+
+
+def _raises(body: list[ast.stmt]) -> bool:
+    return any(isinstance(each, ast.Raise) for each in body)
