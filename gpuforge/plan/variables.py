@@ -151,12 +151,16 @@ def host_cuda(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: st
     statically: the manifest's linkage says which one it is.
     """
     cudart = "static" if linkage == "static" else "shared"
-    return _toolkit(TOOLKIT_SEEN, archs, ptx) | {
-        "CUDAHOSTCXX": f"${{work}}/bin/{compilers(host)['cxx']}",
-        "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cmake_architectures(archs, ptx)} "
-        f"-DCMAKE_CUDA_RUNTIME_LIBRARY={cudart.title()}",
-        "NVCC_PREPEND_FLAGS": f"-Xcompiler={_PREFIX_MAP} -cudart={cudart}",
-    }
+    return (
+        _toolkit(TOOLKIT_SEEN, archs, ptx)
+        | {
+            "CMAKE_PREFIX_PATH": TOOLKIT_SEEN,  # for what lies in it and FindCUDAToolkit does not know: NCCL, cuDNN
+            "CUDAHOSTCXX": f"${{work}}/bin/{compilers(host)['cxx']}",
+            "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cmake_architectures(archs, ptx)} "
+            f"-DCMAKE_CUDA_RUNTIME_LIBRARY={cudart.title()}",
+            "NVCC_PREPEND_FLAGS": f"-Xcompiler={_PREFIX_MAP} -cudart={cudart}",
+        }
+    )
 
 
 def _toolkit(root: str, archs: Sequence[str], ptx: str | None) -> dict[str, str]:

@@ -762,3 +762,21 @@ def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compil
     }
     assert specs["12"]["pins"]["nvidia-cufft-cu12"] == "11.2.1.3"
     assert (specs["12"]["pins_file"], specs["13"]["pins_file"]) == (None, "${in:toolkit}/packages.json")
+
+
+def test_a_host_build_finds_all_that_lies_in_its_toolkit(recipe: Recipe, machine: Machine) -> None:
+    """CMake's `find_library` looks for NCCL there, which FindCUDAToolkit does not know."""
+    builds = {a.cells: a for a in plan_of(recipe(), machine).actions if a.kind == "build"}
+    for build in builds.values():
+        assert build.env["CMAKE_PREFIX_PATH"] == build.env["CUDAToolkit_ROOT"] == variables.TOOLKIT_SEEN
+    (own,) = (
+        action
+        for action in plan_of(
+            recipe(add='\n[build]\nenv = { CMAKE_PREFIX_PATH = "/opt" }\n'),
+            machine,
+            cuda=["13"],
+            python=["3.11"],
+        ).actions
+        if action.kind == "build"
+    )
+    assert own.env["CMAKE_PREFIX_PATH"] == "/opt"
