@@ -6,22 +6,28 @@ process was ended is left out of the next one, which reports that it is too larg
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import resource
 import signal
+import struct
+import time
 from collections.abc import Callable
+from types import FrameType
 from typing import NoReturn
 
 from gpuforge.cli.terminal import complain, drop_output
 from gpuforge.diagnostics import Diagnostic
+from gpuforge.errors import TooLargeError
 
 _SECONDS = 8  # of processor time for any audit
 _EACH = 0.05  # more for each input
 _BYTES_A_SECOND = 2 << 20  # of the inputs, which may be packed to a fortieth of what is read
 _MEMORY = 440 << 20  # bytes of data; with the code of Python and its libraries less than 512 MiB
 _MOST = 1 << 20  # inputs that are watched
-_MOST_ALONE = 64  # inputs that are tried one by one
+_LEAST = 1  # seconds that a process needs to judge anything
+_SECONDS_FORM = struct.Struct("d")
 _REASON = "it takes more time or memory than files of its size may take"
 _INTERRUPTED = 130
 _NO_MEMORY = 113  # the status of a process that ran out of it
@@ -30,12 +36,16 @@ _NO_MEMORY = 113  # the status of a process that ran out of it
 class Watched:
     """Which inputs are being read, in memory that parent and child share; and what they allow the child to use."""
 
-    def __init__(self, refused: frozenset[int] = frozenset(), jobs: int | None = None) -> None:
-        """Have the inputs of these numbers left out, and the others read by so many threads."""
+    def __init__(
+        self, refused: frozenset[int] = frozenset(), jobs: int | None = None, most: float = math.inf
+    ) -> None:
+        """Have the inputs of these numbers left out, and the others read by so many threads in `most` seconds."""
         self.refused, self.jobs = refused, jobs
         self._states = mmap.mmap(-1, _MOST)  # of each input: 0, 1 while it is read, 2
-        self._allowed = float(_SECONDS)
+        self._seconds = mmap.mmap(-1, _SECONDS_FORM.size)  # that all inputs so far allow
+        self._most = most
         self._limits = False
+        self._allow(_SECONDS)
 
     @property
     def being_read(self) -> frozenset[int]:
@@ -47,27 +57,40 @@ class Watched:
         """How many inputs there are, as far as they have been begun."""
         return len(self._states[:].rstrip(b"\0"))
 
+    @property
+    def allowed(self) -> float:
+        """The seconds of processor time that the inputs begun so far allow."""
+        return float(_SECONDS_FORM.unpack(self._seconds[:])[0])
+
     def refuses(self, number: int) -> str:
         """Return why an input is left out, "" if it is not."""
         return _REASON if number in self.refused else ""
 
     def begins(self, number: int, size: int) -> None:
-        """Note that an input is being read, and allow the time that one of its size may take."""
+        """Note that an input is being read, and allow the time that one of its size may take.
+
+        Where inputs are read one by one, what takes more than its own time and a quarter of what is left is given up.
+        """
         self._note(number, 1)
-        self._allowed += _EACH + size / _BYTES_A_SECOND
-        if self._limits:
-            _lower(resource.RLIMIT_CPU, int(self._allowed) + 1)
+        own = _EACH + size / _BYTES_A_SECOND
+        self._allow(self.allowed + own)
+        if self._limits and self.jobs == 1:
+            left = max(0.0, min(self.allowed, self._most) - time.process_time())
+            signal.setitimer(signal.ITIMER_PROF, min(own + left / 4, left) or _EACH, _EACH)
 
     def ends(self, number: int) -> None:
         """Note that an input was read."""
+        if self._limits and self.jobs == 1:
+            signal.setitimer(signal.ITIMER_PROF, 0)
         self._note(number, 2)
 
     def limit(self) -> None:
         """Limit this process from now on."""
         self._limits = True
+        signal.signal(signal.SIGPROF, _give_up)
         _lower(resource.RLIMIT_CORE, 0)
         _lower(resource.RLIMIT_DATA, _MEMORY)
-        _lower(resource.RLIMIT_CPU, int(self._allowed) + 1)
+        self._allow(self.allowed)
 
     def wait_at_most(self, seconds: float) -> None:
         """Let the kernel end this process after so many seconds: a server can keep it waiting for ever."""
@@ -78,10 +101,18 @@ class Watched:
         if number < _MOST:
             self._states[number] = state
 
+    def _allow(self, seconds: float) -> None:
+        self._seconds[:] = _SECONDS_FORM.pack(seconds)
+        if self._limits:
+            _lower(resource.RLIMIT_CPU, max(1, math.ceil(min(seconds, self._most))))
+
 
 def run(work: Callable[[Watched], int]) -> int:
-    """Do the work in a process of its own and return its status, once more without the inputs that end it."""
-    watched = Watched()
+    """Do the work in a process of its own and return its status, again without the inputs that end it.
+
+    All processes after the first together may take as much time as the first may.
+    """
+    watched, began, allowed = Watched(), _spent(), 0.0
     while True:
         child = os.fork()
         if not child:
@@ -89,29 +120,37 @@ def run(work: Callable[[Watched], int]) -> int:
         status = _status(child)
         if status >= 0:
             return status
+        allowed = allowed or 2 * max(watched.allowed, _spent() - began)
         waited = status == -signal.SIGALRM
-        refused = watched.refused | (watched.being_read if waited else _culprits(work, watched))
-        if refused == watched.refused:
+        found = watched.being_read if waited else _culprits(work, watched, allowed + began - _spent())
+        left = allowed + began - _spent()
+        if left < _LEAST or not (found - watched.refused or (watched.jobs is None and not waited)):
             return _together()
-        watched = Watched(refused, jobs=1)
+        watched = Watched(watched.refused | found, jobs=1, most=left / 2)
 
 
-def _culprits(work: Callable[[Watched], int], ended: Watched) -> frozenset[int]:
-    """Return the inputs that have ended a process: what was being read, or else those that do so by themselves."""
-    if len(ended.being_read) == 1:
-        return ended.being_read
+def _culprits(work: Callable[[Watched], int], ended: Watched, left: float) -> frozenset[int]:
+    """Return the inputs that have ended a process: the one that was being read, or else those that do so by themselves.
+
+    Of several that were being read at the same time nothing is known, before they are read one by one.
+    """
+    if ended.being_read:
+        return ended.being_read if len(ended.being_read) == 1 else frozenset()
     every = frozenset(range(ended.known))
-    suspects = (ended.being_read or every) - ended.refused
+    suspects = every - ended.refused
     if len(suspects) < 2:
         return suspects
-    return frozenset(n for n in sorted(suspects)[:_MOST_ALONE] if not _is_judged(work, every - {n}))
+    each = left / 2 / len(suspects)
+    if each < _LEAST:
+        return frozenset()
+    return frozenset(n for n in suspects if not _is_judged(work, Watched(every - {n}, jobs=1, most=each)))
 
 
-def _is_judged(work: Callable[[Watched], int], refused: frozenset[int]) -> bool:
-    """Tell whether the work ends by itself without these inputs; what it writes is dropped."""
+def _is_judged(work: Callable[[Watched], int], watched: Watched) -> bool:
+    """Tell whether the work ends by itself; what it writes is dropped."""
     child = os.fork()
     if not child:
-        _work_unheard(work, Watched(refused, jobs=1))
+        _work_unheard(work, watched)
     return _status(child) >= 0
 
 
@@ -135,6 +174,16 @@ def _within_limits(work: Callable[[Watched], int], watched: Watched) -> NoReturn
 def _together() -> int:
     complain([Diagnostic(f"too large to judge: {_REASON}", hint="audit fewer inputs at once")])
     return 2
+
+
+def _spent() -> float:
+    """Return the seconds of processor time that all processes which have ended have taken."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _give_up(number: int, frame: FrameType | None) -> NoReturn:
+    raise TooLargeError.of(_REASON)
 
 
 def _status(child: int) -> int:

@@ -94,7 +94,7 @@ def _tests(result: Result) -> Iterator[dict[str, Any]]:
     tests = {wheel.cell: wheel.tests for wheel in result.wheels if wheel.tests}
     points = {cell.id: cell.points for cell in result.plan.cells}
     for cell, ends in result.plan.tests.items():
-        reports = tests.get(cell, ({},) * len(ends))
+        reports = tests.get(cell, (None,) * len(ends))
         for point, end, report in zip(points[cell], ends, reports, strict=True):
             ended = result.outcome.results[end.action]
             state = "passed" if is_done(result.outcome, end.action) else ended.state
@@ -102,5 +102,5 @@ def _tests(result: Result) -> Iterator[dict[str, Any]]:
                 "cell": cell,
                 **({"axes": dict(point.values)} if point.values else {}),
                 "state": "not-run" if state == "cancelled" else state,
-                **{key: value for key, value in report.items() if key not in {"schema", "cell"}},
+                **(report.as_data() if report else {}),
             }

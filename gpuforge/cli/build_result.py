@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpuforge.cli.trial_result import TrialResult
 from gpuforge.execute.outcome import Outcome
 from gpuforge.plan.cell import Selection
 from gpuforge.plan.lower.cell_actions import Plan
@@ -18,7 +19,7 @@ RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was
 class Wheel:
     """A finished wheel in the output folder.
 
-    `size` in bytes, `report` the audit's JSON report, `tests` the reports of its tests.
+    `size` in bytes, `report` the audit's JSON report, `tests` the results of its tests.
     """
 
     cell: str
@@ -26,7 +27,7 @@ class Wheel:
     sha256: str
     size: int
     report: Mapping[str, Any]
-    tests: tuple[Mapping[str, Any], ...] = ()
+    tests: tuple[TrialResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

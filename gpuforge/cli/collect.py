@@ -11,6 +11,7 @@ from typing import Any
 from gpuforge import digest, disk
 from gpuforge.cli.build_result import Wheel
 from gpuforge.cli.dist import proved
+from gpuforge.cli.trial_result import TrialResult, read
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.store import Store
 from gpuforge.plan.lower.cell_actions import Plan
@@ -20,7 +21,7 @@ def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, d
     """Copy each proved and tested wheel from the store into `dist`, whole or not at all; return what lies there now."""
     disk.sweep(dist)
     keys = {step.action.id: step.key for step in steps}
-    wheels = []
+    found = []
     done = proved(plan, outcome)
     front = [plan.front] if plan.front and len(done) == len(plan.wheels) else []  # it requires all of them
     for cell in done:
@@ -31,13 +32,13 @@ def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, d
             if len(stored) < len(ends):
                 continue
             (source,) = stored[0].glob("*.whl")
-            report, *tests = (json.loads(path.read_bytes()) for path in stored[1:])
-            wheels.append(put(source, dist, cell, report, tests))
-    return wheels
+            report = json.loads(stored[1].read_bytes())
+            found.append((source, cell, report, [read(path) for path in stored[2:]]))
+    return [put(source, dist, cell, report, tests) for source, cell, report, tests in found]
 
 
 def put(
-    source: Path, dist: Path, cell: str, report: dict[str, Any], tests: Sequence[dict[str, Any]] = ()
+    source: Path, dist: Path, cell: str, report: dict[str, Any], tests: Sequence[TrialResult] = ()
 ) -> Wheel:
     """Copy one wheel into `dist` unless the same bytes are there already."""
     target, sha256 = dist / source.name, digest.of_file(source)

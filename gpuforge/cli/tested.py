@@ -2,53 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from gpuforge.cli.console import count
+from gpuforge.cli.trial_result import Cuda, Install, TrialResult
 from gpuforge.execute.times import short_seconds
 
 
-def words_of_test(test: Mapping[str, Any]) -> Iterator[str]:
+def words_of_test(test: TrialResult) -> Iterator[str]:
     """Yield a line for each thing that worked: each way of installing the wheel, its CUDA libraries, its command."""
-    several = len(test.get("installs", ())) > 1
-    for install in test.get("installs", (test,)):
-        if "lacks" not in install:
+    several = len(test.installs) > 1
+    for install in test.installs or (test,):
+        if not install.lacks:
             how = f" {_title(install)}" if several else ""
             yield (
-                f"test: installed{how} on Python {install['python']}{_brought(install, named=several)}, "
-                f"`import {install['import']}` works without a GPU ({short_seconds(install['import_seconds'])})"
+                f"test: installed{how} on Python {install.python}{_brought(install, named=several)}, "
+                f"`import {install.imported}` works without a GPU ({short_seconds(install.import_seconds)})"
             )
-    if "cuda" in test:
-        yield f"test: {_cuda_words(test['cuda'])}"
-    if "command" in test:
-        passed = test["summary"].rpartition(" in ")[0] or "passed"
-        yield f"test: {test['command_line']}: {passed} ({short_seconds(test['seconds'])})"
+    if test.cuda:
+        yield f"test: {_cuda_words(test.cuda)}"
+    if test.command:
+        passed = test.summary.rpartition(" in ")[0] or "passed"
+        yield f"test: {test.command_line}: {passed} ({short_seconds(test.seconds)})"
 
 
-def gaps_of_test(test: Mapping[str, Any]) -> Iterator[str]:
+def gaps_of_test(test: TrialResult) -> Iterator[str]:
     """Yield a line for each installation that works only where the machine, or an extra, has CUDA's libraries."""
-    for install in test.get("installs", ()):
-        if "lacks" in install:
+    for install in test.installs:
+        if install.lacks:
             yield (
-                f"test: installed {_title(install)}{_brought(install, named=True)}, `import {install['import']}` lacks "
-                f"{install['lacks']}: it works with {_title(test)}, or where the machine has CUDA"
+                f"test: installed {_title(install)}{_brought(install, named=True)}, `import {install.imported}` lacks "
+                f"{install.lacks}: it works with {_title(test)}, or where the machine has CUDA"
             )
 
 
-def _title(install: Mapping[str, Any]) -> str:
+def _title(install: Install) -> str:
     """Name a way of installing: "[cuda13,plots]", or "bare"."""
-    return f"[{','.join(install['extras'])}]" if install["extras"] else "bare"
+    return f"[{','.join(install.extras)}]" if install.extras else "bare"
 
 
-def _brought(install: Mapping[str, Any], *, named: bool) -> str:
+def _brought(install: Install, *, named: bool) -> str:
     """Return how many packages came beside the wheel, or their names."""
-    own = install["wheel"].split("-")[0].lower() if named else ""
-    packages = [each for each in install["packages"] if each.partition(" ")[0].lower() != own]
+    own = install.wheel.split("-")[0].lower() if named else ""
+    packages = [each for each in install.packages if each.partition(" ")[0].lower() != own]
     if named:
         more = f" and {len(packages) - _NAMED} more" if len(packages) > _NAMED else ""
         return f" with {', '.join(packages[:_NAMED])}{more}" if packages else " with nothing else"
-    number = len(install["packages"]) - 1
+    number = len(install.packages) - 1
     return f" with {count(number, 'package')} that it declares" if number else ""
 
 
@@ -60,10 +60,10 @@ _MACHINE = {
 }
 
 
-def _cuda_words(cuda: Mapping[str, Any]) -> str:
+def _cuda_words(cuda: Cuda) -> str:
     """Return where the CUDA libraries of a test came from, and whether those of this machine were visible."""
     places: dict[str, list[str]] = {}
-    for each in cuda["loaded"]:
-        places.setdefault(each["from"], []).append(each["library"])
+    for each in cuda.loaded:
+        places.setdefault(each.place, []).append(each.library)
     found = [f"{', '.join(names)} from the {place}" for place, names in places.items()]
-    return f"CUDA libraries loaded: {'; '.join(found) or 'none'}; {_MACHINE[cuda['machine']]}"
+    return f"CUDA libraries loaded: {'; '.join(found) or 'none'}; {_MACHINE[cuda.machine]}"

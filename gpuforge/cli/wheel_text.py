@@ -11,6 +11,7 @@ from rich.text import Text
 
 from gpuforge.cli.build_result import Wheel
 from gpuforge.cli.tested import gaps_of_test, words_of_test
+from gpuforge.diagnostics import shown
 from gpuforge.manifest.sizes import size_in_words
 
 
@@ -24,15 +25,15 @@ def show_wheel(console: Console, wheels: Sequence[Wheel], images: Sequence[str])
     lines.add_column(no_wrap=True)
     lines.add_column()
     for line in wheel.report.get("proved", []):
-        lines.add_row(Text("  ✓", style="green"), Text(line))
+        lines.add_row(Text("  ✓", style="green"), Text(shown(line)))
     for test in (test for each in wheels for test in each.tests):
         for line in words_of_test(test):
-            lines.add_row(Text("  ✓", style="green"), Text(line))
+            lines.add_row(Text("  ✓", style="green"), Text(shown(line)))
         for line in gaps_of_test(test):
-            lines.add_row(Text("  !", style="yellow"), Text(line))
+            lines.add_row(Text("  !", style="yellow"), Text(shown(line)))
     for finding in wheel.report["findings"]:
         text = f"{finding['severity']} {finding['code']}: {finding['message']}"
-        lines.add_row(Text("  !", style="yellow"), Text(text))
+        lines.add_row(Text("  !", style="yellow"), Text(shown(text)))
     newer = newer_platform(wheel.path.name, images)
     if newer:
         lines.add_row(Text("  !", style="yellow"), Text(newer))

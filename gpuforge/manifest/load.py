@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpuforge import digest
+from gpuforge import digest, toml_text
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest import axes
@@ -26,7 +26,6 @@ from gpuforge.manifest.relations.axes import MOST, axis_problems, points
 from gpuforge.manifest.syntax import TomlError, parse
 
 FILE_NAME = "gpuforge.toml"
-_LARGEST = 2**20  # bytes; a manifest is a few hundred lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +106,10 @@ def _find(path: Path) -> Path:
 def _read(file: Path) -> bytes:
     try:
         with file.open("rb") as stream:
-            content = stream.read(_LARGEST + 1)
+            content = stream.read(toml_text.LARGEST + 1)
     except OSError as error:
         raise _unreadable(file, error) from None
-    if len(content) > _LARGEST:
+    if len(content) > toml_text.LARGEST:
         raise UsageError.of(f"{_shown(file)} is larger than 1 MiB", hint="check that it is a manifest")
     return content
 

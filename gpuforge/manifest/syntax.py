@@ -8,6 +8,7 @@ from typing import Any
 
 import tomli
 
+from gpuforge import toml_text
 from gpuforge.manifest.fields import toml_key
 
 _LINE = "a line is `key = value`, `[table]` or a comment that starts with #"
@@ -56,6 +57,9 @@ def parse(text: str) -> Mapping[str, Any]:
     if text.startswith("\ufeff"):
         hint = "save it as UTF-8 without it (“UTF-8”, not “UTF-8 with BOM”)"
         raise TomlError("the file starts with a byte order mark", hint, (1, 1))
+    if (at := toml_text.long_key(text)) is not None:
+        position = (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+        raise TomlError(f"a key has more than {toml_text.MOST_PARTS} parts", "use fewer dots", position)
     try:
         return tomli.loads(text, parse_float=WrittenFloat)
     except tomli.TOMLDecodeError as error:
@@ -70,7 +74,7 @@ def parse(text: str) -> Mapping[str, Any]:
             message, position = f"the key `{given[2]}` is defined twice", (error.lineno, len(given[1]) + 1)
         raise TomlError(f"not valid TOML: {message}", hint, position) from None
     except RecursionError:
-        raise TomlError("values or keys are nested too deeply", "use fewer levels", None) from None
+        raise TomlError("values are nested too deeply", "use fewer levels", None) from None
     except ValueError:  # the only other one: an integer of more digits than Python converts
         raise TomlError("a number has too many digits", "use a smaller number", None) from None
 

@@ -42,7 +42,8 @@ _TOOLKIT = (
 # holds that the files cover all that a step imports.
 CODE = {
     "fetch_source": (
-        *("steps/fetch_source.py", "index/settings.py", "plan/requests/source.py", "plan/git_version.py"),
+        *("steps/fetch_source.py", "steps/sdist.py", "steps/within.py", "index/settings.py"),
+        *("plan/requests/source.py", "plan/git_version.py"),
     ),
     **{
         f"fetch_toolkit {name}": (
@@ -56,6 +57,7 @@ CODE = {
         *_TOOLKIT,
     ),
     "fetch_requirements": (
+        "toml_text.py",
         "manifest/constraints.py",
         "plan/requests/build.py",
         *(f"steps/{name}.py" for name in ("fetch_requirements", "project_requirements")),

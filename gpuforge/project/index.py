@@ -14,6 +14,7 @@ from gpuforge.errors import MissingError, UsageError
 from gpuforge.index import settings
 from gpuforge.project.origin import Origin
 from gpuforge.steps import fetch_source
+from gpuforge.steps.sdist import unpack
 
 _HINT = "name a project on the index, a folder or an sdist: `gpuforge init cufinufft==2.5.1`"
 
@@ -55,7 +56,7 @@ def fetch(requirement: Requirement, scratch: Path) -> tuple[Origin, Path]:
     pinned = f"{requirement.name}=={sdist.version}"  # as the file has it
     archive = fetch_source.download_sdist(pinned, sha256, scratch)
     folder = scratch / "source"
-    fetch_source.unpack(archive, folder, scratch)
+    unpack(archive, folder, scratch)
     origin = Origin(
         requirement.name,
         "from-index",

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuforge.errors import UsageError
 from gpuforge.project import index
 from gpuforge.project.origin import Origin
-from gpuforge.steps.fetch_source import unpack
+from gpuforge.steps.sdist import unpack
 
 _SDISTS = (".tar.gz", ".zip")
 _ARCHIVES = (*_SDISTS, ".tgz", ".tar.bz2", ".tar.xz", ".whl")

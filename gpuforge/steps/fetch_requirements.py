@@ -7,7 +7,7 @@ from pathlib import Path
 
 from build import BuildException, ProjectBuilder
 
-from gpuforge import digest
+from gpuforge import digest, toml_text
 from gpuforge.errors import ActionError
 from gpuforge.manifest import constraints
 from gpuforge.plan.requests.build import FetchRequirements
@@ -41,8 +41,11 @@ def required(source: Path) -> list[str]:
 
     A project without that file is built by setuptools (PEP 517).
     """
-    if not (source / "pyproject.toml").exists():
+    file = source / "pyproject.toml"
+    if not file.exists():
         return [_WITHOUT]
+    if excess := too_much(file):
+        raise ActionError.of(f"the project cannot be built: {excess}", hint="correct its pyproject.toml")
     try:
         found = ProjectBuilder(source).build_system_requires
     except (BuildException, RecursionError, ValueError) as error:
@@ -51,6 +54,14 @@ def required(source: Path) -> list[str]:
             f"the project cannot be built: {why}", hint="correct its pyproject.toml"
         ) from error
     return checked(found, "its pyproject.toml asks")
+
+
+def too_much(file: Path) -> str:
+    """Say why a file is not given to a TOML parser; "" if it may be."""
+    if file.stat().st_size > toml_text.LARGEST:
+        return f"its {file.name} is larger than {toml_text.LARGEST >> 20} MiB"
+    long = toml_text.long_key(file.read_text(encoding="utf-8", errors="replace")) is not None
+    return f"a key in its {file.name} has more than {toml_text.MOST_PARTS} parts" if long else ""
 
 
 def answered(file: Path) -> list[str]:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-import lzma
 import shutil
 import subprocess
-import tarfile
-import zipfile
-import zlib
 from pathlib import Path
-from typing import Self
 
 import requests
 from packaging.requirements import Requirement
@@ -24,26 +18,7 @@ from gpuforge.index.settings import index_url, public, session
 from gpuforge.plan import git_version
 from gpuforge.plan.requests.source import FetchSource, LocalSdist, Revision, Sdist
 from gpuforge.steps import entry
-
-MOST_BYTES, MOST_MEMBERS = (
-    4 * 10**9,
-    400_000,
-)  # of an unpacked sdist; PyPI's default limit is 100 MB packed
-MOST_HEADER_BYTES = 300 * 10**6  # of a tar: 512 for each member, and names and PAX records that are longer
-_OF_NAMES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)  # whose data `tarfile` reads into memory
-_UNSOUND = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    ValueError,
-    OverflowError,
-    MemoryError,
-    RuntimeError,  # zipfile's word for a password, and for a method that it does not know
-    OSError,
-)
-_OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
+from gpuforge.steps.sdist import unpack
 
 
 def main(request: FetchSource) -> None:
@@ -99,93 +74,6 @@ def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
         )
     print(f"sha256 {found}", flush=True)
     return target
-
-
-class _Room:
-    """What an sdist may take unpacked: a small archive can hold more than any disk."""
-
-    def __init__(self) -> None:
-        self._bytes = self._members = self._header_bytes = 0
-
-    def take(self, size: int) -> None:
-        """Count one member of `size` bytes before it is unpacked; raises ValueError when that is too much."""
-        self._bytes += max(size, 0)
-        self._members += 1
-        if self._bytes > MOST_BYTES or self._members > MOST_MEMBERS:
-            msg = f"unpacked it has more than {MOST_BYTES // 10**9} GB or {MOST_MEMBERS:,} files"
-            raise ValueError(msg)
-
-    def headers(self) -> type[tarfile.TarInfo]:
-        """Return the class for a tar's headers, which refuses those that need no end of memory or time.
-
-        `tarfile` reads names and PAX records into memory whole, whatever size they declare, and goes back in the file
-        by a negative size (https://nvd.nist.gov/vuln/detail/CVE-2025-8194).
-        """
-        room = self
-
-        class Header(tarfile.TarInfo):
-            @classmethod
-            def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-                header = super().frombuf(buf, encoding, errors)
-                is_data = header.type in tarfile.SUPPORTED_TYPES and header.type not in _OF_NAMES
-                room._header_bytes += 512 if is_data else max(header.size, 512)
-                if header.size < 0 or room._header_bytes > MOST_HEADER_BYTES:
-                    msg = f"a header says {header.size} bytes, or all have more than {MOST_HEADER_BYTES // 10**6} MB"
-                    raise ValueError(msg)
-                return header
-
-        return Header
-
-
-def unpack(archive: Path, output: Path, scratch: Path) -> None:
-    """Unpack an sdist (`.tar.gz` or `.zip`) so that its one top folder becomes `output`; raises ActionError."""
-    place, room = scratch / "unpacked", _Room()
-    try:
-        if archive.suffix == ".zip":
-            with zipfile.ZipFile(archive) as bundle:
-                for member in bundle.infolist():
-                    room.take(member.file_size)
-                bundle.extractall(place)  # noqa: S202  zipfile strips absolute and parent paths itself
-        else:
-            with tarfile.open(archive, tarinfo=room.headers()) as bundle:
-                extract(bundle, place, room)
-        (top,) = place.iterdir()
-    except _UNSOUND as error:
-        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
-            raise
-        raise ActionError.of(
-            f"{archive.name} is not a sound sdist: {error or type(error).__name__}",
-            hint="delete it where it came from and fetch it again; an sdist holds exactly one top folder",
-        ) from error
-    shutil.move(top, output)
-
-
-def extract(bundle: tarfile.TarFile, place: Path, room: _Room) -> None:
-    """Extract an archive whose members stay inside `place`, with no special files; raises tarfile.TarError else.
-
-    That is PEP 706's `data` filter, which Python has since 3.11.4; before, what it refuses is refused here.
-    """
-    if hasattr(tarfile, "data_filter"):
-
-        def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-            room.take(member.size)
-            return tarfile.data_filter(member, folder)
-
-        bundle.extractall(place, filter=checked)  # noqa: S202  that is what the filter is for
-        return
-    for member in bundle:
-        room.take(member.size)
-        targets = [place / member.name]
-        if member.issym():
-            targets.append(place / Path(member.name).parent / member.linkname)
-        elif member.islnk():
-            targets.append(place / member.linkname)
-        elif not (member.isfile() or member.isdir()):
-            raise tarfile.TarError(f"{member.name} is a special file")
-        if any(not target.resolve().is_relative_to(place.resolve()) for target in targets):
-            raise tarfile.TarError(f"{member.name} leads outside the archive")
-        member.mode |= 0o600
-        bundle.extract(member, place)
 
 
 def clone(repository: str, rev: str, output: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuforge import tree
 from gpuforge.cuda import libraries
 from gpuforge.errors import ActionError
 
@@ -26,6 +28,10 @@ def _record(folder={folder!r}, os=os, open=open):
 
 atexit.register(_record)
 """
+
+
+# Of the files in which processes write what they have loaded; the project's tests can write there, too.
+_MOST_RECORDS, _LONGEST_RECORD = 10_000, 1 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +71,9 @@ class Watch:
                 return
 
     def _loaded(self) -> tuple[Path, ...]:
-        records = [file.read_text(errors="surrogateescape") for file in self.folder.iterdir()]
-        lines = {line.removesuffix(" (deleted)") for record in records for line in record.splitlines()}
+        names = sorted(path.name for path in self.folder.iterdir())[:_MOST_RECORDS]
+        texts = [os.fsdecode(tree.read(self.folder, name, _LONGEST_RECORD)) for name in names]
+        lines = {line.removesuffix(" (deleted)") for text in texts for line in text.splitlines()}
         paths = [Path(line.strip()) for line in lines]
         return tuple(sorted(path for path in paths if libraries.is_toolkit_file(path.name)))
 

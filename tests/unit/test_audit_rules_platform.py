@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+import time
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from audit_samples import elf, wheel
 from gpuforge.audit import audit, policy
 from gpuforge.audit.read.wheel import read
 from gpuforge.audit.rules.package.large_wheel import sizes
+from gpuforge.audit.rules.platform import platform_tag
 
 ABI3 = "demo-1.0-cp310-abi3-manylinux_2_17_x86_64.whl"
 ANY_PYTHON = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"
@@ -295,3 +297,31 @@ def test_the_floor_of_a_wheel_whose_tag_promises_nothing_is_said(tmp_path: Path)
 @pytest.mark.parametrize("version", ["2_999999999", "2_" + "9" * 5000, "99999_1"])
 def test_a_tag_of_no_glibc_promises_nothing(version: str) -> None:
     assert policy.of_tag(f"manylinux_{version}_x86_64") == (None, "x86_64")
+
+
+@pytest.mark.parametrize(
+    ("name", "foreign"),
+    [
+        ("demo/x.DLL", True),
+        ("demo/x.dll.so", False),
+        ("demo/macOS-arm64/tool", True),
+        ("demo/win32/bin/tool", True),
+        ("demo/darwin.old/tool", True),
+        ("demo/win32/v1.2/tool", False),
+        ("demo/winter/tool", True),
+        ("demo/linux/tool", False),
+        ("darwin", False),
+    ],
+)
+def test_members_for_other_systems(name: str, foreign: bool) -> None:
+    assert platform_tag._is_foreign(name) == foreign
+
+
+def test_names_of_many_folders_are_read_once() -> None:
+    """65,535 bytes is the longest name in a zip file; the square of its folders would take minutes."""
+    begun = time.process_time()
+    for end in ("x.", "x/.", "x"):
+        platform_tag._is_foreign("win/" * 16_000 + end)
+        platform_tag._is_foreign("x/" * 32_000 + end)
+        platform_tag._is_foreign("win-" * 16_000 + "/" + end)
+    assert time.process_time() - begun < 2

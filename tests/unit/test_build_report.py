@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from gpuforge.cli.build_json import plan_data, result_data
 from gpuforge.cli.build_result import Result, Wheel
 from gpuforge.cli.build_text import show_plan, show_result
 from gpuforge.cli.tested import gaps_of_test, words_of_test
+from gpuforge.cli.trial_result import TrialResult
 from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.verdict import verdicts
@@ -50,7 +53,7 @@ def test_the_plan_shows_where_each_toolkit_comes_from(
     assert thirteen["provider"] == "pypi"
 
 
-TEST = {
+TEST: dict[str, Any] = {
     "schema": 1,
     "cell": "cp311-cu13.0-x86_64",
     "wheel": "demo_cu13-1.0-cp311-cp311-manylinux_2_28_x86_64.whl",
@@ -70,14 +73,19 @@ SAID = (
 )
 
 
+def typed(test: Mapping[str, Any]) -> TrialResult:
+    return TrialResult.model_validate_json(json.dumps(test))
+
+
 def test_what_was_tested_is_shown() -> None:
-    assert tuple(words_of_test(TEST)) == SAID
-    alone = {key: TEST[key] for key in ("python", "import", "import_seconds")} | {"packages": ["demo 1.0"]}
-    assert list(words_of_test(alone)) == [
+    assert tuple(words_of_test(typed(TEST))) == SAID
+    needed = ("schema", "cell", "wheel", "python", "import", "import_seconds")
+    alone = {key: TEST[key] for key in needed} | {"packages": ["demo 1.0"]}
+    assert list(words_of_test(typed(alone))) == [
         "test: installed on Python 3.11.2, `import demo` works without a GPU (0.1 s)"
     ]
     other = TEST | {"command_line": "python run.py", "summary": ""}
-    assert list(words_of_test(other))[1] == "test: python run.py: passed (1.5 s)"
+    assert list(words_of_test(typed(other)))[1] == "test: python run.py: passed (1.5 s)"
 
 
 def test_each_way_of_installing_a_wheel_is_shown() -> None:
@@ -86,23 +94,26 @@ def test_each_way_of_installing_a_wheel_is_shown() -> None:
         "loaded": [{"library": "libcufft.so.12", "from": "environment", "path": "x"}],
     }
     full = TEST | {"extras": ["cuda13"], "cuda": cuda}
-    bare = {**TEST, "extras": [], "packages": ["demo_cu13 1.0", "numpy 2.4.0"], "lacks": "libcufft.so.12"}
-    test = full | {"installs": [bare, full]}
-    assert list(words_of_test(test)) == [
+    of_install = ("wheel", "python", "import", "import_seconds")
+    bare: dict[str, Any] = {key: TEST[key] for key in of_install}
+    bare |= {"extras": [], "packages": ["demo_cu13 1.0", "numpy 2.4.0"], "lacks": "libcufft.so.12"}
+    last = {key: full[key] for key in (*of_install, "packages", "extras", "cuda")}
+    test = full | {"installs": [bare, last]}
+    assert list(words_of_test(typed(test))) == [
         "test: installed [cuda13] on Python 3.11.2 with numpy 2.4.0, nvidia_cufft 12.5.0, "
         "`import demo` works without a GPU (0.1 s)",
         "test: CUDA libraries loaded: libcufft.so.12 from the environment; that of this machine was hidden",
         SAID[1],
     ]
-    assert list(gaps_of_test(test)) == [
+    assert list(gaps_of_test(typed(test))) == [
         "test: installed bare with numpy 2.4.0, `import demo` lacks libcufft.so.12: it works with [cuda13], "
         "or where the machine has CUDA"
     ]
     del bare["lacks"]
-    assert next(words_of_test(test)) == (
+    assert next(words_of_test(typed(test))) == (
         "test: installed bare on Python 3.11.2 with numpy 2.4.0, `import demo` works without a GPU (0.1 s)"
     )
-    assert list(gaps_of_test(test)) == []
+    assert list(gaps_of_test(typed(test))) == []
 
 
 def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(
@@ -118,7 +129,7 @@ def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(
         f"{unknown}/test": ("not-run", "not run"),
     }
     results = {a.id: ActionResult(a.id, *ends.get(a.id, ("done", "ran"))) for a in plan.actions}  # type: ignore[arg-type]
-    wheel = Wheel(good, Path("dist/demo.whl"), "0" * 64, 1000, {"findings": [], "proved": []}, (TEST,))
+    wheel = Wheel(good, Path("dist/demo.whl"), "0" * 64, 1000, {"findings": [], "proved": []}, (typed(TEST),))
     result = Result(plan, chosen, Outcome(results), [wheel], 3.0)
 
     show_result(result, images=(), explain=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import resource
+import signal
 import subprocess
 import sys
 import tarfile
@@ -16,7 +18,7 @@ import pytest
 from gpuforge.cli import main
 from gpuforge.errors import ActionError
 from gpuforge.index.settings import public
-from gpuforge.steps import fetch_source
+from gpuforge.steps import sdist
 
 
 def tar(path: Path, members: dict[str, int]) -> Path:
@@ -31,38 +33,38 @@ def tar(path: Path, members: dict[str, int]) -> Path:
 
 
 def test_an_sdist_is_unpacked(tmp_path: Path) -> None:
-    fetch_source.unpack(tar(tmp_path / "a-1.tar.gz", {"a-1/x.py": 3}), tmp_path / "out", tmp_path)
+    sdist.unpack(tar(tmp_path / "a-1.tar.gz", {"a-1/x.py": 3}), tmp_path / "out", tmp_path)
     assert (tmp_path / "out/x.py").read_bytes() == bytes(3)
 
 
-@pytest.mark.parametrize("sizes", [[fetch_source.MOST_BYTES + 1], [fetch_source.MOST_BYTES // 2 + 1] * 2])
+@pytest.mark.parametrize("sizes", [[sdist.MOST_BYTES + 1], [sdist.MOST_BYTES // 2 + 1] * 2])
 def test_one_that_grows_beyond_measure_is_refused_before_it_does(tmp_path: Path, sizes: list[int]) -> None:
     path = tar(
         tmp_path / "a-1.tar.gz", {"a-1/ok.py": 3, **{f"a-1/{n}": size for n, size in enumerate(sizes)}}
     )
     with pytest.raises(ActionError, match=r"^a-1\.tar\.gz is not a sound sdist: "):
-        fetch_source.unpack(path, tmp_path / "out", tmp_path)
+        sdist.unpack(path, tmp_path / "out", tmp_path)
     assert not (tmp_path / "out").exists()
 
 
 def test_the_number_of_its_files_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch_source, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(sdist, "MOST_FILES", 3)
     path = tar(tmp_path / "a-1.tar.gz", {f"a-1/{n}": 1 for n in range(4)})
-    with pytest.raises(ActionError, match="unpacked it has more than 4 GB or 3 files"):
-        fetch_source.unpack(path, tmp_path / "out", tmp_path)
+    with pytest.raises(ActionError, match="unpacked it has more than 4 GB or 3 files and folders"):
+        sdist.unpack(path, tmp_path / "out", tmp_path)
 
 
 def test_a_zip_is_measured_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch_source, "MOST_BYTES", 1000)
+    monkeypatch.setattr(sdist, "MOST_BYTES", 1000)
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as bundle:
         bundle.writestr("a-1/ok.py", "x")
         bundle.writestr("a-1/zeros", bytes(1001))
     (tmp_path / "a-1.zip").write_bytes(data.getvalue())
     with pytest.raises(ActionError, match="unpacked it has more than"):
-        fetch_source.unpack(tmp_path / "a-1.zip", tmp_path / "out", tmp_path)
+        sdist.unpack(tmp_path / "a-1.zip", tmp_path / "out", tmp_path)
     assert not (tmp_path / "unpacked").exists()
 
 
@@ -80,13 +82,14 @@ def header(kind: bytes, size: int, name: str = "a-1/x") -> bytes:
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from gpuforge.steps import fetch_source
+from gpuforge.steps import sdist
 resource.setrlimit(resource.RLIMIT_AS, (1_200_000_000,) * 2)
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-fetch_source.unpack(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[2]).parent)
+sdist.unpack(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[2]).parent)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("blocks", "zeros"),
     [
@@ -113,6 +116,67 @@ def test_headers_without_end_are_refused(tmp_path: Path, blocks: list[bytes], ze
     assert not (tmp_path / "out").exists()
 
 
+def test_the_folders_of_its_files_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name of four kilobytes makes two thousand folders, and a few megabytes hold a hundred thousand such names."""
+    monkeypatch.setattr(sdist, "MOST_FILES", 1000)
+    path = tar(tmp_path / "a-1.tar.gz", {f"a-1/{n}/{'d/' * 60}x": 1 for n in range(20)})
+    with pytest.raises(ActionError, match="more than 4 GB or 1,000 files and folders"):
+        sdist.unpack(path, tmp_path / "out", tmp_path)
+    with zipfile.ZipFile(tmp_path / "a-1.zip", "w") as bundle:
+        for n in range(20):
+            bundle.writestr(f"a-1/{n}/{'d/' * 60}x", "")
+    with pytest.raises(ActionError, match="more than 4 GB or 1,000 files and folders"):
+        sdist.unpack(tmp_path / "a-1.zip", tmp_path / "out", tmp_path)
+
+
+def test_folders_that_files_share_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sdist, "MOST_FILES", 100)
+    path = tar(tmp_path / "a-1.tar.gz", {f"a-1/b/c/d/e/{n}": 1 for n in range(90)})
+    sdist.unpack(path, tmp_path / "out", tmp_path)
+    assert len(list((tmp_path / "out/b/c/d/e").iterdir())) == 90
+
+
+def sparse(path: Path, numbers: int) -> Path:
+    """An sdist with a sparse file whose map has so many numbers (GNU tar's format 1.0)."""
+    member = tarfile.TarInfo("a-1/x")
+    member.size = -(-2 * numbers // 512) * 512 + 512
+    member.pax_headers = {
+        "GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "a-1/x", "GNU.sparse.realsize": "1",
+    }  # fmt: skip
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        stream.write(member.tobuf(tarfile.PAX_FORMAT))
+        stream.write(f"{numbers // 2}\n".encode())
+        for _ in range(numbers // 1_000_000):
+            stream.write(b"0\n" * 1_000_000)
+        stream.write(bytes(2048))
+    return path
+
+
+@pytest.mark.thorough
+def test_a_map_of_a_sparse_file_takes_no_more_memory_than_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sdist, "MOST_MEMORY", 100 << 20)
+    path = sparse(tmp_path / "a-1.tar.gz", 20_000_000)
+    with pytest.raises(
+        ActionError, match=r"a-1\.tar\.gz is not a sound sdist: it takes more than 100 MiB of memory"
+    ):
+        sdist.unpack(path, tmp_path / "out", tmp_path)
+    assert resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY
+
+
+def test_what_takes_too_long_to_unpack_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(sdist, "_unpack", endless)
+    monkeypatch.setattr(sdist, "MOST_SECONDS", 1)
+    with pytest.raises(ActionError, match="it takes more than 1 seconds of processor time"):
+        sdist.unpack(tmp_path / "a-1.zip", tmp_path / "out", tmp_path)
+    assert signal.getsignal(signal.SIGXCPU) == signal.SIG_DFL
+
+
 @pytest.mark.parametrize("name", ["a-1.tar.gz", "a-1.tar.xz", "a-1.zip"])
 def test_a_damaged_sdist_is_said_to_be_one(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -128,7 +192,7 @@ def test_a_damaged_sdist_is_said_to_be_one(tmp_path: Path, name: str) -> None:
     for at in range(12, len(whole), max(1, len(whole) // 60)):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
         with suppress(ActionError):
-            fetch_source.unpack(path, tmp_path / f"out{at}", tmp_path / f"scratch{at}")
+            sdist.unpack(path, tmp_path / f"out{at}", tmp_path / f"scratch{at}")
 
 
 @pytest.mark.parametrize(

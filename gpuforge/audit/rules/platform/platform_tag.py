@@ -20,11 +20,9 @@ _MACHINES = {
 
 _ARM = r"armv[5-8]\w*"  # ELF has one number for all of them
 
-# what other systems load: by its ending or, as their programs have none, by the folder it lies in
-_FOREIGN = (
-    r"(?i)\.(dll|pyd|dylib|exe|jnilib)$"
-    r"|(^|/)(darwin|mac(os)?x?|osx|win(dows|32|64)?|android|arm64-v8a|armeabi)[-_.\w]*/[^.]+$"
-)
+# what other systems load: by its ending or, as their programs have none, by a folder that it lies in
+_FOREIGN_ENDINGS = (".dll", ".pyd", ".dylib", ".exe", ".jnilib")
+_FOREIGN_FOLDER = r"(?i)(darwin|mac(os)?x?|osx|win(dows|32|64)?|android|arm64-v8a|armeabi)[-_.\w]*"
 _LIBC_WORDS = r"[-_.]?(?<![a-z])(?:manylinux|musllinux|musl|glibc|gnu)(?:[-_.]?\d[\d._]*\d)?(?=eabi|[^a-z]|$)"
 _LIBCS = {"manyl": "glibc", "musll": "musl"}  # by how the tags begin
 _DATA = r"(^|/)(tests?|testing|test_?data|examples?|samples?|fixtures)/"
@@ -183,8 +181,7 @@ def _of_either(found: ElfObject) -> str:
 
 def _meant(wheel: WheelFacts, bound: list[ElfObject]) -> str:
     """Say why shared objects in a wheel for any platform may be in order; "" where nothing in it says so."""
-    foreign = re.compile(_FOREIGN)
-    if any(foreign.search(name) for name in wheel.members):
+    if any(_is_foreign(name) for name in wheel.members):
         return "It has some for other systems, too, so this may be intended."
     if len({o.machine for o in bound}) > 1:
         return "They are for several processors, so this may be intended."
@@ -193,6 +190,19 @@ def _meant(wheel: WheelFacts, bound: list[ElfObject]) -> str:
     if all(o.machine not in _MACHINES for o in bound):
         return "They are for no processor that pip runs on, so this may be intended."
     return ""
+
+
+def _is_foreign(name: str) -> bool:
+    """Say whether a member is for another system, by its ending or, if it has none, by a folder."""
+    *folders, file = name.split("/")
+    if "." in file:
+        return file.lower().endswith(_FOREIGN_ENDINGS)
+    for folder in reversed(folders):
+        if re.fullmatch(_FOREIGN_FOLDER, folder):
+            return True
+        if "." in folder:
+            return False
+    return False
 
 
 def _by_number(version: str) -> tuple[str, tuple[int, ...]]:

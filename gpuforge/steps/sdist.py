@@ -1,0 +1,132 @@
+"""Unpack an sdist from outside, within bounds of size, files, memory and processor time."""
+
+from __future__ import annotations
+
+import errno
+import lzma
+import shutil
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Self
+
+from gpuforge.errors import ActionError
+from gpuforge.steps.within import within
+
+MOST_BYTES, MOST_FILES = 4 * 10**9, 400_000  # of an unpacked sdist; PyPI's default limit is 100 MB packed
+MOST_HEADER_BYTES = 300 * 10**6  # of a tar: 512 for each member, and names and PAX records that are longer
+MOST_MEMORY, MOST_SECONDS = 1 << 30, 900  # for all else that a format can hold, such as maps of sparse files
+_OF_NAMES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)  # whose data `tarfile` reads into memory
+_UNSOUND = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    MemoryError,
+    RuntimeError,  # zipfile's word for a password, and for a method that it does not know
+    OSError,
+)
+_OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
+
+
+def unpack(archive: Path, output: Path, scratch: Path) -> None:
+    """Unpack an sdist (`.tar.gz` or `.zip`) so that its one top folder becomes `output`; raises ActionError."""
+    place = scratch / "unpacked"
+    try:
+        with within(MOST_MEMORY, MOST_SECONDS):
+            _unpack(archive, place, _Room())
+        (top,) = place.iterdir()
+    except _UNSOUND as error:
+        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+            raise
+        raise ActionError.of(
+            f"{archive.name} is not a sound sdist: {error or type(error).__name__}",
+            hint="delete it where it came from and fetch it again; an sdist holds exactly one top folder",
+        ) from error
+    shutil.move(top, output)
+
+
+class _Room:
+    """What an sdist may take unpacked: a small archive can hold more than any disk."""
+
+    def __init__(self) -> None:
+        self._bytes = self._files = self._header_bytes = 0
+        self._folders: set[int] = set()  # hashes of their names, which may be long
+
+    def take(self, name: str, size: int) -> None:
+        """Count a member, and the folders that it lies in, before it is unpacked; raises ValueError for too much."""
+        self._bytes += max(size, 0)
+        self._files += 1
+        folder = name.rstrip("/")
+        while self._files <= MOST_FILES and (folder := folder.rpartition("/")[0]):
+            if (known := hash(folder)) in self._folders:
+                break
+            self._folders.add(known)
+            self._files += 1
+        if self._bytes > MOST_BYTES or self._files > MOST_FILES:
+            msg = f"unpacked it has more than {MOST_BYTES // 10**9} GB or {MOST_FILES:,} files and folders"
+            raise ValueError(msg)
+
+    def headers(self) -> type[tarfile.TarInfo]:
+        """Return the class for a tar's headers, which refuses those that need no end of memory or time.
+
+        `tarfile` reads names and PAX records into memory whole, whatever size they declare, and goes back in the file
+        by a negative size (https://nvd.nist.gov/vuln/detail/CVE-2025-8194).
+        """
+        room = self
+
+        class Header(tarfile.TarInfo):
+            @classmethod
+            def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+                header = super().frombuf(buf, encoding, errors)
+                is_data = header.type in tarfile.SUPPORTED_TYPES and header.type not in _OF_NAMES
+                room._header_bytes += 512 if is_data else max(header.size, 512)
+                if header.size < 0 or room._header_bytes > MOST_HEADER_BYTES:
+                    msg = f"a header says {header.size} bytes, or all have more than {MOST_HEADER_BYTES // 10**6} MB"
+                    raise ValueError(msg)
+                return header
+
+        return Header
+
+
+def _unpack(archive: Path, place: Path, room: _Room) -> None:
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as bundle:
+            for info in bundle.infolist():
+                room.take(info.filename, info.file_size)
+            bundle.extractall(place)  # noqa: S202  zipfile strips absolute and parent paths itself
+    else:
+        with tarfile.open(archive, tarinfo=room.headers()) as tar:
+            _extract(tar, place, room)
+
+
+def _extract(bundle: tarfile.TarFile, place: Path, room: _Room) -> None:
+    """Extract an archive whose members stay inside `place`, with no special files; raises tarfile.TarError else.
+
+    That is PEP 706's `data` filter, which Python has since 3.11.4; before, what it refuses is refused here.
+    """
+    if hasattr(tarfile, "data_filter"):
+
+        def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+            room.take(member.name, member.size)
+            return tarfile.data_filter(member, folder)
+
+        bundle.extractall(place, filter=checked)  # noqa: S202  that is what the filter is for
+        return
+    for member in bundle:
+        room.take(member.name, member.size)
+        targets = [place / member.name]
+        if member.issym():
+            targets.append(place / Path(member.name).parent / member.linkname)
+        elif member.islnk():
+            targets.append(place / member.linkname)
+        elif not (member.isfile() or member.isdir()):
+            raise tarfile.TarError(f"{member.name} is a special file")
+        if any(not target.resolve().is_relative_to(place.resolve()) for target in targets):
+            raise tarfile.TarError(f"{member.name} leads outside the archive")
+        member.mode |= 0o600
+        bundle.extract(member, place)

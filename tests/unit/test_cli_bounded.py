@@ -1,0 +1,111 @@
+"""However many inputs have no end, a call takes no more than twice the time that it may, and the others are judged."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import pytest
+
+from gpuforge.cli import bounded
+from gpuforge.cli.bounded import Watched
+from gpuforge.errors import TooLargeError
+
+FEW = 1.0  # seconds
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "_SECONDS", FEW)
+    monkeypatch.setattr(bounded, "_LEAST", 0.1)
+
+
+def endless() -> None:
+    while True:
+        pass
+
+
+def deaf() -> None:
+    """Without an end, and without a look at signals: what an extension module may do."""
+    pow(3, 10**9)
+
+
+def reads(
+    count: int, bad: Collection[int], folder: Path, loop: Callable[[], None] = endless
+) -> Callable[[Watched], int]:
+    """An audit of so many inputs; what it read whole, and what not, is written as two lines."""
+
+    def work(watched: Watched) -> int:
+        read, left_out = [], []
+        for number in range(count):
+            if watched.refuses(number):
+                left_out.append(number)
+                continue
+            try:
+                watched.begins(number, 0)
+                if number in bad:
+                    loop()
+                read.append(number)
+            except TooLargeError:
+                left_out.append(number)
+            watched.ends(number)
+        (folder / "report").write_text(f"{read}\n{left_out}\n")
+        return 1
+
+    return work
+
+
+def spent() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [*(pytest.param(bad, marks=pytest.mark.thorough) for bad in ({0}, {5}, set(range(9)))), {0, 3, 4}],
+    ids=str,
+)
+def test_several_endless_inputs_hide_no_other(bad: set[int], tmp_path: Path) -> None:
+    before = spent()
+    assert bounded.run(reads(10, bad, tmp_path)) == 1
+    assert (tmp_path / "report").read_text() == f"{sorted({*range(10)} - bad)}\n{sorted(bad)}\n"
+    assert spent() - before < 2 * (FEW + 10 * 0.05) + 1
+
+
+@pytest.mark.thorough
+def test_one_that_no_signal_reaches_is_left_out(tmp_path: Path) -> None:
+    assert bounded.run(reads(3, {1}, tmp_path, deaf)) == 1
+    assert (tmp_path / "report").read_text() == "[0, 2]\n[1]\n"
+
+
+@pytest.mark.thorough
+def test_many_that_no_signal_reaches_end_the_call(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = spent()
+    assert bounded.run(reads(30, range(30), tmp_path, deaf)) == 2
+    assert capfd.readouterr().err == (
+        "error: too large to judge: it takes more time or memory than files of its size may take\n"
+        "  hint: audit fewer inputs at once\n"
+    )
+    assert spent() - before < 2 * (FEW + 30 * 0.05) + 2
+
+
+@pytest.mark.thorough
+def test_an_endless_rule_is_found_by_its_input(tmp_path: Path) -> None:
+    """Nothing is being read then: each input is tried alone."""
+
+    def work(watched: Watched) -> int:
+        status = reads(3, (), tmp_path)(watched)
+        if not watched.refuses(1):
+            endless()
+        return status
+
+    assert bounded.run(work) == 1
+    assert (tmp_path / "report").read_text() == "[0, 2]\n[1]\n"
+
+
+def test_sound_inputs_are_read_once(tmp_path: Path) -> None:
+    before = spent()
+    assert bounded.run(reads(10, (), tmp_path)) == 1
+    assert (tmp_path / "report").read_text() == f"{[*range(10)]}\n[]\n"
+    assert spent() - before < FEW
