@@ -38,7 +38,8 @@ from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
 from gpuforge.toolchains import sccache
 
-_PLANNED = ("dask",)
+# The options that not every runner heeds, with their parameters.
+_FOR_RUNNERS = (("image", "images"), ("memory", "memory"), ("scheduler", "scheduler"), ("timeout", "timeout"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Options:
     """The options of `gpuforge build`, but for those that choose cells; `timeout` in hours."""
 
     runner: str
+    scheduler: str | None
     images: tuple[str, ...]
     memory: int | None
     timeout: float
@@ -61,7 +63,10 @@ class Options:
 
 @click.command("build")
 @selection
-@click.option("--runner", type=click.Choice([*RUNNERS, *_PLANNED]), default="local", show_default=True)
+@click.option("--runner", type=click.Choice(RUNNERS), default="local", show_default=True)
+@click.option(
+    "--scheduler", metavar="ADDRESS", help="The dask scheduler whose workers build: tcp://HOST:8786."
+)
 @images
 @click.option(
     "--memory", type=SIZE, default=None, metavar="SIZE", help='Most memory of one container: "8 GB".'
@@ -142,27 +147,24 @@ def command(
 
 
 def _refuse_runner(ctx: click.Context, name: str) -> None:
-    """Raise UsageError for a runner that is not written yet, and for options that the chosen one would not heed."""
-    if name in _PLANNED:
-        raise UsageError.of(
-            f"the runner {name!r} cannot be used yet", hint=f"use --runner {' or '.join(RUNNERS)}"
-        )
+    """Raise UsageError for options that the chosen runner would not heed."""
     given = [
         f"--{option}"
-        for option, parameter in (("image", "images"), ("memory", "memory"), ("timeout", "timeout"))
+        for option, parameter in _FOR_RUNNERS
         if ctx.get_parameter_source(parameter) is not click.core.ParameterSource.DEFAULT
         and option not in chosen(name).takes
     ]
     if given:
         verb = "is" if len(given) == 1 else "are"
-        raise UsageError.of(f"{' and '.join(given)} {verb} for containers", hint="add --runner docker")
+        what, runner = ("clusters", "dask") if given == ["--scheduler"] else ("containers", "docker")
+        raise UsageError.of(f"{' and '.join(given)} {verb} for {what}", hint=f"add --runner {runner}")
 
 
 def _sites(options: Options, file: ManifestFile, cache: Path) -> list[ContainerImage]:
     """Return the images to build in, ready to run; none for local processes."""
     names = options.images or file.manifest.wheel.image or [DEFAULT_IMAGE]
     test = not options.no_test and (file.manifest.test.image or True)
-    return chosen(options.runner).sites(Wanted(names, test, cache, options.memory, say))
+    return chosen(options.runner).sites(Wanted(names, bool(options.images), test, cache, options.memory, say))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +203,25 @@ class _Run:
         compiled = sccache.folder(cache, shared.name, *shared.manifests)
         variables: Mapping[str, str] = sccache.configured(os.environ, compiled)
         failed = options.dist / ".failed" if options.keep_failed else None
-        environment = Environment(shared.name, cache, variables, limits, failed)
-        with progress() as observer:
+        jobs = options.jobs or os.cpu_count() or 1
+        environment = Environment(
+            shared.name,
+            cache,
+            variables,
+            limits,
+            failed,
+            compiled=compiled.name,
+            jobs=jobs,
+            scheduler=options.scheduler,
+        )
+        setup = chosen(options.runner)
+        with progress() as observer, setup.workers(self.made.sites, environment, self.store) as workers:
             return engine.run(
                 self.steps,
                 store=self.store,
                 ledger=self.ledger,
-                runner=chosen(options.runner).runner(self.made.sites, environment),
-                jobs=options.jobs or os.cpu_count() or 1,
+                workers=workers,
+                jobs=jobs,
                 observer=observer,
                 logs=cache / "logs",
                 project=self.project,

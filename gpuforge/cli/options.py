@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import platformdirs
 
 from gpuforge.cli.arguments import PATH
+from gpuforge.execute import cache_folder
 from gpuforge.manifest.sizes import size_in_bytes
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -98,10 +98,9 @@ images = click.option(
 )
 
 
-CACHE_VARIABLE = "GPUFORGE_CACHE_DIR"
+CACHE_VARIABLE = cache_folder.VARIABLE
 
 
 def cache_dir() -> Path:
     """Return the folder for what is kept between runs: GPUFORGE_CACHE_DIR, else the user's cache folder."""
-    set_by_user = os.environ.get(CACHE_VARIABLE)
-    return Path(set_by_user) if set_by_user else Path(platformdirs.user_cache_dir("gpuforge"))
+    return cache_folder.cache_folder(os.environ)

@@ -13,8 +13,7 @@ from pathlib import Path
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.observer import Observer
 from gpuforge.execute.outcome import ActionResult, Outcome, Reason, Step
-from gpuforge.execute.perform import RunContext, perform
-from gpuforge.execute.runners.runner import Runner
+from gpuforge.execute.perform import RunContext, Workers, perform
 from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import Verdict, verdicts
 from gpuforge.plan.action import Pool
@@ -23,6 +22,8 @@ _Report = str | Future[ActionResult]  # a worker waits for something (text), or 
 _Events = queue.SimpleQueue[tuple[str, _Report]]
 _SIDE_BY_SIDE = 4  # most actions with parallel jobs of their own at once
 _SHORT = 10.0  # seconds: doing one before the others saves nothing where each takes no longer
+_LOOK = 2.0  # seconds between two looks at who has room
+_MOST_AT_ONCE = 1000  # actions with workers that are apart
 _DOWNLOADS = 4  # at once, beside what the job slots are for
 
 
@@ -31,7 +32,7 @@ def run(
     *,
     store: Store,
     ledger: Ledger,
-    runner: Runner,
+    workers: Workers,
     jobs: int,
     observer: Observer,
     logs: Path,
@@ -47,7 +48,7 @@ def run(
     """
     found = verdicts(steps, store=store, ledger=ledger, project=project, wanted=wanted)
     keys = {step.action.id: step.key for step in steps}
-    context = RunContext(store, ledger, runner, logs, project, keys)
+    context = RunContext(ledger, workers, logs, project, keys)
     return _Engine(steps, found, context, max(1, jobs), observer).run()
 
 
@@ -95,14 +96,14 @@ class _Engine:
 
     def _run_all(self) -> bool:
         """Run what is to run; return whether the user interrupted it."""
-        with ThreadPoolExecutor(sum(self._free.values()), thread_name_prefix="action") as pool:
+        most = _MOST_AT_ONCE if self._context.workers.apart else sum(self._free.values())
+        with ThreadPoolExecutor(most, thread_name_prefix="action") as pool:
             try:
                 self._drive(pool)
             except KeyboardInterrupt:
                 self._halt()
             except BaseException:
-                self._context.runner.kill()
-                self._context.stop.set()
+                self._context.workers.kill()
                 raise
             else:
                 return False
@@ -137,7 +138,7 @@ class _Engine:
 
         Four of them side by side keep a machine busy: while one configures, the others compile.
         """
-        if not self._steps[name].action.parallel:
+        if self._context.workers.apart or not self._steps[name].action.parallel:
             return 1
         if not self._joins(name):
             return self._jobs
@@ -145,6 +146,8 @@ class _Engine:
         return max(1, self._jobs // min(rivals, _SIDE_BY_SIDE))
 
     def _is_free(self, name: str) -> bool:
+        if self._context.workers.apart:
+            return self._context.workers.has_room(self._steps[name].action)
         if self._free[self._steps[name].action.pool] < 1:
             return False
         return self._joins(name) or not self._siblings(name) & self._taken.keys()
@@ -196,7 +199,10 @@ class _Engine:
 
     def _next_ended(self) -> tuple[str, ...]:
         """Wait for the next report of a worker; return the steps that ended by it."""
-        name, report = self._events.get()
+        try:
+            name, report = self._events.get(timeout=_LOOK if self._context.workers.apart else None)
+        except queue.Empty:  # a worker may have joined
+            return ()
         if isinstance(report, str):
             self._observer.on_wait(self._steps[name].action, report)
             return ()
@@ -213,13 +219,12 @@ class _Engine:
 
     def _halt(self) -> None:
         """Stop the running commands, and settle each step: some may just have finished."""
-        self._context.stop.set()
         try:
             self._observer.on_interrupt()
-            self._context.runner.cancel()
+            self._context.workers.cancel()
             wait(self._futures.values())
         except KeyboardInterrupt:
-            self._context.runner.kill()
+            self._context.workers.kill()
             wait(self._futures.values())
         for name, future in self._futures.items():
             if name not in self._results:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["fetch", "prepare", "compile", "build", "package", "audit", "test"]
+Program = Literal["gpuforge", "interpreter", "compiler", "toolkit"]
 Pool = Literal["jobs", "downloads"]  # which slots an action takes; downloads wait more than they work
 Turns = Literal[
     "together", "one at a time", "first alone"
@@ -20,13 +21,15 @@ class FileInput:
     """A file or folder of this machine. `digest` is its identity in the key; the path itself is not.
 
     With `members`, only these files (relative to `path`) belong to the input and are staged. `parts` are the
-    identities of single files, by which a change is explained file by file.
+    identities of single files, by which a change is explained file by file. `program` says who knows the identity of
+    what is installed here, and cannot be sent to another machine.
     """
 
     path: Path
     digest: str
     members: tuple[str, ...] | None = None
     parts: tuple[tuple[str, str], ...] = ()
+    program: Program | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,11 @@ class Action:
     def __post_init__(self) -> None:
         for name in ("inputs", "env", "facts"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it be sent to another process: pickle knows no mapping that is read-only."""
+        values = (getattr(self, each.name) for each in fields(self))
+        return type(self), tuple(dict(v) if isinstance(v, MappingProxyType) else v for v in values)
 
     @property
     def needs(self) -> tuple[str, ...]:

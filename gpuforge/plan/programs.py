@@ -176,7 +176,7 @@ _WRITING = frozenset({"package_wheel", "package_kernels", "package_front", "vari
 def itself(program: str) -> FileInput:
     """Return this gpuforge as an input: its interpreter by path, the step's own code by content."""
     identity = _identity(program, platform.python_version(), zlib.ZLIB_RUNTIME_VERSION)
-    return FileInput(Path(sys.executable), identity)
+    return FileInput(Path(sys.executable), identity, program="gpuforge")
 
 
 def in_image(program: str, python: Interpreter) -> ImageInput:

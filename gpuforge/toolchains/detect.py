@@ -68,6 +68,13 @@ def pick(
     raise looked.failure(f"{path} in {where}" if path else where)
 
 
+def identities(path: Path) -> frozenset[str]:
+    """Return what a program is to the families that know it; nothing where it does not answer to `--version`."""
+    answer = _ask(path)
+    parsed = (family.parse(answer.text) for family in FAMILIES.values())
+    return frozenset(found[1] for found in parsed if found)
+
+
 def _family(name: str) -> Family:
     if name not in FAMILIES:
         raise UsageError.of(f"unknown compiler {name!r}", hint=f"known: {', '.join(FAMILIES)}")

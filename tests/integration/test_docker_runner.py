@@ -27,6 +27,7 @@ from gpuforge.execute import engine, workdir
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.observer import Observer
 from gpuforge.execute.outcome import Step
+from gpuforge.execute.perform import Here
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import Limits, Source, Task
@@ -290,11 +291,12 @@ def test_outputs_of_a_container_that_are_meant_to_harm_end_at_once(
     """They are read on the host, where a link would name the host's file."""
     action = task(tmp_path, image, f"out=$(dirname ${{out:result}}); {script}").action
     begin = time.monotonic()
+    store = FolderStore(tmp_path / "store")
     outcome = engine.run(
         [Step(action, "0" * 64)],
-        store=FolderStore(tmp_path / "store"),
+        store=store,
         ledger=FileLedger(tmp_path / "ledger"),
-        runner=runner,
+        workers=Here(store, runner),
         jobs=1,
         observer=Silent(),
         logs=tmp_path / "logs",

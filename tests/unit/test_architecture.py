@@ -50,7 +50,7 @@ MAY_IMPORT = {
 HEAVY = {
     "abi3info": {"audit/rules/platform"},
     "docker": {"containers"},
-    "distributed": {"execute"},
+    "distributed": {"execute/runners/dask"},
     "fsspec": {"execute/objects"},
     "s3fs": set(),
     "gcsfs": set(),

@@ -25,6 +25,7 @@ from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
+from gpuforge.execute.perform import Here
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.memory import MemoryRunner
 from gpuforge.execute.runners.runner import Task
@@ -73,7 +74,7 @@ class Rig:
             steps,
             store=self.store,
             ledger=self.ledger,
-            runner=self.runner,
+            workers=Here(self.store, self.runner),
             jobs=jobs,
             observer=self.listener,
             logs=self.top / "logs",
@@ -470,11 +471,12 @@ def test_an_interruption_keeps_what_is_finished(tmp_path: Path, times: int) -> N
 def real(top: Path, steps: Sequence[Step], jobs: int = 2, store: Path | None = None) -> Outcome:
     work = top / "work"
     work.mkdir(exist_ok=True)
+    kept = FolderStore(store or top / "store")
     return engine.run(
         steps,
-        store=FolderStore(store or top / "store"),
+        store=kept,
         ledger=FileLedger(top / "ledger.jsonl"),
-        runner=LocalRunner(root=work, grace=0.5),
+        workers=Here(kept, LocalRunner(root=work, grace=0.5)),
         jobs=jobs,
         observer=Listener(),
         logs=top / "logs",
@@ -524,7 +526,7 @@ def test_an_up_to_date_plan_of_thirty_actions_is_decided_in_no_time(tmp_path: Pa
             steps,
             store=store,
             ledger=ledger,
-            runner=runner,
+            workers=Here(store, runner),
             jobs=4,
             observer=Listener(),
             logs=logs,

@@ -752,7 +752,8 @@ def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compil
     assert request_of(debian)["source"]["pins"]
     assert request_of(debian)["source"]["parts"]
     assert request_of(redist)["source"]["label"] == "12.4.1"
-    assert actions["cp311-cu12.4-x86_64/host-build"].inputs["cxx"] == FileInput(gxx_11.path, gxx_11.identity)
+    compiler = FileInput(gxx_11.path, gxx_11.identity, program="compiler")
+    assert actions["cp311-cu12.4-x86_64/host-build"].inputs["cxx"] == compiler
     specs = {
         cuda: request_of(action)
         for cuda, action in (

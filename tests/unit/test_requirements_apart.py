@@ -13,6 +13,7 @@ from test_execute_engine import Listener
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Outcome, Step
+from gpuforge.execute.perform import Here
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.store import FolderStore
 from gpuforge.manifest.load import ManifestFile, load
@@ -61,11 +62,12 @@ class Builds:
         mine = [action for action in plan.actions if action.id.startswith(f"py{MINOR}/")]
         actions = [action for action in mine if not action.id.endswith(("/carried", "/host-build"))]
         found = keys([*actions])
+        store = FolderStore(self.folder / "store")
         outcome = engine.run(
             [Step(action, found[action.id].digest, found[action.id].facts) for action in actions],
-            store=FolderStore(self.folder / "store"),
+            store=store,
             ledger=FileLedger(self.folder / "ledger"),
-            runner=LocalRunner(root=self.folder / "work", project=""),
+            workers=Here(store, LocalRunner(root=self.folder / "work", project="")),
             jobs=1,
             observer=Listener(),
             logs=self.folder / "logs" / project,

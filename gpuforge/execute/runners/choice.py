@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from gpuforge.execute.runners.runner import Limits, Runner
+from gpuforge.execute.perform import Workers
+from gpuforge.execute.runners.runner import Limits
+from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
 
-RUNNERS = ("local", "docker")
+RUNNERS = ("local", "docker", "dask")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The sites that a build is to run in: the images' names, and whether wheels are tested, or in which image."""
+    """The sites that a build is to run in: the images' names, and whether wheels are tested, or in which image.
+
+    `is_chosen` says whether the user named the images on the command line.
+    """
 
     images: Sequence[str]
+    is_chosen: bool
     test: str | bool
     cache: Path
     memory: int | None  # most bytes of one container
@@ -29,7 +36,9 @@ class Wanted:
 class Environment:
     """What a runner works with: the manifest's project, gpuforge's cache folder, the caller's variables and limits.
 
-    `failed` is the folder for working directories of actions that failed; without it they are removed.
+    `failed` is the folder for working directories of actions that failed; without it they are removed. `compiled` is
+    the name of the project's compiler cache. `jobs` run at once here; `scheduler` is the address of a cluster's, and
+    `shared` that of the store which its workers share.
     """
 
     project: str
@@ -37,6 +46,10 @@ class Environment:
     variables: Mapping[str, str]
     limits: Limits
     failed: Path | None = None
+    compiled: str = ""
+    jobs: int = 1
+    scheduler: str | None = None
+    shared: str | None = None
 
 
 class Setup(Protocol):
@@ -44,7 +57,7 @@ class Setup(Protocol):
 
     @property
     def takes(self) -> Sequence[str]:
-        """Those of the options "image", "memory" and "timeout" that it heeds."""
+        """Those of the options "image", "memory", "scheduler" and "timeout" that it heeds."""
 
     def sites(self, wanted: Wanted) -> list[ContainerImage]:
         """Return the images to build in, ready to run; none for this machine itself.
@@ -52,8 +65,10 @@ class Setup(Protocol):
         Raises MissingError and UsageError for what is not there or cannot be done.
         """
 
-    def runner(self, sites: Sequence[ContainerImage], environment: Environment) -> Runner:
-        """Make the runner, for the sites that `sites` returned."""
+    def workers(
+        self, sites: Sequence[ContainerImage], environment: Environment, store: Store
+    ) -> AbstractContextManager[Workers]:
+        """Make those who do the work, for the sites that `sites` returned."""
 
 
 def chosen(name: str) -> Setup:

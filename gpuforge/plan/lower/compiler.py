@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from gpuforge.plan import variables
-from gpuforge.plan.action import ActionInput, FileInput, ImageInput, Input
+from gpuforge.plan.action import ActionInput, FileInput, ImageInput, Input, Program
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower.context import Context
 from gpuforge.plan.requests.compiler import FetchCompiler
@@ -34,7 +34,7 @@ def use(context: Context, host: Compiler, at: Location, *, lay: bool) -> Use:
     if isinstance(host, FetchedCompiler):
         where = "${lay:host}" if lay else "${in:host}"
         return Use({"host": fetch(context, host)}, {name: f"{where}/{paths[name]}" for name in names})
-    inputs = {name: program(paths[name], host.identity, at) for name in names}
+    inputs = {name: program(paths[name], host.identity, at, "compiler") for name in names}
     return Use(inputs, {name: f"${{in:{name}}}" for name in names})
 
 
@@ -59,9 +59,11 @@ def fetch(context: Context, host: FetchedCompiler) -> ActionInput:
 def interpreter(cell: Cell, at: Location) -> Input:
     """Return a cell's Python as an input."""
     found = at.interpreters[cell.python]
-    return program(found.path, found.identity, at)
+    return program(found.path, found.identity, at, "interpreter")
 
 
-def program(path: Path, identity: str, at: Location) -> Input:
+def program(path: Path, identity: str, at: Location, kind: Program) -> Input:
     """Return a program of a place as an input."""
-    return ImageInput(PurePosixPath(path), identity) if at.image else FileInput(path, identity)
+    if at.image:
+        return ImageInput(PurePosixPath(path), identity)
+    return FileInput(path, identity, program=kind)

@@ -19,7 +19,7 @@ def toolkit(context: Context, cell: Cell, at: Location) -> Input:
     if found.provider == "image":
         return ImageInput(PurePosixPath(str(found.root)), found.identity)
     if found.root is not None:
-        return FileInput(found.root, found.identity)
+        return FileInput(found.root, found.identity, program="toolkit")
     assert found.source is not None  # noqa: S101  a toolkit without a folder is fetched
     size = f" ({found.size / 1e6:.0f} MB)" if found.size else ""
     return context.add_step(

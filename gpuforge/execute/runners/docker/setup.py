@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 
 from gpuforge.containers import obtain
@@ -11,9 +12,11 @@ from gpuforge.containers.docker_containers import DockerContainers
 from gpuforge.containers.docker_images import DockerImages
 from gpuforge.containers.leftovers import clear_leftovers
 from gpuforge.errors import MissingError
+from gpuforge.execute.perform import Here, Workers
 from gpuforge.execute.runners.choice import Environment, Wanted
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local import setup as local_setup
+from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
 from gpuforge.toolchains import sccache
@@ -45,6 +48,13 @@ def sites(wanted: Wanted) -> list[ContainerImage]:
     )
 
 
+def workers(
+    sites: Sequence[ContainerImage], environment: Environment, store: Store
+) -> AbstractContextManager[Workers]:
+    """Make those who do the work."""
+    return nullcontext(Here(store, runner(sites, environment)))
+
+
 def runner(sites: Sequence[ContainerImage], environment: Environment) -> DockerRunner:
     """Make the runner; actions that name no image run as processes of this machine."""
     variables = environment.variables
@@ -58,3 +68,14 @@ def runner(sites: Sequence[ContainerImage], environment: Environment) -> DockerR
         project=environment.project,
         failed=environment.failed,
     )
+
+
+def missing(image: ContainerImage) -> str:
+    """Return why this machine cannot run a container of an image; "" if it can."""
+    try:
+        images = DockerImages(connect())
+    except MissingError as error:
+        return error.diagnostics[0].message
+    with closing(images):
+        there = images.find(image.id)
+    return "" if there else f"does not have image {image.name} ({image.id[:19]})"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
+from gpuforge.execute.perform import Here, Workers
 from gpuforge.execute.runners.choice import Environment, Wanted
 from gpuforge.execute.runners.local.local_runner import LocalRunner
+from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
 
 takes = ("timeout",)
@@ -14,6 +17,13 @@ takes = ("timeout",)
 def sites(wanted: Wanted) -> list[ContainerImage]:
     """Return no image: the site is this machine."""
     return []
+
+
+def workers(
+    sites: Sequence[ContainerImage], environment: Environment, store: Store
+) -> AbstractContextManager[Workers]:
+    """Make those who do the work."""
+    return nullcontext(Here(store, runner(sites, environment)))
 
 
 def runner(sites: Sequence[ContainerImage], environment: Environment) -> LocalRunner:

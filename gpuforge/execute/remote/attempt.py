@@ -1,0 +1,90 @@
+"""One job from the client's side: followed from its submission to its end, its log copied as it grows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gpuforge.execute.objects.port import ObjectsError
+from gpuforge.execute.outcome import ActionResult
+from gpuforge.execute.remote.board import Board, End, Pulse
+from gpuforge.execute.remote.port import Ticket
+
+LOOK_S = 1.0  # seconds between two looks at the board
+GONE_S = 60.0  # seconds without a sign of the worker, after which another one gets the work
+_PATIENCE_S = 30.0  # seconds that the store may be out of reach
+_STOPPING_S = 30.0  # seconds that a worker may take to stop a job that is killed
+_RARELY = 10  # looks between two at the worker's beat
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an attempt ended. One that is "lost" has no result: its worker died, or cannot be seen any more."""
+
+    how: End | Literal["lost", "stopped"]
+    worker: str = ""
+    result: ActionResult | None = None
+
+
+class Attempt:
+    """Follows one job. `stop` asks to end it, `now` not to wait for that; `idle` is called while no worker has it."""
+
+    def __init__(
+        self,
+        board: Board,
+        ticket: Ticket,
+        log: Path,
+        *,
+        stop: threading.Event,
+        now: threading.Event,
+        idle: Callable[[], None],
+    ) -> None:
+        self._board = board
+        self._ticket = ticket
+        self._log = log
+        self._stop = stop
+        self._now = now
+        self._idle = idle
+        self._pieces = 0
+        self._worker = ""
+
+    def follow(self) -> Ended:
+        """Return how the job ended."""
+        pulse = Pulse(self._board.beaten, GONE_S)
+        until: float | None = None  # when it is no longer waited for
+        reached = time.monotonic()
+        looks = 0
+        while True:
+            is_over = self._ticket.wait(0.0 if self._now.is_set() else LOOK_S)
+            try:
+                if ended := self._look():
+                    return ended
+                reached = time.monotonic()
+            except ObjectsError:
+                if time.monotonic() > reached + _PATIENCE_S:
+                    raise
+                continue
+            looks += 1
+            if is_over or (self._worker and looks % _RARELY == 0 and not pulse.is_there()):
+                return Ended("stopped" if self._stop.is_set() else "lost", self._worker)
+            if not self._worker:
+                self._idle()
+            if self._stop.is_set() and until is None:
+                until = time.monotonic() + (_STOPPING_S if self._worker else 0.0)
+                self._board.kill()
+            if until is not None and (self._now.is_set() or time.monotonic() > until):
+                return Ended("stopped", self._worker)
+
+    def _look(self) -> Ended | None:
+        """Copy what is new in the log; return the end, if it is there."""
+        ended = self._board.ended()  # before the log, of which all is there then
+        self._worker = self._worker or self._board.taken_by()
+        for text in self._board.logged(self._pieces):
+            with self._log.open("ab") as log:
+                log.write(text)
+            self._pieces += 1
+        return Ended(ended[0], self._worker, ended[1]) if ended else None

@@ -1,0 +1,212 @@
+"""The client's side: has work done by the workers of a cluster, as the engine of gpuforge has it done here."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from gpuforge.errors import ActionError, GpuforgeError, MissingError
+from gpuforge.execute.objects.port import ObjectsError
+from gpuforge.execute.outcome import ActionResult, Reason
+from gpuforge.execute.remote import abilities
+from gpuforge.execute.remote.attempt import Attempt, Ended
+from gpuforge.execute.remote.board import Board
+from gpuforge.execute.remote.files import Sender
+from gpuforge.execute.remote.job import Job, Run, new_name
+from gpuforge.execute.remote.places import Places
+from gpuforge.execute.remote.port import Cluster
+from gpuforge.execute.work import Work
+from gpuforge.plan.action import Action, FileInput
+from gpuforge.plan.site import ContainerImage
+
+ATTEMPTS = 4  # workers that may be lost with one action before it has failed
+_LEASE_S = 5.0  # seconds between two signs for the workers that somebody wants their results
+_WORKERS_S = 2.0  # seconds for which the list of workers is used
+
+
+class RemoteWorkers:
+    """The workers of a cluster, for one run; `apart` says whether they are on other machines."""
+
+    def __init__(
+        self, run: Run, at: Places, cluster: Cluster, images: Mapping[str, ContainerImage], *, apart: bool
+    ) -> None:
+        self.apart = apart
+        self._run = run
+        self._at = at
+        self._cluster = cluster
+        self._images = images
+        self._sender = Sender(at.store)
+        self._stop = threading.Event()
+        self._now = threading.Event()
+        self._guard = threading.Lock()
+        self._asked: dict[str, dict[str, float]] = {}  # by action: what it needs, for those with the workers
+        self._seen: Mapping[str, Mapping[str, float]] = {}
+        self._seen_at = -_WORKERS_S
+
+    @contextmanager
+    def living(self) -> Iterator[RemoteWorkers]:
+        """Let the workers see that this client is there, for as long as a `with` lasts; remove all traces then."""
+        over = threading.Event()
+        name = f"runs/{self._run.id}/client"
+
+        def show() -> None:
+            count = 0
+            while not over.wait(_LEASE_S if count else 0):
+                count += 1
+                with suppress(ObjectsError):  # workers bear with it for as long as the lease lasts
+                    self._at.objects.put(name, str(count).encode())
+
+        self._at.objects.put(name, b"0")
+        thread = threading.Thread(target=show, name="lease", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            over.set()
+            thread.join()
+            with suppress(ObjectsError):
+                for each in self._at.objects.names(f"runs/{self._run.id}"):
+                    self._at.objects.remove(each)
+
+    def has_room(self, action: Action) -> bool:
+        """Return whether a worker may be free to take an action: none has more than one at a time."""
+        needs = self._needs(action)
+        fit = sum(not [*abilities.lacking(needs, has)] for has in self._workers().values())
+        with self._guard:
+            return sum(each == needs for each in self._asked.values()) < max(1, fit)
+
+    def do(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
+        """Have some work done by a worker; see `Workers.do`."""
+        name, needs = work.action.id, self._needs(work.action)
+        with self._guard:
+            self._asked[name] = needs
+        try:
+            files = {
+                each: self._sender.send(value, name)
+                for each, value in work.action.inputs.items()
+                if isinstance(value, FileInput) and value.program is None
+            }
+            return self._do(work, files, log, waits)
+        finally:
+            with self._guard:
+                del self._asked[name]
+
+    def cancel(self) -> None:
+        """Ask what runs to stop; the workers see to it, by force after a grace time."""
+        self._stop.set()
+
+    def kill(self) -> None:
+        """Tell the workers to stop, and wait for none of them."""
+        self._stop.set()
+        self._now.set()
+
+    def _do(self, work: Work, files: dict[str, str], log: Path, waits: Callable[[str], None]) -> ActionResult:
+        name = work.action.id
+        lost: list[str] = []
+        unfit: dict[str, ActionResult] = {}
+        log.parent.mkdir(parents=True, exist_ok=True)
+        while not self._stop.is_set():
+            log.write_bytes(b"")
+            job = Job(self._run, new_name(name), work, files, self._images.get(work.action.image or ""))
+            ended = self._attempt(job, log, unfit, waits)
+            if ended.how == "ended" and ended.result:
+                there = log if log.stat().st_size else None
+                return replace(ended.result, log=there)
+            if ended.how == "unfit" and ended.result:
+                unfit[ended.worker] = ended.result
+                if self._workers().keys() <= unfit.keys():
+                    raise _nobody(work.action, unfit)
+            if ended.how == "lost":
+                lost.append(ended.worker)
+                if len(lost) == ATTEMPTS:
+                    raise _lost(work.action, lost)
+                waits(f"another worker: {ended.worker or 'the one that had it'} is gone")
+        return ActionResult(name, "cancelled", Reason("not run", "interrupted"), log=log)
+
+    def _attempt(
+        self, job: Job, log: Path, unfit: Mapping[str, ActionResult], waits: Callable[[str], None]
+    ) -> Ended:
+        """Submit a job and follow it to its end; nothing of it is left then."""
+        action = job.work.action
+        board = Board(self._at.objects, self._run.id, job.name)
+        idle = _Idle(self._run.limits.seconds, lambda: self._nobody_yet(action), waits)
+        ticket = self._cluster.submit(job, self._needs(action), [*unfit])
+        try:
+            attempt = Attempt(board, ticket, log, stop=self._stop, now=self._now, idle=idle)
+            ended = attempt.follow()
+        except GpuforgeError:
+            with suppress(ObjectsError):
+                board.kill()
+            raise
+        finally:
+            ticket.drop()
+        if ended.how in {"ended", "unfit"}:
+            board.clear()
+        else:  # a worker that is only out of sight finds this when it is back
+            board.kill()
+        return ended
+
+    def _needs(self, action: Action) -> dict[str, float]:
+        return abilities.needed(action, self._run.limits.memory)
+
+    def _workers(self) -> Mapping[str, Mapping[str, float]]:
+        with self._guard:
+            if time.monotonic() - self._seen_at >= _WORKERS_S:
+                self._seen, self._seen_at = self._cluster.workers(), time.monotonic()
+            return self._seen
+
+    def _nobody_yet(self, action: Action) -> str:
+        """Return what an action waits for, as no worker that is there can take it; "" if one can."""
+        return unable(self._needs(action), self._workers())
+
+
+class _Idle:
+    """Called while no worker has a job: says what it waits for, and gives up in the end."""
+
+    def __init__(self, seconds: float, why: Callable[[], str], waits: Callable[[str], None]) -> None:
+        self._end = time.monotonic() + seconds
+        self._seconds = seconds
+        self._why = why
+        self._waits = waits
+        self._said = ""
+
+    def __call__(self) -> None:
+        why = self._why()
+        if why and why != self._said:
+            self._said = why
+            self._waits(why)
+        if time.monotonic() > self._end:
+            raise MissingError.of(
+                f"no worker took it for {self._seconds / 3600:g} h" + (f": {why}" if why else ""),
+                hint="start workers that can do it, or allow more time by --timeout",
+            )
+
+
+def unable(needs: Mapping[str, float], workers: Mapping[str, Mapping[str, float]]) -> str:
+    """Return why none of some workers can do what needs this; "" if one can."""
+    if not workers:
+        return "a worker; none is there yet"
+    reasons = {name: [*abilities.lacking(needs, has)] for name, has in workers.items()}
+    if not all(reasons.values()):
+        return ""
+    listed = "; ".join(f"{name} {' and '.join(each)}" for name, each in [*reasons.items()][:3])
+    more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
+    return f"a worker that can do it: {listed}{more}"
+
+
+def _nobody(action: Action, unfit: Mapping[str, ActionResult]) -> MissingError:
+    problems = [result.error for result in unfit.values() if result.error]
+    message = "; ".join(each.message for each in problems)
+    return MissingError.of(f"no worker can run {action.id}: {message}", hint=problems[0].hint)
+
+
+def _lost(action: Action, workers: list[str]) -> ActionError:
+    names = ", ".join(dict.fromkeys(filter(None, workers))) or "unknown"
+    return ActionError.of(
+        f"{action.id} was given up: the worker was lost {len(workers)} times while it ran ({names})",
+        hint="look at the workers' own logs; most often memory ran out on them",
+    )

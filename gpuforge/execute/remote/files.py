@@ -1,0 +1,75 @@
+"""Files of the client's machine that an action reads: they go into the store, where every worker finds them."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+
+from gpuforge import digest, tree
+from gpuforge.errors import ActionError
+from gpuforge.execute.integrity import survey
+from gpuforge.execute.runners.runner import Source
+from gpuforge.execute.store import Store
+from gpuforge.execute.store_entry import StoreEntry
+from gpuforge.execute.times import now
+from gpuforge.execute.work import changed
+from gpuforge.plan.action import FileInput
+
+_FILE, _FOLDER = "file", "folder"  # what the store's entry calls it
+
+
+class Sender:
+    """Puts files into a store, each input once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._guard = threading.Lock()
+        self._sent: dict[tuple[Path, str], str] = {}
+
+    def send(self, value: FileInput, action: str) -> str:
+        """Return the key under which the store has an input of an action now.
+
+        Raises ActionError where a file is not what the action's key says.
+        """
+        with self._guard:
+            known = (value.path, value.digest)
+            if known not in self._sent:
+                self._sent[known] = self._put(value, action)
+            return self._sent[known]
+
+    def _put(self, value: FileInput, action: str) -> str:
+        kind = _FOLDER if value.path.is_dir() else _FILE
+        with self._store.scratch() as out:
+            target = out / kind
+            if kind == _FOLDER:
+                tree.copy(value.path, target, value.members)
+                _check(value, action)
+            else:  # under its own name, by which programs know what it is
+                target.mkdir()
+                shutil.copy(value.path, target / value.path.name)
+            files = survey(out, [kind])
+            found = [(file.path, file.sha256, file.link, file.executable) for file in files]
+            key = digest.of_data(["files", digest.of_output(found)])
+            if self._store.get(key) is None:
+                self._store.commit(key, out, StoreEntry("files", 0.0, now(), (kind,), files))
+        return key
+
+
+def _check(value: FileInput, action: str) -> None:
+    """Raise ActionError where a file is not the one in the action's key: it was changed since the plan."""
+    known = dict(value.parts)
+    for name, now_is in digest.of_each(value.path, [value.path / name for name in known]).items():
+        if known[name] != now_is:
+            raise ActionError(changed(value.path / name, action))
+
+
+def received(value: FileInput, key: str, store: Store, action: str) -> Source:
+    """Return where a worker finds an input that was sent; raises ActionError when it is gone from the store."""
+    stored = store.get(key)
+    if stored is None:
+        message = f"{value.path}, which {action} reads, is no longer in the store"
+        raise ActionError.of(message, hint="something removed it while this ran: run the same command again")
+    if _FILE in stored.entry.outputs:
+        return Source(stored.path(_FILE) / value.path.name)
+    return Source(stored.path(_FOLDER), value.members)

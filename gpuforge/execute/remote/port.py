@@ -1,0 +1,28 @@
+"""The port to an engine that has workers, such as dask: jobs are submitted to it and, how they end, read elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from gpuforge.execute.remote.job import Job
+
+
+class Ticket(Protocol):
+    """A job that was submitted."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long, and return whether the engine has done with the job, whatever became of it."""
+
+    def drop(self) -> None:
+        """Let the engine forget the job; one that runs is not ended by that."""
+
+
+class Cluster(Protocol):
+    """An engine with its workers."""
+
+    def submit(self, job: Job, needs: Mapping[str, float], avoid: Collection[str]) -> Ticket:
+        """Give a job to a worker that has what it needs, and is none of those to avoid, as soon as one is free."""
+
+    def workers(self) -> Mapping[str, Mapping[str, float]]:
+        """Return what each worker that is there can do, by its name; raises MissingError without an engine."""

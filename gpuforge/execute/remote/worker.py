@@ -1,0 +1,92 @@
+"""The worker's side: takes a job, does its work as it would be done here, and writes down how it ended."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from gpuforge.diagnostics import Diagnostic
+from gpuforge.errors import GpuforgeError, MissingError
+from gpuforge.execute.outcome import ActionResult
+from gpuforge.execute.remote import programs_here
+from gpuforge.execute.remote.board import Board
+from gpuforge.execute.remote.files import received
+from gpuforge.execute.remote.job import Job
+from gpuforge.execute.remote.places import Places, places
+from gpuforge.execute.remote.programs_here import UnfitError
+from gpuforge.execute.remote.watchdog import Watchdog
+from gpuforge.execute.runners.choice import Environment
+from gpuforge.execute.runners.local import setup as local_setup
+from gpuforge.execute.runners.runner import Runner
+from gpuforge.execute.store import Store
+from gpuforge.execute.work import Work, Workplace, failed_by
+from gpuforge.plan.action import FileInput
+from gpuforge.toolchains import sccache
+
+
+def work_on(job: Job, worker: str, cpus: int) -> str:
+    """Do a job on this machine, for the worker of that name, with so many processors; return what became of it.
+
+    How it ended is on the job's board. A job that a worker had before is left alone: its client sees to it.
+    """
+    at = places(job.run, os.environ)
+    board = Board(at.objects, job.run.id, job.name)
+    if not board.take(worker):
+        return "taken before"
+    with tempfile.TemporaryDirectory(prefix="gpuforge-job-") as folder:
+        log = Path(folder, "log")
+        try:
+            work = _here(job, at.store, cpus)
+            place = Workplace(at.store, _runner(job, at, cpus))
+        except UnfitError as error:
+            board.end("unfit", _unfit(job.work, worker, error))
+            return "unfit"
+        except (OSError, GpuforgeError) as error:
+            board.end("ended", failed_by(error, job.work, log, 0.0))
+            return "failed"
+        with Watchdog(board, log, place.halt) as watchdog:
+            result = place.do(work, log, lambda _: None)
+    if watchdog.is_alone:
+        board.clear()
+        return "its client is gone"
+    board.end("ended", result)
+    return result.state
+
+
+def _here(job: Job, store: Store, cpus: int) -> Work:
+    """Return the work as it is done on this machine: its files from the store, its programs from here."""
+    action = job.work.action
+    sources = programs_here.find(action)
+    for name, key in job.files.items():
+        value = action.inputs[name]
+        assert isinstance(value, FileInput)  # noqa: S101  the client sends no others
+        sources[name] = received(value, key, store, action.id)
+    return replace(job.work, sources=sources, jobs=job.work.jobs if job.run.cache else cpus)
+
+
+def _runner(job: Job, at: Places, cpus: int) -> Runner:
+    run = job.run
+    variables: Mapping[str, str] = sccache.configured(os.environ, at.cache / "sccache" / run.compiled)
+    limits = run.limits if run.cache else replace(run.limits, cpus=cpus)
+    environment = Environment(run.project, at.cache, variables, limits, run.failed)
+    if job.image is None:
+        return local_setup.runner((), environment)
+    from gpuforge.execute.runners.docker import setup as docker_setup  # noqa: PLC0415  it loads the engine's client
+
+    if missing := docker_setup.missing(job.image):
+        raise UnfitError(
+            Diagnostic(missing, None, f"gpuforge images build {job.image.name}, on every worker")
+        )
+    return docker_setup.runner((job.image,), environment)
+
+
+def _unfit(work: Work, worker: str, error: MissingError) -> ActionResult:
+    first = error.diagnostics[0]
+    message = f"worker {worker} {first.message}"
+    status = MissingError.exit_code
+    return ActionResult(
+        work.action.id, "failed", work.reason, error=first._replace(message=message), status=status
+    )

@@ -1,0 +1,1 @@
+"""Runs actions on the workers of a dask cluster."""

@@ -1,0 +1,120 @@
+"""dask as an engine with workers; the only package of gpuforge that imports `distributed`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+
+import dask
+from distributed import Client, Future, LocalCluster, Security
+
+from gpuforge.errors import MissingError
+from gpuforge.execute.remote.abilities import lacking
+from gpuforge.execute.remote.job import Job
+from gpuforge.execute.runners.dask import preload
+from gpuforge.execute.runners.dask.task import run
+
+_CONNECT_S = 30  # seconds that a scheduler may take to answer
+_OWN: dict[str, object] = {
+    "distributed.scheduler.worker-ttl": None,
+    "distributed.worker.memory.terminate": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.target": False,
+    "distributed.worker.profile.enabled": False,
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.admin.log-format": "%(message)s",
+}
+
+
+class DaskTicket:
+    """A task of dask."""
+
+    def __init__(self, future: Future[str]) -> None:
+        self._future = future
+        self._over = threading.Event()
+        future.add_done_callback(lambda _: self._over.set())
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long, and return whether dask has done with it."""
+        return self._over.wait(seconds)
+
+    def drop(self) -> None:
+        """Let dask forget it."""
+        self._future.cancel()
+
+
+class DaskCluster:
+    """The workers of a scheduler."""
+
+    def __init__(self, client: Client, address: str) -> None:
+        self._client = client
+        self._address = address
+
+    def submit(self, job: Job, needs: Mapping[str, float], avoid: Collection[str]) -> DaskTicket:
+        """Give a job to a worker; the task has the action's name."""
+        fit = [
+            name for name, has in self.workers().items() if name not in avoid and not [*lacking(needs, has)]
+        ]
+        future = self._client.submit(
+            run,
+            job,
+            key=job.name,
+            pure=False,
+            retries=0,
+            resources=dict(needs),
+            workers=fit if avoid else None,
+            priority=job.work.action.priority,
+        )
+        return DaskTicket(future)
+
+    def workers(self) -> Mapping[str, Mapping[str, float]]:
+        """Return what each worker that is there can do, by its address."""
+        try:
+            found = self._client.scheduler_info(n_workers=-1)["workers"]
+        except (OSError, TimeoutError, ValueError) as error:
+            raise _unreachable(self._address, error) from error
+        return {name: each.get("resources", {}) for name, each in found.items()}
+
+
+@contextmanager
+def connected(address: str) -> Iterator[DaskCluster]:
+    """Use the workers of a scheduler for as long as a `with` lasts."""
+    with dask.config.set(_OWN):
+        try:
+            client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise _unreachable(address, error) from error
+        with client:
+            yield DaskCluster(client, address)
+
+
+@contextmanager
+def started(workers: int) -> Iterator[DaskCluster]:
+    """Start a scheduler and workers, processes of this machine, for as long as a `with` lasts."""
+    with (
+        dask.config.set(_OWN),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=0,
+            security=Security.temporary(),  # other users of this machine must not have code run as this one
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+            preload=[preload.__name__],
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield DaskCluster(client, cluster.scheduler_address)
+
+
+def _unreachable(address: str, error: Exception) -> MissingError:
+    why = str(error).strip().partition("\n")[0] or type(error).__name__
+    return MissingError.of(
+        f"the scheduler {address} cannot be reached: {why}",
+        hint="check its address, and that `dask scheduler` runs there",
+    )

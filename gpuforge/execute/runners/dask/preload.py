@@ -1,0 +1,23 @@
+"""`dask worker --preload` of this module makes a worker say what it can do: only such workers get actions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+from distributed import Worker
+
+from gpuforge.execute.remote import abilities
+
+CPUS = "cpus"
+
+
+def dask_setup(worker: Worker) -> None:
+    """Add what this machine can do to the worker's resources, unless `--resources` says otherwise."""
+    found = {**abilities.of_this_machine(), CPUS: len(os.sched_getaffinity(0))}
+    for name, amount in found.items():
+        worker.state.total_resources.setdefault(name, amount)
+        worker.state.available_resources.setdefault(name, amount)
+    if worker.nanny and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for its client, or its nanny

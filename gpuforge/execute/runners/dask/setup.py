@@ -1,0 +1,56 @@
+"""The workers of a dask cluster as a choice of `--runner`: of an existing one, or of one on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from uuid import uuid4
+
+from gpuforge.errors import MissingError
+from gpuforge.execute.perform import Workers
+from gpuforge.execute.remote.client import RemoteWorkers
+from gpuforge.execute.remote.job import Run
+from gpuforge.execute.remote.places import of_client
+from gpuforge.execute.runners.choice import Environment, Wanted
+from gpuforge.execute.store import Store
+from gpuforge.plan.site import ContainerImage
+
+takes = ("image", "memory", "timeout", "scheduler")
+
+
+def sites(wanted: Wanted) -> list[ContainerImage]:
+    """Return the images that the user named, ready to run; without them, workers run local processes.
+
+    Raises MissingError without dask, before anything else is done.
+    """
+    if find_spec("distributed") is None:
+        message = "--runner dask needs the Python package distributed, which is not installed"
+        raise MissingError.of(message, hint="pip install 'gpuforge[dask]'")
+    if not wanted.is_chosen:
+        return []
+    from gpuforge.execute.runners.docker import setup as docker_setup  # noqa: PLC0415  it loads the engine's client
+
+    return docker_setup.sites(wanted)
+
+
+@contextmanager
+def workers(sites: Sequence[ContainerImage], environment: Environment, store: Store) -> Iterator[Workers]:
+    """Use the workers of the scheduler, or start some here, for as long as a `with` lasts."""
+    from gpuforge.execute.runners.dask.cluster import connected, started  # noqa: PLC0415  an extra
+
+    remote = environment.scheduler is not None
+    run = Run(
+        uuid4().hex,
+        environment.project,
+        environment.compiled,
+        environment.limits,
+        environment.shared if remote else None,
+        None if remote else environment.cache.absolute(),
+        environment.failed and environment.failed.absolute(),
+    )
+    at = of_client(run, environment.cache, store)
+    images = {each.id: each for image in sites for each in (image, image.test) if each}
+    engine = connected(environment.scheduler) if environment.scheduler else started(environment.jobs)
+    with engine as cluster, RemoteWorkers(run, at, cluster, images, apart=remote).living() as found:
+        yield found
