@@ -39,6 +39,8 @@ def download(
     when the requirements cannot be met by wheels.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    if not requirements:  # a backend of the project's own may need nothing; pip refuses an empty list
+        return
     command = [str(python), "-I", str(_ALONE), str(_PIP), "download", "--only-binary=:all:"]
     command += [pip_output.PROGRESS, "--disable-pip-version-check", f"--dest={folder}"]
     command += [*(f"--constraint={path}" for path in constraints), *(["--no-deps"] if alone else [])]

@@ -126,6 +126,11 @@ def test_a_pyproject_is_read_and_its_requirements_are_names(tmp_path: Path, text
     assert why in str(caught.value)
 
 
+def test_a_backend_that_requires_nothing_gets_an_empty_folder(tmp_path: Path) -> None:
+    wheelhouse.download(Path(sys.executable), [], tmp_path / "wheels", what="the build requirements", hint="")
+    assert list((tmp_path / "wheels").iterdir()) == []
+
+
 def test_a_project_without_a_pyproject_is_built_by_setuptools(tmp_path: Path) -> None:
     assert required(tmp_path) == ["setuptools>=40.8.0"]
 
