@@ -17,6 +17,7 @@ _SOURCE = (
     r"(?:\$\{(?:CMAKE_CURRENT_LIST_DIR|CMAKE_CURRENT_SOURCE_DIR|PROJECT_SOURCE_DIR|CMAKE_SOURCE_DIR)\}/)?"
 )
 _FETCHES = frozenset({"fetchcontent_declare", "externalproject_add", "cpmaddpackage", "cpmfindpackage"})
+_STATIC = r"(?:CUDA::|lib)?(\w+_static)(?:\.a)?"
 _NUMBER = r"\d{2,3}[af]?(?:-real|-virtual)?"
 
 
@@ -46,6 +47,7 @@ class CMake:
     uses: list[Use] = field(default_factory=list)
     packages: list[Seen] = field(default_factory=list)  # of find_package
     targets: list[Seen] = field(default_factory=list)  # "cufft" of CUDA::cufft, "nccl" of NCCL::NCCL
+    static: list[Seen] = field(default_factory=list)  # "nccl_static", wherever it is written
     archs: list[Seen] = field(default_factory=list)  # that are set whatever the user says
     downloads: list[Download] = field(default_factory=list)
     native: Where | None = None  # the first -march=native
@@ -110,6 +112,7 @@ class _Reader:
             found.uses.append(Use(where, options))
         if found.native is None and any("-march=native" in word for word in words):
             found.native = where
+        found.static += [Seen(match[1], where) for word in words if (match := re.fullmatch(_STATIC, word))]
         if command.name == "find_package" and words and "!" not in options:
             found.packages.append(Seen(words[0], where))
         if "!" not in options:
@@ -149,6 +152,8 @@ class _Reader:
 
     def _leads_to(self, file: str, command: Command) -> Iterator[str]:
         """Yield the files that a command reads: a folder's, a module's, or one by its path."""
+        if command.name == "find_package" and command.arguments:
+            yield from filter(None, [self.modules.get(f"Find{command.arguments[0]}.cmake")])
         if command.name not in {"add_subdirectory", "include"} or not command.arguments:
             return
         path = re.sub(_SOURCE, "", command.arguments[0], count=1)

@@ -75,12 +75,14 @@ add_subdirectory(src)
     "cmake/gpu.cmake": """
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
+find_package(NCCL)
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 70)
 endif()
 file(DOWNLOAD https://example.org/x.cmake x.cmake)
 target_link_libraries(demo PRIVATE CUDA::cufft_static CUDA::cudart)
 """,
+    "modules/FindNCCL.cmake": "find_library(NCCL_LIBRARY NAMES nccl_static)\n",
     "src/CMakeLists.txt": "# nothing\n",
     "src/k.cu": "template <int N> __global__ void k();\n",
     "src/a.cpp": "#include <nccl.h>\n#pragma acc parallel loop\n",

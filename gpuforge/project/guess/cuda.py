@@ -21,6 +21,9 @@ from gpuforge.toolkits.providers import debian, pypi
 
 _CUDA = ("cuda",)
 _MAJORS = (12, 13)
+_TOOLKITS_OWN = frozenset(
+    {"cudart", "cuda_driver", "cudadevrt", "toolkit", "nvcc", "cuda", "opencl", "culibos"}
+)
 _CLASSIFIER = r"Environment :: GPU :: NVIDIA CUDA :: (\d{1,4})(?: .*)?"
 # CMake's names of targets and packages that differ from the library's: https://cmake.org/cmake/help/latest/module/FindCUDAToolkit.html
 _ALIASES = {
@@ -42,6 +45,7 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
             yield Guess(_CUDA, "libraries", tuple(known), tuple(known.values()))
         for name in libraries.keys() - known.keys():
             yield Note(_CUDA, because("library-unknown", *libraries[name].where, name=name))
+        yield from _static(project)
     for major, toolkit, reason in _toolkits(project):
         table = ("cuda", str(major))
         yield Guess(table, "toolkit", toolkit, (reason,))
@@ -73,8 +77,15 @@ def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
     for seen in project.script.libraries:
         if _library(seen.text) in _known():
             found.setdefault(_library(seen.text), because("linked", seen.where, name=seen.text))
-    toolkits_own = {"cudart", "cuda_driver", "cudadevrt", "toolkit", "nvcc", "cuda", "opencl", "culibos"}
-    yield from sorted((name, reason) for name, reason in found.items() if name not in toolkits_own)
+    yield from sorted((name, reason) for name, reason in found.items() if name not in _TOOLKITS_OWN)
+
+
+def _static(project: Project) -> Iterator[Note]:
+    """Yield the static libraries that CMake files name, but for those that every toolkit has."""
+    places = {seen.text: seen.where for seen in project.cmake.static} if project.cmake else {}
+    for name, where in places.items():
+        if _library(name) in _known() - _TOOLKITS_OWN:
+            yield Note(_CUDA, because("static", where, name=name))
 
 
 def _library(target: str) -> str:
