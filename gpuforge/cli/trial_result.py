@@ -53,6 +53,7 @@ class TrialResult(Install):
     cell: str
     installs: tuple[Install, ...] = ()
     imports: tuple[str, ...] = ()
+    tested_with: tuple[str, ...] = ()  # the packages that the command ran with, if it required more
     command: tuple[str, ...] = ()
     command_line: str = ""
     seconds: _Seconds = 0

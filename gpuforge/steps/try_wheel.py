@@ -62,7 +62,10 @@ def proved(request: TryWheel, wheel: Path, nowhere: Path) -> dict[str, Any]:
         result["imports"] = also_imported(request.imports, python, nowhere, driver)
     if command := request.command:
         if request.requires:
-            require(python, request.requires, request.wheels)
+            # Chosen together: where the tests pin a dependency, the packages that fit its newest release must go, too.
+            require(python, [as_requirement(wheel, extras), *request.requires], request.wheels)
+            result["tested_with"] = packages(python)
+            print(f"the command runs with: {', '.join(result['tested_with'])}", flush=True)
         check(python)
         result |= tested(command, python, request.folder or nowhere, request.project, request.package)
         watch.judged(f"`{result['command_line']}`")
@@ -111,17 +114,27 @@ def secluded(request: TryWheel) -> MachineCuda:
 
 def installed(wheel: Path, python: Path, wheels: Sequence[Path], extras: Sequence[str]) -> dict[str, Any]:
     """Install the wheel with what it declares and nothing else; return what is there then."""
-    what = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-    print(f"installing {Path(what).name}", flush=True)
-    require(python, [what], wheels)
+    wanted = as_requirement(wheel, extras)
+    print(f"installing {Path(wanted).name}", flush=True)
+    require(python, [wanted], wheels)
     command = [str(python), "-I", "-c", "import platform; print(platform.python_version())"]
     version = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    packages = sorted(
+    there = packages(python)
+    print(f"installed for Python {version}: {', '.join(there)}", flush=True)
+    return {"wheel": wheel.name, "python": version, "packages": there}
+
+
+def as_requirement(wheel: Path, extras: Sequence[str]) -> str:
+    """Return the requirement of a wheel with some of its extras."""
+    return f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
+
+
+def packages(python: Path) -> list[str]:
+    """Return what is installed for `python`: names and versions."""
+    return sorted(
         path.name.removesuffix(".dist-info").replace("-", " ")
         for path in python.parent.parent.glob("lib/python3*/site-packages/*.dist-info")
     )
-    print(f"installed for Python {version}: {', '.join(packages)}", flush=True)
-    return {"wheel": wheel.name, "python": version, "packages": packages}
 
 
 if __name__ == "__main__":

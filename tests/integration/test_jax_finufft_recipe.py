@@ -1,4 +1,4 @@
-"""recipes/jax-finufft: CUDA wheels from PyPI's sdist, beside JAX; a front package; a cache shared with cufinufft."""
+"""recipes/jax-finufft: wheels for both CUDA majors from PyPI's sdist, beside JAX; a front package; a shared cache."""
 
 from __future__ import annotations
 
@@ -21,12 +21,17 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 NIGHTLY = "GPUFORGE_NIGHTLY"
 nightly = pytest.mark.skipif(
     NIGHTLY not in os.environ,
-    reason=f"compiles FINUFFT for half an hour, fetches 6 GB of CUDA: set {NIGHTLY}=1",
+    reason=f"compiles FINUFFT for an hour, fetches 15 GB of CUDA: set {NIGHTLY}=1",
 )
 pytestmark = [
     *(pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("build")),
     nightly,
 ]
+MAJORS = {  # what NVIDIA calls its packages of each
+    "12": {"nvidia-cuda-runtime-cu12", "nvidia-cufft-cu12"},
+    "13": {"nvidia-cuda-runtime", "nvidia-cufft"},
+}
+of_each_major = pytest.mark.parametrize("major", MAJORS)
 CPU = """
 import numpy, jax, jax.numpy as jnp, jax_finufft
 from jax_finufft import lowering
@@ -49,58 +54,63 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def build(place: Path, name: str, *arguments: str) -> dict[str, Any]:
-    command = [
-        GPUFORGE,
-        "build",
-        place / name,
-        "--cuda",
-        "13",
-        "--archs",
-        "90",
-        "-o",
-        place / "dist",
-        "--json",
-    ]
+def gpuforge(place: Path, *arguments: object) -> dict[str, Any]:
     env = {**os.environ, "GPUFORGE_CACHE_DIR": str(place / "cache")}
     done = subprocess.run(
-        [*map(str, command), *arguments], capture_output=True, text=True, check=False, env=env
+        [str(GPUFORGE), *map(str, arguments)], capture_output=True, text=True, check=False, env=env
     )
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 
+def build(place: Path, name: str, *arguments: str) -> dict[str, Any]:
+    return gpuforge(place, "build", place / name, "--archs", "90", "-o", place / "dist", "--json", *arguments)
+
+
 @pytest.fixture(scope="module")
 def built(place: Path) -> dict[str, Any]:
-    return build(place, "jax-finufft", "--python", PYTHON)
+    return build(place, "jax-finufft", "--cuda", "12,13", "--python", PYTHON)
 
 
 def one(built: dict[str, Any], start: str) -> Path:
     return next(path for each in built["wheels"] if (path := Path(each["path"])).name.startswith(start))
 
 
-def test_the_wheel_is_proved_beside_jax_and_passes_its_tests(built: dict[str, Any]) -> None:
-    assert [finding for wheel in built["wheels"] for finding in wheel["findings"]] == []
-    assert {test["state"] for test in built["tests"]} == {"passed"}
-    text = metadata.of_wheel(one(built, "jax_finufft_cu13"))
+def test_the_wheels_are_proved_beside_jax_and_pass_their_tests(built: dict[str, Any]) -> None:
+    found = [finding["code"] for wheel in built["wheels"] for finding in wheel["findings"]]
+    assert found == ["GF712"] * 3  # the version of a quick try
+    assert [test["state"] for test in built["tests"]] == [
+        "passed"
+    ] * 4  # two CUDA majors, two releases of JAX
+
+
+@of_each_major
+def test_a_wheel_requires_the_jax_it_was_tested_with_and_the_libraries_it_needs(
+    built: dict[str, Any], major: str
+) -> None:
+    wheel = one(built, f"jax_finufft_cu{major}")
+    text = metadata.of_wheel(wheel)
     required = metadata.fields(text, "Requires-Dist")
     assert [line for line in required if line.startswith(("jax>", "jax<"))] == [
         "jax>=0.5.0",
         "jax>=0.8,<0.13",
     ]
-    assert metadata.fields(text, "Provides-Extra") == ["test", "cuda13", "cuda13-local"]
+    assert metadata.fields(text, "Provides-Extra") == ["test", f"cuda{major}", f"cuda{major}-local"]
     of_nvidia = [line for line in required if line.startswith("nvidia-")]
-    assert {Requirement(line).name for line in of_nvidia} == {"nvidia-cuda-runtime", "nvidia-cufft"}
-    assert all(line.endswith('extra == "cuda13"') for line in of_nvidia)
-    assert Path(built["wheels"][0]["path"]).stat().st_size < 20e6, "no static libraries"
+    assert {Requirement(line).name for line in of_nvidia} == MAJORS[major]
+    assert all(line.endswith(f'extra == "cuda{major}"') for line in of_nvidia)
+    assert wheel.stat().st_size < 20e6, "no static libraries"
 
 
-def test_without_cuda_it_imports_and_the_cpu_computes(built: dict[str, Any], tmp_path: Path) -> None:
+@of_each_major
+def test_without_cuda_it_imports_and_the_cpu_computes(
+    built: dict[str, Any], major: str, tmp_path: Path
+) -> None:
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, one(built, "jax_finufft_cu13")], check=True)
+    subprocess.run([*pip, one(built, f"jax_finufft_cu{major}")], check=True)
     clean = {"PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         [python, "-I", "-c", CPU], capture_output=True, text=True, check=False, env=clean, cwd=tmp_path
@@ -108,31 +118,36 @@ def test_without_cuda_it_imports_and_the_cpu_computes(built: dict[str, Any], tmp
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("extra", ["cuda12", "cuda12-local", "cuda13", "cuda13-local"])
 def test_the_front_package_installs_the_wheel_of_the_chosen_major(
-    built: dict[str, Any], tmp_path: Path
+    built: dict[str, Any], extra: str, tmp_path: Path
 ) -> None:
-    front = one(built, "jax_finufft_cuda-")
-    wanted = f"jax-finufft-cuda[cuda13-local] @ {front.as_uri()}"
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--dry-run",
-        "--quiet",
-        "--ignore-installed",
-        "--report",
-        "-",
-    ]
-    done = subprocess.run(
-        [*command, "--find-links", str(front.parent), wanted], capture_output=True, text=True, check=True
-    )
-    chosen = {each["metadata"]["name"] for each in json.loads(done.stdout)["install"]}
-    assert {"jax-finufft-cuda", "jax-finufft-cu13", "jax-cuda13-plugin"} <= chosen
-    assert not [name for name in chosen if "cu12" in name or name.startswith("nvidia")]
+    front, major = one(built, "jax_finufft_cuda-"), extra[4:6]
+    other = ({"12", "13"} - {major}).pop()
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed"]
+    command += ["--report", str(tmp_path / "report.json"), "--find-links", str(front.parent)]
+    subprocess.run([*command, f"jax-finufft-cuda[{extra}] @ {front.as_uri()}"], check=True)
+    report = json.loads((tmp_path / "report.json").read_text())
+    chosen = {each["metadata"]["name"] for each in report["install"]}
+    assert {"jax-finufft-cuda", f"jax-finufft-cu{major}", f"jax-cuda{major}-plugin"} <= chosen
+    assert not [name for name in chosen if f"cu{other}" in name or f"cuda{other}" in name]
+    assert MAJORS[major] <= chosen or extra.endswith("-local")
+    assert not (extra.endswith("-local") and [name for name in chosen if name.startswith("nvidia-")])
+
+
+@of_each_major
+def test_beside_jax_and_cupy_one_cuda_runtime_comes_into_the_process(
+    place: Path, built: dict[str, Any], major: str
+) -> None:
+    beside = ("--with", f"jax[cuda{major}]", "--with", f"cupy-cuda{major}x")
+    report = gpuforge(place, "audit", one(built, f"jax_finufft_cu{major}"), *beside, "--format", "json")
+    assert [each for each in report["findings"] if each["severity"] == "error"] == []
+    libraries = report["together"]["libraries"]
+    runtimes = {each["name"] for each in libraries if each["kind"] == "CUDA runtime"}
+    assert runtimes == {f"libcudart.so.{major}"}
 
 
 def test_cufinufft_finds_in_the_cache_what_jax_finufft_compiled(place: Path, built: dict[str, Any]) -> None:
-    result = build(place, "cufinufft", "--no-test")
+    result = build(place, "cufinufft", "--cuda", "13", "--no-test")
     (use,) = [action["compiler_cache"] for action in result["actions"] if "compiler_cache" in action]
     assert use["hits"] >= 50, use

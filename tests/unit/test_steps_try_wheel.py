@@ -27,14 +27,14 @@ pytestmark = pytest.mark.thorough
 VERSION = ".".join(map(str, sys.version_info[:3]))
 
 
-def wheel(folder: Path, name: str, module: str, *headers: str) -> Path:
+def wheel(folder: Path, name: str, module: str, *headers: str, version: str = "1.0") -> Path:
     """Write a wheel of one module, with some more lines in its METADATA."""
     folder.mkdir(exist_ok=True)
-    path, info = folder / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
+    path, info = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"
     members = {
         f"{name}/__init__.py": module,
         f"{info}/METADATA": "\n".join(
-            ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0", *headers, ""]
+            ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *headers, ""]
         ),
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
@@ -131,6 +131,7 @@ def test_a_wheel_is_installed_with_what_it_declares_and_its_command_run(bench: B
         "seconds": 0,
         "summary": "",
         "counts": {},
+        "tested_with": ["checker 1.0", "demo 1.0", "needed 1.0", "plotting 1.0"],
     }
     work = bench.root / "work"
     assert f"{work}/nowhere {work}/env []" in done.stdout
@@ -341,6 +342,21 @@ def test_each_way_of_installing_a_wheel_is_tried(bench: Bench) -> None:
     assert (bare["extras"], bare["packages"]) == ([], ["demo 1.0"])
     assert (full["extras"], full["packages"]) == (["cuda13"], ["demo 1.0", "runtime 1.0"])
     assert bench.result()["packages"] == full["packages"]
+
+
+def test_where_the_tests_pin_a_dependency_its_extra_brings_what_fits_the_pin(bench: Bench) -> None:
+    for version in ("1.0", "2.0"):
+        plugin = ("Provides-Extra: cuda13", f'Requires-Dist: plugin=={version}; extra == "cuda13"')
+        wheel(bench.wheels, "library", "", *plugin, version=version)
+        wheel(bench.wheels, "plugin", f"version = {version!r}", version=version)
+    extra = ("Provides-Extra: cuda13", 'Requires-Dist: library[cuda13]; extra == "cuda13"')
+    path = wheel(bench.root / "own", "demo", "", "Requires-Dist: library", *extra)
+    command = ["python", "-c", "import plugin; assert plugin.version == '1.0'"]
+    done = bench.test(path, extras=["cuda13"], cuda="13.0", requires=["library==1.*"], command=command)
+    assert done.returncode == 0, done.stderr
+    result = bench.result()
+    assert result["packages"] == ["demo 1.0", "library 2.0", "plugin 2.0"]  # as its users get it
+    assert result["tested_with"] == ["demo 1.0", "library 1.0", "plugin 1.0"]
 
 
 @pytest.mark.parametrize(
