@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from gpuforge.cli import places
+from gpuforge.cli import places, stores
 from gpuforge.cli.arguments import FOLDER, errors_as_json
 from gpuforge.cli.build_json import result_data
 from gpuforge.cli.build_result import Result
@@ -29,7 +29,7 @@ from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.runners.choice import RUNNERS, Environment, Wanted, chosen
 from gpuforge.execute.runners.runner import Limits
-from gpuforge.execute.store import FolderStore
+from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.compiler_cache import sharing
@@ -173,7 +173,7 @@ class _Run:
 
     made: Planned
     steps: list[Step]
-    store: FolderStore
+    store: Store
     ledger: FileLedger
     wanted: frozenset[str]
 
@@ -185,7 +185,7 @@ class _Run:
         ends = [end for each in (plan.wheels, plan.kernels, plan.reports) for end in each.values()]
         tests = [end for each in plan.tests.values() for end in each]
         wanted = frozenset(end.action for end in (*ends, *tests, *(plan.front or ())))
-        return cls(made, steps, FolderStore(cache / "store"), FileLedger(cache / "ledger.jsonl"), wanted)
+        return cls(made, steps, stores.opened(cache), FileLedger(cache / "ledger.jsonl"), wanted)
 
     @property
     def project(self) -> str:
@@ -213,9 +213,14 @@ class _Run:
             compiled=compiled.name,
             jobs=jobs,
             scheduler=options.scheduler,
+            shared=stores.address(),
         )
         setup = chosen(options.runner)
-        with progress() as observer, setup.workers(self.made.sites, environment, self.store) as workers:
+        with (
+            stores.present(self.store),
+            progress() as observer,
+            setup.workers(self.made.sites, environment, self.store) as workers,
+        ):
             return engine.run(
                 self.steps,
                 store=self.store,

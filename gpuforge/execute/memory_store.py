@@ -23,7 +23,7 @@ class MemoryStore:
         self._home = home
         self._locks: dict[str, threading.Lock] = {}
 
-    def get(self, key: str) -> Stored | None:
+    def get(self, key: str, *, links_out: bool = True) -> Stored | None:
         """Return the entry unless it is listed in `damaged`."""
         return None if key in self.damaged else self.entries.get(key)
 

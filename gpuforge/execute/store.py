@@ -52,8 +52,11 @@ class Stored:
 class Store(Protocol):
     """Where outputs are kept. Every method raises OSError when the place behind it fails."""
 
-    def get(self, key: str) -> Stored | None:
-        """Return the entry if it is there and its bytes are those that were stored."""
+    def get(self, key: str, *, links_out: bool = True) -> Stored | None:
+        """Return the entry if it is there and its bytes are those that were stored.
+
+        Unless `links_out`, one that others made is refused if its links lead out of its outputs.
+        """
 
     def damage(self, key: str) -> str:
         """Return what is wrong with an entry that is there but not whole, else an empty string."""
@@ -82,7 +85,7 @@ class FolderStore:
         self._sessions = Sessions(root / "tmp")
         self._sound: set[str] = set()  # keys of entries whose bytes were read
 
-    def get(self, key: str) -> Stored | None:
+    def get(self, key: str, *, links_out: bool = True) -> Stored | None:
         """Return the entry if it is there and its bytes are those that were stored.
 
         They are read once in a process. Those of a large entry are not read again while its times show that nothing

@@ -60,7 +60,7 @@ def _needed(steps: Sequence[Step], store: Store, wanted: Collection[str]) -> dic
     found: dict[str, Stored | None] = {}
     for name in reversed(tuple(TopologicalSorter(graph).static_order())):
         if name in needed:
-            found[name] = store.get(by_id[name].key)
+            found[name] = store.get(by_id[name].key, links_out=by_id[name].action.links_out)
             if found[name] is None:
                 needed.update(graph[name])
     return found

@@ -82,7 +82,7 @@ class Workplace:
         if turn is None:
             return ActionResult(name, "cancelled", _NOT_STARTED)
         with turn:
-            stored = self.store.get(work.key)
+            stored = self.store.get(work.key, links_out=work.action.links_out)
             if stored is not None:  # another gpuforge made it between the plan and now
                 return ActionResult(name, "reused", reuse(stored).reason, stored.entry.seconds)
             if work.action.by_content:
@@ -108,7 +108,7 @@ class Workplace:
         if turn is None:
             return ActionResult(work.action.id, "cancelled", _NOT_STARTED)
         with turn:
-            stored = self.store.get(key)
+            stored = self.store.get(key, links_out=work.action.links_out)
             if stored is None:
                 return self._run(work, log, key)
             self.store.alias(work.key, key)

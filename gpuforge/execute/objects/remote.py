@@ -19,6 +19,7 @@ from gpuforge.execute.objects.secrets import hidden
 
 _BLOCK = 1 << 24  # bytes of one request
 _MODIFIED = ("LastModified", "updated", "mtime", "created")  # what the libraries call it
+_TAKEN = (409, 412)  # HTTP: Conflict, of one that is written just now; Precondition Failed
 _HINTS = {
     PermissionError: "check the credentials, and what they permit",
     FileNotFoundError: "make the bucket, or correct its name",
@@ -64,8 +65,10 @@ class RemoteObjects:
         with self._errors(f"write {name}"):
             try:
                 self._system.pipe_file(self._path(name), data, mode="create")
-            except FileExistsError:
-                return False
+            except OSError as error:
+                if _is_taken(error):
+                    return False
+                raise
             return True
 
     def find(self, folder: str) -> list[Found]:
@@ -124,11 +127,19 @@ class RemoteObjects:
         except GpuforgeError:
             raise
         except Exception as error:  # noqa: BLE001 - each library has its own kinds, not only OSError
-            cause = shown(hidden(f"{type(error).__name__}: {error}", os.environ))
+            plain = isinstance(error, OSError) and error.strerror
+            cause = shown(hidden(plain or f"{type(error).__name__}: {error}", os.environ))
             message = f"the shared store {self._url} fails: cannot {shown(act)}: {cause}"
             kinds = (hint for kind, hint in _HINTS.items() if isinstance(error, kind))
             hint = next(kinds, f"check the address, the credentials and the network, or unset {VARIABLE}")
             raise ObjectsError.of(message, hint=hint) from None
+
+
+def _is_taken(error: OSError) -> bool:
+    """Return whether a conditional write was refused: s3fs knows only AWS's own wording of 412, and not 409."""
+    answer = getattr(error.__cause__, "response", None) or {}
+    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return isinstance(error, FileExistsError) or status in _TAKEN
 
 
 def _modified(facts: dict[str, Any]) -> float:

@@ -11,6 +11,7 @@ from gpuforge.execute.cache_folder import cache_folder
 from gpuforge.execute.objects.connect import connect
 from gpuforge.execute.objects.port import Objects
 from gpuforge.execute.remote.job import Run
+from gpuforge.execute.shared.opening import opened
 from gpuforge.execute.store import FolderStore, Store
 
 
@@ -38,4 +39,4 @@ def of_client(run: Run, folder: Path, store: Store) -> Places:
 def _places(url: str | None, folder: Path) -> Places:
     if url is None:
         return Places(FolderStore(folder / "store"), connect(str((folder / "board").absolute())), folder)
-    raise NotImplementedError
+    return Places(opened(folder / "store", url), connect(url), folder)

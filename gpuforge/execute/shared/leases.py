@@ -1,0 +1,142 @@
+"""The right to work on a key, over all machines: an object that its owner writes anew again and again.
+
+Clocks of machines differ. So nobody compares times: an owner is taken for dead when its lease has not changed for a
+while by the watcher's own clock. `leases/KEY/N` is the N-th lease since nobody had one; of those that want to follow a
+dead owner, one creates the next.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Self
+from uuid import uuid4
+
+from gpuforge.errors import GpuforgeError
+from gpuforge.execute.objects.port import Objects, ObjectsError
+from gpuforge.execute.shared import names
+
+RENEW = 5.0  # seconds between two writes of an owner
+STALE = 30.0  # seconds without a change after which an owner is dead
+LOOK = 2.0  # seconds between two looks at another's lease
+_LARGEST = 1 << 12  # bytes
+
+
+class Lease:
+    """A right that this process has until `release`, or to the end of a `with`."""
+
+    def __init__(self, leases: Leases, name: str, token: str) -> None:
+        self.name, self._token = name, token
+        self._leases, self._count = leases, 0
+
+    def renew(self) -> None:
+        """Show that the owner lives."""
+        self._count += 1
+        self._leases.objects.put(self.name, self._leases.content(self._token, self._count))
+
+    def release(self) -> None:
+        """Let others have it."""
+        self._leases.end(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Leases:
+    """The leases of one process; `home` names its machine's cache, within which a lock has come before the lease."""
+
+    def __init__(self, objects: Objects, home: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.objects = objects
+        self._home, self._clock = home, clock
+        self._seen: dict[str, tuple[bytes, float, float]] = {}  # key: content, since when, when last looked
+        self._held: dict[str, Lease] = {}
+        self._guard = threading.Lock()
+        self._renewer: threading.Thread | None = None
+
+    def content(self, token: str, count: int = 0) -> bytes:
+        """Return what is written into a lease."""
+        return json.dumps({"home": self._home, "token": token, "count": count}).encode()
+
+    def is_due(self, key: str) -> bool:
+        """Return whether a look at the lease of a key may show something new."""
+        return key not in self._seen or self._clock() - self._seen[key][2] >= LOOK
+
+    def take(self, key: str) -> Lease | None:
+        """Take the lease of a key unless a live owner has it."""
+        there = self.objects.names(names.lease(key))
+        number = 1
+        if there:
+            last = there[-1]
+            if self._lives(key, self.objects.read(last, _LARGEST) or b""):
+                return None
+            number = _number(last) + 1
+        token = uuid4().hex
+        name = f"{names.lease(key)}/{number:09}"
+        content = self.content(token)
+        if not self.objects.create(name, content) and self.objects.read(name, _LARGEST) != content:
+            return None
+        self._seen.pop(key, None)
+        for old in there:
+            self.objects.remove(old)
+        return self._keep(Lease(self, name, token))
+
+    def hold(self, name: str) -> Lease:
+        """Write an object anew again and again until the lease is released."""
+        lease = Lease(self, name, uuid4().hex)
+        lease.renew()
+        return self._keep(lease)
+
+    def _keep(self, lease: Lease) -> Lease:
+        with self._guard:
+            self._held[lease.name] = lease
+            if self._renewer is None:
+                self._renewer = threading.Thread(target=self._renew, name="leases", daemon=True)
+                self._renewer.start()
+        return lease
+
+    def end(self, lease: Lease) -> None:
+        """Remove a lease of this process; what fails is left to its age."""
+        with self._guard:
+            self._held.pop(lease.name, None)
+            with suppress(ObjectsError):
+                self.objects.remove(lease.name)
+
+    def _lives(self, key: str, content: bytes) -> bool:
+        """Return whether the owner of a lease lives, as far as this process has seen."""
+        now = self._clock()
+        if _home(content) == self._home:
+            return False  # whoever calls has this machine's lock of the key, which that owner had
+        before = self._seen.get(key)
+        since = before[1] if before and before[0] == content else now
+        self._seen[key] = content, since, now
+        return now - since < STALE
+
+    def _renew(self) -> None:
+        while True:
+            time.sleep(RENEW)
+            with self._guard:
+                if not self._held:
+                    self._renewer = None
+                    return
+                for lease in self._held.values():
+                    with suppress(GpuforgeError):  # an owner whose store fails for long loses its lease
+                        lease.renew()
+
+
+def _number(name: str) -> int:
+    with suppress(ValueError):
+        return int(name.rpartition("/")[2])
+    return 0
+
+
+def _home(content: bytes) -> str:
+    try:
+        return str(json.loads(content)["home"])
+    except (ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,158 @@
+"""What a shared store writes down about an entry; what others wrote is checked before anything of it is used."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from gpuforge import tree
+from gpuforge.execute import store_entry
+from gpuforge.execute.integrity import MOST_BYTES, MOST_FILES
+from gpuforge.execute.store_entry import StoredFile, StoreEntry
+
+FORMAT = 1
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_TOKEN = re.compile(r"[0-9a-f]{32}")
+_LATEST = 1 << 33  # seconds since the epoch: the year 2242
+_LONGEST_LINK = 4096  # bytes (PATH_MAX of linux/limits.h)
+_EXPANSION = 1 << 16  # bytes by which what cannot be compressed grows; zstd adds less than 0.4 % beside it
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The object with the bytes of one output's files: the last part of its name, its bytes, its sha256."""
+
+    token: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class SharedEntry:
+    """An entry: what a local store knows of it, and what else makes the same folder of it on another machine.
+
+    `folders` are those that hold nothing; `times` are those of the files that are no links, in the entry's order, in
+    whole seconds since the epoch: compilers compare them.
+    """
+
+    entry: StoreEntry
+    folders: tuple[str, ...]
+    times: tuple[int, ...]
+    contents: Mapping[str, Content]
+
+    def files(self, output: str) -> list[tuple[StoredFile, int]]:
+        """Return an output's files that are no links, with their times."""
+        plain = [file for file in self.entry.files if not file.link]
+        pairs = zip(plain, self.times, strict=True)
+        return [(file, time) for file, time in pairs if PurePosixPath(file.path).parts[0] == output]
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Another name of an entry."""
+
+    key: str
+
+
+def is_key(text: object) -> bool:
+    """Return whether something is an action's key."""
+    return isinstance(text, str) and _SHA256.fullmatch(text) is not None
+
+
+def to_bytes(record: SharedEntry | Alias) -> bytes:
+    """Return the record as JSON."""
+    if isinstance(record, Alias):
+        return json.dumps({"format": FORMAT, "alias": record.key}).encode()
+    data = {
+        "format": FORMAT,
+        "entry": json.loads(store_entry.to_json(record.entry)),
+        "folders": record.folders,
+        "times": record.times,
+        "contents": {name: [each.token, each.size, each.sha256] for name, each in record.contents.items()},
+    }
+    return json.dumps(data, separators=(",", ":")).encode()
+
+
+def from_bytes(data: bytes) -> SharedEntry | Alias:
+    """Return the record that `to_bytes` wrote; raises ValueError for any other bytes, and for what would do harm."""
+    try:
+        found = json.loads(data)
+        if found["format"] != FORMAT:
+            msg = f"format {found['format']} instead of {FORMAT}"
+            raise ValueError(msg)
+        if "alias" in found:
+            _hold(is_key(found["alias"]), "it is another name of something that is no entry")
+            return Alias(found["alias"])
+        entry = SharedEntry(
+            store_entry.from_json(json.dumps(found["entry"])),
+            tuple(found["folders"]),
+            tuple(found["times"]),
+            {name: Content(*parts) for name, parts in found["contents"].items()},
+        )
+        _check(entry)
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        msg = f"a part is missing or of the wrong kind ({error})"
+        raise ValueError(msg) from error
+    return entry
+
+
+def _check(record: SharedEntry) -> None:
+    entry = record.entry
+    _hold(math.isfinite(entry.seconds) and entry.seconds >= 0, "its time is no time")
+    _hold(datetime.fromisoformat(entry.finished).tzinfo is not None, "its date has no time zone")
+    _hold(all(_is_name(name) for name in entry.outputs), "an output's name is no name of a file")
+    _hold(len({*entry.outputs}) == len(entry.outputs), "two outputs have one name")
+    _hold(len(entry.files) + len(record.folders) <= MOST_FILES, f"it has more than {MOST_FILES:,} files")
+    for file in entry.files:
+        _check_file(file)
+    _hold(sum(file.size for file in entry.files) <= MOST_BYTES, f"it is larger than {MOST_BYTES // 10**9} GB")
+    _check_paths(record)
+    plain = [file for file in entry.files if not file.link]
+    _hold(len(record.times) == len(plain), "its times are not those of its files")
+    _hold(all(type(each) is int and 0 <= each < _LATEST for each in record.times), "a file's time is no time")
+    _hold(record.contents.keys() == {*entry.outputs}, "its contents are not those of its outputs")
+    for output, content in record.contents.items():
+        size = sum(file.size for file, _ in record.files(output))
+        _hold(type(content.size) is int and content.size >= 0, "a content's size is no size")
+        _hold(content.size <= size + size // 128 + _EXPANSION, "a content is larger than what it holds")
+        _hold(
+            _TOKEN.fullmatch(content.token) and _SHA256.fullmatch(content.sha256), "a content's name is none"
+        )
+
+
+def _check_file(file: StoredFile) -> None:
+    _hold(file.size >= 0, "a file's size is no size")
+    if file.link:
+        _hold("/" in file.path and "\0" not in file.link, "an output is a link")
+        _hold(len(file.link.encode(errors="surrogateescape")) <= _LONGEST_LINK, "a link is too long")
+    else:
+        _hold(_SHA256.fullmatch(file.sha256), "a file's sha256 is none")
+
+
+def _check_paths(record: SharedEntry) -> None:
+    """Raise ValueError for paths that lead out, and for those below a file or a link."""
+    files = [file.path for file in record.entry.files]
+    paths = {*files, *record.folders}
+    _hold(len(paths) == len(files) + len(record.folders), "two files have one path")
+    for path in paths:
+        parts = path.split("/")
+        _hold(all(_is_name(part) for part in parts), f"{path[:100]!r} is no path inside it")
+        _hold(len(path.encode(errors="surrogateescape")) <= tree.LONGEST, "a path is too long")
+        _hold(parts[0] in record.entry.outputs, f"{path[:100]!r} is in none of its outputs")
+        above = ("/".join(parts[:end]) for end in range(1, len(parts)))
+        _hold(paths.isdisjoint(above), f"{path[:100]!r} is below a file")
+
+
+def _is_name(text: Any) -> bool:
+    return isinstance(text, str) and text not in {"", ".", ".."} and not {"/", "\0"} & {*text}
+
+
+def _hold(fact: object, otherwise: str) -> None:
+    if not fact:
+        raise ValueError(otherwise)

@@ -1,0 +1,232 @@
+"""The store that several machines share: objects, read and written through a store in a folder of this machine.
+
+`entries/KK/KEY/record.json` is written last, and once; beside it lie the contents of the outputs. An entry counts
+only whole. What others wrote is hostile until it was unpacked and found to be what its record says.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from gpuforge import digest, tree
+from gpuforge.execute import locks
+from gpuforge.execute.objects.port import MOST, Objects
+from gpuforge.execute.shared import contents, names
+from gpuforge.execute.shared.leases import Leases
+from gpuforge.execute.shared.presence import present
+from gpuforge.execute.shared.record import Alias, Content, SharedEntry, from_bytes, to_bytes
+from gpuforge.execute.store import FolderStore, Stored
+from gpuforge.execute.store_entry import StoreEntry
+
+MARK = "shared"  # in an entry of this machine: under which names which shared stores have it
+USED = 3600.0  # seconds after which the use of an entry is written down again
+
+
+class SharedStore:
+    """A shared store; see `Store` for its methods. `grown` is called with the bytes that came into the folder."""
+
+    def __init__(
+        self, local: FolderStore, objects: Objects, *, grown: Callable[[int], None] = lambda _: None
+    ) -> None:
+        self.local, self.objects = local, objects
+        self._id = digest.of_bytes(objects.url.encode())[:16]
+        self._leases = Leases(objects, _home(local.root))
+        self._refused: dict[str, tuple[str, bytes]] = {}  # by key: why, and the record
+        self._grown = grown
+
+    def get(self, key: str, *, links_out: bool = True) -> Stored | None:
+        """Return the entry, of this machine or fetched; one that only this machine has is shared now.
+
+        Unless `links_out`, a fetched entry with links that lead out of its outputs is refused.
+        """
+        stored = self.local.get(key)
+        if stored is None:
+            with locks.wait(self.local.root / "locks" / f"{key}.fetch"):
+                stored = self.local.get(key) or self._fetch(key, links_out=links_out)
+        if stored is not None:
+            self._share(key, stored)
+        return stored
+
+    def damage(self, key: str) -> str:
+        """Return what is wrong with an entry that is there but not whole, else an empty string."""
+        return self._refused[key][0] if key in self._refused else self.local.damage(key)
+
+    def scratch(self) -> AbstractContextManager[Path]:
+        """Make an empty folder for outputs on the disk of this machine's store."""
+        return self.local.scratch()
+
+    def commit(self, key: str, folder: Path, entry: StoreEntry) -> Stored:
+        """Keep the outputs here, then share them; where another machine was faster, theirs are kept."""
+        stored = self.local.commit(key, folder, entry)
+        self._grown(sum(file.size for file in entry.files))
+        if self._push(key, stored):
+            self._mark(key, stored)
+            return stored
+        theirs = self._theirs(key)
+        if theirs is not None and theirs.entry.files != stored.entry.files:
+            tree.remove(self.local.set_aside(key))
+            stored = self._fetch(key, links_out=True) or self.local.commit(key, folder, entry)
+        self._mark(key, stored)
+        return stored
+
+    def alias(self, key: str, other: str) -> None:
+        """Let an entry that is there, `other`, be found by `key` too."""
+        self.local.alias(key, other)
+        if (stored := self.get(other)) is not None:
+            self._share(key, stored)
+
+    def claim(self, key: str) -> AbstractContextManager[Any] | None:
+        """Take the right to work on `key`, over all processes of all machines; None while another has it."""
+        if not self._leases.is_due(key) or (turn := self.local.claim(key)) is None:
+            return None
+        with ExitStack() as undo:
+            undo.enter_context(turn)
+            lease = self._leases.take(key)
+            if lease is None:
+                return None
+            undo.push(lease)
+            return undo.pop_all()
+
+    def present(self) -> AbstractContextManager[None]:
+        """Be seen as a build that uses the store: others prune nothing of what it was given."""
+        return present(self._leases)
+
+    def _theirs(self, key: str) -> SharedEntry | None:
+        with suppress(ValueError):
+            record = from_bytes(self.objects.read(names.record(key)) or b"")
+            return record if isinstance(record, SharedEntry) else None
+        return None
+
+    def _fetch(self, key: str, *, links_out: bool) -> Stored | None:
+        """Bring an entry into this machine's store; None where it is not there, or is refused."""
+        data = self.objects.read(names.record(key), MOST)
+        if data is None:
+            return None
+        try:
+            record = from_bytes(data)
+            if isinstance(record, Alias):
+                return self._fetch_other(key, record.key, links_out=links_out)
+            return self._unpacked(key, record, links_out=links_out)
+        except ValueError as error:
+            self._refused[key] = f"in the shared store, {error}", data
+            return None
+
+    def _fetch_other(self, key: str, other: str, *, links_out: bool) -> Stored | None:
+        if self.local.get(other) is None:
+            record = self._theirs(other)
+            if record is None:
+                msg = "it is another name of an entry that is gone"
+                raise ValueError(msg)
+            self._unpacked(other, record, links_out=links_out)
+        self.local.alias(key, other)
+        return self.local.get(key)
+
+    def _unpacked(self, key: str, record: SharedEntry, *, links_out: bool) -> Stored:
+        """Fetch and check all contents of an entry, then commit it; ValueError for one that is not as it should be."""
+        with self.local.scratch() as out, self.local.scratch() as parts:
+            for folder in record.folders:
+                (out / folder).mkdir(parents=True)
+            for output, content in record.contents.items():
+                fetch_content(self.objects, key, content, parts / content.token)
+                contents.unpack(parts / content.token, out, record.files(output))
+                (parts / content.token).unlink()
+            contents.link(out, record.entry, links_out=links_out)
+            stored = self.local.commit(key, out, record.entry)
+        self._mark(key, stored)
+        self.objects.put(names.used(key), b"")
+        self._refused.pop(key, None)
+        self._grown(sum(file.size for file in record.entry.files))
+        return stored
+
+    def _share(self, key: str, stored: Stored) -> None:
+        """Let other machines have an entry of this one, under a name that it has here; and note that it is used."""
+        own = stored.folder.resolve().parent.name
+        marked = self._marks(stored)
+        if own not in marked:
+            self._push(own, stored)
+            self._mark(own, stored)
+        if key not in {own, *marked}:
+            self._create(key, to_bytes(Alias(own)))
+            self._mark(key, stored)
+        mark = stored.folder.resolve().parent / MARK
+        if time.time() - mark.stat().st_mtime > USED:
+            self._push(own, stored)  # it may have been pruned
+            self.objects.put(names.used(own), b"")
+            os.utime(mark)
+
+    def _push(self, key: str, stored: Stored) -> bool:
+        """Upload an entry; False where the shared store has one of that name."""
+        data = self.objects.read(names.record(key))
+        if data is not None and not self._is_refused(key, data):
+            return False
+        made: dict[str, Content] = {}
+        with self.local.scratch() as parts:
+            for output in stored.entry.outputs:
+                files = [each for each in stored.entry.files if each.path.split("/")[0] == output]
+                plain = [each for each in files if not each.link]
+                made[output] = contents.pack(stored.folder, plain, parts / uuid4().hex)
+                (packed,) = parts.iterdir()
+                self.objects.upload(packed, names.content(key, made[output].token))
+                packed.unlink()
+        record = to_bytes(contents.described(stored.folder, stored.entry, made))
+        if self._create(key, record):
+            return True
+        for content in made.values():
+            self.objects.remove(names.content(key, content.token))
+        return False
+
+    def _create(self, key: str, record: bytes) -> bool:
+        """Write a record unless a sound one is there; one that was refused makes place."""
+        name = names.record(key)
+        if self.objects.create(name, record):
+            return True
+        there = self.objects.read(name)
+        if there == record:
+            return True  # the answer to a first try was lost
+        if there is None or self._is_refused(key, there):
+            self.objects.remove(name)
+            self._refused.pop(key, None)
+            return self.objects.create(name, record)
+        return False
+
+    def _is_refused(self, key: str, record: bytes) -> bool:
+        return key in self._refused and self._refused[key][1] == record
+
+    def _marks(self, stored: Stored) -> set[str]:
+        """Return the names under which the shared store has an entry of this machine."""
+        try:
+            lines = (stored.folder.resolve().parent / MARK).read_text(encoding="ascii").splitlines()
+        except (OSError, ValueError):
+            return set()
+        return {line.partition(" ")[2] for line in lines if line.startswith(f"{self._id} ")}
+
+    def _mark(self, key: str, stored: Stored) -> None:
+        with (stored.folder.resolve().parent / MARK).open("a", encoding="ascii") as stream:
+            stream.write(f"{self._id} {key}\n")
+
+
+def fetch_content(objects: Objects, key: str, content: Content, place: Path) -> None:
+    """Download the bytes of an output; raises ValueError when they are gone, or not what was stored."""
+    if not objects.download(names.content(key, content.token), place, content.size):
+        msg = "a content is gone"
+        raise ValueError(msg)
+    if digest.of_file(place) != content.sha256:
+        msg = "a content is not what was stored"
+        raise ValueError(msg)
+
+
+def _home(root: Path) -> str:
+    """Return the name of this machine's store: the same in all processes that share its locks."""
+    place = root / "home"
+    with locks.wait(root / "locks" / "home"):
+        with suppress(OSError):
+            return place.read_text(encoding="ascii")
+        name = uuid4().hex
+        place.write_text(name, encoding="ascii")
+        return name

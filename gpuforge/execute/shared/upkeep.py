@@ -1,0 +1,115 @@
+"""What a shared store holds, and its upkeep: entries with their sizes and last use, a check of all bytes, removal."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuforge.execute.objects.port import Found, Objects
+from gpuforge.execute.shared import contents, names, presence
+from gpuforge.execute.shared.record import Alias, SharedEntry, from_bytes, is_key
+from gpuforge.execute.shared.store import USED, fetch_content
+from gpuforge.execute.store_entry import StoreEntry
+from gpuforge.execute.upkeep import Held
+
+_READERS = 8  # threads
+_FORGOTTEN = 86400.0  # seconds after which contents without a record are what a killed build left
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An entry of a shared store: its record as it was read, and the names of its objects, the record's first."""
+
+    held: Held
+    record: SharedEntry | None
+    data: bytes
+    objects: tuple[str, ...]
+    aliases: tuple[str, ...]
+
+
+def entries(objects: Objects) -> list[Kept]:
+    """Return all entries, the least recently used first; what a killed build left long ago is removed."""
+    by_key: dict[str, dict[str, Found]] = {}
+    for each in objects.find(names.ENTRIES):
+        parts = each.name.split("/")
+        if len(parts) == 4 and is_key(parts[2]):
+            by_key.setdefault(parts[2], {})[each.name] = each
+    uses = {each.name: each.modified for each in objects.find(names.USED)}
+    with ThreadPoolExecutor(_READERS) as pool:
+        records = dict(
+            zip(by_key, pool.map(lambda key: objects.read(names.record(key)), by_key), strict=True)
+        )
+    aliases: dict[str, list[str]] = {}
+    kept = []
+    for key, found in by_key.items():
+        data = records[key]
+        if data is None:
+            _forget(objects, found.values())
+            continue
+        record = _parsed(data)
+        if isinstance(record, Alias):
+            aliases.setdefault(record.key, []).append(key)
+            continue
+        used = max(found[names.record(key)].modified, uses.get(names.used(key), 0.0))
+        entry: StoreEntry | None = record.entry if record else None
+        held = Held(key, Path(names.record(key)), entry, sum(each.size for each in found.values()), used)
+        ordered = sorted(found, key=lambda name: name != names.record(held.key))
+        kept.append(Kept(held, record, data, tuple(ordered), ()))
+    whole = [Kept(k.held, k.record, k.data, k.objects, tuple(aliases.get(k.held.key, ()))) for k in kept]
+    return sorted(whole, key=lambda each: (each.held.used, each.held.key))
+
+
+def _parsed(data: bytes) -> SharedEntry | Alias | None:
+    try:
+        return from_bytes(data)
+    except ValueError:
+        return None
+
+
+def _forget(objects: Objects, found: Iterable[Found]) -> None:
+    time = presence.now(objects)
+    for each in found:
+        if time - each.modified > _FORGOTTEN:
+            objects.remove(each.name)
+
+
+def recent(objects: Objects) -> float:
+    """Return the time since when all that was used stays: a build that runs may have been given it."""
+    return presence.oldest(objects) - 2 * USED
+
+
+def discard(objects: Objects, each: Kept) -> bool:
+    """Remove an entry and its names, its record first; False where another has taken its place."""
+    if objects.read(names.record(each.held.key)) != each.data:
+        return False
+    for name in (*each.objects, names.used(each.held.key), *map(names.record, each.aliases)):
+        objects.remove(name)
+    return True
+
+
+def verify(objects: Objects, found: Sequence[Kept]) -> list[tuple[Kept, str]]:
+    """Fetch and unpack all entries; remove and return those that are not what their records say, with the reason."""
+    damaged = []
+    for each in found:
+        why = _wrong(objects, each)
+        if why and discard(objects, each):
+            damaged.append((each, why))
+    return damaged
+
+
+def _wrong(objects: Objects, each: Kept) -> str:
+    try:
+        record = from_bytes(each.data)
+        if isinstance(record, SharedEntry):
+            with tempfile.TemporaryDirectory(prefix="gpuforge-") as folder:
+                for output, content in record.contents.items():
+                    packed = Path(folder, content.token)
+                    fetch_content(objects, each.held.key, content, packed)
+                    contents.unpack(packed, Path(folder, "out"), record.files(output))
+                    packed.unlink()
+    except ValueError as error:
+        return str(error)
+    return ""

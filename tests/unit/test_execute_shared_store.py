@@ -1,0 +1,295 @@
+"""The shared store: one entry on several machines, whole or not at all, and nothing hostile of others."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from gpuforge.execute.integrity import survey
+from gpuforge.execute.objects.folder import FolderObjects
+from gpuforge.execute.shared import names
+from gpuforge.execute.shared.leases import LOOK, STALE, Leases
+from gpuforge.execute.shared.store import SharedStore
+from gpuforge.execute.store import FolderStore, Stored
+from gpuforge.execute.store_entry import StoreEntry
+
+KEY, OTHER = "ab" + "0" * 62, "cd" + "0" * 62
+
+
+def machine(tmp_path: Path, name: str) -> SharedStore:
+    return SharedStore(FolderStore(tmp_path / name), FolderObjects(tmp_path / "shared"))
+
+
+def put(store: SharedStore, text: str = "kernel", key: str = KEY, target: str = "bin") -> Stored:
+    with store.scratch() as out:
+        (out / "kernel.fatbin").write_text(text)
+        (out / "tree/bin").mkdir(parents=True)
+        (out / "tree/empty/deep").mkdir(parents=True)
+        (out / "tree/bin/nvcc").write_text("#!/bin/sh\n")
+        (out / "tree/bin/nvcc").chmod(0o775)
+        os.utime(out / "tree/bin/nvcc", (1577836800, 1577836800))
+        (out / "tree/lib64").symlink_to(target)
+        outputs = ("kernel.fatbin", "tree")
+        record = StoreEntry("k", 1.5, "2026-11-21T14:03:00+00:00", outputs, survey(out, outputs))
+        return store.commit(key, out, record)
+
+
+def texts(stored: Stored | None) -> str:
+    assert stored is not None
+    return stored.path("kernel.fatbin").read_text()
+
+
+def test_what_one_machine_made_another_has_with_times_modes_and_empty_folders(tmp_path: Path) -> None:
+    mine = put(machine(tmp_path, "one"))
+    theirs = machine(tmp_path, "two").get(KEY)
+    assert theirs is not None
+    assert theirs.entry == mine.entry
+    assert theirs.folder == tmp_path / "two/ab" / KEY / "out"
+    assert theirs.path("tree").joinpath("empty/deep").is_dir()
+    nvcc = theirs.path("tree") / "bin/nvcc"
+    assert (nvcc.stat().st_mtime, nvcc.stat().st_mode & 0o777) == (1577836800, 0o555)
+    assert (theirs.path("tree") / "lib64").readlink() == Path("bin")
+
+
+def test_a_second_look_reads_this_machine_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(machine(tmp_path, "one"))
+    assert machine(tmp_path, "two").get(KEY) is not None
+    for name in ("read", "download", "put", "create"):
+        monkeypatch.setattr(FolderObjects, name, None)
+    assert machine(tmp_path, "two").get(KEY) is not None
+
+
+def test_another_name_is_known_on_other_machines(tmp_path: Path) -> None:
+    one = machine(tmp_path, "one")
+    put(one)
+    one.alias(OTHER, KEY)
+    assert texts(machine(tmp_path, "two").get(OTHER)) == "kernel"
+    assert texts(machine(tmp_path, "two").get(KEY)) == "kernel"
+
+
+def test_what_a_machine_had_before_is_shared_with_its_next_use(tmp_path: Path) -> None:
+    local = SharedStore(FolderStore(tmp_path / "one"), FolderObjects(tmp_path / "elsewhere"))
+    put(local)
+    local.alias(OTHER, KEY)
+    assert machine(tmp_path, "two").get(OTHER) is None
+    assert machine(tmp_path, "one").get(OTHER) is not None
+    assert texts(machine(tmp_path, "two").get(OTHER)) == "kernel"
+
+
+def test_the_first_to_share_wins_and_the_other_takes_what_was_shared(tmp_path: Path) -> None:
+    one, two = machine(tmp_path, "one"), machine(tmp_path, "two")
+    put(one, "first")
+    assert texts(put(two, "second")) == "first"
+    assert texts(machine(tmp_path, "two").get(KEY)) == "first"
+    assert len(one.objects.names("entries")) == 3  # no content that no record names
+
+
+def record_of(tmp_path: Path) -> Path:
+    return tmp_path / "shared" / names.record(KEY)
+
+
+def changed(act: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    def change(place: Path) -> None:
+        data = json.loads(place.read_text())
+        act(data)
+        place.write_text(json.dumps(data))
+
+    return change
+
+
+def content_of(place: Path) -> Path:
+    data = json.loads(place.read_text())
+    return place.parent / f"{data['contents']['tree'][0]}.zst"
+
+
+def with_content(data: bytes) -> Callable[[Path], None]:
+    """Replace a content, and its sha256 in the record."""
+
+    def change(place: Path) -> None:
+        import hashlib
+
+        content_of(place).write_bytes(data)
+        record = json.loads(place.read_text())
+        record["contents"]["tree"][1:] = [len(data), hashlib.sha256(data).hexdigest()]
+        place.write_text(json.dumps(record))
+
+    return change
+
+
+def entry(data: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = data["entry"]
+    return found
+
+
+def moved(path: str) -> Callable[[dict[str, Any]], None]:
+    def change(data: dict[str, Any]) -> None:
+        files = entry(data)["files"]
+        files[path] = files.pop("tree/bin/nvcc")
+
+    return change
+
+
+HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a byte changed": (
+        lambda place: content_of(place).write_bytes(content_of(place).read_bytes()[:-1] + b"!"),
+        "a content is not what was stored",
+    ),
+    "truncated": (
+        lambda place: content_of(place).write_bytes(content_of(place).read_bytes()[:-1]),
+        "a content is not what was stored",
+    ),
+    "lost": (lambda place: content_of(place).unlink(), "a content is gone"),
+    "truncated with its sha256": (
+        with_content(zstandard.compress(b"#!/bin/sh")),
+        "tree/bin/nvcc: 1 bytes missing",
+    ),
+    "another file with its sha256": (
+        with_content(zstandard.compress(b"#!/bin/ls\n")),
+        "tree/bin/nvcc is not what was stored",
+    ),
+    "a bomb": (
+        with_content(zstandard.compress(b"#!/bin/sh\n" + bytes(100_000_000))),
+        "its content has more bytes than its record says",
+    ),
+    "no zstd": (with_content(b"\x1f\x8b" * 20), "its content cannot be unpacked"),
+    "dots": (changed(moved("tree/../../../evil")), "'tree/../../../evil' is no path inside it"),
+    "absolute": (changed(moved("/etc/evil")), "'/etc/evil' is no path inside it"),
+    "another output": (changed(moved("more/evil")), "'more/evil' is in none of its outputs"),
+    "below a link": (changed(moved("tree/lib64/evil")), "'tree/lib64/evil' is below a file"),
+    "an output outside": (
+        changed(lambda data: entry(data).update(outputs=["..", "tree"])),
+        "an output's name is no name of a file",
+    ),
+    "a folder outside": (
+        changed(lambda data: data.update(folders=["tree/../../evil"])),
+        "'tree/../../evil' is no path inside it",
+    ),
+    "a folder below a link": (
+        changed(lambda data: data.update(folders=["tree/lib64/evil"])),
+        "'tree/lib64/evil' is below a file",
+    ),
+    "sizes that lie": (
+        changed(lambda data: entry(data)["files"]["tree/bin/nvcc"].__setitem__(0, 9)),
+        "tree/bin/nvcc is not what was stored",
+    ),
+    "a negative size": (
+        changed(lambda data: entry(data)["files"]["tree/bin/nvcc"].__setitem__(0, -1)),
+        "a file's size is no size",
+    ),
+    "sizes without end": (
+        changed(lambda data: entry(data)["files"]["tree/bin/nvcc"].__setitem__(0, 10**12)),
+        "it is larger than 64 GB",
+    ),
+    "a large content": (
+        changed(lambda data: data["contents"]["tree"].__setitem__(1, 10**9)),
+        "a content is larger than what it holds",
+    ),
+    "a content elsewhere": (
+        changed(lambda data: data["contents"]["tree"].__setitem__(0, "../../../../secret")),
+        "a content's name is none",
+    ),
+    "no time": (
+        changed(lambda data: entry(data).update(seconds=float("nan"))),
+        "its time is no time",
+    ),
+    "no date": (changed(lambda data: entry(data).update(finished="soon")), "Invalid isoformat string"),
+    "text in the place of a number": (
+        changed(lambda data: data.update(times=["now"])),
+        "its times are not those of its files",
+    ),
+    "deep": (lambda place: place.write_text("[" * 100_000), "a part is missing or of the wrong kind"),
+    "no record": (lambda place: place.write_text("{}"), "a part is missing or of the wrong kind ('format')"),
+    "an alias of a path": (
+        lambda place: place.write_text('{"format": 1, "alias": "../../etc"}'),
+        "it is another name of something that is no entry",
+    ),
+    "an alias of nothing": (
+        lambda place: place.write_text(json.dumps({"format": 1, "alias": OTHER})),
+        "it is another name of an entry that is gone",
+    ),
+    "an alias of itself": (
+        lambda place: place.write_text(json.dumps({"format": 1, "alias": KEY})),
+        "it is another name of an entry that is gone",
+    ),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_harmful_entry_is_refused_made_again_and_replaced(tmp_path: Path, harm: str) -> None:
+    put(machine(tmp_path, "one"))
+    act, why = HARMS[harm]
+    act(record_of(tmp_path))
+    two = machine(tmp_path, "two")
+    assert two.get(KEY) is None
+    assert two.damage(KEY).startswith(f"in the shared store, {why}")
+    assert not (tmp_path / "two/ab" / KEY).exists()
+    assert [each.name for each in tmp_path.rglob("evil")] == []
+    assert [*(tmp_path / "two/tmp").glob("*/[0-9a-f]*")] == []
+    assert texts(put(two, "again")) == "again"
+    assert two.damage(KEY) == ""
+    assert texts(machine(tmp_path, "three").get(KEY)) == "again"
+
+
+@pytest.mark.parametrize("target", ["/etc", "../../.."])
+def test_links_that_lead_out_are_refused_but_for_actions_that_may_have_them(
+    tmp_path: Path, target: str
+) -> None:
+    put(machine(tmp_path, "one"), target=target)
+    two = machine(tmp_path, "two")
+    assert two.get(KEY, links_out=False) is None
+    assert two.damage(KEY) == f"in the shared store, tree/lib64 is a link that leads out, to {target}"
+    assert two.get(KEY) is not None
+
+
+def test_a_claim_is_for_one_of_all_machines_and_ends_with_its_owner(tmp_path: Path) -> None:
+    one, two = machine(tmp_path, "one"), machine(tmp_path, "two")
+    turn = one.claim(KEY)
+    assert turn is not None
+    assert two.claim(KEY) is None
+    with turn:
+        assert machine(tmp_path, "three").claim(KEY) is None
+    turn = machine(tmp_path, "four").claim(KEY)
+    assert turn is not None
+    with turn:
+        assert one.objects.names("leases") == [f"leases/{KEY}/000000001"]
+    assert one.objects.names("leases") == []
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_an_owner_whose_lease_does_not_change_is_dead_whatever_its_clock_shows(tmp_path: Path) -> None:
+    objects, clock = FolderObjects(tmp_path), Clock()
+    owner = Leases(objects, "one").take(KEY)
+    assert owner is not None
+    watchers = [Leases(objects, home, clock) for home in ("two", "three")]
+    assert [each.take(KEY) for each in watchers] == [None, None]
+    assert not watchers[0].is_due(KEY)
+    clock.now += LOOK
+    assert watchers[0].is_due(KEY)
+    clock.now = STALE - 1
+    owner.renew()
+    assert [each.take(KEY) for each in watchers] == [None, None]
+    clock.now += STALE - 1
+    assert [each.take(KEY) for each in watchers] == [None, None]
+    clock.now += 1
+    won = [each.take(KEY) for each in watchers]
+    assert [each is not None for each in won] == [True, False]
+    assert objects.names("leases") == [f"leases/{KEY}/000000002"]
+
+
+def test_this_machines_dead_owner_is_followed_at_once(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    assert Leases(objects, "one").take(KEY) is not None
+    assert Leases(objects, "one").take(KEY) is not None
+    assert Leases(objects, "two").take(KEY) is None
