@@ -18,7 +18,6 @@ from gpuforge.audit.runnable import has_only_empty_cubins
 from gpuforge.binary.facts import Container
 from gpuforge.cuda.provided import says
 
-_ALONE = {".ptx": "PTX files", ".cubin": "cubin files"}  # other files have fatbin containers
 _SOURCES = {
     "wheel": "in the wheel",
     "sibling": "in a wheel beside it",
@@ -95,15 +94,21 @@ def _requirements(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
 def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     found: dict[str, Counter[str]] = {}
     for code in own_code(wheel):
-        kind = next((text for end, text in _ALONE.items() if code.file.endswith(end)), "fatbin containers")
-        kept = [c for c in code.containers if not has_only_empty_cubins(c)]
-        found.setdefault(kind, Counter()).update(map(_images, kept))
+        for container in code.containers:
+            if not has_only_empty_cubins(container):
+                found.setdefault(_kind(code.file, container), Counter())[_images(container)] += 1
     expectation = graph.expectation_of(wheel)
     promised = " as declared" if found and expectation and as_declared(expectation, wheel) else ""
     for kind, by_images in found.items():
         lines = [f"{count} of {text}" for text, count in by_images.items()]
         if lines:
             yield f"{kind}{promised}: {'; '.join(lines)}"
+
+
+def _kind(file: str, container: Container) -> str:
+    if container.is_ptx:
+        return "PTX texts"
+    return "cubin files" if file.endswith(".cubin") else "fatbin containers"
 
 
 def _images(container: Container) -> str:

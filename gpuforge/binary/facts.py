@@ -34,6 +34,11 @@ class Container(NamedTuple):
     empty: bool | None = False
 
     @property
+    def is_ptx(self) -> bool:
+        """Whether it is no container: a PTX text by itself, as in `.ptx` files and in Halide's libraries."""
+        return len(self.entries) == 1 and self.entries[0].kind == "ptx" and self.size == self.entries[0].stored
+
+    @property
     def cubins(self) -> frozenset[str]:
         """The targets of its machine code: "sm_90a"."""
         return frozenset(e.target for e in self.entries if e.kind == "cubin")

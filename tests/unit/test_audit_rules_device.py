@@ -291,11 +291,12 @@ def test_what_is_proved_of_gpu_code_calls_each_kind_by_its_name(tmp_path: Path) 
     files = {
         "demo/ext.so": elf(sections={NV: fatbin("sm_80", "compute_90:8.4") + fatbin("sm_80") + only}),
         "demo/k.ptx": ptx,
+        "demo/_gpuforge/kernels/k/k.so": elf(sections={".rodata": b"\0" + ptx}),
     }
     (report,) = audit([wheel(tmp_path, files)]).wheels
     assert [p.text for p in report.proofs if p.topic == "GPU code"] == [
         "fatbin containers: 1 of sm_80 + compute_90 (PTX 8.4); 1 of sm_80, no PTX; 1 of LTO-IR of compute_80",
-        "PTX files: 1 of compute_80 (PTX 8.4)",
+        "PTX texts: 2 of compute_80 (PTX 8.4)",
     ]
 
 

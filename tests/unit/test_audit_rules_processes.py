@@ -228,6 +228,14 @@ CASES = {
         },
         {"demo/libx_gpu.so": elf()},
     ),
+    "the driver is needed by an import and by what nothing imports": Case(
+        "GF206", "warning", ("libcuda.so.1, NEEDED by demo/ext.so, demo/libx_gpu.so",),
+        {
+            "demo/ext.so": elf(needed=["libcuda.so.1"], strings=["PyInit_ext"]),
+            "demo/libx_gpu.so": elf(needed=["libcuda.so.1"]), "demo/__init__.py": b"import demo.ext\n",
+        },
+        {"demo/ext.so": elf(strings=["PyInit_ext"]), "demo/libx_gpu.so": elf()},
+    ),
     "build files of another machine": Case(
         "GF306", "warning",
         ("demo/x_makefile: /root/demo/bin/tool", "demo/x_makefile: /project/include", "demo/demo.pc: /__w/1/s/lib"),

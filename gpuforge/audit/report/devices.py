@@ -79,14 +79,14 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def driver(entries: Sequence[Entry]) -> str:
-    """Say the oldest driver for machine code and for PTX, as "≥ 525.60, PTX ≥ 550.54"; "" where nothing is known.
+    """Say the oldest driver for machine code and for PTX, as "≥525.60, PTX ≥550.54"; "" where nothing is known.
 
     Where PTX needs none that is newer, one number is for both.
     """
     cubins = driver_of_container(entries) if any(e.kind == "cubin" for e in entries) else ""
     ptx = max((driver_of_ptx(e.isa) for e in entries if e.kind == "ptx"), key=_version, default="")
-    parts = [f"≥ {_short(cubins)}"] if cubins else []
-    parts += [f"PTX ≥ {_short(ptx)}"] if ptx and not (cubins and _version(ptx) <= _version(cubins)) else []
+    parts = [f"≥{_short(cubins)}"] if cubins else []
+    parts += [f"PTX ≥{_short(ptx)}"] if ptx and not (cubins and _version(ptx) <= _version(cubins)) else []
     return ", ".join(parts)
 
 
@@ -156,5 +156,5 @@ def _verdict(found: Sequence[Reach]) -> str:
     if not native + jit:
         return "does not run" if none else ""
     needed = max((r.driver for r in found), key=_version)
-    how = f"JIT, driver ≥ {_short(needed)}" if jit and needed else "JIT" if jit else "native"
+    how = f"JIT, driver ≥{_short(needed)}" if jit and needed else "JIT" if jit else "native"
     return f"{how}, in {native + jit} of {native + jit + none} containers" if none else how

@@ -17,14 +17,17 @@ _MOST = 4  # imports that are named; the report says how many there are
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find NEEDED entries of the driver's own libraries, and the imports and programs that they break.
 
-    What only compiled code opens later breaks no import: that is for information.
+    If all of them are opened later by compiled code, no import breaks: that is for information.
     """
     for wheel in graph.wheels:
-        for found in wheel.objects:
-            drivers = [e.needed for e in graph.from_object(found) if e.provider.source == "driver"]
-            if drivers:
-                roots = [s.root for s in graph.load_sets if found in s.objects]
-                yield _finding(found, drivers, roots, reached=_is_reached(wheel, roots))
+        needing = [
+            (found, drivers, [s.root for s in graph.load_sets if found in s.objects])
+            for found in wheel.objects
+            if (drivers := [e.needed for e in graph.from_object(found) if e.provider.source == "driver"])
+        ]
+        reached = any(_is_reached(wheel, roots) for _, _, roots in needing)
+        for found, drivers, roots in needing:
+            yield _finding(found, drivers, roots, reached=reached)
 
 
 RULE = Rule(
