@@ -8,15 +8,7 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
-GROUP = "gpuforge.toolchains"
-OWN = ("g++", "clang++", "nvcc", "nvc++", "nvrtc", "opencl", "halide", "iree", "command")
-
-_FROM_PACKAGES = frozenset({"halide", "iree"})
-
-
-def has_targets(name: str) -> bool:
-    """Return whether `targets`, not `[cuda.*] archs`, says what a compiler compiles for: one of PyPI, or a plug-in."""
-    return name in _FROM_PACKAGES or (name != "" and name not in OWN)
+from gpuforge.toolchain_names import GROUP, OWN
 
 
 class CompilerName:

@@ -9,11 +9,11 @@ from gpuforge.cuda.arch import targets
 from gpuforge.errors import UsageError
 from gpuforge.expectation import Accepted, Expectation, GpuFiles, HostOnly
 from gpuforge.manifest import kernels_wheels
-from gpuforge.manifest.compiler_names import has_targets
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.object import Object
 from gpuforge.plan import packaged_compilers
+from gpuforge.toolchain_names import compiles_for
 
 
 def expectation(file: ManifestFile, cuda: str | None = None) -> Expectation:
@@ -52,7 +52,10 @@ def _split(manifest: Manifest) -> Expectation:
 
 
 def _has_targets(manifest: Manifest, item: Object) -> bool:
-    return item.role == "fallback" and has_targets(manifest.toolchains[item.toolchain or ""].compiler)
+    return (
+        item.role == "fallback"
+        and compiles_for(manifest.toolchains[item.toolchain or ""].compiler) == "targets"
+    )
 
 
 def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object]) -> Expectation:

@@ -13,13 +13,14 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.manifest.model.toolchain import Toolchain
 from gpuforge.plan import abi
 from gpuforge.plan.cell import Cell
+from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import PackagedCompiler
 
 
 def of_modules() -> list[str]:
     """Return the names of gpuforge's own toolchains that compile modules for a wheel."""
-    found = map(registry.toolchain, registry.OWN)
+    found = map(registry.toolchain, OWN)
     return [
         each.name
         for each in found

@@ -10,21 +10,8 @@ from pathlib import Path
 
 from gpuforge import digest
 from gpuforge.errors import UsageError
+from gpuforge.toolchain_names import GROUP, OWN
 from gpuforge.toolchains.toolchain import Toolchain
-
-GROUP = "gpuforge.toolchains"
-OWN = {
-    "g++": "gpuforge.toolchains.gxx:TOOLCHAIN",
-    "clang++": "gpuforge.toolchains.clangxx:TOOLCHAIN",
-    "nvcc": "gpuforge.toolchains.nvcc:TOOLCHAIN",
-    "nvc++": "gpuforge.toolchains.nvcxx:TOOLCHAIN",
-    "nvrtc": "gpuforge.toolchains.nvrtc:TOOLCHAIN",
-    "opencl": "gpuforge.toolchains.opencl:TOOLCHAIN",
-    "halide": "gpuforge.toolchains.halide:TOOLCHAIN",
-    "iree": "gpuforge.toolchains.iree:TOOLCHAIN",
-    "command": "gpuforge.toolchains.command:TOOLCHAIN",
-}
-"""Entry points of gpuforge's own toolchains, which no plug-in can replace."""
 
 
 def names() -> tuple[str, ...]:
@@ -79,7 +66,7 @@ def identity(name: str) -> str:
 
 def _entry(name: str) -> EntryPoint:
     if name in OWN:
-        return EntryPoint(name, OWN[name], GROUP)
+        return EntryPoint(name, f"{__package__}.{OWN[name].module}:TOOLCHAIN", GROUP)
     found = [entry for entry in _installed() if entry.name == name]
     if not found:
         raise UsageError.of(f"unknown compiler {name!r}", hint=f"known: {', '.join(names())}")

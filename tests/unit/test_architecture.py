@@ -12,7 +12,17 @@ import pytest
 import gpuforge
 
 ROOT = Path(gpuforge.__file__).parent
-FOUNDATION = {"expectation", "datafile", "errors", "diagnostics", "digest", "disk", "toml_text", "tree"}
+FOUNDATION = {
+    "expectation",
+    "datafile",
+    "errors",
+    "diagnostics",
+    "digest",
+    "disk",
+    "toml_text",
+    "toolchain_names",
+    "tree",
+}
 # folder -> the folders it may import from, beside the foundation and itself
 MAY_IMPORT = {
     "binary": {"cuda"},

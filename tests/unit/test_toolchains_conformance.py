@@ -15,6 +15,7 @@ from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.runtime.cpu import Cpu
 from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.reason import Reason
+from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import conformance, registry
 from gpuforge.toolchains.ranges import bounds
 from gpuforge.toolchains.toolchain import Target, Toolchain
@@ -27,7 +28,7 @@ MACHINES = {
     "an old GPU": Probe((12, 4), (Device(0, "GTX 980", (5, 2)),), cpu=Cpu("x86_64", frozenset(V3.split()))),
     "a new GPU": Probe((13, 0), (Device(0, "H200", (9, 0)),), cpu=Cpu("x86_64", frozenset(V3.split()))),
 }
-NAMES = [*registry.OWN, "plugged"]
+NAMES = [*OWN, "plugged"]
 
 
 @pytest.fixture

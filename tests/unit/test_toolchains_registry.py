@@ -9,20 +9,24 @@ from plug_in_samples import CODE, forget, install_plug_in
 
 from gpuforge.errors import UsageError
 from gpuforge.manifest import compiler_names
+from gpuforge.toolchain_names import OWN, compiles_for
 from gpuforge.toolchains import registry
 
 
-def test_the_manifest_knows_gpuforges_own_toolchains() -> None:
-    assert compiler_names.GROUP == registry.GROUP
-    assert {*registry.OWN} == {*compiler_names.OWN}
+def test_what_says_what_a_toolchain_compiles_for_is_what_it_has() -> None:
+    """The names stand where manifests are read, which load no toolchain."""
+    for each in registry.toolchains():
+        assert (compiles_for(each.name) == "targets") == (each.packaged is not None)
+    assert compiles_for("opencl") == "devices"
+    assert compiles_for("plugged") == "targets"
 
 
 def test_a_plug_in_is_found_beside_gpuforges_own(tmp_path: Path) -> None:
     with install_plug_in(tmp_path):
-        assert registry.names() == (*registry.OWN, "plugged")
+        assert registry.names() == (*OWN, "plugged")
         assert registry.toolchain("plugged").uses == {"fallback"}
         assert compiler_names.CompilerName.validate("plugged") == "plugged"
-    assert registry.names() == tuple(registry.OWN)
+    assert registry.names() == tuple(OWN)
 
 
 def test_every_file_of_a_plug_in_is_in_its_identity(tmp_path: Path) -> None:
@@ -85,5 +89,5 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     (problem,) = caught.value.diagnostics
     assert (problem.message, problem.hint) == (
         "unknown compiler 'gcc'",
-        f"known: {', '.join(registry.OWN)}",
+        f"known: {', '.join(OWN)}",
     )

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpuforge.manifest import forms
-from gpuforge.manifest.compiler_names import has_targets
 from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table, text_of
 from gpuforge.manifest.quoting import quote
+from gpuforge.toolchain_names import compiles_for
 
 _EXAMPLE = 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
 _OF_CUDA = ("nvcc", "nvrtc")
@@ -112,7 +112,7 @@ def _without_archs(data: Raw, thing: Raw) -> bool:
     names = [thing.get("toolchain"), *(several if isinstance(several, list) else ())]
     tables = [table(table(data, "toolchains"), name) for name in names if isinstance(name, str)]
     compilers = [text_of(each, "compiler") for each in tables]
-    return bool(compilers) and all(name == "opencl" or has_targets(name) for name in compilers)
+    return bool(compilers) and all(name and compiles_for(name) != "archs" for name in compilers)
 
 
 def linkage(data: Raw) -> Iterator[Problem]:
