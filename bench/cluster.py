@@ -1,0 +1,175 @@
+"""Measure what a cluster costs and brings: actions of known length by local processes, and by dask's workers.
+
+    python bench/cluster.py [--store folder|s3]
+
+Each action sleeps, so that workers do not compete for the processors of this machine. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "integration"))
+
+from dask_service import DaskCluster
+from s3_service import s3_server
+
+from gpuforge import digest
+from gpuforge.execute import engine
+from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.outcome import ActionResult, Step
+from gpuforge.execute.runners.choice import Environment, chosen
+from gpuforge.execute.runners.runner import Limits
+from gpuforge.execute.shared.opening import opened
+from gpuforge.execute.store import FolderStore, Store
+from gpuforge.plan.action import Action
+
+SIZES = (1, 2, 4)  # workers
+LENGTHS = (1.0, 5.0)  # seconds of an action
+EACH = 6  # actions for each worker
+SHORT = 50  # actions of no length, by one worker
+
+
+@dataclass(frozen=True)
+class Took:
+    """What actions took: seconds by the clock, and of the client's processor."""
+
+    clock: float
+    client: float
+
+
+class Silent:
+    """An observer that shows nothing; every action must succeed."""
+
+    def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
+        """Do nothing."""
+
+    def on_start(self, action: Action, log: Path) -> None:
+        """Do nothing."""
+
+    def on_wait(self, action: Action, what: str) -> None:
+        """Do nothing."""
+
+    def on_interrupt(self) -> None:
+        """Do nothing."""
+
+    def on_finish(self, action: Action, result: ActionResult) -> None:
+        """Raise for an action that failed."""
+        if result.state != "done":
+            raise RuntimeError(f"{action.id} is {result.state}: {result.error}")
+
+
+def steps(count: int, seconds: float) -> list[Step]:
+    """Return actions that sleep, and were never run before."""
+    salt, found = uuid4().hex, []
+    for number in range(count):
+        script = f'sleep {seconds}; echo {salt}-{number} > "$0"'
+        action = Action(
+            f"{salt[:6]}-{number}",
+            "build",
+            f"sleep {seconds} s",
+            ("/bin/sh", "-c", script, "${out:out}"),
+            outputs=("out",),
+            env={"PATH": "/usr/bin:/bin"},
+        )
+        found.append(Step(action, digest.of_data([salt, number])))
+    return found
+
+
+def measured(folder: Path, count: int, seconds: float, workers: int, scheduler: str | None) -> Took:
+    """Run new actions by so many local processes, or by the workers of a scheduler."""
+    cache = folder / "client"
+    environment = Environment(
+        "bench",
+        cache,
+        os.environ,
+        Limits(),
+        jobs=workers,
+        scheduler=scheduler,
+        shared=os.environ["GPUFORGE_STORE"],
+    )
+    store: Store = FolderStore(cache / "store")
+    if scheduler:
+        store = opened(cache / "store", os.environ["GPUFORGE_STORE"])
+    with chosen("dask" if scheduler else "local").workers([], environment, store) as found:
+        begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
+        outcome = engine.run(
+            steps(count, seconds),
+            store=store,
+            ledger=FileLedger(cache / "ledger.jsonl"),
+            workers=found,
+            jobs=workers,
+            observer=Silent(),
+            logs=cache / "logs",
+            project="bench",
+        )
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        clock = time.monotonic() - begin
+    if not outcome.ok:
+        raise RuntimeError("not all actions succeeded")
+    client = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Took(clock, client)
+
+
+def tables(folder: Path, cluster: DaskCluster) -> list[str]:
+    """Measure all, and return the rows."""
+    rows = [
+        "| actions | runner | s | client, CPU s | more than local, ms per action |",
+        "|---|---|---|---|---|",
+    ]
+    here = measured(folder, SHORT, 0, 1, None)
+    rows.append(f"| {SHORT} of 0 s | one local process | {here.clock:.1f} | {here.client:.1f} | |")
+    cluster.start(1)
+    measured(folder, 2, 0, 1, cluster.address)  # the worker has loaded what it needs
+    there = measured(folder, SHORT, 0, 1, cluster.address)
+    more = (there.clock - here.clock) / SHORT * 1000
+    rows.append(f"| {SHORT} of 0 s | dask, 1 worker | {there.clock:.1f} | {there.client:.1f} | {more:.0f} |")
+    rows += [
+        "",
+        "| length of an action | workers | local s | efficiency | dask s | efficiency | client, CPU s |",
+    ]
+    rows.append("|---|---|---|---|---|---|---|")
+    for length in LENGTHS:
+        for workers in SIZES:
+            cluster.start(workers)
+            measured(folder, 2 * workers, 0.5, workers, cluster.address)
+            count = EACH * workers
+            local = measured(folder, count, length, workers, None)
+            dask = measured(folder, count, length, workers, cluster.address)
+            ideal = EACH * length
+            rows.append(
+                f"| {length:g} s | {workers} | {local.clock:.1f} | {ideal / local.clock:.2f} "
+                f"| {dask.clock:.1f} | {ideal / dask.clock:.2f} | {dask.client:.1f} |"
+            )
+    return rows
+
+
+def main() -> None:
+    """Measure, and print the tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--store", choices=("folder", "s3"), default="folder")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        env = {"GPUFORGE_STORE": str(folder / "store"), "GPUFORGE_WORK": str(folder / "work")}
+        if given.store == "s3":
+            server = stack.enter_context(s3_server(folder / "s3"))
+            env |= {**server.env, "GPUFORGE_STORE": f"{server.url}/store"}
+        os.environ.update(env)
+        cluster = DaskCluster(folder / "cluster", env)
+        stack.callback(cluster.stop)
+        sys.stdout.write("\n".join([*tables(folder, cluster), ""]))
+
+
+if __name__ == "__main__":
+    main()
