@@ -138,7 +138,10 @@ def test_a_second_interrupt_has_the_status_of_the_first(
         (["build", "--pithon", "3.12"], "No such option '--pithon'. Did you mean '--python'?"),
         (["build", "--jobs", "0"], "Invalid value for '--jobs'"),
         (["matrix", "--format", "xml"], "Invalid value for '--format'"),
-        (["build", "--runner", "dask", "."], "the runner 'dask' cannot be used yet"),
+        (
+            ["build", "--scheduler", "tcp://x:1", "."],
+            "--scheduler is for clusters\n  hint: add --runner dask",
+        ),
         (["build", "--memory", "1GB", "--image", "x", "."], "--image and --memory are for containers"),
     ],
 )

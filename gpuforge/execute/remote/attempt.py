@@ -21,13 +21,17 @@ _STOPPING_S = 30.0  # seconds that a worker may take to stop a job that is kille
 _RARELY = 10  # looks between two at the worker's beat
 
 
+Loss = Literal["lost", "stopped"]
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How an attempt ended. One that is "lost" has no result: its worker died, or cannot be seen any more."""
 
-    how: End | Literal["lost", "stopped"]
+    how: End | Loss
     worker: str = ""
     result: ActionResult | None = None
+    word: str = ""  # what the engine says of one that is lost
 
 
 class Attempt:
@@ -69,8 +73,11 @@ class Attempt:
                     raise
                 continue
             looks += 1
-            if is_over or (self._worker and looks % _RARELY == 0 and not pulse.is_there()):
-                return Ended("stopped" if self._stop.is_set() else "lost", self._worker)
+            if is_over:
+                how: Loss = "stopped" if self._stop.is_set() else "lost"
+                return Ended(how, self._worker, word=self._ticket.word())
+            if self._worker and looks % _RARELY == 0 and not pulse.is_there():
+                return Ended("lost", self._worker, word=f"it was not seen for {GONE_S:.0f} s")
             if not self._worker:
                 self._idle()
             if self._stop.is_set() and until is None:

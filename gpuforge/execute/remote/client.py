@@ -25,6 +25,7 @@ from gpuforge.plan.site import ContainerImage
 
 ATTEMPTS = 4  # workers that may be lost with one action before it has failed
 _LEASE_S = 5.0  # seconds between two signs for the workers that somebody wants their results
+_LISTED = 3  # workers that a message lists
 _WORKERS_S = 2.0  # seconds for which the list of workers is used
 
 
@@ -72,6 +73,15 @@ class RemoteWorkers:
                 for each in self._at.objects.names(f"runs/{self._run.id}"):
                     self._at.objects.remove(each)
 
+    def refuse_others(self) -> None:
+        """Raise MissingError where workers are there, and each of them has another gpuforge or Python."""
+        reasons = refused({abilities.identity(): 1.0}, self._workers())
+        if reasons:
+            raise MissingError.of(
+                f"no worker has what this client has, {abilities.identity()}: {reasons}",
+                hint="install the same gpuforge for the same Python there; docs/clusters.md shows how",
+            )
+
     def has_room(self, action: Action) -> bool:
         """Return whether a worker may be free to take an action: none has more than one at a time."""
         needs = self._needs(action)
@@ -106,7 +116,7 @@ class RemoteWorkers:
 
     def _do(self, work: Work, files: dict[str, str], log: Path, waits: Callable[[str], None]) -> ActionResult:
         name = work.action.id
-        lost: list[str] = []
+        lost: list[Ended] = []
         unfit: dict[str, ActionResult] = {}
         log.parent.mkdir(parents=True, exist_ok=True)
         while not self._stop.is_set():
@@ -121,7 +131,7 @@ class RemoteWorkers:
                 if self._workers().keys() <= unfit.keys():
                     raise _nobody(work.action, unfit)
             if ended.how == "lost":
-                lost.append(ended.worker)
+                lost.append(ended)
                 if len(lost) == ATTEMPTS:
                     raise _lost(work.action, lost)
                 waits(f"another worker: {ended.worker or 'the one that had it'} is gone")
@@ -186,16 +196,22 @@ class _Idle:
             )
 
 
-def unable(needs: Mapping[str, float], workers: Mapping[str, Mapping[str, float]]) -> str:
-    """Return why none of some workers can do what needs this; "" if one can."""
-    if not workers:
-        return "a worker; none is there yet"
+def refused(needs: Mapping[str, float], workers: Mapping[str, Mapping[str, float]]) -> str:
+    """Return what each worker lacks for what needs this; "" if one lacks nothing, or none is there."""
     reasons = {name: [*abilities.lacking(needs, has)] for name, has in workers.items()}
     if not all(reasons.values()):
         return ""
-    listed = "; ".join(f"{name} {' and '.join(each)}" for name, each in [*reasons.items()][:3])
-    more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
-    return f"a worker that can do it: {listed}{more}"
+    listed = "; ".join(f"{name} {' and '.join(each)}" for name, each in [*reasons.items()][:_LISTED])
+    more = len(reasons) - _LISTED
+    return f"{listed}; and {more} more" if more > 0 else listed
+
+
+def unable(needs: Mapping[str, float], workers: Mapping[str, Mapping[str, float]]) -> str:
+    """Return what an action waits for that needs this; "" if a worker that is there can do it."""
+    if not workers:
+        return "a worker; none is there yet"
+    reasons = refused(needs, workers)
+    return f"a worker that can do it: {reasons}" if reasons else ""
 
 
 def _nobody(action: Action, unfit: Mapping[str, ActionResult]) -> MissingError:
@@ -204,9 +220,9 @@ def _nobody(action: Action, unfit: Mapping[str, ActionResult]) -> MissingError:
     return MissingError.of(f"no worker can run {action.id}: {message}", hint=problems[0].hint)
 
 
-def _lost(action: Action, workers: list[str]) -> ActionError:
-    names = ", ".join(dict.fromkeys(filter(None, workers))) or "unknown"
+def _lost(action: Action, lost: list[Ended]) -> ActionError:
+    names = ", ".join(dict.fromkeys(each.worker or "no worker had it" for each in lost))
     return ActionError.of(
-        f"{action.id} was given up: the worker was lost {len(workers)} times while it ran ({names})",
-        hint="look at the workers' own logs; most often memory ran out on them",
+        f"{action.id} was given up after {len(lost)} workers were lost with it ({names}); the last: {lost[-1].word}",
+        hint="the workers' own logs show why they ended; most often memory ran out",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -24,19 +24,22 @@ class Places:
     cache: Path
 
 
-def places(run: Run, environ: Mapping[str, str]) -> Places:
-    """Return the places of a run, for a worker."""
-    folder = run.cache or cache_folder(environ)
-    return _places(run.store, folder)
-
-
 def of_client(run: Run, folder: Path, store: Store) -> Places:
-    """Return the places of a run, for its client, which has the store already."""
-    return replace(_places(run.store, folder.absolute()), store=store)
+    """Return the places of a run for its client, which has the store already."""
+    return Places(store, _objects(run, folder), folder)
+
+
+def of_worker(run: Run, environ: Mapping[str, str]) -> Places:
+    """Return the places of a run for a worker."""
+    folder = run.cache or cache_folder(environ)
+    return Places(_store(run.store, folder), _objects(run, folder), folder)
 
 
 @cache
-def _places(url: str | None, folder: Path) -> Places:
-    if url is None:
-        return Places(FolderStore(folder / "store"), connect(str((folder / "board").absolute())), folder)
-    return Places(opened(folder / "store", url), connect(url), folder)
+def _store(url: str | None, folder: Path) -> Store:
+    return opened(folder / "store", url) if url else FolderStore(folder / "store")
+
+
+def _objects(run: Run, folder: Path) -> Objects:
+    """Return the objects of runs: those of the shared store or, on one machine, files of its cache folder."""
+    return connect(run.store if run.store and not run.cache else str((folder / "board").absolute()))

@@ -14,6 +14,9 @@ class Ticket(Protocol):
     def wait(self, seconds: float) -> bool:
         """Wait at most so long, and return whether the engine has done with the job, whatever became of it."""
 
+    def word(self) -> str:
+        """Return what the engine has of a job that it has done with: what `work_on` returned, or an error's text."""
+
     def drop(self) -> None:
         """Let the engine forget the job; one that runs is not ended by that."""
 

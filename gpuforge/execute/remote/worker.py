@@ -15,7 +15,7 @@ from gpuforge.execute.remote import programs_here
 from gpuforge.execute.remote.board import Board
 from gpuforge.execute.remote.files import received
 from gpuforge.execute.remote.job import Job
-from gpuforge.execute.remote.places import Places, places
+from gpuforge.execute.remote.places import Places, of_worker
 from gpuforge.execute.remote.programs_here import UnfitError
 from gpuforge.execute.remote.watchdog import Watchdog
 from gpuforge.execute.runners.choice import Environment
@@ -32,8 +32,10 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
 
     How it ended is on the job's board. A job that a worker had before is left alone: its client sees to it.
     """
-    at = places(job.run, os.environ)
+    at = of_worker(job.run, os.environ)
     board = Board(at.objects, job.run.id, job.name)
+    if board.client() is None:  # the run is over, or this is another store
+        return f"it finds no such run in the store {at.objects.url}"
     if not board.take(worker):
         return "taken before"
     with tempfile.TemporaryDirectory(prefix="gpuforge-job-") as folder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import dask
 from distributed import Client, Future, LocalCluster, Security
@@ -17,6 +17,7 @@ from gpuforge.execute.runners.dask import preload
 from gpuforge.execute.runners.dask.task import run
 
 _CONNECT_S = 30  # seconds that a scheduler may take to answer
+_WORD_S = 5
 _OWN: dict[str, object] = {
     "distributed.scheduler.worker-ttl": None,
     "distributed.worker.memory.terminate": False,
@@ -41,6 +42,15 @@ class DaskTicket:
     def wait(self, seconds: float) -> bool:
         """Wait at most so long, and return whether dask has done with it."""
         return self._over.wait(seconds)
+
+    def word(self) -> str:
+        """Return what `work_on` returned, or an error's text."""
+        if self._future.status == "finished":
+            with suppress(Exception):
+                return str(self._future.result(timeout=_WORD_S))
+        if self._future.status == "error":
+            return str(self._future.exception()).strip().partition("\n")[0]
+        return f"the task is {self._future.status}"
 
     def drop(self) -> None:
         """Let dask forget it."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 
 from distributed import Worker
 
 from gpuforge.execute.remote import abilities
+from gpuforge.execute.runners.docker import guard
 
 CPUS = "cpus"
+_guards: list[subprocess.Popen[bytes]] = []  # for as long as this process lives
 
 
 def dask_setup(worker: Worker) -> None:
@@ -19,5 +22,7 @@ def dask_setup(worker: Worker) -> None:
     for name, amount in found.items():
         worker.state.total_resources.setdefault(name, amount)
         worker.state.available_resources.setdefault(name, amount)
+    if abilities.CONTAINERS in found:
+        _guards.append(guard.start())
     if worker.nanny and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for its client, or its nanny

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from uuid import uuid4
 
-from gpuforge.errors import MissingError
+from gpuforge.errors import MissingError, UsageError
+from gpuforge.execute.objects.port import VARIABLE
 from gpuforge.execute.perform import Workers
 from gpuforge.execute.remote.client import RemoteWorkers
 from gpuforge.execute.remote.job import Run
@@ -40,12 +41,17 @@ def workers(sites: Sequence[ContainerImage], environment: Environment, store: St
     from gpuforge.execute.runners.dask.cluster import connected, started  # noqa: PLC0415  an extra
 
     remote = environment.scheduler is not None
+    if remote and not environment.shared:
+        raise UsageError.of(
+            "--scheduler needs a store that its workers share, and none is named",
+            hint=f"set {VARIABLE} to a folder that all of them mount at the same path, to s3://… or gs://…",
+        )
     run = Run(
         uuid4().hex,
         environment.project,
         environment.compiled,
         environment.limits,
-        environment.shared if remote else None,
+        environment.shared,
         None if remote else environment.cache.absolute(),
         environment.failed and environment.failed.absolute(),
     )
@@ -53,4 +59,5 @@ def workers(sites: Sequence[ContainerImage], environment: Environment, store: St
     images = {each.id: each for image in sites for each in (image, image.test) if each}
     engine = connected(environment.scheduler) if environment.scheduler else started(environment.jobs)
     with engine as cluster, RemoteWorkers(run, at, cluster, images, apart=remote).living() as found:
+        found.refuse_others()
         yield found

@@ -73,9 +73,10 @@ def runner(sites: Sequence[ContainerImage], environment: Environment) -> DockerR
 def missing(image: ContainerImage) -> str:
     """Return why this machine cannot run a container of an image; "" if it can."""
     try:
-        images = DockerImages(connect())
+        client = connect()
     except MissingError as error:
         return error.diagnostics[0].message
-    with closing(images):
+    with closing(DockerImages(client)) as images:
         there = images.find(image.id)
+        clear_leftovers(DockerContainers(client))
     return "" if there else f"does not have image {image.name} ({image.id[:19]})"

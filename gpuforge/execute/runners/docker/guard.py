@@ -1,0 +1,38 @@
+"""Removes the containers of a process once it is no more: a program of its own, which outlives it.
+
+A container does not end with the process that started it. What reads this program's standard input is the process's
+end, also by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from contextlib import closing, suppress
+
+from gpuforge.containers.connect import connect
+from gpuforge.containers.docker_containers import DockerContainers
+from gpuforge.containers.leftovers import clear_leftovers
+from gpuforge.errors import GpuforgeError
+
+_TRIES_S = (0, 1, 2, 5, 10)  # until the process has been reaped, its number counts as alive
+
+
+def start() -> subprocess.Popen[bytes]:
+    """Start the program for this process; it ends when the returned pipe is closed."""
+    command = [sys.executable, "-m", __name__]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+
+def main() -> None:
+    """Wait for the end of standard input, then remove what is left."""
+    sys.stdin.buffer.read()
+    for seconds in _TRIES_S:
+        time.sleep(seconds)
+        with suppress(GpuforgeError, OSError), closing(connect()) as client:
+            clear_leftovers(DockerContainers(client))
+
+
+if __name__ == "__main__":
+    main()
