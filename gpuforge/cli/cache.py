@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 
+from gpuforge.cli import cache_shared
 from gpuforge.cli.arguments import Group, errors_as_json
+from gpuforge.cli.cache_data import entry_data, print_json
 from gpuforge.cli.cache_text import show_entries, show_pruned
 from gpuforge.cli.console import count
 from gpuforge.cli.options import DURATION, SIZE, cache_dir
@@ -18,11 +18,12 @@ from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute import upkeep
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.store import FolderStore
-from gpuforge.execute.upkeep import Damaged, Held
+from gpuforge.execute.upkeep import Damaged
 from gpuforge.manifest.quoting import printable
 from gpuforge.manifest.sizes import size_in_words
 from gpuforge.tree import remove
 
+shared = click.option("--shared", is_flag=True, help="Of the store that GPUFORGE_STORE names.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 
 
@@ -32,10 +33,14 @@ def command() -> None:
 
 
 @command.command("ls")
+@shared
 @as_json
 @errors_as_json
-def list_entries(*, as_json: bool) -> None:
+def list_entries(*, shared: bool, as_json: bool) -> None:
     """Print the sizes by kind and by project, and the last use."""
+    if shared:
+        cache_shared.list_entries(as_json=as_json)
+        return
     cache, store = _store()
     found = upkeep.entries(store)
     of = upkeep.projects(found, FileLedger(cache / "ledger.jsonl").keys())
@@ -51,14 +56,18 @@ def list_entries(*, as_json: bool) -> None:
 
 
 @command.command("verify")
+@shared
 @as_json
 @click.pass_context
 @errors_as_json
-def verify(ctx: click.Context, /, *, as_json: bool) -> None:
+def verify(ctx: click.Context, /, *, shared: bool, as_json: bool) -> None:
     """Read every byte and set aside damaged entries.
 
-    The next build that needs such an entry makes it again. The exit status is 1 if there was any.
+    The next build that needs such an entry makes it again. The exit status is 1 if there was any. With --shared,
+    damaged entries are removed.
     """
+    if shared:
+        ctx.exit(0 if cache_shared.verify(as_json=as_json) else 1)
     cache, store = _store()
     found = upkeep.entries(store)
     damaged = upkeep.verify(store, found)
@@ -94,16 +103,21 @@ def _damage(each: Damaged) -> str:
     "--size", type=SIZE, metavar="SIZE", help='Keep at most this much of finished actions: "20 GB".'
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be removed; remove nothing.")
+@shared
 @as_json
 @errors_as_json
-def prune(*, older: float | None, size: int | None, dry_run: bool, as_json: bool) -> None:
+def prune(*, older: float | None, size: int | None, dry_run: bool, shared: bool, as_json: bool) -> None:
     """Remove what was not used for longest.
 
     This is for the outputs of finished actions, and for damaged ones that were set aside. What a running build uses
-    stays. With --older, old logs go, too. The compiler caches have a limit of their own.
+    stays; with --shared, also what any machine used within the last two hours. With --older, old logs go, too. The
+    compiler caches have a limit of their own.
     """
     if older is None and size is None:
         raise UsageError.of("nothing says what to remove", hint='add --older 30d or --size "20 GB", or both')
+    if shared:
+        cache_shared.prune(older=older, size=size, dry_run=dry_run, as_json=as_json)
+        return
     cache, store = _store()
     found = upkeep.entries(store)
     since = None if older is None else time.time() - older
@@ -144,20 +158,3 @@ def _store() -> tuple[Path, FolderStore]:
     if not (cache / "store").is_dir():
         raise MissingError.of(f"nothing is kept in {cache}", hint="`gpuforge build` makes it")
     return cache, FolderStore(cache / "store")
-
-
-def entry_data(each: Held) -> dict[str, Any]:
-    """Return an entry as plain data (schema 1); `used` in seconds since 1970."""
-    return {
-        "key": each.key,
-        "kind": each.kind,
-        "action": each.action,
-        "bytes": each.size,
-        "made": each.record.finished if each.record else None,
-        "used": round(each.used),
-    }
-
-
-def print_json(cache: Path, **fields: Any) -> None:
-    """Print data about a cache folder."""
-    click.echo(json.dumps({"schema": 1, "cache": str(cache)} | fields, indent=2))

@@ -48,6 +48,17 @@ def show_entries(
     console.print(f"\n{size_in_words(total)} in {printable(str(cache))}", highlight=False, markup=False)
 
 
+def show_shared(url: str, found: Sequence[Held]) -> None:
+    """Print a table of a shared store's entries by kind."""
+    console = results_console()
+    by_kind: dict[str, list[Held]] = {}
+    for each in found:
+        by_kind.setdefault(each.kind, []).append(each)
+    console.print(_table("kind", by_kind))
+    text = f"\n{size_in_words(_size(found))} in {printable(url)}"
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
 def _table(heading: str, groups: Mapping[str, Sequence[Held]]) -> Table:
     shown = Table(box=None, pad_edge=False, header_style="bold")
     shown.add_column(heading, overflow="fold")

@@ -20,8 +20,8 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 22  # bytes
 _TRIES = 100
 _HINTS = {
-    errno.ENOSPC: "free some space there: `gpuforge cache prune --shared`",
-    errno.EDQUOT: "free some space there: `gpuforge cache prune --shared`",
+    errno.ENOSPC: "free some space there: `gpuforge cache prune --shared --older 30d`",
+    errno.EDQUOT: "free some space there: `gpuforge cache prune --shared --older 30d`",
     errno.EACCES: "check who may write there",
     errno.EROFS: "check who may write there",
     errno.EPERM: "the file system needs hard links",

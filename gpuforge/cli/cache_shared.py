@@ -1,0 +1,84 @@
+"""`gpuforge cache … --shared`: the store that GPUFORGE_STORE names, for all machines that share it."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from gpuforge.cli import stores
+from gpuforge.cli.cache_data import entry_data, print_json
+from gpuforge.cli.cache_text import show_pruned, show_shared
+from gpuforge.cli.console import count
+from gpuforge.cli.terminal import say
+from gpuforge.errors import UsageError
+from gpuforge.execute.objects.connect import connect
+from gpuforge.execute.objects.port import VARIABLE, Objects
+from gpuforge.execute.shared import presence, upkeep
+from gpuforge.execute.upkeep import to_prune
+from gpuforge.manifest.quoting import printable
+from gpuforge.manifest.sizes import size_in_words
+
+
+def list_entries(*, as_json: bool) -> None:
+    """Print the sizes by kind, and the last use."""
+    objects = _objects()
+    found = [each.held for each in upkeep.entries(objects)]
+    if as_json:
+        data = [entry_data(each) for each in found]
+        print_json(objects.url, entries=data, bytes=sum(each.size for each in found))
+    else:
+        show_shared(objects.url, found)
+
+
+def verify(*, as_json: bool) -> bool:
+    """Fetch and unpack every entry, and remove the damaged ones; return whether all are whole."""
+    objects = _objects()
+    found = upkeep.entries(objects)
+    damaged = upkeep.verify(objects, found)
+    size = sum(each.held.size for each in found)
+    if as_json:
+        data = [entry_data(each.held) | {"reason": why} for each, why in damaged]
+        print_json(objects.url, checked=len(found), bytes=size, damaged=data)
+    else:
+        for each, why in damaged:
+            text = (
+                f"damaged: {each.held.action or each.held.key}: {why}; removed, the next build makes it again"
+            )
+            click.echo(printable(text))
+        entries = count(len(found), "entry", "entries")
+        click.echo(f"read {entries}, {size_in_words(size)}: {len(damaged) or 'none'} damaged")
+    return not damaged
+
+
+def prune(*, older: float | None, size: int | None, dry_run: bool, as_json: bool) -> None:
+    """Remove what was not used for longest, but for what a build that runs on any machine may have been given."""
+    objects = _objects()
+    found = upkeep.entries(objects)
+    by_key = {each.held.key: each for each in found}
+    held = [each.held for each in found]
+    recent = upkeep.recent(objects)
+    taken = {each.key for each in held if each.used >= recent}
+    since = None if older is None else min(time.time(), presence.now(objects)) - older
+    chosen = to_prune(held, unused_since=since, most=size, in_use=taken)
+    removed = [each for each in chosen if dry_run or upkeep.discard(objects, by_key[each.key])]
+    freed = sum(each.size for each in removed)
+    left = sum(each.size for each in held) - freed
+    if as_json:
+        data = [entry_data(each) for each in removed]
+        print_json(
+            objects.url, dry_run=dry_run, removed=data, in_use=len(taken), bytes=freed, bytes_left=left
+        )
+    else:
+        show_pruned(removed, 0, freed, left, dry_run=dry_run)
+    if taken:
+        say(f"note: {count(len(taken), 'entry', 'entries')} of the last hours or of builds that run stay")
+
+
+def _objects() -> Objects:
+    url = stores.address()
+    if url is None:
+        raise UsageError.of(
+            "--shared is for a store that machines share, and none is named", hint=f"set {VARIABLE}"
+        )
+    return connect(url)

@@ -1,0 +1,63 @@
+"""`gpuforge cache … --shared`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from test_execute_shared_store import KEY, content_of, machine, put, record_of
+from test_execute_shared_upkeep import age
+
+from gpuforge.cli import main
+
+NEW = "ef" + "0" * 62
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPUFORGE_CACHE_DIR", str(tmp_path / "one"))
+    monkeypatch.setenv("GPUFORGE_STORE", str(tmp_path / "shared"))
+    put(machine(tmp_path, "one"))
+    age(tmp_path, 50 * 24)
+    put(machine(tmp_path, "one"), key=NEW)
+    return tmp_path
+
+
+def test_ls_lists_entries(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["cache", "ls", "--shared", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["cache"], [each["key"] for each in data["entries"]]) == (f"{shared}/shared", [KEY, NEW])
+    assert main.run(["cache", "ls", "--shared"]) == 0
+    assert f"in {shared}/shared" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_verify_removes_what_is_damaged(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["cache", "verify", "--shared"]) == 0
+    assert capsys.readouterr().out.endswith(": none damaged\n")
+    content_of(record_of(shared)).write_bytes(b"")
+    assert main.run(["cache", "verify", "--shared"]) == 1
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == "damaged: k: a content is not what was stored; removed, the next build makes it again"
+    assert main.run(["cache", "verify", "--shared"]) == 0
+
+
+def test_prune_leaves_what_was_used_lately(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["cache", "prune", "--shared", "--size", "1 B", "--dry-run"]) == 0
+    assert main.run(["cache", "prune", "--shared", "--size", "1 B", "--json"]) == 0
+    out = capsys.readouterr()
+    data = json.loads(out.out[out.out.index("{") :])
+    assert ([each["key"] for each in data["removed"]], data["in_use"]) == ([KEY], 1)
+    assert out.err.endswith("note: 1 entry of the last hours or of builds that run stay\n")
+    assert machine(shared, "two").get(KEY) is None
+    assert machine(shared, "two").get(NEW) is not None
+
+
+def test_without_a_shared_store_it_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("GPUFORGE_STORE", raising=False)
+    assert main.run(["cache", "ls", "--shared"]) == 2
+    assert capsys.readouterr().err == (
+        "error: --shared is for a store that machines share, and none is named\n  hint: set GPUFORGE_STORE\n"
+    )
