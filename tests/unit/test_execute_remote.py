@@ -1,0 +1,306 @@
+"""Work that is done by workers of a cluster: what both sides write, what is matched, and what becomes of lost jobs."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuforge import digest
+from gpuforge.diagnostics import Diagnostic, Place
+from gpuforge.errors import ActionError, MissingError, UsageError
+from gpuforge.execute.objects.folder import FolderObjects
+from gpuforge.execute.objects.port import ObjectsError
+from gpuforge.execute.outcome import ActionResult, Reason
+from gpuforge.execute.remote import abilities, attempt, client, programs_here, watchdog
+from gpuforge.execute.remote.board import Board, Pulse
+from gpuforge.execute.remote.client import RemoteWorkers
+from gpuforge.execute.remote.files import Sender, received
+from gpuforge.execute.remote.job import Job, Run, new_name
+from gpuforge.execute.remote.places import of_client
+from gpuforge.execute.remote.worker import work_on
+from gpuforge.execute.runners.choice import Environment, chosen
+from gpuforge.execute.runners.runner import Limits
+from gpuforge.execute.store import FolderStore
+from gpuforge.execute.work import Work
+from gpuforge.plan.action import Action, FileInput
+from gpuforge.toolchains import cpython
+
+REASON = Reason("runs", "never ran before")
+WRITE = "import sys; print('hello'); open(sys.argv[1], 'w').write('made')"
+
+
+def action(code: str = WRITE, **more: object) -> Action:
+    fields = {"outputs": ("out",), **more}
+    return Action("cell/act", "build", "act", (sys.executable, "-c", code, "${out:out}"), **fields)  # type: ignore[arg-type]
+
+
+def work(of: Action, **more: object) -> Work:
+    return replace(Work(of, digest.of_data([of.id, of.argv]), {}, {}, REASON), **more)  # type: ignore[arg-type]
+
+
+def test_a_job_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    run = Run("r", "p", "c", Limits())
+    of = action(inputs={"src": FileInput(tmp_path, "d", ("a",), (("a", "1"),))}, env={"A": "b"})
+    job = Job(run, new_name(of.id), work(of), {"src": "key"})
+    assert pickle.loads(pickle.dumps(job)) == job  # noqa: S301  its own
+    with pytest.raises(TypeError):
+        pickle.loads(pickle.dumps(of)).env["A"] = "c"  # noqa: S301
+
+
+def test_a_jobs_name_begins_with_its_actions_as_dask_shows_it() -> None:
+    key_split = pytest.importorskip("dask.utils").key_split
+    assert key_split(new_name("cp311-cu13.0-x86_64/host-build")) == "cp311_cu13.0_x86_64/host_build"
+    assert new_name("a") != new_name("a")
+
+
+def test_an_end_is_read_as_it_was_written_and_nothing_is_left(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    board = Board(objects, "run", "a/job")
+    error = Diagnostic("it failed", Place("f", 1, 2), "do that")
+    result = ActionResult("a", "failed", REASON, 1.5, None, error, ("x", "y"), 3, {"n": 1}, Path("/kept"))
+    assert board.ended() is None
+    assert board.take("w1")
+    assert not board.take("w2")
+    assert board.taken_by() == "w1"
+    board.log(0, b"a")
+    board.log(1, b"b")
+    assert [*board.logged(0)] == [b"a", b"b"]
+    assert [*board.logged(1)] == [b"b"]
+    board.end("ended", result)
+    assert board.ended() == ("ended", result)
+    board.kill()
+    assert board.is_killed()
+    board.clear()
+    assert objects.names("runs") == []
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"how": "ended"}', b'{"how": "else"}', b"\xff"])
+def test_an_end_that_no_worker_writes_is_an_error_with_its_place(tmp_path: Path, text: bytes) -> None:
+    objects = FolderObjects(tmp_path)
+    objects.put("runs/run/job/end", text)
+    with pytest.raises(ObjectsError, match=r"the end of runs/run/job cannot be read"):
+        Board(objects, "run", "job").ended()
+
+
+def test_a_pulse_is_there_for_as_long_as_it_changes() -> None:
+    now, content = 0.0, b"1"
+
+    def read() -> bytes | None:
+        if content == b"!":
+            raise ObjectsError.of("out of reach")
+        return content
+
+    pulse = Pulse(read, 30.0, lambda: now)
+    assert pulse.is_there()
+    now = 29.0
+    content = b"2"
+    assert pulse.is_there()
+    now = 58.0
+    content = b"!"
+    assert pulse.is_there()
+    now = 60.0
+    assert not pulse.is_there()
+    content = b"3"
+    assert pulse.is_there()
+
+
+def test_what_an_action_needs_and_what_a_worker_lacks() -> None:
+    plain, contained = action(), action(image="sha256:1", gpu=True)
+    machine = {abilities.identity(): 1.0, abilities.machine(): 1.0, "memory": 16e9}
+    assert [*abilities.lacking(abilities.needed(plain, int(32e9)), machine)] == []
+    assert [*abilities.lacking(abilities.needed(contained, int(32e9)), machine)] == [
+        "has no container engine",
+        "has 16 GB of memory, not 32",
+        "has no GPU",
+    ]
+    assert [
+        *abilities.lacking(abilities.needed(contained, None), machine | {"containers": 1, "gpus": 8})
+    ] == []
+    others = {"gpuforge 0.0.9 (code 0) on Python 3.12": 1.0, abilities.machine(): 1.0}
+    needs = abilities.needed(plain, None)
+    assert [*abilities.lacking(needs, others)] == ["has gpuforge 0.0.9 (code 0) on Python 3.12"]
+    assert next(abilities.lacking(needs, {})) == "was started without gpuforge's preload"
+    assert client.unable(needs, {}) == "a worker; none is there yet"
+    assert client.unable(needs, {"w1": others, "w2": machine}) == ""
+    assert client.unable(needs, {f"w{n}": others for n in range(5)}).endswith("; and 2 more")
+
+
+def test_files_go_into_the_store_once_and_keep_their_names(tmp_path: Path) -> None:
+    folder = tmp_path / "src"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.sh").write_text("a")
+    (folder / "a.sh").chmod(0o755)
+    (folder / "sub/b").write_text("b")
+    (folder / "other").write_text("not a member")
+    members = ("a.sh", "sub/b")
+    parts = tuple(digest.of_each(folder, [folder / name for name in members]).items())
+    many, one = FileInput(folder, "d1", members, parts), FileInput(folder / "a.sh", "d2")
+    store = FolderStore(tmp_path / "store")
+    sender = Sender(store)
+    keys = [sender.send(value, "act") for value in (many, one, many)]
+    assert keys[0] == keys[2] != keys[1]
+    tree = received(many, keys[0], store, "act")
+    assert tree.members == members
+    assert sorted(each.name for each in tree.path.rglob("*")) == ["a.sh", "b", "sub"]
+    assert (tree.path / "a.sh").stat().st_mode & 0o100
+    single = received(one, keys[1], store, "act")
+    assert (single.path.name, single.members, single.path.read_text()) == ("a.sh", None, "a")
+    with pytest.raises(ActionError, match="is no longer in the store"):
+        received(one, "0" * 64, store, "act")
+    (folder / "a.sh").write_text("changed")
+    with pytest.raises(ActionError, match=r"a\.sh changed while act ran"):
+        Sender(store).send(many, "act")
+
+
+def test_programs_are_the_same_or_the_worker_is_unfit(tmp_path: Path) -> None:
+    python = cpython.ask(Path(sys.executable))
+    assert python
+    here = FileInput(python.path, python.identity, program="interpreter")
+    itself = FileInput(Path("/elsewhere/python"), "gpuforge …", program="gpuforge")
+    found = programs_here.find(action(inputs={"python": here, "gpuforge": itself}))
+    assert {name: source.path for name, source in found.items()} == {
+        "python": python.path,
+        "gpuforge": Path(sys.executable),
+    }
+    other = replace(here, digest="CPython 3.2.1 x")
+    absent = FileInput(tmp_path / "g++", "g++ (x)", program="compiler")
+    with pytest.raises(programs_here.UnfitError) as error:
+        programs_here.find(action(inputs={"a": other, "b": absent}))
+    first = error.value.diagnostics[0]
+    assert first.message == f"has another {python.path} than the client and has no {absent.path}"
+    assert first.hint == programs_here.HINT
+
+
+class ThreadTicket:
+    def __init__(self, run: Callable[[], str]) -> None:
+        self._said = ""
+        self._thread = threading.Thread(target=lambda: self._run(run))
+        self._thread.start()
+
+    def _run(self, run: Callable[[], str]) -> None:
+        self._said = run()
+
+    def wait(self, seconds: float) -> bool:
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def word(self) -> str:
+        return self._said
+
+    def drop(self) -> None: ...
+
+
+class ThreadCluster:
+    """A cluster whose workers are threads; `does` stands in for what a worker does with its n-th job."""
+
+    def __init__(self, *does: Callable[[Job, str, int], str]) -> None:
+        self.does = [*does]
+        self.avoided: list[Collection[str]] = []
+        self.has = {abilities.identity(): 1.0, abilities.machine(): 1.0}
+
+    def submit(self, job: Job, needs: Mapping[str, float], avoid: Collection[str]) -> ThreadTicket:
+        self.avoided.append(tuple(avoid))
+        name = next(each for each in self.workers() if each not in avoid)
+        do = self.does.pop(0) if self.does else work_on
+        return ThreadTicket(lambda: do(job, name, 1))
+
+    def workers(self) -> Mapping[str, Mapping[str, float]]:
+        return {"w1": self.has, "w2": self.has}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(attempt, "LOOK_S", 0.02)
+    monkeypatch.setattr(watchdog, "BEAT_S", 0.02)
+    monkeypatch.setenv("GPUFORGE_WORK", str(tmp_path / "work"))
+
+
+def did(tmp_path: Path, cluster: ThreadCluster, of: Action, said: list[str] | None = None) -> ActionResult:
+    run = Run("run", "p", "c", Limits(), cache=tmp_path)
+    at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
+    with RemoteWorkers(run, at, cluster, {}, apart=False).living() as workers:
+        result = workers.do(work(of), tmp_path / "logs/act.log", (said if said is not None else []).append)
+    assert at.objects.names("runs") == []
+    return result
+
+
+def lose(job: Job, worker: str, cpus: int) -> str:
+    """Take a job and be gone."""
+    Board(FolderObjects(job.run.cache / "board"), job.run.id, job.name).take(worker)  # type: ignore[operator]
+    return "gone"
+
+
+def test_work_is_done_by_a_worker_and_its_log_is_copied(tmp_path: Path) -> None:
+    result = did(tmp_path, ThreadCluster(), action())
+    assert (result.state, result.reason) == ("done", REASON)
+    assert result.log
+    assert result.log.read_text().endswith("\n\nhello\n")
+    again = did(tmp_path, ThreadCluster(), action())
+    assert (again.state, again.log) == ("reused", None)
+
+
+def test_lost_jobs_are_done_again_as_often_as_the_limit_says(tmp_path: Path) -> None:
+    said: list[str] = []
+    assert did(tmp_path, ThreadCluster(lose, lose, lose), action(), said).state == "done"
+    assert said == ["another worker: w1 is gone"] * 3
+    with pytest.raises(ActionError) as error:
+        did(tmp_path, ThreadCluster(*[lose] * 4), action("pass"))
+    assert str(error.value) == (
+        "cell/act was given up after 4 workers were lost with it (w1); the last: gone\n"
+        "  hint: the workers' own logs show why they ended; most often memory ran out"
+    )
+
+
+def test_a_job_that_is_unfit_for_one_worker_goes_to_the_next_and_to_no_other(tmp_path: Path) -> None:
+    of = action(inputs={"cxx": FileInput(tmp_path / "g++", "g++ (x)", program="compiler")})
+    cluster = ThreadCluster()
+    with pytest.raises(MissingError) as error:
+        did(tmp_path, cluster, of)
+    missing = f"has no {tmp_path / 'g++'}"
+    assert str(error.value) == (
+        f"no worker can run cell/act: worker w1 {missing}; worker w2 {missing}\n  hint: {programs_here.HINT}"
+    )
+    assert cluster.avoided == [(), ("w1",)]
+
+
+def test_a_job_given_twice_by_the_engine_is_done_once(tmp_path: Path) -> None:
+    def twice(job: Job, worker: str, cpus: int) -> str:
+        assert work_on(job, worker, cpus) == "done"
+        return work_on(job, "w2", cpus)
+
+    assert did(tmp_path, ThreadCluster(twice), action()).state == "done"
+
+
+def test_a_worker_that_sees_another_store_says_so(tmp_path: Path) -> None:
+    def elsewhere(job: Job, worker: str, cpus: int) -> str:
+        return work_on(replace(job, run=replace(job.run, cache=tmp_path / "other")), worker, cpus)
+
+    with pytest.raises(ActionError, match=r"the last: it finds no such run in the store .*/other/board"):
+        did(tmp_path, ThreadCluster(*[elsewhere] * 4), action())
+
+
+def test_workers_without_this_gpuforge_are_refused_at_the_start(tmp_path: Path) -> None:
+    cluster = ThreadCluster()
+    cluster.has = {"gpuforge 0.0.9 (code 0) on Python 3.12": 1.0}
+    run = Run("run", "p", "c", Limits(), cache=tmp_path)
+    at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
+    with pytest.raises(
+        MissingError, match=r"no worker has what this client has, .*: w1 has gpuforge 0\.0\.9"
+    ):
+        RemoteWorkers(run, at, cluster, {}, apart=True).refuse_others()
+
+
+def test_a_scheduler_without_a_shared_store_is_refused(tmp_path: Path) -> None:
+    environment = Environment("p", tmp_path, {}, Limits(), scheduler="tcp://127.0.0.1:1")
+    with (
+        pytest.raises(UsageError, match="--scheduler needs a store that its workers share") as error,
+        chosen("dask").workers([], environment, FolderStore(tmp_path / "store")),
+    ):
+        raise AssertionError
+    assert "set GPUFORGE_STORE to" in error.value.diagnostics[0].hint
