@@ -80,9 +80,11 @@ def one(built: dict[str, Any], start: str) -> Path:
 def test_the_wheels_are_proved_beside_jax_and_pass_their_tests(built: dict[str, Any]) -> None:
     found = [finding["code"] for wheel in built["wheels"] for finding in wheel["findings"]]
     assert found == ["GF712"] * 3  # the version of a quick try
-    assert [test["state"] for test in built["tests"]] == [
-        "passed"
-    ] * 4  # two CUDA majors, two releases of JAX
+    assert [test["state"] for test in built["tests"]] == ["passed"] * 4  # two releases of JAX for each major
+    for test in built["tests"]:
+        of_jax = [each for each in test["tested_with"] if each.startswith(("jax ", "jaxlib ", "jax_cuda"))]
+        assert len(of_jax) == 4, of_jax  # with its plug-in for this CUDA major, in two packages
+        assert {".".join(each.split(" ")[1].split(".")[:2]) for each in of_jax} == {test["axes"]["jax"]}
 
 
 @of_each_major
