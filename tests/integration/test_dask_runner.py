@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
+from distributed import Client, Security
 
 from gpuforge import digest
 from gpuforge.execute import engine
@@ -23,6 +24,7 @@ from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.remote.watchdog import LEASE_S
 from gpuforge.execute.runners.choice import Environment, chosen
+from gpuforge.execute.runners.dask.cluster import started as started_here
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.shared.opening import opened
 from gpuforge.execute.store import FolderStore
@@ -158,7 +160,7 @@ def beside(work: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def cluster(top: Path, store: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+def cluster(top: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """Start a scheduler and workers as users do; each worker has a cache folder of its own."""
     file = top / "scheduler.json"
     dask = Path(sys.executable).with_name("dask")
@@ -187,7 +189,7 @@ def cluster(top: Path, store: Path, workers: int) -> Iterator[tuple[str, list[su
             command = [dask, "worker", "--scheduler-file", file, "--nthreads", "1", "--no-dashboard"]
             command += ["--local-directory", top / f"dask-{number}", "--preload", PRELOAD]
             begun.append(subprocess.Popen(command, env=environ, stdout=log, stderr=log))
-        yield json.loads(file.read_text())["address"], begun[1:]
+        yield json.loads(file.read_text())["address"], begun
     finally:
         for each in begun:
             each.terminate()
@@ -298,7 +300,7 @@ def test_workers_on_this_machine_end_with_a_client_that_is_killed(tmp_path: Path
 
 def test_workers_of_a_scheduler_share_a_store_and_stop_when_the_client_is_gone(tmp_path: Path) -> None:
     shared, mark = tmp_path / "shared", tmp_path / "mark"
-    with cluster(tmp_path, shared, 2) as (address, _):
+    with cluster(tmp_path, 2) as (address, _):
         steps = [
             step("one", "import os, sys; open(sys.argv[1], 'w').write('made')"),
             *(
@@ -330,3 +332,27 @@ def test_workers_of_a_scheduler_share_a_store_and_stop_when_the_client_is_gone(t
             pid = started(mark, 1)
             client.kill()
         until(lambda: gone(pid), LEASE_S + 20)
+
+
+def test_a_scheduler_that_is_killed_ends_the_run_with_a_message(tmp_path: Path) -> None:
+    shared, mark = tmp_path / "shared", tmp_path / "mark"
+    with cluster(tmp_path, 1) as (address, begun):
+
+        def kill() -> None:
+            started(mark, 1)
+            begun[0].kill()
+
+        with beside(kill):
+            build = Build(tmp_path / "a", scheduler=address, shared=str(shared))
+            outcome = build.run(step("act", ONCE.format(mark=str(mark), times=9)))
+        assert f"the scheduler {address} cannot be reached" in str(outcome.results["act"].error)
+        until(lambda: all(gone(int(pid)) for pid in _lines(mark)) or None, LEASE_S + 20)
+
+
+def test_other_users_cannot_use_the_cluster_of_this_machine() -> None:
+    with started_here(1) as here:
+        assert here.address.startswith("tls://127.0.0.1:")
+        own = here.address.replace("tls://", "tcp://")
+        for address, security in ((own, None), (here.address, Security.temporary())):
+            with pytest.raises((OSError, TimeoutError)):
+                Client(address, timeout=3, security=security)

@@ -17,7 +17,7 @@ from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.execute.objects.folder import FolderObjects
 from gpuforge.execute.objects.port import ObjectsError
 from gpuforge.execute.outcome import ActionResult, Reason
-from gpuforge.execute.remote import abilities, attempt, client, programs_here, watchdog
+from gpuforge.execute.remote import abilities, attempt, client, kept, programs_here, watchdog
 from gpuforge.execute.remote.board import Board, Pulse
 from gpuforge.execute.remote.client import RemoteWorkers
 from gpuforge.execute.remote.files import Sender, received
@@ -304,3 +304,19 @@ def test_a_scheduler_without_a_shared_store_is_refused(tmp_path: Path) -> None:
     ):
         raise AssertionError
     assert "set GPUFORGE_STORE to" in error.value.diagnostics[0].hint
+
+
+def test_a_working_directory_that_failed_comes_to_the_client_without_links_out(tmp_path: Path) -> None:
+    folder = tmp_path / "worker/cell-act"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub/a").write_text("a")
+    (folder / "in").symlink_to("sub/a")
+    (folder / "out").symlink_to("/etc/passwd")
+    board = Board(FolderObjects(tmp_path / "objects"), "run", "job")
+    assert kept.fetch(board, tmp_path / "failed", "cell/act") is None
+    kept.send(board, folder)
+    for _ in range(2):
+        here = kept.fetch(board, tmp_path / "failed", "cell/act")
+        assert here == tmp_path / "failed/cell-act"
+        assert sorted(each.relative_to(here).as_posix() for each in here.rglob("*")) == ["in", "sub", "sub/a"]
+    assert [each.name for each in (tmp_path / "failed").iterdir()] == ["cell-act"]

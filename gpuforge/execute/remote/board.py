@@ -70,6 +70,14 @@ class Board:
             yield text
             start += 1
 
+    def keep(self, archive: Path) -> None:
+        """Hand on the working directory of an action that failed."""
+        self._objects.upload(archive, f"{self._job}/kept")
+
+    def kept(self, archive: Path, most: int) -> bool:
+        """Fetch what `keep` handed on; False where it is not there."""
+        return self._objects.download(f"{self._job}/kept", archive, most)
+
     def end(self, how: End, result: ActionResult) -> None:
         """Write down how the job ended; nothing is written to its log after it."""
         data = {"how": how, **_to_data(result)}

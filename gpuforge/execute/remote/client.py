@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute.objects.port import ObjectsError
 from gpuforge.execute.outcome import ActionResult, Reason
-from gpuforge.execute.remote import abilities
+from gpuforge.execute.remote import abilities, kept
 from gpuforge.execute.remote.attempt import Attempt, Ended
 from gpuforge.execute.remote.board import Board
 from gpuforge.execute.remote.files import Sender
@@ -154,6 +154,9 @@ class RemoteWorkers:
             raise
         finally:
             ticket.drop()
+        if ended.result and ended.result.kept and self._run.failed and not self._run.cache:
+            here = kept.fetch(board, self._run.failed, action.id)
+            ended = replace(ended, result=replace(ended.result, kept=here))
         if ended.how in {"ended", "unfit"}:
             board.clear()
         else:  # a worker that is only out of sight finds this when it is back

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError, MissingError
 from gpuforge.execute.outcome import ActionResult
-from gpuforge.execute.remote import programs_here
+from gpuforge.execute.remote import kept, programs_here
 from gpuforge.execute.remote.board import Board
 from gpuforge.execute.remote.files import received
 from gpuforge.execute.remote.job import Job
@@ -42,7 +42,8 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
         log = Path(folder, "log")
         try:
             work = _here(job, at.store, cpus)
-            place = Workplace(at.store, _runner(job, at, cpus))
+            failed = job.run.failed and (job.run.failed if job.run.cache else Path(folder, "failed"))
+            place = Workplace(at.store, _runner(job, at, cpus, failed))
         except UnfitError as error:
             board.end("unfit", _unfit(job.work, worker, error))
             return "unfit"
@@ -51,6 +52,8 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
             return "failed"
         with Watchdog(board, log, place.halt) as watchdog:
             result = place.do(work, log, lambda _: None)
+            if result.kept and not job.run.cache:
+                kept.send(board, result.kept)
     if watchdog.is_alone:
         board.clear()
         return "its client is gone"
@@ -69,11 +72,11 @@ def _here(job: Job, store: Store, cpus: int) -> Work:
     return replace(job.work, sources=sources, jobs=job.work.jobs if job.run.cache else cpus)
 
 
-def _runner(job: Job, at: Places, cpus: int) -> Runner:
+def _runner(job: Job, at: Places, cpus: int, failed: Path | None) -> Runner:
     run = job.run
     variables: Mapping[str, str] = sccache.configured(os.environ, at.cache / "sccache" / run.compiled)
     limits = run.limits if run.cache else replace(run.limits, cpus=cpus)
-    environment = Environment(run.project, at.cache, variables, limits, run.failed)
+    environment = Environment(run.project, at.cache, variables, limits, failed)
     if job.image is None:
         return local_setup.runner((), environment)
     from gpuforge.execute.runners.docker import setup as docker_setup  # noqa: PLC0415  it loads the engine's client

@@ -1,1 +1,1 @@
-"""How an action is run: by local processes or in containers."""
+"""How an action is run: by local processes, in containers, or by the workers of a cluster."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 
 import dask
 from distributed import Client, Future, LocalCluster, Security
+from distributed.client import ClosedClientError
 
 from gpuforge.errors import MissingError
 from gpuforge.execute.remote.abilities import lacking
@@ -18,6 +19,14 @@ from gpuforge.execute.runners.dask.task import run
 
 _CONNECT_S = 30  # seconds that a scheduler may take to answer
 _WORD_S = 5
+_ERRORS = (
+    ClosedClientError,
+    OSError,
+    TimeoutError,
+    ValueError,
+    RuntimeError,
+    TypeError,
+)  # of a connection that is gone
 _OWN: dict[str, object] = {
     "distributed.scheduler.worker-ttl": None,
     "distributed.worker.memory.terminate": False,
@@ -54,7 +63,8 @@ class DaskTicket:
 
     def drop(self) -> None:
         """Let dask forget it."""
-        self._future.cancel()
+        with suppress(*_ERRORS):
+            self._future.cancel()
 
 
 class DaskCluster:
@@ -62,41 +72,47 @@ class DaskCluster:
 
     def __init__(self, client: Client, address: str) -> None:
         self._client = client
-        self._address = address
+        self.address = address
 
     def submit(self, job: Job, needs: Mapping[str, float], avoid: Collection[str]) -> DaskTicket:
         """Give a job to a worker; the task has the action's name."""
         fit = [
             name for name, has in self.workers().items() if name not in avoid and not [*lacking(needs, has)]
         ]
-        future = self._client.submit(
-            run,
-            job,
-            key=job.name,
-            pure=False,
-            retries=0,
-            resources=dict(needs),
-            workers=fit if avoid else None,
-            priority=job.work.action.priority,
-        )
+        try:
+            future = self._client.submit(
+                run,
+                job,
+                key=job.name,
+                pure=False,
+                retries=0,
+                resources=dict(needs),
+                workers=fit if avoid else None,
+                priority=job.work.action.priority,
+            )
+        except _ERRORS as error:
+            raise _unreachable(self.address, error) from error
         return DaskTicket(future)
 
     def workers(self) -> Mapping[str, Mapping[str, float]]:
         """Return what each worker that is there can do, by its address."""
         try:
             found = self._client.scheduler_info(n_workers=-1)["workers"]
-        except (OSError, TimeoutError, ValueError) as error:
-            raise _unreachable(self._address, error) from error
+        except _ERRORS as error:
+            raise _unreachable(self.address, error) from error
         return {name: each.get("resources", {}) for name, each in found.items()}
 
 
 @contextmanager
 def connected(address: str) -> Iterator[DaskCluster]:
     """Use the workers of a scheduler for as long as a `with` lasts."""
+    logging.getLogger("distributed").setLevel(
+        logging.CRITICAL
+    )  # what a user must know is in gpuforge's messages
     with dask.config.set(_OWN):
         try:
             client = Client(address, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
+        except _ERRORS as error:
             raise _unreachable(address, error) from error
         with client:
             yield DaskCluster(client, address)
