@@ -21,6 +21,7 @@ from gpuforge.execute.cache_folder import cache_folder
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Step
 from gpuforge.execute.runners.choice import Environment, chosen
+from gpuforge.execute.runners.dask import cluster  # noqa: F401 - so that a forked client has it
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.shared.opening import opened
 from gpuforge.execute.store import FolderStore
@@ -80,14 +81,17 @@ class Lines:
         sys.stderr.write(f"{result.state} {action.id}\n")
 
 
-def main() -> None:
-    """Build, and put the wheel into place."""
-    salt, seconds, dist, scheduler = (
-        sys.argv[1],
-        float(sys.argv[2]),
-        Path(sys.argv[3]),
-        (*sys.argv[4:], None)[0],
-    )
+def run(argv: Sequence[str]) -> int:
+    """Build, and put the wheel into place; return the exit status."""
+    try:
+        return _build(*argv)
+    except GpuforgeError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+
+
+def _build(salt: str, pause: str, folder: str, scheduler: str | None = None) -> int:
+    seconds, dist = float(pause), Path(folder)
     cache = cache_folder(os.environ)
     shared = os.environ.get("GPUFORGE_STORE") or None
     store = opened(cache / "store", shared) if shared else FolderStore(cache / "store")
@@ -109,19 +113,17 @@ def main() -> None:
     for failed in outcome.having("failed"):
         sys.stderr.write(f"failed: {failed.id}: {failed.error}\n")
     if not outcome.ok:
-        sys.exit(1)
+        return 1
     made = store.get(plan[-1].key)
     if made is None:
-        sys.exit("error: the wheel is not in the store")
+        sys.stderr.write("error: the wheel is not in the store\n")
+        return 1
     dist.mkdir(parents=True, exist_ok=True)
     (dist / ".part").write_bytes(made.path("out").read_bytes())
     (dist / ".part").rename(dist / "all.whl")
     sys.stdout.write(json.dumps({"wheels": [{"sha256": digest.of_file(dist / "all.whl")}]}))
+    return 0
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except GpuforgeError as error:
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(error.exit_code)
+    sys.exit(run(sys.argv[1:]))
