@@ -121,27 +121,46 @@ def measured(folder: Path, count: int, seconds: float, workers: int, scheduler: 
     return Took(clock, client)
 
 
+def each(seconds: float) -> str:
+    """Return what one of the short actions took, in milliseconds."""
+    return f"{seconds / SHORT * 1000:.0f}"
+
+
+def worker_seconds(cluster: DaskCluster) -> float:
+    """Return the processor's time that the workers have used."""
+    ticks = [
+        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in cluster.worker_processes()
+    ]
+    return sum(sum(map(int, fields[11:15])) for fields in ticks) / os.sysconf("SC_CLK_TCK")
+
+
 def tables(folder: Path, cluster: DaskCluster) -> list[str]:
     """Measure all, and return the rows."""
     rows = [
-        "| actions | runner | s | client, CPU s | more than local, ms per action |",
-        "|---|---|---|---|---|",
+        "| actions | runner | s | ms per action | client, CPU ms per action | worker, CPU ms per action |"
     ]
+    rows.append("|---|---|---|---|---|---|")
     here = measured(folder, SHORT, 0, 1, None)
-    rows.append(f"| {SHORT} of 0 s | one local process | {here.clock:.1f} | {here.client:.1f} | |")
+    rows.append(
+        f"| {SHORT} of 0 s | one local process | {here.clock:.1f} | {each(here.clock)} | {each(here.client)} | |"
+    )
     cluster.start(1)
     measured(folder, 2, 0, 1, cluster.address)  # the worker has loaded what it needs
+    before = worker_seconds(cluster)
     there = measured(folder, SHORT, 0, 1, cluster.address)
-    more = (there.clock - here.clock) / SHORT * 1000
-    rows.append(f"| {SHORT} of 0 s | dask, 1 worker | {there.clock:.1f} | {there.client:.1f} | {more:.0f} |")
+    worker = worker_seconds(cluster) - before
+    rows.append(
+        f"| {SHORT} of 0 s | dask, 1 worker | {there.clock:.1f} | {each(there.clock)} | {each(there.client)} "
+        f"| {each(worker)} |"
+    )
     rows += [
         "",
         "| length of an action | workers | local s | efficiency | dask s | efficiency | client, CPU s |",
     ]
     rows.append("|---|---|---|---|---|---|---|")
-    for length in LENGTHS:
-        for workers in SIZES:
-            cluster.start(workers)
+    for workers in SIZES:
+        cluster.start(workers)
+        for length in LENGTHS:
             measured(folder, 2 * workers, 0.5, workers, cluster.address)
             count = EACH * workers
             local = measured(folder, count, length, workers, None)

@@ -235,6 +235,7 @@ class Round:
     """What came of a round: `complaints` is empty where all was well."""
 
     fault: str
+    met: bool  # it met a build that still ran
     after: float  # seconds from the build's start to the fault
     status: int  # of the disturbed build
     ran: int  # actions of the next one
@@ -249,7 +250,7 @@ def one_round(campaign: Campaign, number: int, seed: int, faults: Sequence[str])
     expected = undisturbed(campaign)
     complaints = [] if expected else ["the undisturbed build failed"]
     after = rng.uniform(0.5, campaign.seconds)
-    builds = disturbed(campaign, fault, after, rng)
+    builds, met = disturbed(campaign, fault, after, rng)
     statuses = [campaign.await_end(build) for build in builds]
     for build, status in zip(builds, statuses, strict=True):
         complaints += [f"disturbed: {each}" for each in build.complaints()]
@@ -261,7 +262,7 @@ def one_round(campaign: Campaign, number: int, seed: int, faults: Sequence[str])
     if own and len(builds) > 1 and (twice := builds[0].ran() & builds[1].ran()):
         complaints.append(f"{len(twice)} actions ran for both clients")
     ran, more = next_build(campaign, rng.choice(["disturbed", "again"]), expected)
-    return Round(fault, after, statuses[0], ran, complaints + more)
+    return Round(fault, met, after, statuses[0], ran, complaints + more)
 
 
 def undisturbed(campaign: Campaign) -> list[str]:
@@ -273,8 +274,8 @@ def undisturbed(campaign: Campaign) -> list[str]:
     return [] if campaign.await_end(build) else build.sha256()
 
 
-def disturbed(campaign: Campaign, fault: str, after: float, rng: random.Random) -> list[Build]:
-    """Start a build, or two, and disturb it after some seconds."""
+def disturbed(campaign: Campaign, fault: str, after: float, rng: random.Random) -> tuple[list[Build], bool]:
+    """Start a build, or two, and disturb it after some seconds; return whether it still ran then."""
     for name in ("disturbed", "beside"):
         shutil.rmtree(campaign.folder / name, ignore_errors=True)
     if fault == "late workers":
@@ -283,8 +284,9 @@ def disturbed(campaign: Campaign, fault: str, after: float, rng: random.Random) 
     if fault == "two clients":
         builds.append(campaign.build("beside").start())
     time.sleep(after)
+    met = builds[0].status() is None
     campaign.disturb(fault, builds[0], rng)
-    return builds
+    return builds, met
 
 
 def next_build(campaign: Campaign, name: str, expected: list[str]) -> tuple[int, list[str]]:
@@ -330,12 +332,16 @@ def run(campaign: Campaign, rounds: range, seed: int, faults: Sequence[str]) -> 
 
 def table(ended: Sequence[Round]) -> list[str]:
     """Return the rounds by fault as Markdown."""
-    rows = ["| fault | rounds | the disturbed build succeeded | failed rounds |", "|---|---|---|---|"]
+    rows = ["| fault | rounds | met a running build | which succeeded all the same | failed rounds |"]
+    rows.append("|---|---|---|---|---|")
     counts = Counter(each.fault for each in ended)
     for fault, count in sorted(counts.items()):
         of_it = [each for each in ended if each.fault == fault]
-        good = sum(each.status == 0 for each in of_it)
-        rows.append(f"| {fault} | {count} | {good} | {sum(bool(each.complaints) for each in of_it)} |")
+        met = [each for each in of_it if each.met]
+        good = sum(each.status == 0 for each in met)
+        rows.append(
+            f"| {fault} | {count} | {len(met)} | {good} | {sum(bool(each.complaints) for each in of_it)} |"
+        )
     return rows
 
 
