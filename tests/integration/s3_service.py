@@ -57,6 +57,11 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
     argv += [f"-master.port={master}", "-master.volumeSizeLimitMB=256"]
     argv += [f"-volume.port={volume}", "-volume.max=40"]
     argv += ["-filer", f"-filer.port={filer}", "-s3", f"-s3.port={s3}", f"-s3.config={folder / 's3.json'}"]
+    argv += [
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+        "-master.telemetry=false",
+    ]  # on fixed ports; by the network
     env = {
         "AWS_ACCESS_KEY_ID": _KEY,
         "AWS_SECRET_ACCESS_KEY": _SECRET,
