@@ -78,11 +78,13 @@ class RemoteObjects:
                 found = self._system.find(self._path(folder), detail=True)
             except FileNotFoundError:
                 return []
-            start = len(self._root.lstrip("/")) + 1
+            start, below = len(self._root.lstrip("/")) + 1, f"{folder}/" if folder else ""
             made = (
                 Found(path.lstrip("/")[start:], facts["size"] or 0, _modified(facts))
                 for path, facts in found.items()
             )
+            # Some servers list a folder that is empty now, and s3fs then takes it for an object.
+            made = (each for each in made if each.name.startswith(below) and not each.name.endswith("/"))
             return sorted(made, key=lambda each: each.name)
 
     def names(self, folder: str) -> list[str]:

