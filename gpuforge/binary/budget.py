@@ -32,6 +32,7 @@ class Budget:
 
     def __init__(self, size: int) -> None:
         """Begin with what a file of `size` bytes may spend."""
+        self.size = size
         self.limits: dict[Kind, int] = {
             kind: limit.least + int(size * limit.per_byte) for kind, limit in _LIMITS.items()
         }

@@ -55,13 +55,16 @@ class Archive:
 
     directory = Directory()  # empty for what is no zip file
 
-    def __init__(self, path: Path | str) -> None:
-        """Open it; raises MalformedError for a file that is not a sound zip file, OSError when it cannot be read."""
+    def __init__(self, path: Path | str, budget: Budget | None = None) -> None:
+        """Open it; raises MalformedError for a file that is not a sound zip file, OSError when it cannot be read.
+
+        Reading it draws on `budget`, by default on one of its own.
+        """
         self.path = path
         self._file = open(path, "rb")  # noqa: PTH123, SIM115  a string is a path, too; closed by __exit__
         try:
             size = os.fstat(self._file.fileno()).st_size
-            self.budget = Budget(size)
+            self.budget = budget or Budget(size)
             self.directory = directory(self._file, size)
             self.members = self.directory.members
             self.budget.spend("entries", len(self.members))

@@ -48,13 +48,12 @@ def is_wheel(path: Path) -> bool:
         return any(m.name.partition("/")[0].endswith(".dist-info") for m in found.members)
 
 
-def wheels(path: Path) -> Iterator[tuple[str, int]]:
+def wheels(path: Path, budget: Budget) -> Iterator[tuple[str, int]]:
     """Yield the wheels in a zip or tar file: the name of each, and the descriptor of a file with its bytes.
 
-    The caller closes the descriptors, which frees the files. Raises MalformedError for a broken archive, TooLargeError,
-    OSError when it cannot be read.
+    The caller closes the descriptors, which frees the files. Raises MalformedError for a broken archive, TooLargeError
+    when the budget is spent, OSError when it cannot be read.
     """
-    budget = Budget(path.stat().st_size)
     try:
         if zipfile.is_zipfile(path):
             yield from _in_zip(path, budget)
@@ -65,7 +64,7 @@ def wheels(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def _in_zip(path: Path, budget: Budget) -> Iterator[tuple[str, int]]:
-    with archive.Archive(path) as found:
+    with archive.Archive(path, budget) as found:
         for member in found.members:
             if member.name.endswith(".whl"):
                 yield member.name, _kept(found.chunks(member), budget)

@@ -47,7 +47,11 @@ def _with(*entries: Entry) -> bytes:
 
 
 def _scripts(lines: str, section: str = "console_scripts") -> bytes:
-    return zip_file([CODE, *metadata(**{"entry_points.txt": f"[{section}]\n{lines}\n"})])
+    return _entry_points(f"[{section}]\n{lines}\n")
+
+
+def _entry_points(text: str) -> bytes:
+    return zip_file([CODE, *metadata(**{"entry_points.txt": text})])
 
 
 def _described(text: str, *more: Entry) -> bytes:
@@ -112,7 +116,7 @@ def _with_record(row: str, entries: Sequence[Entry]) -> bytes:
 
 
 def _without_section() -> bytes:
-    return zip_file([CODE, *metadata(**{"entry_points.txt": "demo = demo:main\n"})])
+    return _entry_points("demo = demo:main\n")
 
 
 _FIRST_LOCAL = {"packed": BOTH, "size": BOTH, "extra": _zip64(_SIZE, _SIZE)}
@@ -197,6 +201,34 @@ SAMPLES: dict[str, Sample] = {
     "a requirement by URL": Sample("requirement by URL", _described(f"{METADATA}Requires-Dist: other @ https://example.org/o.whl\n")),
     "data of an unknown scheme in another folder": Sample("other data scheme", _with(Entry(b"x.data/bin/x", b"x"))),
     "data of an unknown scheme": Sample("data scheme", _with(Entry(b"demo-1.0.data/bin/x", b"x"))),
+    "a script that only pip sees": Sample("script path", _entry_points("[[console_scripts]]\n../../x = demo:main\n")),
+    "a script behind another end of line": Sample(
+        "script path", _entry_points("[demo]\nx = y\u2028[console_scripts]\u2028../../x = demo:main\n")
+    ),
+    "a script in what looks like more of a value": Sample(
+        "script path", _entry_points("[demo]\nx = y\n [console_scripts]\n ../../x = demo:main\n")
+    ),
+    "names of another form": Sample(
+        "case", _with(*(EVIL._replace(name=f"demo/{name}.py".encode(), flags=UTF8) for name in ("\xe9", "e\u0301")))
+    ),
+    "a second name in the local header alone": Sample("other name", _first(local={"extra": _OTHER})),
+    "a second name with control characters": Sample(
+        "control characters", _first(local={"extra": _second_name(b"demo/a\1b.py")})
+    ),
+    "a file over another": Sample("installed twice", _with(Entry(b"demo-1.0.data/purelib/demo/__init__.py", b"x"))),
+    "two scripts in one place": Sample(
+        "installed twice", _with(Entry(b"demo-1.0.data/scripts/x", b"x"), Entry(b"demo-1.0.data/data/bin/x", b"x"))
+    ),
+    "another package": Sample("other package", _with(Entry(b"demo-1.0.data/purelib/pip-1.0.dist-info/METADATA", b"x"))),
+    "a script in the place of python": Sample("interpreter", _with(Entry(b"demo-1.0.data/scripts/python3", b"x"))),
+    "data in the place of python": Sample("interpreter", _with(Entry(b"demo-1.0.data/data/bin/python3.12", b"x"))),
+    "code at each start, moved": Sample("start file", _with(Entry(b"demo-1.0.data/purelib/x.pth", b"import demo\n"))),
+    "code at each start, as data": Sample(
+        "start file", _with(Entry(b"demo-1.0.data/data/lib/python3.12/site-packages/x.pth", b"import demo\n"))
+    ),
+    "code behind a carriage return": Sample("start file", _with(Entry(b"demo.pth", b"x\rimport demo\n"))),
+    "code behind a megabyte": Sample("start file", _with(Entry(b"demo.pth", b"#" * (1 << 20) + b"\nimport demo\n"))),
+    "a module that Python imports by itself": Sample("start file", _with(Entry(b"sitecustomize.py", b""))),
     "code at each start": Sample("start file", _with(Entry(b"demo.pth", b"import demo\n"))),
 }  # fmt: skip
 
@@ -233,6 +265,14 @@ TWINS: dict[str, Sample] = {
     "a licence of old metadata": Sample("", _described(_LICENSED.replace("2.4", "2.1"))),
     "a build tag": Sample("", zip_file(SOUND), "demo-1.0-1-py3-none-any.whl"),
     "data of a known scheme": Sample("", _with(Entry(b"demo-1.0.data/data/x", b"x"))),
+    "another script of the .data folder": Sample("", _with(Entry(b"demo-1.0.data/scripts/python-demo", b"#!python\n"))),
+    "a file of the .data folder beside another": Sample(
+        "", _with(Entry(b"demo-1.0.data/purelib/demo/x.py"), Entry(b"demo-1.0.data/data/demo/__init__.py"))
+    ),
+    "paths that Python adds at each start": Sample("", _with(Entry(b"demo-1.0.data/purelib/x.pth", b"a\nimports\n"))),
+    "a module that is named alike": Sample("", _with(Entry(b"demo/sitecustomize.py", b""))),
+    "entry points of other groups in odd lines": Sample("", _entry_points("[[demo]]\n../../x = demo:main\n")),
+    "accents": Sample("", _with(*(EVIL._replace(name=f"demo/{n}.py".encode(), flags=UTF8) for n in ("\xe9", "\xe8")))),
     "a .pth in a folder": Sample("", _with(Entry(b"demo/demo.pth", b"x"))),
 }  # fmt: skip
 

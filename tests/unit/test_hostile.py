@@ -91,6 +91,11 @@ def test_what_is_too_large_has_one_finding_and_no_proof(attack: object, tmp_path
     assert not judged.proofs
 
 
+def test_wheels_in_an_archive_have_the_budget_of_the_archive(tmp_path: Path) -> None:
+    report = audit(archives.wheels_of_bombs_in_a_tar(tmp_path))
+    assert [wheel.facts.too_large != "" for wheel in report.wheels] == [False] + [True] * 29
+
+
 def test_a_large_table_of_sound_names_is_judged(tmp_path: Path) -> None:
     """The nearest thing that must not be refused: as many entries, each with a name of its own."""
     needed = [f"libdemo{number}.so.1" for number in range(2_000)]

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from gpuforge.audit.read.site_packages import recorded, unrecorded
+from gpuforge.binary.budget import Budget
 from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.folder import Folder, files_below
 
@@ -37,6 +38,9 @@ class Input(NamedTuple):
     unrecorded: bool = False  # for "folder": only the binaries of an environment that no RECORD lists
     member: str = ""  # for "file": its name among the single files given
     remote: Remote | None = None
+    within: Budget | None = (
+        None  # for "nested": the budget of the archive that it is in, for all wheels there
+    )
     hashes: bool = False  # whether the hashes in RECORD are compared with the files
     beside: bool = (
         False  # it is read for what it brings into one process with the others, not judged by itself
@@ -61,7 +65,7 @@ class Input(NamedTuple):
                 self.path.stat()
                 return Folder(self.path, {self.member: self.path})
             case _:
-                return Archive(self.path)
+                return Archive(self.path, self.within)
 
     @property
     def size(self) -> int:
@@ -74,6 +78,8 @@ class Input(NamedTuple):
     def on_disk(self) -> int:
         """Bytes that reading it takes, holes in files left out; 0 for a folder whose files nothing lists.
 
+        A wheel in an archive takes no more than the archive, which may be packed a thousand times smaller.
+
         Raises MalformedError for a broken RECORD, OSError when it cannot be read.
         """
         match self.form:
@@ -81,6 +87,8 @@ class Input(NamedTuple):
                 return sum(map(_on_disk, recorded(self.path, self.info).values()))
             case "folder" if self.unrecorded:
                 return sum(map(_on_disk, unrecorded(self.path).values()))
+            case "nested" if self.within:
+                return min(self.size, self.within.size)
             case _:
                 return self.size
 

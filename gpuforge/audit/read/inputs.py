@@ -12,6 +12,7 @@ from gpuforge.audit.read.input import ALONE, Beside, Input
 from gpuforge.audit.read.labels import labelled, unique
 from gpuforge.audit.read.site_packages import INFO, sites
 from gpuforge.binary import fatbin
+from gpuforge.binary.budget import Budget
 from gpuforge.binary.elf.header import MAGIC
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MalformedError, TooLargeError
@@ -132,10 +133,12 @@ def _add_archive(path: Path, inputs: Inputs) -> None:
         inputs.found.append(Input.of(path))
         return
     before = len(inputs.found)
-    for name, descriptor in nested.wheels(path):
+    budget = Budget(path.stat().st_size)
+    for name, descriptor in nested.wheels(path, budget):
         inputs.unpacked.append(descriptor)
         readable = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
-        inputs.found.append(Input(f"{path.name}/{name}", readable, PurePosixPath(path) / name, "nested"))
+        place = PurePosixPath(path) / name
+        inputs.found.append(Input(f"{path.name}/{name}", readable, place, "nested", within=budget))
     if len(inputs.found) == before:
         problem = "there is no wheel in it", "build a wheel of it (`python -m build`), and audit that"
         inputs.problems.append(_problem(path, *problem))

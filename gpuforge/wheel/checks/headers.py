@@ -109,6 +109,14 @@ def _differences(local: Local, info: zipfile.ZipInfo, name: bytes) -> Iterator[R
     if problem := extra_fields.problem(local.extra, local.method, local.packed, local.size):
         yield Refusal(problem.kind, member, problem.text)
         return
+    second = extra_fields.second_name(local.extra, local.name)
+    if second not in {
+        b"",
+        name,
+        extra_fields.second_name(info.extra, name),
+    }:  # reported once, of the directory
+        yield Refusal("other name", member, shown(second))
+        return
     packed, size = extra_fields.sizes(local.extra, local.packed, local.size)
     if local.name != name:
         yield Refusal("local name", member, f"{shown(local.name)!r} in its local header")

@@ -112,9 +112,14 @@ def _clashes(names: Sequence[str]) -> Iterator[Refusal]:
     for name, following in pairwise(ordered):
         if following.startswith(f"{name}\0") and not name.endswith("\0"):
             yield Refusal("file and folder", name.replace("\0", "/"))
-    if len({name.lower() for name in unique}) != len(unique):
+    if len({_folded(name) for name in unique}) != len(unique):
         seen: dict[str, str] = {}
         for name in sorted(unique):
-            other = seen.setdefault(name.lower(), name)
+            other = seen.setdefault(_folded(name), name)
             if other != name:
                 yield Refusal("case", name, other)
+
+
+def _folded(name: str) -> str:
+    """Return what is the same for names that are one file on macOS or Windows."""
+    return name.lower() if name.isascii() else unicodedata.normalize("NFC", name).lower()

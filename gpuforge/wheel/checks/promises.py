@@ -2,26 +2,26 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge.datafile import load
-from gpuforge.errors import MalformedError
+from gpuforge.errors import MalformedError, TooLargeError
 from gpuforge.wheel import metadata
 from gpuforge.wheel.archive import Archive, Member
-from gpuforge.wheel.checks import scripts
+from gpuforge.wheel.checks import installed, scripts
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import DistInfo
 
 _SCHEMES = {"purelib", "platlib", "headers", "scripts", "data"}
 _VERSION = re.compile(r"[01]\.\d+")
 _LARGEST = 1 << 20  # bytes of a file that is read
-_EXECUTED = re.compile(rb"^import[ \t]", re.MULTILINE)
 
 
 def check(archive: Archive, info: DistInfo, file_name: str) -> Iterator[Refusal]:
-    """Yield what the wheel of this name promises and does not keep."""
+    """Yield what the wheel of this name promises and does not keep; raises TooLargeError."""
     members = {member.name: member for member in archive.members}
     yield from _names(info, file_name)
     if (declared := members.get(f"{info.folder}.dist-info/WHEEL")) and declared.size <= _LARGEST:
@@ -35,11 +35,13 @@ def check(archive: Archive, info: DistInfo, file_name: str) -> Iterator[Refusal]
         if "@" in line and _has_url(line):
             yield Refusal("requirement by URL", f"{info.folder}.dist-info/METADATA", f"Requires-Dist: {line}")
     points = members.get(f"{info.folder}.dist-info/{scripts.FILE}")
-    if points and points.size <= _LARGEST:
+    if points and points.size > _LARGEST:
+        raise TooLargeError.of(f"{scripts.FILE} has more than {_LARGEST:,} bytes")
+    if points:
         found = scripts.check(_read(archive, points))
         yield from (refusal._replace(member=points.name) for refusal in found)
     yield from _data_folders(info, members)
-    yield from _start_files(archive, members.values())
+    yield from installed.check(members.values(), partial(_read, archive))
 
 
 def _names(info: DistInfo, file_name: str) -> Iterator[Refusal]:
@@ -74,16 +76,6 @@ def _data_folders(info: DistInfo, members: Iterable[str]) -> Iterator[Refusal]:
         top, _, rest = name.partition("/")
         if top.endswith(".data") and (rest.count("/") == 0 or rest.partition("/")[0] not in _SCHEMES):
             yield Refusal("data scheme" if top == f"{info.folder}.data" else "other data scheme", name)
-
-
-def _start_files(archive: Archive, members: Iterable[Member]) -> Iterator[Refusal]:
-    """Yield files from which Python executes lines at each start (https://docs.python.org/3/library/site.html)."""
-    for member in members:
-        is_start = member.name.endswith(".start")
-        if "/" in member.name or member.size > _LARGEST or not (is_start or member.name.endswith(".pth")):
-            continue
-        if is_start or _EXECUTED.search(_read(archive, member)):
-            yield Refusal("start file", member.name)
 
 
 def _read(archive: Archive, member: Member) -> bytes:

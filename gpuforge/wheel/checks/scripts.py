@@ -7,6 +7,8 @@ import configparser
 import posixpath
 import re
 from collections.abc import Iterator
+from importlib.metadata import Distribution
+from pathlib import Path
 
 from gpuforge.wheel.checks.refusal import Refusal
 
@@ -14,28 +16,51 @@ FILE = "entry_points.txt"
 _GROUPS = ("console_scripts", "gui_scripts")
 _NAME = re.compile(r"[\w.-]+")
 _TARGET = re.compile(r"[\w.-]+\s*:\s*[\w.-]+(?:\s*\[[^\[\]]*\])?\s*")
-_RESERVED = re.compile(
+RESERVED = re.compile(
     r"(?:python|pythonw|python3|graalpy|pypy[23]?|python3\.\d{1,3}t?|pythonw3\.\d{1,3}t)(?:\.py)?"
 )
+
+
+_GAP = re.compile(
+    r"(?<=\S)[^\S\n]+"
+)  # between words of a line: the parser's pattern is quadratic in its length
 
 
 class _Parser(configparser.RawConfigParser):
     optionxform = staticmethod(str)  # type: ignore[assignment]  # names keep their case
 
 
+class _Installed(Distribution):
+    """A distribution of nothing but entry points, which pip reads by this class of the standard library."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def read_text(self, filename: str) -> str | None:
+        return self._text if filename == FILE else None
+
+    def locate_file(self, path: object) -> Path:
+        return Path(str(path))
+
+
 def check(text: bytes) -> Iterator[Refusal]:
     """Yield what is wrong with the entry points in this text."""
     parser = _Parser(delimiters=("=",))
     try:
-        parser.read_string(text.decode())
+        written = text.decode()
+        parser.read_string(_GAP.sub(" ", written))
     except (UnicodeDecodeError, configparser.Error) as error:
         yield Refusal("entry points", FILE, str(error).splitlines()[0])
         return
-    for group in _GROUPS:
-        for name, target in parser[group].items() if parser.has_section(group) else ():
-            kind = _kind(name, target)
-            if kind:
-                yield Refusal(kind, FILE, f"{name} = {' '.join(target.split())}")
+    found = [pair for group in _GROUPS if parser.has_section(group) for pair in parser[group].items()]
+    bad = [(kind, name, target) for name, target in found if (kind := _kind(name, target))]
+    if not bad:  # pip takes more for sections and for the ends of lines than this parser, PyPI's, does
+        others = (
+            (point.name, point.value) for point in _Installed(written).entry_points if point.group in _GROUPS
+        )
+        bad = [(kind, name, target) for name, target in others if (kind := _kind(name, target))]
+    for kind, name, target in bad:
+        yield Refusal(kind, FILE, f"{name} = {' '.join(target.split())}")
 
 
 def _kind(name: str, target: str) -> str:
@@ -50,4 +75,4 @@ def _kind(name: str, target: str) -> str:
         return "script target"
     if not _TARGET.fullmatch(target):
         return "script form"
-    return "script reserved" if _RESERVED.fullmatch(name.lower()) else ""
+    return "script reserved" if RESERVED.fullmatch(name.lower()) else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
@@ -327,3 +328,19 @@ def bad_beside_good(folder: Path) -> list[Path]:
 
 def _names(values: Iterable[int]) -> list[str]:
     return [f"demo/{value}" for value in values]
+
+
+@attack
+def wheels_of_bombs_in_a_tar(folder: Path) -> list[Path]:
+    """30 wheels of 300 MB each, none of them too large by itself: all are in one file of some kilobytes."""
+    bombs, head = Zip(), elf()
+    packed, crc = _bomb(16 << 20, head), _crc(16 << 20, head)
+    at = bombs.data("demo/a.so", packed)
+    for n in range(19):
+        bombs.entry(f"demo/a{n}.so", at, len(packed), len(head) + (1 << 24), crc=crc)
+    (one,) = bombs.write(folder)
+    path = folder / "demo-1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        for n in range(30):
+            tar.add(one, f"demo-1.0/demo{n}-1.0-py3-none-any.whl")
+    return [path]

@@ -382,3 +382,21 @@ def a_kernel_index_of_lists(folder: Path) -> list[Path]:
 @attack
 def many_kernel_indexes(folder: Path) -> list[Path]:
     return _json(folder, *([b"{}"] * 3_000))
+
+
+@attack
+def entry_points_of_spaces(folder: Path) -> list[Path]:
+    """A line without a sign, whose spaces a parser of INI files goes through from each of them on."""
+    return _replaced(folder, {"entry_points.txt": b"[console_scripts]\na" + b" " * 900_000 + b"b\n"})
+
+
+@attack
+def entry_points_of_other_spaces(folder: Path) -> list[Path]:
+    spaces = "\u2003\x0b\x1c".encode() * 150_000
+    return _replaced(folder, {"entry_points.txt": b"[console_scripts]\na" + spaces + b"b\n"})
+
+
+@attack
+def entry_points_behind_a_megabyte(folder: Path) -> list[Path]:
+    text = b"#" * (1 << 20) + b"\n[console_scripts]\n../../x = demo:main\n"
+    return _replaced(folder, {"entry_points.txt": text})
