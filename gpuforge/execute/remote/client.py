@@ -115,7 +115,7 @@ class RemoteWorkers:
         self._now.set()
 
     def _do(self, work: Work, files: dict[str, str], log: Path, waits: Callable[[str], None]) -> ActionResult:
-        name = work.action.id
+        name, needs = work.action.id, self._needs(work.action)
         lost: list[Ended] = []
         unfit: dict[str, ActionResult] = {}
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,8 @@ class RemoteWorkers:
                 return replace(ended.result, log=there)
             if ended.how == "unfit" and ended.result:
                 unfit[ended.worker] = ended.result
-                if self._workers().keys() <= unfit.keys():
+                others = [has for each, has in self._workers().items() if each not in unfit]
+                if all([*abilities.lacking(needs, has)] for has in others):
                     raise _nobody(work.action, unfit)
             if ended.how == "lost":
                 lost.append(ended)

@@ -76,9 +76,10 @@ class DaskCluster:
 
     def submit(self, job: Job, needs: Mapping[str, float], avoid: Collection[str]) -> DaskTicket:
         """Give a job to a worker; the task has the action's name."""
-        fit = [
-            name for name, has in self.workers().items() if name not in avoid and not [*lacking(needs, has)]
-        ]
+        fit = None
+        if avoid:
+            others = ((name, has) for name, has in self.workers().items() if name not in avoid)
+            fit = [name for name, has in others if not [*lacking(needs, has)]]
         try:
             future = self._client.submit(
                 run,
@@ -87,7 +88,7 @@ class DaskCluster:
                 pure=False,
                 retries=0,
                 resources=dict(needs),
-                workers=fit if avoid else None,
+                workers=fit,
                 priority=job.work.action.priority,
             )
         except _ERRORS as error:
@@ -98,7 +99,7 @@ class DaskCluster:
         """Return what each worker that is there can do, by its address."""
         try:
             found = self._client.scheduler_info(n_workers=-1)["workers"]
-        except _ERRORS as error:
+        except (*_ERRORS, KeyError) as error:  # of a client that is closed, dask returns nothing
             raise _unreachable(self.address, error) from error
         return {name: each.get("resources", {}) for name, each in found.items()}
 
@@ -139,7 +140,8 @@ def started(workers: int) -> Iterator[DaskCluster]:
 
 
 def _unreachable(address: str, error: Exception) -> MissingError:
-    why = str(error).strip().partition("\n")[0] or type(error).__name__
+    what = str(error).strip().partition("\n")[0] or type(error).__name__
+    why = "the connection was lost" if isinstance(error, (KeyError, ClosedClientError)) else what
     return MissingError.of(
         f"the scheduler {address} cannot be reached: {why}",
         hint="check its address, and that `dask scheduler` runs there",
