@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -13,19 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
-def free_ports(count: int, *, below: int = 65000) -> list[int]:
+def free_ports(count: int, *, below: int = 65_000) -> list[int]:
     """Return ports that nobody listens on now; `below` leaves room for servers that add a number to theirs."""
-    held: list[socket.socket] = []
-    with contextlib.ExitStack() as stack:
-        for port in range(20000 + os.getpid() % 20000, below):
-            found = stack.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                found.bind(("127.0.0.1", port))
-                held.append(found)
-            if len(held) == count:
-                return [each.getsockname()[1] for each in held]
-    msg = "no free ports"
-    raise OSError(msg)
+    found: list[int] = []
+    while len(found) < count:
+        port = 20_000 + secrets.randbelow(
+            below - 20_000
+        )  # not in a row: others look for some at the same time
+        with contextlib.suppress(OSError), socket.socket() as each:
+            each.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
 
 
 @dataclass
