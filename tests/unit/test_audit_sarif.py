@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 from audit_reports import BAD, hold, sample
 
+from gpuforge.audit import audit
 from gpuforge.audit.findings import Subject
 from gpuforge.audit.report import sarif
 from gpuforge.audit.rules import RULES
@@ -102,3 +104,12 @@ def test_no_result_has_more_places_than_github_takes() -> None:
     result = run["results"][0]
     assert len(result["locations"]) == 1000
     assert result["message"]["text"].split("\n")[-2] == "- and 1,470 more (--format json lists all)"
+
+
+def test_a_name_is_no_link_in_a_message(tmp_path: Path) -> None:
+    names = ["[x](http://example.org)", "[x\\](http://example.org)", "[x\\\\](http://example.org)"]
+    report = audit([tmp_path / f"{name.replace('/', '')}.whl" for name in names])
+    (run,) = sarif.of(report)["runs"]
+    texts = [each["message"]["text"] for each in run["invocations"][0]["toolExecutionNotifications"]]
+    assert len(texts) == len(names)
+    assert not [text for text in texts if "](" in text]

@@ -100,8 +100,11 @@ def _result(finding: Finding) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """Escape what a viewer would take for a link (section 3.11.6), and what steers it."""
-    return shown_lines(text).replace("](", "\\](")
+    """Escape what a viewer would take for a link (section 3.11.6), and what steers it.
+
+    A backslash does not: one that is there already would escape it.
+    """
+    return shown_lines(text).replace("](", "\\x5d(")
 
 
 def _location(wheel: str, file: str) -> dict[str, Any]:
