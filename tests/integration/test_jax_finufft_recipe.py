@@ -138,15 +138,15 @@ def test_the_front_package_installs_the_wheel_of_the_chosen_major(
 
 
 @of_each_major
-def test_beside_jax_and_cupy_one_cuda_runtime_comes_into_the_process(
+def test_beside_jax_and_cupy_one_cuda_major_comes_into_the_process(
     place: Path, built: dict[str, Any], major: str
 ) -> None:
     beside = ("--with", f"jax[cuda{major}]", "--with", f"cupy-cuda{major}x")
-    report = gpuforge(place, "audit", one(built, f"jax_finufft_cu{major}"), *beside, "--format", "json")
-    assert [each for each in report["findings"] if each["severity"] == "error"] == []
-    libraries = report["together"]["libraries"]
-    runtimes = {each["name"] for each in libraries if each["kind"] == "CUDA runtime"}
-    assert runtimes == {f"libcudart.so.{major}"}
+    wheel = one(built, f"jax_finufft_cu{major}")
+    report = gpuforge(place, "audit", wheel, *beside, "--expect", "90", "--format", "json")
+    assert [each for each in report["findings"] if each["severity"] != "info"] == []
+    names = [x["name"] for x in report["together"]["libraries"] if x["kind"] == "CUDA runtime"]
+    assert {name.partition(".so.")[2] for name in names} - {""} == {major}  # CuPy has one without a name
 
 
 def test_cufinufft_finds_in_the_cache_what_jax_finufft_compiled(place: Path, built: dict[str, Any]) -> None:
