@@ -32,6 +32,7 @@ from gpuforge.plan.action import Action, ActionInput, FileInput
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[2]
 PRELOAD = "gpuforge.execute.runners.dask.preload"
 # The first to run it sleeps until it is ended; the next makes the output. Each writes down its process.
 ONCE = """
@@ -356,3 +357,40 @@ def test_other_users_cannot_use_the_cluster_of_this_machine() -> None:
         for address, security in ((own, None), (here.address, Security.temporary())):
             with pytest.raises((OSError, TimeoutError)):
                 Client(address, timeout=3, security=security)
+
+
+@pytest.mark.toolkit
+@pytest.mark.network
+def test_a_wheel_by_workers_is_the_same_as_by_local_processes(tmp_path: Path) -> None:
+    """The recipe saxpy for CUDA 13; the toolkit is fetched twice."""
+    made = {}
+    for name, options in {
+        "local": ["--runner", "local"],
+        "dask": ["--runner", "dask", "--jobs", "2"],
+    }.items():
+        environ = {**os.environ, "GPUFORGE_CACHE_DIR": str(tmp_path / name)}
+        done = subprocess.run(
+            [
+                Path(sys.executable).with_name("gpuforge"),
+                "build",
+                ROOT / "recipes/saxpy",
+                "--cuda",
+                "13",
+                "--archs",
+                "90",
+                "--python",
+                f"{sys.version_info.major}.{sys.version_info.minor}",
+                "--no-test",
+                *options,
+                "-o",
+                tmp_path / f"dist-{name}",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environ,
+        )
+        assert done.returncode == 0, done.stderr
+        (wheel,) = (tmp_path / f"dist-{name}").glob("*.whl")
+        made[name] = (wheel.name, digest.of_file(wheel))
+    assert made["dask"] == made["local"]

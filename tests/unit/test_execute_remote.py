@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import threading
@@ -320,3 +321,19 @@ def test_a_working_directory_that_failed_comes_to_the_client_without_links_out(t
         assert here == tmp_path / "failed/cell-act"
         assert sorted(each.relative_to(here).as_posix() for each in here.rglob("*")) == ["in", "sub", "sub/a"]
     assert [each.name for each in (tmp_path / "failed").iterdir()] == ["cell-act"]
+
+
+def test_what_a_killed_client_left_is_removed_by_a_later_one(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    for name in (
+        "runs/old/client",
+        "runs/old/job/log-0",
+        "runs/live/client",
+        "runs/live/job/end",
+        "runs/own/client",
+    ):
+        objects.put(name, b"")
+    for name in ("runs/old/client", "runs/old/job/log-0", "runs/live/job/end"):
+        os.utime(tmp_path / name, (1e9, 1e9))
+    client.sweep(objects, "runs/own/client")
+    assert objects.names("runs") == ["runs/live/client", "runs/live/job/end", "runs/own/client"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
-from gpuforge.execute.objects.port import ObjectsError
+from gpuforge.execute.objects.port import Objects, ObjectsError
 from gpuforge.execute.outcome import ActionResult, Reason
 from gpuforge.execute.remote import abilities, kept
 from gpuforge.execute.remote.attempt import Attempt, Ended
@@ -25,6 +25,7 @@ from gpuforge.plan.site import ContainerImage
 
 ATTEMPTS = 4  # workers that may be lost with one action before it has failed
 _LEASE_S = 5.0  # seconds between two signs for the workers that somebody wants their results
+_ABANDONED_S = 3600.0  # seconds after which what a run wrote is removed by the next
 _LISTED = 3  # workers that a message lists
 _WORKERS_S = 2.0  # seconds for which the list of workers is used
 
@@ -62,6 +63,7 @@ class RemoteWorkers:
                     self._at.objects.put(name, str(count).encode())
 
         self._at.objects.put(name, b"0")
+        sweep(self._at.objects, name)
         thread = threading.Thread(target=show, name="lease", daemon=True)
         thread.start()
         try:
@@ -175,7 +177,21 @@ class RemoteWorkers:
 
     def _nobody_yet(self, action: Action) -> str:
         """Return what an action waits for, as no worker that is there can take it; "" if one can."""
+        self.refuse_others()
         return unable(self._needs(action), self._workers())
+
+
+def sweep(objects: Objects, own: str) -> None:
+    """Remove what clients that are gone have left, by the clock of the place, on which `own` was written just now."""
+    found = objects.find("runs")
+    now = max((each.modified for each in found if each.name == own), default=0.0)
+    signs: dict[str, float] = {}
+    for each in found:
+        run = each.name.split("/")[1]
+        signs[run] = max(signs.get(run, 0.0), each.modified)
+    for each in found:
+        if now - signs[each.name.split("/")[1]] > _ABANDONED_S:
+            objects.remove(each.name)
 
 
 class _Idle:
