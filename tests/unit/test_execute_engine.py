@@ -646,3 +646,33 @@ def test_what_was_edited_while_it_was_built_is_not_stored(tmp_path: Path) -> Non
     assert result.error is not None
     assert result.error.message == f"{source}/a.c changed while a ran"
     assert not list((tmp_path / "store").glob("*/*/record.json"))
+
+
+def test_workers_that_are_apart_say_themselves_who_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Job slots and shared working directories are of one machine; a worker that joins late is noticed."""
+    monkeypatch.setattr(engine, "_LOOK", 0.02)
+    together = threading.Barrier(3, timeout=30)
+    rig = Rig(tmp_path, lambda _: together.wait() * 0)
+    asked: list[str] = []
+
+    class Apart(Here):
+        apart = True
+
+        def has_room(self, action: Action) -> bool:
+            asked.append(action.id)
+            return len(asked) > 3
+
+    outcome = engine.run(
+        [step(name, place="one", turns="one at a time", parallel=True) for name in "abc"],
+        store=rig.store,
+        ledger=rig.ledger,
+        workers=Apart(rig.store, rig.runner),
+        jobs=1,
+        observer=rig.listener,
+        logs=tmp_path / "logs",
+        project="p",
+    )
+    assert outcome.ok
+    assert asked[:3] == ["a", "b", "c"]
