@@ -201,19 +201,19 @@ SAMPLES: dict[str, Sample] = {
     "a requirement by URL": Sample("requirement by URL", _described(f"{METADATA}Requires-Dist: other @ https://example.org/o.whl\n")),
     "data of an unknown scheme in another folder": Sample("other data scheme", _with(Entry(b"x.data/bin/x", b"x"))),
     "data of an unknown scheme": Sample("data scheme", _with(Entry(b"demo-1.0.data/bin/x", b"x"))),
-    "a script that only pip sees": Sample("script path", _entry_points("[[console_scripts]]\n../../x = demo:main\n")),
+    "a script that pip alone sees": Sample("script for pip", _entry_points("[[console_scripts]]\n../../x = demo:main\n")),
     "a script behind another end of line": Sample(
-        "script path", _entry_points("[demo]\nx = y\u2028[console_scripts]\u2028../../x = demo:main\n")
+        "script for pip", _entry_points("[demo]\nx = y\u2028[console_scripts]\u2028../../x = demo:main\n")
     ),
     "a script in what looks like more of a value": Sample(
-        "script path", _entry_points("[demo]\nx = y\n [console_scripts]\n ../../x = demo:main\n")
+        "script for pip", _entry_points("[demo]\nx = y\n [console_scripts]\n ../../x = demo:main\n")
     ),
     "names of another form": Sample(
         "case", _with(*(EVIL._replace(name=f"demo/{name}.py".encode(), flags=UTF8) for name in ("\xe9", "e\u0301")))
     ),
-    "a second name in the local header alone": Sample("other name", _first(local={"extra": _OTHER})),
+    "a second name in the local header alone": Sample("other local name", _first(local={"extra": _OTHER})),
     "a second name with control characters": Sample(
-        "control characters", _first(local={"extra": _second_name(b"demo/a\1b.py")})
+        "other name's characters", _first(local={"extra": _second_name(b"demo/a\1b.py")})
     ),
     "a file over another": Sample("installed twice", _with(Entry(b"demo-1.0.data/purelib/demo/__init__.py", b"x"))),
     "two scripts in one place": Sample(
@@ -272,6 +272,7 @@ TWINS: dict[str, Sample] = {
     "paths that Python adds at each start": Sample("", _with(Entry(b"demo-1.0.data/purelib/x.pth", b"a\nimports\n"))),
     "a module that is named alike": Sample("", _with(Entry(b"demo/sitecustomize.py", b""))),
     "entry points of other groups in odd lines": Sample("", _entry_points("[[demo]]\n../../x = demo:main\n")),
+    "a sound script that pip alone sees": Sample("", _entry_points("[[console_scripts]]\nx = demo:main\n")),
     "accents": Sample("", _with(*(EVIL._replace(name=f"demo/{n}.py".encode(), flags=UTF8) for n in ("\xe9", "\xe8")))),
     "a .pth in a folder": Sample("", _with(Entry(b"demo/demo.pth", b"x"))),
 }  # fmt: skip

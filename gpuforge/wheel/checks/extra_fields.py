@@ -37,7 +37,7 @@ def problem(extra: bytes, method: int, packed: int, size: int) -> Problem | None
             if kind == _UNICODE_PATH:
                 value[5:].decode()
                 if any(byte < 0x20 or byte == 0x7F for byte in value[5:]):
-                    return Problem("control characters", "a second name with control characters")
+                    return Problem("other name's characters", ascii(value[5:].decode()))
     except UnicodeDecodeError:
         return Problem("doubled field", "a name that is not UTF-8")
     except ValueError as error:

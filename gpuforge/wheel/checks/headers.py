@@ -115,7 +115,7 @@ def _differences(local: Local, info: zipfile.ZipInfo, name: bytes) -> Iterator[R
         name,
         extra_fields.second_name(info.extra, name),
     }:  # reported once, of the directory
-        yield Refusal("other name", member, shown(second))
+        yield Refusal("other local name", member, shown(second))
         return
     packed, size = extra_fields.sizes(local.extra, local.packed, local.size)
     if local.name != name:

@@ -13,6 +13,7 @@ from pathlib import Path
 from gpuforge.wheel.checks.refusal import Refusal
 
 FILE = "entry_points.txt"
+_REFUSED_BY_PIP = {"script folder", "script path", "script target"}
 _GROUPS = ("console_scripts", "gui_scripts")
 _NAME = re.compile(r"[\w.-]+")
 _TARGET = re.compile(r"[\w.-]+\s*:\s*[\w.-]+(?:\s*\[[^\[\]]*\])?\s*")
@@ -55,10 +56,12 @@ def check(text: bytes) -> Iterator[Refusal]:
     found = [pair for group in _GROUPS if parser.has_section(group) for pair in parser[group].items()]
     bad = [(kind, name, target) for name, target in found if (kind := _kind(name, target))]
     if not bad:  # pip takes more for sections and for the ends of lines than this parser, PyPI's, does
-        others = (
-            (point.name, point.value) for point in _Installed(written).entry_points if point.group in _GROUPS
-        )
-        bad = [(kind, name, target) for name, target in others if (kind := _kind(name, target))]
+        seen = ((p.name, p.value) for p in _Installed(written).entry_points if p.group in _GROUPS)
+        bad = [
+            ("script for pip", name, target)
+            for name, target in seen
+            if _kind(name, target) in _REFUSED_BY_PIP
+        ]
     for kind, name, target in bad:
         yield Refusal(kind, FILE, f"{name} = {' '.join(target.split())}")
 
