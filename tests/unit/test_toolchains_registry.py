@@ -9,6 +9,7 @@ from plug_in_samples import CODE, forget, install_plug_in
 
 from gpuforge.errors import UsageError
 from gpuforge.manifest import compiler_names
+from gpuforge.manifest.relations import cuda
 from gpuforge.toolchain_names import OWN, compiles_for
 from gpuforge.toolchains import registry
 
@@ -19,6 +20,19 @@ def test_what_says_what_a_toolchain_compiles_for_is_what_it_has() -> None:
         assert (compiles_for(each.name) == "targets") == (each.packaged is not None)
     assert compiles_for("opencl") == "devices"
     assert compiles_for("plugged") == "targets"
+
+
+@pytest.mark.parametrize(
+    ("compiler", "refused"),
+    [("plugged", 0), ("halide", 0), ("iree", 0), ("opencl", 0), ("nvcc", 1), ("nvrtc", 1), ("g++", 1)],
+)
+def test_no_architectures_are_needed_beside_some_toolchains(compiler: str, refused: int) -> None:
+    data = {
+        "cuda": {"13": {"archs": []}},
+        "toolchains": {"device": {"compiler": compiler}},
+        "objects": [{"name": "k", "role": "fallback", "toolchain": "device"}],
+    }
+    assert len([*cuda.architectures(data)]) == refused
 
 
 def test_a_plug_in_is_found_beside_gpuforges_own(tmp_path: Path) -> None:
