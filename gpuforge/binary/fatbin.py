@@ -132,6 +132,7 @@ class Scanner:
         self._overlap = max(len(mark), len(_START))
         self._walk: _Request | None = None
         self._want = (0, 0)
+        self._resume = 0  # where the search goes on
         self._rest = b""  # bytes of the last chunk that the next search or request begins with
         self._base = 0
         self._data = b""  # the bytes from `_base` on
@@ -140,6 +141,8 @@ class Scanner:
         """Read the bytes at `offset`, where the last chunk ended."""
         if self._walk is not None and self._want[0] >= offset + len(chunk):
             return  # inside a payload
+        if self._walk is None and self._resume >= offset + len(chunk):
+            return  # inside the payload of a container's last entry
         rest, self._rest = self._rest, b""
         if rest and self._walk is None and len(chunk) >= self._overlap:
             seam = rest + chunk[: self._overlap]
@@ -147,7 +150,7 @@ class Scanner:
                 rest = b""  # spares joining it to all of the chunk
         data = self._data = rest + chunk if rest else chunk
         self._base = offset - len(rest)
-        position = self._base
+        position = self._base if self._walk else max(self._base, self._resume)
         while position < self._base + len(data):
             if self._walk is None:
                 position = self._search(data, position)
@@ -200,7 +203,7 @@ class Scanner:
         self.wheel.spend("entries", 1)
         header = self._at_once(offset, 16) or (yield offset, 16)
         (payload,) = struct.unpack_from("<Q", header, 8)
-        self._resume = offset + len(_START)  # the search goes on there if this is not a container
+        self._resume = offset + len(_START)  # if this is not a container
         end = offset + 16 + payload
         if payload < _ENTRY.size or end > self._size:
             return

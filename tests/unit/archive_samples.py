@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,8 +36,13 @@ class Entry(NamedTuple):
         """Return the data as the archive has it."""
         if self.method != DEFLATED:
             return self.data
-        deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
-        return deflate.compress(self.data) + deflate.flush()
+        return _deflated(self.data)
+
+
+@lru_cache(maxsize=1)  # each entry's is needed several times
+def _deflated(data: bytes) -> bytes:
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return deflate.compress(data) + deflate.flush()
 
 
 def _record(magic: bytes, form: str, values: tuple[object, ...], *tail: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +18,14 @@ from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits.select import select
 
-settings.register_profile("quick", max_examples=10)
+settings.register_profile("quick", max_examples=10, deadline=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Spare the quick loop a grammar of addresses that jsonschema makes when it is loaded, in 2 s."""
+    if config.getoption("--hypothesis-profile", None) == "quick":
+        sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # as if it were not installed
+
 
 MANIFEST = """\
 schema = 1

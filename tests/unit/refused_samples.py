@@ -9,7 +9,7 @@ import bz2
 import struct
 import tarfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from archive_samples import (
@@ -38,8 +38,13 @@ class Sample(NamedTuple):
     """A wheel, its file name, and the kind of refusal; "" for the twin that nobody refuses."""
 
     kind: str
-    data: bytes
+    made: bytes | Callable[[], bytes]  # large ones are made when they are used, not when tests are collected
     name: str = WHEEL
+
+    @property
+    def data(self) -> bytes:
+        """The wheel's bytes."""
+        return self.made if isinstance(self.made, bytes) else self.made()
 
 
 def _with(*entries: Entry) -> bytes:
@@ -160,7 +165,7 @@ SAMPLES: dict[str, Sample] = {
     "a comment with control characters": Sample("archive comment", zip_file(SOUND, comment=b"\1x")),
     "packed with bzip2": Sample("method", _packed_with_bzip2()),
     "encrypted": Sample("encrypted", _first(flags=ENCRYPTED)),
-    "80 MiB of zeros": Sample("ratio", _with(Entry(b"demo/zeros.bin", bytes(80 << 20), DEFLATED))),
+    "80 MiB of zeros": Sample("ratio", lambda: _with(Entry(b"demo/zeros.bin", bytes(80 << 20), DEFLATED))),
     "a tar file at once": Sample("zip and tar", _tar_first()),
     # names
     "a name twice": Sample("duplicate", _with(CODE._replace(data=b"answer = 43\n"))),
@@ -245,9 +250,9 @@ TWINS: dict[str, Sample] = {
     "members in another order": Sample("", zip_file([*INFO_FILES, CODE])),
     "folders": Sample("", zip_file([Entry(b"demo/", mode=0o40755), *SOUND])),
     "80 MiB of zeros, and 2 MiB that are stored": Sample(
-        "", _with(Entry(b"demo/z", bytes(80 << 20), DEFLATED), Entry(b"demo/n", bytes(2 << 20)))
+        "", lambda: _with(Entry(b"demo/z", bytes(80 << 20), DEFLATED), Entry(b"demo/n", bytes(2 << 20)))
     ),
-    "60 MiB of zeros": Sample("", _with(Entry(b"demo/z", bytes(60 << 20), DEFLATED))),
+    "60 MiB of zeros": Sample("", lambda: _with(Entry(b"demo/z", bytes(60 << 20), DEFLATED))),
     "dots in a name": Sample("", _with(EVIL._replace(name=b"demo/..evil..py"))),
     "a name in UTF-8": Sample("", _with(EVIL._replace(name="demo/ä.txt".encode(), flags=UTF8))),
     "a name with a space": Sample("", _with(EVIL._replace(name=b"demo/a b.txt"))),

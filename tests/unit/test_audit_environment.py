@@ -218,6 +218,7 @@ def test_an_audit_of_nothing_says_what_can_be_given(capfd: pytest.CaptureFixture
     assert "name wheels, or say --env or --with" in capfd.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_hostile_environment_is_judged_within_bounds(tmp_path: Path) -> None:
     folder = environment(tmp_path / "env", one(tmp_path, "a-1.0", {"a/ext.so": elf()}))
     site = folder / "lib" / "python3.11" / "site-packages"

@@ -107,6 +107,7 @@ def test_code_that_cannot_be_parsed_ends_nothing(tmp_path: Path, text: bytes, co
     assert [f.code for f in found(tmp_path, a=text)] == [code]
 
 
+@pytest.mark.thorough
 def test_no_more_than_a_budget_is_parsed() -> None:
     parser = Parser()
     one = b"x = 1\n" * 25_000

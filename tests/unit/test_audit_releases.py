@@ -21,6 +21,7 @@ CLAUSE = st.builds(
 )
 
 
+@pytest.mark.thorough
 @given(st.lists(CLAUSE, max_size=3).map(",".join), ANY)
 def test_releases_are_allowed_as_packaging_allows_them(versions: str, release: str) -> None:
     try:

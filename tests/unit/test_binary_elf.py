@@ -96,6 +96,7 @@ def test_the_outline_has_what_the_header_points_to() -> None:
     assert any(stop == len(RICH) for _, stop in ranges)  # the section headers, at the end
 
 
+@pytest.mark.thorough
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(RICH) - 1), st.integers(0, 255)), min_size=1, max_size=12))
 def test_changed_bytes_raise_only_malformed_error(changes: list[tuple[int, int]]) -> None:

@@ -66,6 +66,14 @@ def test_the_size_of_chunks_makes_no_difference(size: int) -> None:
     assert scanner.marked
 
 
+@pytest.mark.parametrize("size", [13, 97, 4096])
+def test_a_container_in_the_last_payload_of_another_is_none(size: int) -> None:
+    outer = fatbin("sm_80", "sm_90a")
+    data = outer[:-80] + fatbin("sm_80")
+    assert [c.offset for c in scan(data)] == [0]
+    assert fed(data, size).containers == list(scan(data))
+
+
 def test_error_messages_of_cudart_are_not_its_mark() -> None:
     words = b"\0cudaErrorCudartUnloading\0driver shutting down\0"  # what bindings name, and torch waits for
     assert not fed(words, 64).marked
@@ -97,6 +105,7 @@ def test_a_container_whose_entries_do_not_add_up_is_damaged() -> None:
     assert [c.damaged for c in scan(bytes(data))] == [True]
 
 
+@pytest.mark.thorough
 @settings(max_examples=400, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, len(ONE) - 1), st.integers(0, 255)), min_size=1, max_size=10),

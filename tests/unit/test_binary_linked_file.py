@@ -151,6 +151,7 @@ def test_containers_of_a_file_have_their_section(tmp_path: Path) -> None:
     assert [(c.section, c.cubins) for c in device_code.containers(tmp_path / "x.fatbin")] == [("", {"sm_80"})]
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(

@@ -52,6 +52,7 @@ def test_github_reads_one_line_of_json(recipe: Recipe, capsys: pytest.CaptureFix
     assert all(job["build"] == build.format(job["cell"]) for job in jobs)
 
 
+@pytest.mark.thorough
 def test_more_jobs_than_github_runs_is_said(recipe: Recipe, capsys: pytest.CaptureFixture[str]) -> None:
     many = ", ".join(f'"3.{minor}"' for minor in range(10, 100))
     file = recipe(

@@ -95,6 +95,7 @@ def test_the_example_with_lines_moved(file: Path, data: Any) -> None:
     check(file, "\n".join(lines).encode())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "value", ['""', '"\\u0000"', "1", "true", "[]", "{}", "[[]]", "[1, {}]", "0x" + "f" * 5000]
 )
