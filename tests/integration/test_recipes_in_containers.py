@@ -1,0 +1,88 @@
+"""Recipes whose compilers come from packages, built in a container without a network and tested in a clean one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from docker.errors import ImageNotFound
+
+from gpuforge.containers import catalog
+from gpuforge.containers.connect import connect
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+IMAGE = "bookworm"
+pytestmark = [pytest.mark.docker, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("docker")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _images() -> None:
+    with closing(connect()) as client:
+        for name in (IMAGE, f"{IMAGE}-test"):
+            known = catalog.find(name)
+            try:
+                client.images.get(known.reference if known else name)
+            except ImageNotFound:
+                pytest.skip(f"image {name} is not here: gpuforge images build {name}")
+
+
+def build(recipe: Path, work: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    program = str(Path(sys.executable).with_name("gpuforge"))
+    command = [
+        program,
+        "build",
+        str(recipe),
+        "--runner",
+        "docker",
+        "--image",
+        IMAGE,
+        "-o",
+        str(work / "dist"),
+    ]
+    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(work / "cache")}
+    done = subprocess.run([*command, *more], capture_output=True, text=True, check=False, env=env)
+    assert "Traceback" not in done.stderr + done.stdout
+    return done
+
+
+@pytest.mark.parametrize(
+    ("name", "wheel"),
+    [
+        ("cython-opencl", r"ellipse-1\.0-cp311-cp311-manylinux[\w.]+_x86_64\.whl"),
+        ("halide", r"softlens-0\.1\.0-py3-none-manylinux[\w.]+_x86_64\.whl"),
+        ("iree", r"rowsoftmax-0\.1\.0-py3-none-any\.whl"),
+    ],
+)
+def test_a_recipe_is_built_proved_and_tested(name: str, wheel: str, tmp_path: Path) -> None:
+    python = ["--python", "3.11"] if name == "cython-opencl" else []
+    done = build(RECIPES / name, tmp_path, "--json", *python)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    (made,) = result["wheels"]
+    assert re.fullmatch(wheel, Path(made["path"]).name)
+    assert made["findings"] == []
+    assert [cell["image"]["name"] for cell in result["cells"]] == [IMAGE]
+    (test,) = result["tests"]
+    assert test["state"] == "passed"
+    assert test["counts"]["passed"] > 0
+    assert test["counts"].get("failed", 0) == 0
+
+
+def test_what_a_failed_build_left_in_its_container_is_kept(tmp_path: Path) -> None:
+    recipe = shutil.copytree(RECIPES / "cython-opencl", tmp_path / "recipe")
+    kernel = recipe / "kernels/anomaly.h"
+    kernel.write_text(f"{kernel.read_text()}\n#error not today\n")
+    done = build(recipe, tmp_path, "--python", "3.11", "--keep-failed")
+    assert done.returncode == 1
+    assert "not today" in done.stderr
+    (kept,) = (tmp_path / "dist/.failed").iterdir()
+    assert str(kept) in done.stderr
+    assert list(kept.rglob("_native.c*"))  # what Cython had written
+    assert {path.owner() for path in kept.rglob("*") if not path.is_symlink()} == {tmp_path.owner()}
