@@ -11,7 +11,7 @@ from typing import Any
 import click
 from packaging.utils import canonicalize_name
 
-from gpuforge.cli import ci
+from gpuforge.cli import ci, stores
 from gpuforge.cli.arguments import errors_as_json
 from gpuforge.cli.left_out import as_data, by_reason
 from gpuforge.cli.options import images, selection
@@ -76,6 +76,8 @@ def command(
             f"warning: {len(jobs)} jobs, but {form} runs at most {most} of one matrix: use --cuda or --python"
         )
     click.echo(ci.github(jobs) if form == "github" else ci.gitlab(jobs))
+    for line in stores.for_jobs():
+        say(line)
 
 
 def places(file: ManifestFile, images: Sequence[str], machine: str) -> list[expected.Expected]:

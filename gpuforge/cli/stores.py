@@ -35,6 +35,18 @@ def address() -> str | None:
     return os.environ.get(VARIABLE) or None
 
 
+def for_jobs() -> list[str]:
+    """Return what a CI system's jobs must have to share this store: its address, and the names of what is secret."""
+    url = address()
+    if url is None:
+        return []
+    names = (
+        sorted(name for name in os.environ if name.startswith(("AWS_", "GOOGLE_"))) if "://" in url else []
+    )
+    secrets = f", and {', '.join(names)} as secrets" if names else ""
+    return [f"note: set {VARIABLE}={url} in every job{secrets}"]
+
+
 def present(store: Store) -> AbstractContextManager[None]:
     """Be seen as a build by who prunes a shared store."""
     return store.present() if hasattr(store, "present") else nullcontext()

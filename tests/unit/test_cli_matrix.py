@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpuforge.cli import ci
+from gpuforge.cli import ci, stores
 from gpuforge.cli.main import run
 from gpuforge.containers import expected
 from gpuforge.manifest.load import ManifestFile
@@ -242,3 +243,15 @@ def test_github_and_gitlab_run_the_same_jobs(
     assert len(github) == len({job["cell"] for job in github}) > 0
     assert all(shlex.split(job["build"])[-2:] == ["--runner", "docker"] for job in github)
     assert all(job["image"] and "latest" not in job["image"] for job in github)
+
+
+def test_jobs_that_share_a_store_get_its_address_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in os.environ if each.startswith(("AWS_", "GOOGLE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GPUFORGE_STORE", "s3://bucket/team")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
+    assert stores.for_jobs() == [
+        "note: set GPUFORGE_STORE=s3://bucket/team in every job, and AWS_SECRET_ACCESS_KEY as secrets"
+    ]
+    monkeypatch.delenv("GPUFORGE_STORE")
+    assert stores.for_jobs() == []
