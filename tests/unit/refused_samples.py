@@ -206,7 +206,7 @@ SAMPLES: dict[str, Sample] = {
     "a requirement by URL": Sample("requirement by URL", _described(f"{METADATA}Requires-Dist: other @ https://example.org/o.whl\n")),
     "data of an unknown scheme in another folder": Sample("other data scheme", _with(Entry(b"x.data/bin/x", b"x"))),
     "data of an unknown scheme": Sample("data scheme", _with(Entry(b"demo-1.0.data/bin/x", b"x"))),
-    "a script that pip alone sees": Sample("script for pip", _entry_points("[[console_scripts]]\n../../x = demo:main\n")),
+    "a script for pip alone": Sample("script for pip", _entry_points("[[console_scripts]]\n../../x = demo:main\n")),
     "a script behind another end of line": Sample(
         "script for pip", _entry_points("[demo]\nx = y\u2028[console_scripts]\u2028../../x = demo:main\n")
     ),
