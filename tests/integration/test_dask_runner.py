@@ -19,16 +19,20 @@ import pytest
 from distributed import Client, Security
 
 from gpuforge import digest
+from gpuforge.containers.connect import connect
+from gpuforge.containers.leftovers import ACTION, OWNER
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.remote.watchdog import LEASE_S
-from gpuforge.execute.runners.choice import Environment, chosen
+from gpuforge.execute.runners.choice import Environment, Wanted, chosen
 from gpuforge.execute.runners.dask.cluster import started as started_here
+from gpuforge.execute.runners.docker import setup as docker_setup
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.shared.opening import opened
 from gpuforge.execute.store import FolderStore
 from gpuforge.plan.action import Action, ActionInput, FileInput
+from gpuforge.plan.site import ContainerImage
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +88,10 @@ def step(name: str, code: str, *needs: str, **more: Any) -> Step:
 class Build:
     """A run of some steps on workers of this machine, or of a scheduler."""
 
-    def __init__(self, top: Path, workers: int = 2, **environment: Any) -> None:
+    def __init__(
+        self, top: Path, workers: int = 2, sites: Sequence[ContainerImage] = (), **environment: Any
+    ) -> None:
+        self.sites = sites
         self.top = top
         shared = environment.get("shared")
         self.store = opened(top / "store", shared) if shared else FolderStore(top / "store")
@@ -96,7 +103,7 @@ class Build:
         environment = Environment(
             "p", self.top, {}, Limits(seconds=600), compiled="c", jobs=self.workers, **self.environment
         )
-        with chosen("dask").workers([], environment, self.store) as workers:
+        with chosen("dask").workers(self.sites, environment, self.store) as workers:
             return engine.run(
                 steps,
                 store=self.store,
@@ -119,7 +126,7 @@ def started(mark: Path, count: int) -> int:
     return until(lambda: int(lines[count - 1]) if len(lines := _lines(mark)) >= count else None)
 
 
-def until(look: Callable[[], Any], seconds: float = 90.0) -> Any:
+def until(look: Callable[[], Any], seconds: float = 180.0) -> Any:
     end = time.monotonic() + seconds
     while (found := look()) is None:
         assert time.monotonic() < end, "it took too long"
@@ -394,3 +401,38 @@ def test_a_wheel_by_workers_is_the_same_as_by_local_processes(tmp_path: Path) ->
         (wheel,) = (tmp_path / f"dist-{name}").glob("*.whl")
         made[name] = (wheel.name, digest.of_file(wheel))
     assert made["dask"] == made["local"]
+
+
+@pytest.mark.docker
+def test_a_container_of_a_worker_that_is_killed_is_removed_and_the_action_runs_again(
+    tmp_path: Path, test_image: str
+) -> None:
+    """The first container sleeps; in it the action cannot know how often it ran, but where it runs."""
+    sites = docker_setup.sites(Wanted([test_image], True, False, tmp_path, None, lambda _: None))
+    action = Action(
+        "act",
+        "build",
+        "act",
+        ("/bin/sh", "-c", "sleep 12; echo made > ${out:out}"),
+        outputs=("out",),
+        image=sites[0].id,
+    )
+    killed: list[str] = []
+
+    def container() -> str | None:
+        found = connect().containers.list(filters={"label": f"{ACTION}=act"})
+        return str(found[0].id) if found else None
+
+    def kill() -> None:
+        first = until(container)
+        owner = connect().containers.get(first).labels[OWNER].split()[1]
+        psutil.Process(int(owner)).kill()
+        until(lambda: container() != first or None, 30)
+        killed.append(first)
+
+    build = Build(tmp_path, workers=1, sites=sites)
+    with beside(kill):
+        outcome = build.run(Step(action, "0" * 64))
+    assert outcome.ok, outcome.results["act"].error
+    assert killed
+    assert container() is None
