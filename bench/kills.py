@@ -32,7 +32,9 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "integration"))
@@ -104,6 +106,8 @@ class Build:
         self.folder.mkdir(parents=True, exist_ok=True)
         env = {**os.environ, "GPUFORGE_CACHE_DIR": str(self.folder / "cache"), **self.env}
         argv = [each.replace("DIST", str(self.folder / "dist")) for each in self.argv]
+        with contextlib.suppress(FileNotFoundError):
+            (self.folder / "err").rename(self.folder / "err-of-the-disturbed-build")
         with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
             if argv[0] == SHORT:
                 self.process = Forked(argv[1:], env, out.fileno(), err.fileno())
@@ -202,8 +206,9 @@ class Campaign:
         if cache := self.env.get("GPUFORGE_CACHE_DIR"):
             return {path.parent.name for path in Path(cache, "store").glob("??/*/record.json")}
         os.environ.update(self.env)
-        names = [name.split("/") for name in connect(self.env["GPUFORGE_STORE"]).names("entries")]
-        return {parts[-2] for parts in names if parts[-1] == "record.json"}
+        # In a process of its own: a client that is forked off must not inherit connections to the store.
+        with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+            return pool.submit(_finished, self.env["GPUFORGE_STORE"]).result()
 
     def strays(self) -> list[str]:
         """Return the commands that run in a working directory of an action."""
@@ -228,6 +233,11 @@ class Campaign:
         elif fault == "s3" and self.s3:
             self.s3.service.kill()
             time.sleep(rng.uniform(0, 5))
+
+
+def _finished(url: str) -> set[str]:
+    names = [name.split("/") for name in connect(url).names("entries")]
+    return {parts[-2] for parts in names if parts[-1] == "record.json"}
 
 
 @dataclass
