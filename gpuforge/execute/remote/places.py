@@ -12,6 +12,7 @@ from gpuforge.execute.objects.connect import connect
 from gpuforge.execute.objects.port import Objects
 from gpuforge.execute.remote.job import Run
 from gpuforge.execute.shared.opening import opened
+from gpuforge.execute.shared.store import SharedStore
 from gpuforge.execute.store import FolderStore, Store
 
 
@@ -26,13 +27,14 @@ class Places:
 
 def of_client(run: Run, folder: Path, store: Store) -> Places:
     """Return the places of a run for its client, which has the store already."""
-    return Places(store, _objects(run, folder), folder)
+    return Places(store, _objects(run, folder, store), folder)
 
 
 def of_worker(run: Run, environ: Mapping[str, str]) -> Places:
     """Return the places of a run for a worker."""
     folder = run.cache or cache_folder(environ)
-    return Places(_store(run.store, folder), _objects(run, folder), folder)
+    store = _store(run.store, folder)
+    return Places(store, _objects(run, folder, store), folder)
 
 
 @cache
@@ -40,6 +42,8 @@ def _store(url: str | None, folder: Path) -> Store:
     return opened(folder / "store", url) if url else FolderStore(folder / "store")
 
 
-def _objects(run: Run, folder: Path) -> Objects:
+def _objects(run: Run, folder: Path, store: Store) -> Objects:
     """Return the objects of runs: those of the shared store or, on one machine, files of its cache folder."""
-    return connect(run.store if run.store and not run.cache else str((folder / "board").absolute()))
+    if isinstance(store, SharedStore) and not run.cache:
+        return store.objects
+    return connect(str((folder / "board").absolute()))
