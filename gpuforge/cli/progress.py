@@ -59,7 +59,8 @@ class PlainProgress:
 
     def on_wait(self, action: Action, what: str) -> None:
         """Say what an action waits for."""
-        self._line("waits", f"{where(action)}{action.title}: {what}")
+        if what:
+            self._line("waits", f"{where(action)}{action.title}: {what}")
 
     def on_interrupt(self) -> None:
         """Say that the running commands are being stopped."""

@@ -20,7 +20,7 @@ class Observer(Protocol):
         """An action got its job slots; its output goes to `log`."""
 
     def on_wait(self, action: Action, what: str) -> None:
-        """A started action waits for something outside, such as another gpuforge."""
+        """A started action waits for something outside, such as another gpuforge; with "", no longer."""
 
     def on_interrupt(self) -> None:
         """The user interrupted the run; the running commands are stopped next."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import dask
 import psutil
 import pytest
 from distributed import Client, Security
@@ -204,6 +205,11 @@ def cluster(top: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Pope
         for each in begun:
             each.wait(30)
         log.close()
+
+
+def test_workers_that_are_there_are_always_listed(tmp_path: Path) -> None:
+    with dask.config.set({"distributed.client.scheduler-info-interval": "1ms"}), started_here(1) as cluster:
+        assert all(cluster.workers() for _ in range(300))
 
 
 def test_what_workers_make_fail_and_log_is_what_local_processes_do(tmp_path: Path) -> None:

@@ -35,7 +35,10 @@ class Ended:
 
 
 class Attempt:
-    """Follows one job. `stop` asks to end it, `now` not to wait for that; `idle` is called while no worker has it."""
+    """Follows one job. `stop` asks to end it, `now` not to wait for that.
+
+    `idle` is told at each look whether no worker has it.
+    """
 
     def __init__(
         self,
@@ -45,7 +48,7 @@ class Attempt:
         *,
         stop: threading.Event,
         now: threading.Event,
-        idle: Callable[[], None],
+        idle: Callable[[bool], None],
     ) -> None:
         self._board = board
         self._ticket = ticket
@@ -78,8 +81,7 @@ class Attempt:
                 return Ended(how, self._worker, word=self._ticket.word())
             if self._worker and looks % _RARELY == 0 and not pulse.is_there():
                 return Ended("lost", self._worker, word=f"it was not seen for {GONE_S:.0f} s")
-            if not self._worker:
-                self._idle()
+            self._idle(not self._worker)
             if self._stop.is_set() and until is None:
                 until = time.monotonic() + (_STOPPING_S if self._worker else 0.0)
                 self._board.kill()

@@ -195,21 +195,21 @@ def sweep(objects: Objects, own: str) -> None:
 
 
 class _Idle:
-    """Called while no worker has a job: says what it waits for, and gives up in the end."""
+    """Called at each look: says what a job waits for while no worker has it, and gives up in the end."""
 
     def __init__(self, seconds: float, why: Callable[[], str], waits: Callable[[str], None]) -> None:
         self._end = time.monotonic() + seconds
         self._seconds = seconds
         self._why = why
         self._waits = waits
-        self._said = ""
+        self._said: str | None = None
 
-    def __call__(self) -> None:
-        why = self._why()
-        if why and why != self._said:
+    def __call__(self, idle: bool) -> None:
+        why = self._why() if idle else ""
+        if why != self._said:
             self._said = why
             self._waits(why)
-        if time.monotonic() > self._end:
+        if idle and time.monotonic() > self._end:
             raise MissingError.of(
                 f"no worker took it for {self._seconds / 3600:g} h" + (f": {why}" if why else ""),
                 hint="start workers that can do it, or allow more time by --timeout",

@@ -97,9 +97,9 @@ class DaskCluster:
 
     def workers(self) -> Mapping[str, Mapping[str, float]]:
         """Return what each worker that is there can do, by its address."""
-        try:
-            found = self._client.scheduler_info(n_workers=-1)["workers"]
-        except (*_ERRORS, KeyError) as error:  # of a client that is closed, dask returns nothing
+        try:  # not by `scheduler_info`: dask may replace its answer by one that lists no workers
+            found = self._client.sync(self._client.scheduler.identity, n_workers=-1)["workers"]
+        except (*_ERRORS, AttributeError) as error:  # a client that is closed has no scheduler
             raise _unreachable(self.address, error) from error
         return {name: each.get("resources", {}) for name, each in found.items()}
 
