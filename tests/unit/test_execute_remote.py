@@ -249,7 +249,7 @@ def test_work_is_done_by_a_worker_and_its_log_is_copied(tmp_path: Path) -> None:
 def test_lost_jobs_are_done_again_as_often_as_the_limit_says(tmp_path: Path) -> None:
     said: list[str] = []
     assert did(tmp_path, ThreadCluster(lose, lose, lose), action(), said).state == "done"
-    assert said == ["another worker: w1 is gone"] * 3
+    assert [text for text in said if text] == ["another worker: w1 is gone"] * 3
     with pytest.raises(ActionError) as error:
         did(tmp_path, ThreadCluster(*[lose] * 4), action("pass"))
     assert str(error.value) == (
