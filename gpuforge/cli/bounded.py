@@ -13,7 +13,7 @@ import resource
 import signal
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import NoReturn
 
@@ -23,6 +23,8 @@ from gpuforge.errors import TooLargeError
 
 _SECONDS = 8  # of processor time for any audit
 _EACH = 0.05  # more for each input
+_RESERVE = 0.25  # of the time that is left, for what comes after reading
+_TICK = 0.001  # seconds of the shortest timer
 _BYTES_A_SECOND = 2 << 20  # of the inputs, which may be packed to a fortieth of what is read
 _MEMORY = 440 << 20  # bytes of data; with the code of Python and its libraries less than 512 MiB
 _MOST = 1 << 20  # inputs that are watched
@@ -44,6 +46,7 @@ class Watched:
         self._states = mmap.mmap(-1, _MOST)  # of each input: 0, 1 while it is read, 2
         self._seconds = mmap.mmap(-1, _SECONDS_FORM.size)  # that all inputs so far allow
         self._most = most
+        self._expected = 0.0  # seconds that the inputs may take that have not been begun
         self._limits = False
         self._allow(_SECONDS)
 
@@ -62,6 +65,10 @@ class Watched:
         """The seconds of processor time that the inputs begun so far allow."""
         return float(_SECONDS_FORM.unpack(self._seconds[:])[0])
 
+    def expects(self, sizes: Sequence[int]) -> None:
+        """Note which inputs will be read, by their sizes in bytes."""
+        self._expected = sum(_may_take(size) for n, size in enumerate(sizes) if n not in self.refused)
+
     def refuses(self, number: int) -> str:
         """Return why an input is left out, "" if it is not."""
         return _REASON if number in self.refused else ""
@@ -69,14 +76,16 @@ class Watched:
     def begins(self, number: int, size: int) -> None:
         """Note that an input is being read, and allow the time that one of its size may take.
 
-        Where inputs are read one by one, what takes more than its own time and a quarter of what is left is given up.
+        Where inputs are read one by one, each may take its part of what is left, less a reserve for the rules.
         """
         self._note(number, 1)
-        own = _EACH + size / _BYTES_A_SECOND
+        own = _may_take(size)
         self._allow(self.allowed + own)
+        part = own / max(own, self._expected)
+        self._expected -= own
         if self._limits and self.jobs == 1:
-            left = max(0.0, min(self.allowed, self._most) - time.process_time())
-            signal.setitimer(signal.ITIMER_PROF, min(own + left / 4, left) or _EACH, _EACH)
+            left = (min(self.allowed, self._most) - time.process_time()) * (1 - _RESERVE)
+            signal.setitimer(signal.ITIMER_PROF, max(left * part, _TICK), _EACH)
 
     def ends(self, number: int) -> None:
         """Note that an input was read."""
@@ -180,6 +189,11 @@ def _spent() -> float:
     """Return the seconds of processor time that all processes which have ended have taken."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def _may_take(size: int) -> float:
+    """Return the seconds of processor time that an input of so many bytes may take."""
+    return _EACH + size / _BYTES_A_SECOND
 
 
 def _give_up(number: int, frame: FrameType | None) -> NoReturn:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import resource
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -28,7 +31,7 @@ def endless() -> None:
 
 def deaf() -> None:
     """Without an end, and without a look at signals: what an extension module may do."""
-    pow(3, 10**9)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 1 << 30)
 
 
 def reads(
@@ -38,6 +41,7 @@ def reads(
 
     def work(watched: Watched) -> int:
         read, left_out = [], []
+        watched.expects([0] * count)
         for number in range(count):
             if watched.refuses(number):
                 left_out.append(number)
@@ -71,6 +75,20 @@ def test_several_endless_inputs_hide_no_other(bad: set[int], tmp_path: Path) -> 
     assert bounded.run(reads(10, bad, tmp_path)) == 1
     assert (tmp_path / "report").read_text() == f"{sorted({*range(10)} - bad)}\n{sorted(bad)}\n"
     assert spent() - before < 2 * (FEW + 10 * 0.05) + 1
+
+
+def test_many_that_take_a_little_too_much_hide_no_other(tmp_path: Path) -> None:
+    """None takes more than the call may take; together they do."""
+
+    def a_little() -> None:
+        end = time.process_time() + 0.15
+        while time.process_time() < end:
+            pass
+
+    before = spent()
+    assert bounded.run(reads(31, range(30), tmp_path, a_little)) == 1
+    assert 30 in ast.literal_eval((tmp_path / "report").read_text().splitlines()[0])
+    assert spent() - before < 2 * (FEW + 31 * 0.05) + 1
 
 
 @pytest.mark.thorough

@@ -41,6 +41,9 @@ def reading(
     `jobs` threads share the members of a single wheel; of several wheels, each is read by one thread.
     """
     jobs = min(jobs, _THREADS)
+    sizes = [_size(one) for one in given]
+    if watch:
+        watch.expects(sizes)
     with ExitStack() as stack:
         if len(given) == 1:
             wheel = _outcome(partial(_begun, 0, given[0], watch, partial(_opened, given[0], jobs, stack)))
@@ -53,7 +56,6 @@ def reading(
                 watch.ends(number)
             return outcome
 
-        sizes = [_size(one) for one in given]
         wait = stack.enter_context(started(read_alone, range(len(given)), sizes.__getitem__, jobs))
         # of memory, what other threads read may have taken all: without these there is enough, or never
         yield lambda: [read_alone(n) if isinstance(o, MemoryError) else o for n, o in enumerate(wait())]
