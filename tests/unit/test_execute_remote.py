@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -337,3 +338,38 @@ def test_what_a_killed_client_left_is_removed_by_a_later_one(tmp_path: Path) -> 
         os.utime(tmp_path / name, (1e9, 1e9))
     client.sweep(objects, "runs/own/client")
     assert objects.names("runs") == ["runs/live/client", "runs/live/job/end", "runs/own/client"]
+
+
+def test_a_long_job_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the store is a bucket, a look each second at a hundred jobs takes a whole processor."""
+    clock = [0.0]
+    looks: list[float] = []
+
+    class Hour:
+        def wait(self, seconds: float) -> bool:
+            clock[0] += seconds
+            return clock[0] >= 3600
+
+        def word(self) -> str:
+            return "gone"
+
+        def drop(self) -> None: ...
+
+    class Beating(Board):
+        def beaten(self) -> bytes:
+            return str(clock[0]).encode()
+
+        def ended(self) -> None:
+            looks.append(clock[0])
+
+    board = Beating(FolderObjects(tmp_path), "run", "job")
+    board.take("w1")
+    monkeypatch.setattr(attempt, "LOOK_S", 1.0)
+    monkeypatch.setattr(attempt.time, "monotonic", lambda: clock[0])
+    never = threading.Event()
+    ended = attempt.Attempt(
+        board, Hour(), tmp_path / "log", stop=never, now=never, idle=lambda _: None
+    ).follow()
+    assert (ended.how, ended.word) == ("lost", "gone")
+    assert max(b - a for a, b in pairwise(looks[:20])) <= 2
+    assert len(looks) < 600

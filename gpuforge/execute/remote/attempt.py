@@ -14,11 +14,12 @@ from gpuforge.execute.outcome import ActionResult
 from gpuforge.execute.remote.board import Board, End, Pulse
 from gpuforge.execute.remote.port import Ticket
 
-LOOK_S = 1.0  # seconds between two looks at the board
+LOOK_S = 1.0  # seconds between two looks at the board, at first
+_SELDOM_S = 10.0  # seconds between two looks of a long action, and at the worker's beat
+_LONG = 30  # a look is as far from the last one as the job is old, divided by this
 GONE_S = 60.0  # seconds without a sign of the worker, after which another one gets the work
 _PATIENCE_S = 30.0  # seconds that the store may be out of reach
 _STOPPING_S = 30.0  # seconds that a worker may take to stop a job that is killed
-_RARELY = 10  # looks between two at the worker's beat
 
 
 Loss = Literal["lost", "stopped"]
@@ -63,10 +64,9 @@ class Attempt:
         """Return how the job ended."""
         pulse = Pulse(self._board.beaten, GONE_S)
         until: float | None = None  # when it is no longer waited for
-        reached = time.monotonic()
-        looks = 0
+        begin = reached = felt = time.monotonic()
         while True:
-            is_over = self._ticket.wait(0.0 if self._now.is_set() else LOOK_S)
+            is_over = self._wait(time.monotonic() - begin)
             try:
                 if ended := self._look():
                     return ended
@@ -75,18 +75,32 @@ class Attempt:
                 if time.monotonic() > reached + _PATIENCE_S:
                     raise
                 continue
-            looks += 1
             if is_over:
                 how: Loss = "stopped" if self._stop.is_set() else "lost"
                 return Ended(how, self._worker, word=self._ticket.word())
-            if self._worker and looks % _RARELY == 0 and not pulse.is_there():
-                return Ended("lost", self._worker, word=f"it was not seen for {GONE_S:.0f} s")
+            if self._worker and reached - felt >= _SELDOM_S:
+                felt = reached
+                if not pulse.is_there():
+                    return Ended("lost", self._worker, word=f"it was not seen for {GONE_S:.0f} s")
             self._idle(not self._worker)
             if self._stop.is_set() and until is None:
                 until = time.monotonic() + (_STOPPING_S if self._worker else 0.0)
                 self._board.kill()
             if until is not None and (self._now.is_set() or time.monotonic() > until):
                 return Ended("stopped", self._worker)
+
+    def _wait(self, age: float) -> bool:
+        """Wait until it is time for a look at a job that was submitted so many seconds ago; return whether it is over.
+
+        A look costs the processor 7 ms where the store is a bucket, and the engine tells when the job ends.
+        """
+        due = time.monotonic() + min(max(age / _LONG, LOOK_S), _SELDOM_S)
+        while not self._now.is_set():
+            if self._ticket.wait(LOOK_S):
+                return True
+            if self._stop.is_set() or time.monotonic() >= due:
+                return False
+        return self._ticket.wait(0.0)
 
     def _look(self) -> Ended | None:
         """Copy what is new in the log; return the end, if it is there."""
