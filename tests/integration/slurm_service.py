@@ -61,7 +61,9 @@ def missing() -> str:
     if os.geteuid():
         return "Slurm's daemons need root"
     absent = [name for name in PROGRAMS if not shutil.which(name, path=f"/usr/sbin:{os.environ['PATH']}")]
-    return f"{', '.join(absent)}: not here (apt-get install slurm-wlm munge)" if absent else ""
+    if absent:
+        return f"{', '.join(absent)}: not here (apt-get install slurm-wlm munge)"
+    return "" if find_spec("dask_jobqueue") else "dask-jobqueue is not here: pip install dask-jobqueue"
 
 
 @contextmanager

@@ -19,7 +19,11 @@ from gpuforge.containers.connect import connect
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 IMAGE = "bookworm"
-pytestmark = [pytest.mark.docker, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("docker")]
+NIGHTLY = "GPUFORGE_NIGHTLY"
+pytestmark = [
+    *(pytest.mark.docker, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("docker")),
+    pytest.mark.skipif(NIGHTLY not in os.environ, reason=f"builds for ten minutes: set {NIGHTLY}=1"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
