@@ -291,8 +291,12 @@ def test_an_interrupted_run_stops_its_workers_at_once(tmp_path: Path) -> None:
         started(mark, 1)
         os.kill(os.getpid(), signal.SIGINT)
 
-    with beside(interrupt):
-        outcome = Build(tmp_path).run(step("act", ONCE.format(mark=str(mark), times=9)))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    try:
+        with beside(interrupt):
+            outcome = Build(tmp_path).run(step("act", ONCE.format(mark=str(mark), times=9)))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert outcome.interrupted
     assert outcome.results["act"].state == "cancelled"
     until(lambda: gone(int(_lines(mark)[0])), 10)
