@@ -161,7 +161,7 @@ def test_every_definition_file_is_used() -> None:
 def test_every_dockerfile_is_without_findings_of_its_linter(dockerfile: Path) -> None:
     hadolint = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
     if hadolint is None:
-        pytest.skip("hadolint is not installed: pip install gpuforge[lint]")
+        pytest.skip("hadolint is not installed: pip install '.[lint]'")
     done = subprocess.run([hadolint, "--no-color", dockerfile], capture_output=True, text=True, check=False)
     assert done.stdout == ""
 

@@ -142,7 +142,7 @@ def test_a_missing_package_is_named_with_the_extra_that_has_it(monkeypatch: pyte
         connect("gs://bucket")
     assert str(caught.value) == (
         "a shared store at gs:// needs the Python package gcsfs, which is not installed\n"
-        "  hint: pip install 'gpuforge[gcs]'"
+        "  hint: pip install gcsfs, or gpuforge with its extra gcs"
     )
 
 

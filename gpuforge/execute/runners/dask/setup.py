@@ -27,7 +27,9 @@ def sites(wanted: Wanted) -> list[ContainerImage]:
     """
     if find_spec("distributed") is None:
         message = "--runner dask needs the Python package distributed, which is not installed"
-        raise MissingError.of(message, hint="pip install 'gpuforge[dask]'")
+        raise MissingError.of(
+            message, hint="pip install distributed cryptography, or gpuforge with its extra dask"
+        )
     if not wanted.is_chosen:
         return []
     from gpuforge.execute.runners.docker import setup as docker_setup  # noqa: PLC0415  it loads the engine's client
