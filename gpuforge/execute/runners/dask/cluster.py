@@ -97,9 +97,12 @@ class DaskCluster:
 
     def workers(self) -> Mapping[str, Mapping[str, float]]:
         """Return what each worker that is there can do, by its address."""
+        scheduler = self._client.scheduler
+        if scheduler is None:
+            raise _unreachable(self.address, OSError("the connection is closed"))
         try:  # not by `scheduler_info`: dask may replace its answer by one that lists no workers
-            found = self._client.sync(self._client.scheduler.identity, n_workers=-1)["workers"]
-        except (*_ERRORS, AttributeError) as error:  # a client that is closed has no scheduler
+            found = self._client.sync(scheduler.identity, n_workers=-1)["workers"]
+        except _ERRORS as error:
             raise _unreachable(self.address, error) from error
         return {name: each.get("resources", {}) for name, each in found.items()}
 
