@@ -104,7 +104,9 @@ def test_saxpy_installs_and_computes_where_there_is_no_gpu(saxpy: Path, tmp_path
     assert {c["reason"]["kind"] for c in verdict["candidates"]} == {"no-gpu-needed", "switched-off"}
 
 
-@pytest.mark.skipif("GPUFORGE_NIGHTLY" not in os.environ, reason="compiles for minutes: set GPUFORGE_NIGHTLY=1")
+@pytest.mark.skipif(
+    "GPUFORGE_NIGHTLY" not in os.environ, reason="compiles for minutes: set GPUFORGE_NIGHTLY=1"
+)
 def test_cufinufft_needs_nothing_but_the_packages_it_declares(tmp_path: Path, cache: Path) -> None:
     result = build(RECIPES / "cufinufft", "--archs", "90", "-o", tmp_path / "dist", cache=cache)
     (wheel,) = result["wheels"]
