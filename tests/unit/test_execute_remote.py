@@ -373,3 +373,11 @@ def test_a_long_job_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert (ended.how, ended.word) == ("lost", "gone")
     assert max(b - a for a, b in pairwise(looks[:20])) <= 2
     assert len(looks) < 600
+
+
+@pytest.mark.parametrize("archive", [b"", b"no archive", b"\x1f\x8b\x08\x00 cut"])
+def test_a_broken_archive_of_a_failed_action_is_left_out(archive: bytes, tmp_path: Path) -> None:
+    board = Board(FolderObjects(tmp_path / "board"), "run", "job")
+    (tmp_path / "sent").write_bytes(archive)
+    board.keep(tmp_path / "sent")
+    assert kept.fetch(board, tmp_path / "failed", "cell/act") is None

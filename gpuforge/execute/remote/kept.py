@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path
 
 from gpuforge.execute import locks
@@ -23,7 +24,7 @@ def send(board: Board, folder: Path) -> None:
 
 
 def fetch(board: Board, folder: Path, action: str) -> Path | None:
-    """Unpack what `send` put there below `folder`, in place of an earlier one; None where it is not there.
+    """Unpack what `send` put there below `folder`, in place of an earlier one; None where it is not there or broken.
 
     Links that lead out of the directory, and what is neither file, folder nor link, are left out.
     """
@@ -34,8 +35,12 @@ def fetch(board: Board, folder: Path, action: str) -> Path | None:
         if not board.kept(archive, _MOST):
             return None
         remove(kept)
-        with tarfile.open(archive) as tar:
-            tar.extractall(kept, filter=_harmless)  # noqa: S202  a stricter filter than "data"
+        try:
+            with tarfile.open(archive) as tar:
+                tar.extractall(kept, filter=_harmless)  # noqa: S202  a stricter filter than "data"
+        except (tarfile.TarError, zlib.error, EOFError):
+            remove(kept)
+            return None
     return kept
 
 
