@@ -147,7 +147,7 @@ class _Engine:
 
     def _is_free(self, name: str) -> bool:
         if self._context.workers.apart:
-            return self._context.workers.has_room(self._steps[name].action)
+            return self._context.workers.take_room(self._steps[name].action)
         if self._free[self._steps[name].action.pool] < 1:
             return False
         return self._joins(name) or not self._siblings(name) & self._taken.keys()

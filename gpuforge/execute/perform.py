@@ -27,8 +27,8 @@ class Workers(Protocol):
     def apart(self) -> bool:
         """Whether they are other machines, which share neither processors nor folders with this one."""
 
-    def has_room(self, action: Action) -> bool:
-        """Return whether one that is apart may be free to take an action."""
+    def take_room(self, action: Action) -> bool:
+        """Keep room for an action until `do` has ended; False where none of those that are apart may be free."""
 
     def do(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
         """Do some work to its end; see `Workplace.do`.
@@ -51,7 +51,7 @@ class Here:
     def __init__(self, store: Store, runner: Runner) -> None:
         self._place = Workplace(store, runner)
 
-    def has_room(self, action: Action) -> bool:
+    def take_room(self, action: Action) -> bool:
         """Return True: the caller counts its job slots."""
         return True
 

@@ -648,9 +648,7 @@ def test_what_was_edited_while_it_was_built_is_not_stored(tmp_path: Path) -> Non
     assert not list((tmp_path / "store").glob("*/*/record.json"))
 
 
-def test_workers_that_are_apart_say_themselves_who_has_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_that_are_apart_keep_room_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Job slots and shared working directories are of one machine; a worker that joins late is noticed."""
     monkeypatch.setattr(engine, "_LOOK", 0.02)
     together = threading.Barrier(3, timeout=30)
@@ -660,7 +658,7 @@ def test_workers_that_are_apart_say_themselves_who_has_room(
     class Apart(Here):
         apart = True
 
-        def has_room(self, action: Action) -> bool:
+        def take_room(self, action: Action) -> bool:
             asked.append(action.id)
             return len(asked) > 3
 

@@ -247,6 +247,18 @@ def test_work_is_done_by_a_worker_and_its_log_is_copied(tmp_path: Path) -> None:
     assert (again.state, again.log) == ("reused", None)
 
 
+def test_room_is_taken_before_work_begins_and_free_when_it_ends(tmp_path: Path) -> None:
+    """Or an action more than there are free workers is submitted, and waits behind a long one."""
+    run = Run("run", "p", "c", Limits(), cache=tmp_path)
+    at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
+    with RemoteWorkers(run, at, ThreadCluster(), {}, apart=True).living() as workers:
+        first, second, third = (replace(action(), id=name) for name in "abc")
+        assert [workers.take_room(each) for each in (first, second, third)] == [True, True, False]
+        assert workers.take_room(replace(third, gpu=True))  # nobody can do it: one is submitted, and says so
+        workers.do(work(first), tmp_path / "log", lambda _: None)
+        assert workers.take_room(third)
+
+
 def test_lost_jobs_are_done_again_as_often_as_the_limit_says(tmp_path: Path) -> None:
     said: list[str] = []
     assert did(tmp_path, ThreadCluster(lose, lose, lose), action(), said).state == "done"

@@ -45,7 +45,7 @@ class RemoteWorkers:
         self._stop = threading.Event()
         self._now = threading.Event()
         self._guard = threading.Lock()
-        self._asked: dict[str, dict[str, float]] = {}  # by action: what it needs, for those with the workers
+        self._rooms: dict[str, dict[str, float]] = {}  # by action: what it needs, for those with the workers
         self._seen: Mapping[str, Mapping[str, float]] = {}
         self._seen_at = -_WORKERS_S
 
@@ -84,18 +84,23 @@ class RemoteWorkers:
                 hint="install the same gpuforge for the same Python there; docs/clusters.md shows how",
             )
 
-    def has_room(self, action: Action) -> bool:
-        """Return whether a worker may be free to take an action: none has more than one at a time."""
+    def take_room(self, action: Action) -> bool:
+        """Keep room for an action until `do` has ended; False where no worker may be free: each does one at a time.
+
+        dask does not queue what needs resources: one more than there is room for would wait behind a worker's action,
+        perhaps a long one.
+        """
         needs = self._needs(action)
         fit = sum(not [*abilities.lacking(needs, has)] for has in self._workers().values())
         with self._guard:
-            return sum(each == needs for each in self._asked.values()) < max(1, fit)
+            if sum(each == needs for each in self._rooms.values()) >= max(1, fit):
+                return False
+            self._rooms[action.id] = needs
+            return True
 
     def do(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
         """Have some work done by a worker; see `Workers.do`."""
-        name, needs = work.action.id, self._needs(work.action)
-        with self._guard:
-            self._asked[name] = needs
+        name = work.action.id
         try:
             files = {
                 each: self._sender.send(value, name)
@@ -105,7 +110,7 @@ class RemoteWorkers:
             return self._do(work, files, log, waits)
         finally:
             with self._guard:
-                del self._asked[name]
+                self._rooms.pop(name, None)
 
     def cancel(self) -> None:
         """Ask what runs to stop; the workers see to it, by force after a grace time."""
