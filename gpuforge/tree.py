@@ -26,9 +26,11 @@ KINDS = {
 }
 """What is no file, in words, by the format bits of its mode."""
 
+_MOST_LINKS = 40  # of one path (MAXSYMLINKS of linux/namei.h)
 LONGEST = 2000  # bytes of a path below its root: whole paths may have 4096 (PATH_MAX of linux/limits.h)
 _ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # it is the caller's: an action finds its inputs by links
 _FOLDER = _ROOT | os.O_NOFOLLOW
+_PLACE = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC  # to look further from there, not to read
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -52,11 +54,63 @@ class Entry:
 
 
 def leads_out(root: Path, entry: Entry) -> bool:
-    """Return whether a link below `root` is absolute or ends outside, also by way of other links."""
-    if entry.link.startswith("/"):
+    """Return whether a link below `root` leads out of it, also by way of other links or of folders above."""
+    return bool(entry.link) and leaves(root, entry.path)
+
+
+def leaves(root: Path, path: str) -> bool:
+    """Return whether a path below `root` leads out of it by `..` or by links, also where it comes back.
+
+    Each name is looked up by itself, as the kernel does: os.path.realpath fails where the whole path is too long, and
+    so is led astray (https://nvd.nist.gov/vuln/detail/CVE-2025-4517). What is not there has no links.
+    """
+    if path.startswith("/"):
         return True
-    inside = os.path.realpath(root)
-    return bool(entry.link) and not f"{os.path.realpath(f'{inside}/{entry.path}')}/".startswith(f"{inside}/")
+    names, depth, links = path.split("/")[::-1], 0, 0
+    handle = os.open(root, _PLACE)
+    try:
+        while names:
+            name = names.pop()
+            if name in {"", "."}:
+                continue
+            depth += -1 if name == ".." else 1
+            if depth < 0:
+                return True
+            target = _target(name, handle)
+            if target is None:
+                handle = _moved(handle, name)
+                continue
+            links += 1
+            if target.startswith("/") or links > _MOST_LINKS:
+                return target.startswith("/")  # the kernel follows no more
+            depth -= 1
+            names.extend(target.split("/")[::-1])
+        return False
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def _target(name: str, folder: int) -> str | None:
+    """Return the target of a link in an open folder, None for anything else, and in one that is not there (-1)."""
+    if folder < 0:
+        return None
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError:
+        return None
+
+
+def _moved(folder: int, name: str) -> int:
+    """Go on from an open folder to one in it, or above it; -1 for what is no folder, and from there on."""
+    if folder < 0:
+        return folder
+    try:
+        return os.open(name, _PLACE | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError:
+        return -1
+    finally:
+        os.close(folder)
 
 
 def walk(root: Path, leaves_out: Callable[[Entry], bool] = lambda _: False) -> Iterator[Entry]:

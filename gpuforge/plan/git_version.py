@@ -6,6 +6,7 @@ https://setuptools-scm.readthedocs.io/en/latest/usage/#git-archives
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterable
@@ -15,6 +16,11 @@ FILE = ".git_archival.txt"
 DECLARING = ("pyproject.toml", "setup.cfg", "setup.py")  # where a project says how it gets its version
 _BACKENDS = re.compile(rb"setuptools[-_]scm|hatch[-_]vcs|vcs[-_]versioning|use_scm_version")
 _LONGEST = 1_000_000  # bytes
+# Where objects are missing, git fetches them from where the repository's own configuration says, by a program that it
+# names. Here git may use no transport (git(1), GIT_ALLOW_PROTOCOL), and no folder of a project counts as a repository
+# that is not one's own (git-config(1), safe.bareRepository).
+_ALONE = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+_SETTINGS = ("safe.bareRepository=explicit", "core.fsmonitor=false", "core.hooksPath=/dev/null")
 
 
 def is_needed(declaring: Iterable[Path]) -> bool:
@@ -24,10 +30,23 @@ def is_needed(declaring: Iterable[Path]) -> bool:
 
 
 def described(repository: Path) -> str:
-    """Return what git says of the commit, "v1.2-3-g0123abc": the nearest tag and the commits since; "" for none."""
-    command = ["git", "-C", str(repository), "describe", "--tags", "--long", "--match", "*[0-9]*"]
+    """Return what git says of the commit, "v1.2-3-g0123abc": the nearest tag and the commits since; "" for none.
+
+    No program that the repository names is run.
+    """
+    command = ["git", "-C", str(repository), *(word for each in _SETTINGS for word in ("-c", each))]
+    command += ["describe", "--tags", "--long", "--match", "*[0-9]*"]
+    environ = {**os.environ, **_ALONE}
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        answer = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+            env=environ,
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return answer.stdout.strip()

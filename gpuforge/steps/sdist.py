@@ -11,6 +11,7 @@ import zlib
 from pathlib import Path
 from typing import Self
 
+from gpuforge import tree
 from gpuforge.errors import ActionError
 from gpuforge.steps.within import within
 
@@ -107,26 +108,59 @@ def _unpack(archive: Path, place: Path, room: _Room) -> None:
 def _extract(bundle: tarfile.TarFile, place: Path, room: _Room) -> None:
     """Extract an archive whose members stay inside `place`, with no special files; raises tarfile.TarError else.
 
-    That is PEP 706's `data` filter, which Python has since 3.11.4; before, what it refuses is refused here.
+    Links are made when all files are there, so nothing is written through them. `tarfile`'s own filters decide by
+    os.path.realpath, which hostile archives have led astray (https://nvd.nist.gov/vuln/detail/CVE-2025-4517).
     """
-    if hasattr(tarfile, "data_filter"):
-
-        def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-            room.take(member.name, member.size)
-            return tarfile.data_filter(member, folder)
-
-        bundle.extractall(place, filter=checked)  # noqa: S202  that is what the filter is for
-        return
+    place.mkdir(parents=True)
+    links: dict[str, str] = {}
     for member in bundle:
         room.take(member.name, member.size)
-        targets = [place / member.name]
+        name = _name_of(member.name, member)
+        target = place / name
+        links.pop(name, None)
+        if member.isdir():
+            target.mkdir(parents=True, exist_ok=True)
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
         if member.issym():
-            targets.append(place / Path(member.name).parent / member.linkname)
+            links[name] = member.linkname
         elif member.islnk():
-            targets.append(place / member.linkname)
-        elif not (member.isfile() or member.isdir()):
-            raise tarfile.TarError(f"{member.name} is a special file")
-        if any(not target.resolve().is_relative_to(place.resolve()) for target in targets):
-            raise tarfile.TarError(f"{member.name} leads outside the archive")
-        member.mode |= 0o600
-        bundle.extract(member, place)
+            _copy(place / _name_of(member.linkname, member), target, room)
+        elif member.isfile():
+            _write(bundle, member, target)
+        else:
+            msg = f"{member.name} is a special file"
+            raise tarfile.TarError(msg)
+    for name, linked in links.items():
+        if (place / name).is_dir():
+            msg = f"{name[:100]} is a link and a folder"
+            raise tarfile.TarError(msg)
+        (place / name).symlink_to(linked)
+    for name in links:
+        if tree.leaves(place, name):
+            msg = f"{name} leads outside the archive"
+            raise tarfile.TarError(msg)
+
+
+def _name_of(text: str, member: tarfile.TarInfo) -> str:
+    """Return where a member lies; raises tarfile.TarError for what is outside."""
+    parts = [part for part in text.split("/") if part not in {"", "."}]
+    if ".." in parts:
+        msg = f"{member.name} leads outside the archive"
+        raise tarfile.TarError(msg)
+    return "/".join(parts)
+
+
+def _write(bundle: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    content = bundle.extractfile(member)
+    assert content is not None  # noqa: S101  it is a regular file
+    with content, target.open("xb") as stream:
+        shutil.copyfileobj(content, stream, 1 << 20)
+    target.chmod(0o755 if member.mode & 0o100 else 0o644)
+
+
+def _copy(file: Path, target: Path, room: _Room) -> None:
+    """Write what a hard link names, which is a file that came before it."""
+    room.take("", file.stat().st_size)
+    shutil.copy(file, target)

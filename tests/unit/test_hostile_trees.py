@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hostile_names import make_maze
 
 from gpuforge import digest, tree
 from gpuforge.cli.cache_report import use_of
@@ -101,6 +102,40 @@ def test_special_files_are_refused_at_once(
             pytest.skip("only root makes devices")
     with pytest.raises(UsageError, match=f"special is a {kind}, and sources are files and folders"):
         plan_of(file, machine)
+
+
+def test_no_overlay_leads_out_by_a_path_that_is_too_long(recipe: Recipe, machine: Machine) -> None:
+    """os.path.realpath takes this link for one within the folder; what `build` holds is in no source tree."""
+    file = recipe(add='\n[build]\noverlay = ["build/escape"]\n', header="build/escape/one.txt")
+    (file.folder / "build/escape/one.txt").unlink()
+    (file.folder / "build/escape").rmdir()
+    file.folder.with_name("private").mkdir()
+    file.folder.with_name("private").joinpath("key").write_text("secret")
+    make_maze(file.folder / "build", "../../private")
+    assert (file.folder / "build/escape/key").read_text() == "secret"
+    assert Path(os.path.realpath(file.folder / "build/escape")).is_relative_to(file.folder)
+    with pytest.raises(UsageError, match="leads out of"):
+        plan_of(file, machine)
+
+
+@pytest.mark.parametrize(
+    ("links", "leads_out"),
+    [
+        (["a->b/c", "b->.", "c->x"], False),
+        (["a->b/../..", "b->."], True),
+        (["a->gone/.."], False),
+        (["a->gone/../.."], True),
+        (["a->b", "b->a"], False),
+        (["a->b/c", "b->/"], True),
+        (["a->../{0}/b"], True),  # it comes back, but only as long as the folder has this name
+    ],
+)
+def test_links_are_followed_as_the_kernel_follows_them(
+    tmp_path: Path, links: list[str], leads_out: bool
+) -> None:
+    for name, _, target in (each.partition("->") for each in links):
+        (tmp_path / name).symlink_to(target.format(tmp_path.name))
+    assert tree.leaves(tmp_path, "a") is leads_out
 
 
 def test_a_loop_of_links_in_an_overlay_is_copied_as_it_is(tmp_path: Path) -> None:

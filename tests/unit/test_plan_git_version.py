@@ -106,3 +106,32 @@ def test_an_sdist_of_this_machine_is_unpacked(tmp_path: Path) -> None:
 def _with_file(folder: Path) -> Path:
     (folder / "file").write_text("text")
     return folder
+
+
+@pytest.mark.parametrize("folder", [".", ".git"])
+def test_no_program_that_a_project_names_is_run_by_git(tmp_path: Path, repository: Path, folder: str) -> None:
+    """git fetches what is missing, by a program that the repository names; any folder can be one."""
+    project = tmp_path / "project"
+    project.mkdir()
+    git(tmp_path, "clone", "--bare", str(repository), str(project / folder))
+    for each in (project / folder / "objects").rglob("*"):
+        if each.is_file():
+            each.unlink()
+    ran = tmp_path / "ran"
+    (project / folder / "config").write_text(f"""\
+[core]
+    repositoryformatversion = 1
+    bare = {"true" if folder == "." else "false"}
+    fsmonitor = "touch {ran} #"
+[extensions]
+    partialClone = origin
+[remote "origin"]
+    url = {repository}
+    promisor = true
+    uploadpack = "touch {ran} #"
+""")
+    assert git_version.described(project) == ""
+    assert not ran.exists()
+    with pytest.raises(subprocess.CalledProcessError):
+        git(project, "describe", "--tags")
+    assert ran.exists()  # so it was worth a test

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hostile_names import maze
 
 from gpuforge.cli import main
 from gpuforge.errors import ActionError
@@ -35,6 +36,67 @@ def tar(path: Path, members: dict[str, int]) -> Path:
 def test_an_sdist_is_unpacked(tmp_path: Path) -> None:
     sdist.unpack(tar(tmp_path / "a-1.tar.gz", {"a-1/x.py": 3}), tmp_path / "out", tmp_path)
     assert (tmp_path / "out/x.py").read_bytes() == bytes(3)
+
+
+def of_kind(name: str, kind: bytes, linked: str = "", mode: int = 0o644) -> tarfile.TarInfo:
+    header = tarfile.TarInfo(name)
+    header.type, header.linkname, header.mode = kind, linked, mode
+    return header
+
+
+FOLDER, LINK, HARD, FILE = tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.REGTYPE
+MAZE = [("a-1", FOLDER), *((f"a-1/{path}", LINK if to else FOLDER, to) for path, to in maze("../../.."))]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [*MAZE, ("a-1/escape/new", FILE)],
+        MAZE,
+        [("a-1/x", LINK, ".."), ("a-1/x/../../new", FILE)],
+        [("a-1/x", LINK, "../.."), ("a-1/x/new", FILE)],
+        [("a-1/x", LINK, "../..")],
+        [("a-1/x", LINK, "/etc")],
+        [("a-1/x", LINK, "y/../.."), ("a-1/y", LINK, ".")],
+        [("a-1/x", LINK, "../../old"), ("a-1/y", HARD, "a-1/x")],
+        [("a-1/y", HARD, "../old")],
+        [("a-1/y", HARD, "/etc/passwd")],
+        [("../new", FILE)],
+        [("a-1/x", tarfile.FIFOTYPE)],
+        [("a-1/x", tarfile.CHRTYPE)],
+    ],
+)
+def test_nothing_of_an_sdist_leads_out_of_its_folder(
+    tmp_path: Path, members: list[tuple[str, bytes]]
+) -> None:
+    """tarfile's own filter let the first one write beside the folder that it was unpacked into."""
+    (tmp_path / "work/scratch").mkdir(parents=True)
+    (tmp_path / "work/old").write_text("old")
+    path = tmp_path / "a-1.tar.gz"
+    with tarfile.open(path, "w:gz") as bundle:
+        for each in members:
+            bundle.addfile(of_kind(*each))
+    with pytest.raises(ActionError, match="is not a sound sdist"):
+        sdist.unpack(path, tmp_path / "work/out", tmp_path / "work/scratch")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a-1.tar.gz", "work"]
+    assert sorted(each.name for each in (tmp_path / "work").iterdir()) == ["old", "scratch"]
+
+
+def test_links_and_modes_of_an_sdist_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a-1.tar.gz"
+    with tarfile.open(path, "w:gz") as bundle:
+        bundle.addfile(of_kind("./a-1/", FOLDER))
+        bundle.addfile(of_kind("a-1/late", LINK, "sub/there.py"))
+        header = of_kind("a-1/sub/there.py", FILE, mode=0o6777)
+        header.size = 3
+        bundle.addfile(header, io.BytesIO(b"abc"))
+        bundle.addfile(of_kind("a-1/hard", HARD, "a-1/sub/there.py"))
+        bundle.addfile(of_kind("a-1/sub/up", LINK, "../hard"))
+    sdist.unpack(path, tmp_path / "out", tmp_path)
+    found = {name: tmp_path / "out" / name for name in ("late", "hard", "sub/up")}
+    assert {each.read_bytes() for each in found.values()} == {b"abc"}
+    assert [name for name, each in found.items() if each.is_symlink()] == ["late", "sub/up"]
+    assert (tmp_path / "out/sub/there.py").stat().st_mode & 0o7777 == 0o755
 
 
 @pytest.mark.parametrize("sizes", [[sdist.MOST_BYTES + 1], [sdist.MOST_BYTES // 2 + 1] * 2])
