@@ -14,6 +14,8 @@ from gpuforge.toolkits import headers
 _NOT_FOUND = r"fatal error: '?(?:{0})'?(?:: No such file| file not found)|cannot open source file \"(?:{0})\""
 
 _ANY = r"[^'\"\s:]+"
+# Headers that every toolkit has. Patterns of those that a library brings are made from its table.
+_EVERY = r"cuda\w*\.h(?:pp)?|cuda/.*|crt/.*|driver_types\.h|vector_types\.h|device_launch_parameters\.h"
 # Words that a build requirement is missing for, and the requirement.
 _MODULES = (
     (r"Ninja is required to load C\+\+ extensions", '"ninja"'),
@@ -23,10 +25,14 @@ _MODULES = (
 
 def of_host_build(file: ManifestFile) -> tuple[Advice, ...]:
     """Return the advice for a project's own build."""
-    left_out = (
-        "files of an object's `sources` and `headers` are left out of the build unless in-host-build = true"
+    reached = (
+        _unreached(file) if file.manifest.cuda.versions and file.manifest.build.cuda is not False else ()
     )
-    return (*_libraries(file), *of_hook(), Advice(_NOT_FOUND.format(_ANY), left_out))
+    if any(item.sources or item.headers for item in file.manifest.objects):
+        missing = "files of an object's `sources` and `headers` are left out of the build unless in-host-build = true"
+    else:
+        missing = "install the system's package with this header, or lay the header into a folder of [build] overlay"
+    return (*_libraries(file), *reached, *of_hook(), Advice(_NOT_FOUND.format(_ANY), missing))
 
 
 def of_hook() -> tuple[Advice, ...]:
@@ -50,13 +56,34 @@ def _libraries(file: ManifestFile) -> Iterator[Advice]:
     """Yield one for each CUDA library that the manifest does not ask for."""
     wanted = file.manifest.cuda.libraries
     place = file.place("cuda", "libraries") if wanted else file.place("cuda")
-    for name, includes in headers.by_library().items():
+    for name in headers.by_library():
         if name not in wanted:
             listed = ", ".join(f'"{each}"' for each in (*wanted, name))
-            files = "|".join(
-                f"{re.escape(each)}.*" if each.endswith("/") else re.escape(each) for each in includes
-            )
-            pattern = rf"{_NOT_FOUND.format(f'(?:{files})')}|^\s+CUDA::{name}\s*$|cannot find -l{name}\b"
+            pattern = rf"{_NOT_FOUND.format(_headers(name))}|^\s+CUDA::{name}\s*$|cannot find (?i:-l{name})\b"
             yield Advice(
                 pattern, f"write libraries = [{listed}] below [cuda] ({place}): the toolkit came without it"
             )
+
+
+def _unreached(file: ManifestFile) -> Iterator[Advice]:
+    """Yield what to do about files that the toolkit has, and that a project's own command does not look for there."""
+    wanted = file.manifest.cuda.libraries
+    there = "|".join((_EVERY, *(_headers(name) for name in wanted if name in headers.by_library())))
+    yield Advice(
+        _NOT_FOUND.format(there),
+        'write CPATH = "{toolkit}/include" below [build.env]: the toolkit has this header, and the command does not '
+        "look there",
+    )
+    linked = "|".join(("cudart", "cuda", *map(re.escape, wanted)))
+    yield Advice(
+        rf"cannot find (?i:-l(?:{linked}))\b",
+        'write LIBRARY_PATH = "{toolkit}/lib64:{toolkit}/lib64/stubs" below [build.env]: the toolkit has this library, '
+        "and the command does not look there",
+    )
+
+
+def _headers(name: str) -> str:
+    """Return a pattern for the headers of a library, as sources include them."""
+    files = headers.by_library()[name]
+    names = (f"{re.escape(each)}.*" if each.endswith("/") else re.escape(each) for each in files)
+    return f"(?:{'|'.join(names)})"

@@ -18,6 +18,7 @@ _SOURCE = (
 )
 _FETCHES = frozenset({"fetchcontent_declare", "externalproject_add", "cpmaddpackage", "cpmfindpackage"})
 _STATIC = r"(?:CUDA::|lib)?(\w+_static)(?:\.a)?"
+_SHARED = r"(?i)(?!CMAKE_)\w*(SHARED|DYNAMIC)\w*"  # variables by which a project asks for shared libraries
 _NUMBER = r"\d{2,3}[af]?(?:-real|-virtual)?"
 
 
@@ -38,6 +39,25 @@ class Download:
     options: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A static library of CUDA: "nccl_static"."""
+
+    name: str
+    where: Where
+    unless: str  # the variable that takes the shared library instead where it is true; "" for none
+
+
+@dataclass(slots=True)
+class _If:
+    """An `if` around commands, in the branch that is being read."""
+
+    needed: tuple[str, ...]  # options; () for other conditions
+    variable: str = ""  # the only word of the first condition
+    words: set[str] = field(default_factory=set)  # of the first branch
+    otherwise: bool = False
+
+
 @dataclass(slots=True)
 class CMake:
     """What the files have that the top one leads to."""
@@ -47,7 +67,7 @@ class CMake:
     uses: list[Use] = field(default_factory=list)
     packages: list[Seen] = field(default_factory=list)  # of find_package
     targets: list[Seen] = field(default_factory=list)  # "cufft" of CUDA::cufft, "nccl" of NCCL::NCCL
-    static: list[Seen] = field(default_factory=list)  # "nccl_static", wherever it is written
+    static: list[Static] = field(default_factory=list)
     archs: list[Seen] = field(default_factory=list)  # that are set whatever the user says
     downloads: list[Download] = field(default_factory=list)
     native: Where | None = None  # the first -march=native
@@ -80,21 +100,35 @@ class _Reader:
             return
         self.seen.add(name)
         self.depth += 1
-        conditions: list[tuple[str, ...]] = []  # of the `if`s around a command: options; () for others
+        around: list[_If] = []
         for command in commands(self.files.text(name)):
+            words = command.arguments
             if command.name == "if":
-                conditions.append(_needed(command.arguments))
+                around.append(_If(_needed(words), words[0] if len(words) == 1 else ""))
             elif command.name in {"function", "macro"}:  # called somewhere, under other conditions
-                conditions.append(("!",))
-            elif command.name in {"else", "elseif"} and conditions:
-                conditions[-1] = _needed(command.arguments) if command.name == "elseif" else ("!",)
-            elif command.name in {"endif", "endfunction", "endmacro"} and conditions:
-                conditions.pop()
+                around.append(_If(("!",)))
+            elif command.name == "elseif" and around:
+                around[-1] = _If(_needed(words))
+            elif command.name == "else" and around:
+                around[-1].needed, around[-1].otherwise = ("!",), True
+            elif command.name in {"endif", "endfunction", "endmacro"} and around:
+                around.pop()
             else:
-                deep = len(conditions) > _DEEPEST
-                around = ("!",) if deep else tuple(option for each in conditions for option in each)
-                self.command(name, command, (*options, *around))
+                deep = len(around) > _DEEPEST
+                needed = ("!",) if deep else tuple(option for each in around for option in each.needed)
+                self.command(name, command, (*options, *needed))
+                self._static(words, Where(name, command.line), around[-1] if around else _If(()))
         self.depth -= 1
+
+    def _static(self, words: tuple[str, ...], where: Where, inner: _If) -> None:
+        """Note the static libraries among the words of a command, and what would take the shared ones."""
+        if not inner.otherwise:
+            inner.words.update(words)
+        for word in words:
+            if match := re.fullmatch(_STATIC, word):
+                chosen = inner.otherwise and word.replace("_static", "") in inner.words
+                shared = chosen and re.fullmatch(_SHARED, inner.variable)
+                self.found.static.append(Static(match[1], where, inner.variable if shared else ""))
 
     def command(self, file: str, command: Command, options: tuple[str, ...]) -> None:
         """Note what one command shows."""
@@ -112,7 +146,6 @@ class _Reader:
             found.uses.append(Use(where, options))
         if found.native is None and any("-march=native" in word for word in words):
             found.native = where
-        found.static += [Seen(match[1], where) for word in words if (match := re.fullmatch(_STATIC, word))]
         if command.name == "find_package" and words and "!" not in options:
             found.packages.append(Seen(words[0], where))
         if "!" not in options:

@@ -1,4 +1,7 @@
-"""Sdists of other people, unmodified, from manifests of a few lines: built, proved, installed and imported."""
+"""Sdists of other people, unmodified, from manifests of a few lines: built, proved, installed and imported.
+
+With `GPUFORGE_CACHE_DIR` set, what one run compiled serves the next.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ pytestmark = [
 
 def built(name: str, folder: Path) -> dict[str, Any]:
     program = str(Path(sys.executable).with_name("gpuforge"))
-    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(folder / "cache")}
+    env = {"GPUFORGE_CACHE_DIR": str(folder / "cache"), **os.environ}
     command = [program, "build", str(MANIFESTS / name), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd=folder)
     assert done.returncode == 0, done.stderr

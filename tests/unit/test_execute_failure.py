@@ -48,6 +48,14 @@ UNKNOWN_OPTION = "nvcc fatal   : Unknown option '-bogus-flag'\n"
 LIBRARY = (
     'write libraries = ["cufft", "cusparse"] below [cuda] (gpuforge.toml:8:13): the toolkit came without it'
 )
+CPATH = (
+    'write CPATH = "{toolkit}/include" below [build.env]: '
+    "the toolkit has this header, and the command does not look there"
+)
+LIBRARY_PATH = (
+    'write LIBRARY_PATH = "{toolkit}/lib64:{toolkit}/lib64/stubs" below [build.env]: '
+    "the toolkit has this library, and the command does not look there"
+)
 BUILD_FAILED = Diagnostic("the project's own build failed", hint="its first errors are above")
 
 
@@ -113,10 +121,34 @@ def test_the_hint_of_a_failed_host_build_is_for_the_compilers_error(
     assert (told.message, told.hint) == ("the project's own build failed", hint)
 
 
-def test_a_library_that_the_manifest_lists_is_not_advised(manifest: ManifestFile) -> None:
-    said = ["a.cu:1:10: fatal error: cufft.h: No such file or directory"]
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("a.cpp:1:10: fatal error: cufft.h: No such file or directory", CPATH),
+        ("a.cpp:1:10: fatal error: cuda_runtime.h: No such file or directory", CPATH),
+        ("/usr/bin/ld: cannot find -lcufft: No such file or directory", LIBRARY_PATH),
+        ("/usr/bin/ld: cannot find -lcuda: No such file or directory", LIBRARY_PATH),
+        ("/usr/bin/ld: cannot find -lcufoo: No such file or directory", "its log shows the command and its output"),
+    ],
+)  # fmt: skip
+def test_what_the_toolkit_has_is_shown_to_a_command_that_does_not_look_there(
+    said: str, hint: str, manifest: ManifestFile
+) -> None:
     built = Action("build", "build", "", (), advice=advice.of_host_build(manifest))
-    assert "libraries" not in failure.of_status(built, 1, said).hint
+    assert failure.of_status(built, 1, [said]).hint == hint
+
+
+def test_the_linkers_name_of_a_library_may_have_capitals(manifest: ManifestFile) -> None:
+    built = Action("build", "build", "", (), advice=advice.of_host_build(manifest))
+    said = ["/usr/bin/ld: cannot find -lOpenCL: No such file or directory"]
+    assert '["cufft", "opencl"]' in failure.of_status(built, 1, said).hint
+
+
+def test_a_missing_header_of_a_project_without_objects(tmp_path: Path) -> None:
+    (tmp_path / "gpuforge.toml").write_text(MANIFEST.partition("[[objects]]")[0])
+    built = Action("build", "build", "", (), advice=advice.of_host_build(load(tmp_path)))
+    hint = "install the system's package with this header, or lay the header into a folder of [build] overlay"
+    assert failure.of_status(built, 1, [OWN_HEADER]).hint == hint
 
 
 def test_the_manual_lists_the_names_of_libraries() -> None:

@@ -10,6 +10,7 @@ import pytest
 from gpuforge.cli import main
 from gpuforge.manifest.load import load
 from gpuforge.project import draft
+from gpuforge.project.guess.guess import Note
 from gpuforge.project.look import look
 from gpuforge.project.origin import Origin
 
@@ -82,7 +83,14 @@ endif()
 file(DOWNLOAD https://example.org/x.cmake x.cmake)
 target_link_libraries(demo PRIVATE CUDA::cufft_static CUDA::cudart)
 """,
-    "modules/FindNCCL.cmake": "find_library(NCCL_LIBRARY NAMES nccl_static)\n",
+    "modules/FindNCCL.cmake": """
+if(DEMO_SHARED_NCCL)
+  set(NAME nccl)
+else()
+  set(NAME nccl_static)
+endif()
+find_library(NCCL_LIBRARY NAMES ${NAME})
+""",
     "src/CMakeLists.txt": "# nothing\n",
     "src/k.cu": "template <int N> __global__ void k();\n",
     "src/a.cpp": "#include <nccl.h>\n#pragma acc parallel loop\n",
@@ -246,6 +254,36 @@ def test_a_setting_that_cibuildwheel_has_twice_is_written_once(tmp_path: Path) -
     root = lay(tmp_path, {"pyproject.toml": f"{PLAIN['pyproject.toml']}{text}"})
     assert main.run(["init", str(root)]) == 0
     assert load(root).manifest.build.config_settings == {"cmake.define.DEMO": "linux"}
+
+
+STATIC = "if({})\n set(N {})\nelse()\n set(N nccl_static)\nendif()\n"
+
+
+CHOICE = STATIC.format("SHARED_NCCL", "nccl")
+
+
+@pytest.mark.parametrize(
+    ("cmake", "is_set", "is_noted"),
+    [
+        (CHOICE, True, False),
+        ("option(SHARED_NCCL x OFF)\n" + CHOICE, True, False),
+        ("option(SHARED_NCCL x ON)\n" + CHOICE, False, False),
+        ("set(N nccl_static)\n" + CHOICE, True, True),
+        (STATIC.format("NOT SHARED_NCCL", "nccl"), False, True),
+        (STATIC.format("SHARED_NCCL", "other"), False, True),
+        (STATIC.format("WIN32", "nccl"), False, True),
+        ("if(A_SHARED)\n set(N nccl)\nelseif(B)\nelse()\n set(N nccl_static)\nendif()\n", False, True),
+    ],
+)
+def test_the_shared_library_is_taken_where_a_variable_of_cmake_chooses(
+    cmake: str, is_set: bool, is_noted: bool, tmp_path: Path
+) -> None:
+    backend = '[build-system]\nrequires = []\nbuild-backend = "scikit_build_core.build"\n'
+    files = {"pyproject.toml": backend, "CMakeLists.txt": "enable_language(CUDA)\n" + cmake}
+    found = draft.guesses(look(lay(tmp_path, files)), Origin("demo", "from-folder", {"path": "."}))
+    settings = [draft.written(each) for each in found if each.table == ("build", "config-settings")]
+    assert settings == ['"cmake.define.SHARED_NCCL" = "ON"'] * is_set
+    assert ("static" in [each.reason.kind for each in found if isinstance(each, Note)]) is is_noted
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 from gpuforge.datafile import load
 from gpuforge.project.environment import Switch
 from gpuforge.project.files import Seen, Where
+from gpuforge.project.guess import cuda
 from gpuforge.project.guess.guess import Guess, Note, Reason, because
 from gpuforge.project.look import Project
 
@@ -71,19 +72,22 @@ def _words(project: Project) -> set[str]:
 
 def _settings(project: Project) -> Iterator[Guess | Note]:
     """Yield config settings: CMake's options for CUDA, and those that cibuildwheel passes."""
-    switched = dict(_options(project))
+    switched, shared = dict(_options(project)), dict(_shared(project))
+    both = {**switched, **shared}
     backend = project.backend.name
     if backend == "scikit-build-core":
-        for name, reason in switched.items():
+        for name, reason in both.items():
             yield Guess(_SETTINGS, f"cmake.define.{name}", "ON", (reason,))
-    elif switched and backend == "scikit-build":
-        options = " ".join(f"-D{name}=ON" for name in switched)
-        yield Guess(_ENV, "SKBUILD_CONFIGURE_OPTIONS", options, tuple(switched.values()))
-    elif switched:
-        yield Note(_BUILD, because("cmake-switch", *_where(switched.values()), names=", ".join(switched)))
+    elif both and backend == "scikit-build":
+        options = " ".join(f"-D{name}=ON" for name in both)
+        yield Guess(_ENV, "SKBUILD_CONFIGURE_OPTIONS", options, tuple(both.values()))
+    else:
+        if switched:
+            yield Note(_BUILD, because("cmake-switch", *_where(switched.values()), names=", ".join(switched)))
+        yield from (Note(_BUILD, reason) for reason in shared.values())
     for key, value, where in project.wheelbuilder.settings:
         name = key.rpartition(".")[2]
-        if name in {"CMAKE_CUDA_ARCHITECTURES", "CIBUILDWHEEL"} or name in switched:
+        if name in {"CMAKE_CUDA_ARCHITECTURES", "CIBUILDWHEEL"} or name in both:
             continue
         if key.isprintable() and value.isprintable() and "{" not in value:
             yield Guess(_SETTINGS, key, value, (because("cibuildwheel", where),))
@@ -105,6 +109,15 @@ def _options(project: Project) -> Iterator[tuple[str, Reason]]:
             if cmake and name not in seen and _is_off(project, name) and not re.search(_ASIDE, name):
                 seen.add(name)
                 yield name, because("cmake-option", cmake.options[name].where, use.where, name=name)
+
+
+def _shared(project: Project) -> Iterator[tuple[str, Reason]]:
+    """Yield the variables of CMake that are off and take a shared library in place of one that no package has."""
+    for each in cuda.lacking(project):
+        name = each.unless
+        declared = project.cmake and name in project.cmake.options
+        if name and (_is_off(project, name) if declared else name not in project.backend.defined):
+            yield name, because("static-unless", each.where, name=each.name, option=name)
 
 
 def _is_off(project: Project, name: str) -> bool:

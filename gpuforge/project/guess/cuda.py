@@ -13,6 +13,7 @@ from gpuforge.cuda.arch import Target
 from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import suffix_of
 from gpuforge.datafile import load
+from gpuforge.project.cmake import Static
 from gpuforge.project.files import Where
 from gpuforge.project.guess.guess import Guess, Note, Reason, Value, because
 from gpuforge.project.look import Project
@@ -81,11 +82,16 @@ def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
 
 
 def _static(project: Project) -> Iterator[Note]:
-    """Yield the static libraries that CMake files name, but for those that every toolkit has."""
-    places = {seen.text: seen.where for seen in project.cmake.static} if project.cmake else {}
-    for name, where in places.items():
-        if _library(name) in _known() - _TOOLKITS_OWN:
-            yield Note(_CUDA, because("static", where, name=name))
+    missing = {each.name: each.where for each in lacking(project) if not each.unless}
+    for name, where in missing.items():
+        yield Note(_CUDA, because("static", where, name=name))
+
+
+def lacking(project: Project) -> Iterator[Static]:
+    """Yield the static libraries that CMake files name and NVIDIA's packages on PyPI do not have."""
+    for each in project.cmake.static if project.cmake else ():
+        if _library(each.name) in _known() - _TOOLKITS_OWN:
+            yield each
 
 
 def _library(target: str) -> str:

@@ -52,6 +52,8 @@ _SENTENCES = {
     "library-unknown": "{name} is linked, and gpuforge does not know a package with it",
     "static": "{name} may be linked, which NVIDIA's packages on PyPI do not have: look for the option that links the "
     "shared library",
+    "static-unless": "{name} is linked otherwise, which NVIDIA's packages on PyPI do not have: CMake's {option} "
+    "takes the shared library",
     "both-majors": "nothing in the project limits it; remove what you do not publish",
     "named-for": "the project's name, {name}, is for this CUDA",
     "torch-cuda": "the newest torch on PyPI is built with CUDA {major}",
