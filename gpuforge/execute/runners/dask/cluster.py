@@ -19,6 +19,9 @@ from gpuforge.execute.runners.dask.task import run
 
 _CONNECT_S = 30  # seconds that a scheduler may take to answer
 _WORD_S = 5
+_GROUP = (
+    "gpuforge"  # of all jobs' keys, for which dask expects the same length: so it shares them out by number
+)
 _ERRORS = (
     ClosedClientError,
     OSError,
@@ -75,7 +78,7 @@ class DaskCluster:
         self.address = address
 
     def submit(self, job: Job, needs: Mapping[str, float], avoid: Collection[str]) -> DaskTicket:
-        """Give a job to a worker; the task has the action's name."""
+        """Give a job to a worker; the task's key has the action's name."""
         fit = None
         if avoid:
             others = ((name, has) for name, has in self.workers().items() if name not in avoid)
@@ -84,7 +87,7 @@ class DaskCluster:
             future = self._client.submit(
                 run,
                 job,
-                key=job.name,
+                key=(_GROUP, job.name),
                 pure=False,
                 retries=0,
                 resources=dict(needs),
