@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute import engine
+from gpuforge.execute.compiled.offer import offered
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.runners.choice import RUNNERS, Environment, Wanted, chosen
@@ -194,39 +195,50 @@ class _Run:
 
     def perform(self, options: Options, cache: Path) -> Outcome:
         """Run what is not stored yet, and show how it goes."""
-        from gpuforge.cli.progress import progress
-
         limits = Limits(options.memory, options.jobs, seconds=options.timeout * 3600)
         shared = sharing(self.made.file)
         for why in shared.refused:
             say(f"note: {why}")
-        compiled = sccache.folder(cache, shared.name, *shared.manifests)
-        variables: Mapping[str, str] = sccache.configured(os.environ, compiled)
+        identity = os.environ.get(sccache.IDENTITY)
+        compiled = sccache.folder(cache, shared.name, *shared.manifests, identity=identity).name
         failed = options.dist / ".failed" if options.keep_failed else None
         jobs = options.jobs or os.cpu_count() or 1
         environment = Environment(
             shared.name,
             cache,
-            variables,
+            {},
             limits,
             failed,
-            compiled=compiled.name,
+            compiled=compiled,
             jobs=jobs,
             scheduler=options.scheduler,
             shared=stores.address(),
         )
-        setup = chosen(options.runner)
+        notes: list[str] = []
+        try:
+            return self._perform(environment, options.runner, notes.append)
+        finally:
+            for note in notes:
+                say(note)
+
+    def _perform(self, environment: Environment, runner: str, tell: Callable[[str], None]) -> Outcome:
+        from gpuforge.cli.progress import progress
+
+        cache, url = environment.cache, environment.shared
         with (
             stores.present(self.store),
             progress() as observer,
-            setup.workers(self.made.sites, environment, self.store) as workers,
+            offered(os.environ, cache, environment.compiled, url, tell) as variables,
+            chosen(runner).workers(
+                self.made.sites, replace(environment, variables=variables), self.store
+            ) as workers,
         ):
             return engine.run(
                 self.steps,
                 store=self.store,
                 ledger=self.ledger,
                 workers=workers,
-                jobs=jobs,
+                jobs=environment.jobs,
                 observer=observer,
                 logs=cache / "logs",
                 project=self.project,

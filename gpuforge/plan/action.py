@@ -58,10 +58,14 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class CacheFolder:
-    """A folder that outlives actions and changes no result: `variable` names it to the command."""
+    """A folder that outlives actions and changes no result: `variable` names it to the command.
+
+    What is only `given` is read, and is there if the runner has it.
+    """
 
     name: str
     variable: str
+    given: bool = False
 
 
 Input = FileInput | ImageInput | ActionInput

@@ -74,7 +74,7 @@ CODE = {
     "host_build": (
         *(f"steps/{name}.py" for name in ("host_build", "venv", "stable_nvcc")),
         "plan/git_version.py",
-        *(f"steps/{name}.py" for name in ("cached_compilers", "compiler_cache")),
+        *(f"steps/{name}.py" for name in ("cache_bridge", "cached_compilers", "compiler_cache")),
         "plan/requests/build.py",
         "toolchains/sccache.py",
     ),

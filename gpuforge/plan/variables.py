@@ -51,7 +51,10 @@ _NO_PIP_FACT = (
 
 _NO_INDEX = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1"}
 PIP_CACHE = (CacheFolder("pip", "PIP_CACHE_DIR"),)
-COMPILER_CACHE = (CacheFolder("sccache", sccache.FOLDER),)
+COMPILER_CACHE = (
+    CacheFolder("sccache", sccache.FOLDER),
+    CacheFolder("sccache-shared", sccache.SHARED, given=True),
+)
 
 
 def fetch_passes() -> tuple[str, ...]:
@@ -73,12 +76,12 @@ def index_passes() -> tuple[str, ...]:
 def build_passes(*, contained: bool = False) -> tuple[str, ...]:
     """Return the names of the variables that set up a host build's compiler cache, which changes no result.
 
-    A container has no network and a cache folder of its own: there only its size and whether it is used are passed.
+    A container has no network and folders of its own: there only the size and whether it is used are passed.
     """
     if contained:
         return sccache.CONTAINED
     settings = {name for name in os.environ if sccache.is_setting(name)}
-    return tuple(sorted({sccache.FOLDER, sccache.CONFIGURATION, *settings}))
+    return tuple(sorted({sccache.FOLDER, sccache.CONFIGURATION, sccache.SHARED, *settings}))
 
 
 def pip_facts() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,19 @@ FOLDER = "SCCACHE_DIR"
 CONFIGURATION = "SCCACHE_CONF"
 SIZE = "SCCACHE_CACHE_SIZE"
 OFF = "GPUFORGE_NO_SCCACHE"
+SHARED = "GPUFORGE_SCCACHE_SHARED"  # a folder with the socket of what machines share (`execute/compiled`)
+IDENTITY = "GPUFORGE_COMPILER_CACHE"  # replaces the manifests' paths in the name of a project's cache
 CONTAINED = (OFF, SIZE)  # the settings that serve in a container, which has no network
 # Its back ends (https://github.com/mozilla/sccache/blob/main/docs/Configuration.md) and how to reach them.
 _PREFIXES = ("SCCACHE_", "AWS_", "ALIBABA_CLOUD_", "TENCENTCLOUD_", "ACTIONS_")
 _REACH = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir")
+# Each turns a back end across the network on.
+BACK_ENDS = (
+    *("SCCACHE_BUCKET", "SCCACHE_GCS_BUCKET", "SCCACHE_AZURE_CONNECTION_STRING", "SCCACHE_WEBDAV_ENDPOINT"),
+    *("SCCACHE_REDIS_ENDPOINT", "SCCACHE_REDIS_CLUSTER_ENDPOINTS", "SCCACHE_REDIS"),
+    *("SCCACHE_MEMCACHED_ENDPOINT", "SCCACHE_MEMCACHED", "SCCACHE_GHA_ENABLED", "SCCACHE_GHA_VERSION"),
+    *("SCCACHE_OSS_BUCKET", "SCCACHE_COS_BUCKET"),
+)
 # A build has a server of its own, never the user's, and says itself what is compared.
 _OWN = frozenset(
     f"SCCACHE_{name}"
@@ -48,15 +58,17 @@ def is_setting(name: str) -> bool:
     """Return whether the variable `name` configures the compiler cache of builds."""
     if name in _OWN:
         return False
-    return name == OFF or name.startswith(_PREFIXES) or name.lower() in _REACH
+    return name in {OFF, SHARED} or name.startswith(_PREFIXES) or name.lower() in _REACH
 
 
-def folder(cache: Path, name: str, *manifests: Path) -> Path:
+def folder(cache: Path, name: str, *manifests: Path, identity: str | None = None) -> Path:
     """Return the compiler cache of one project in gpuforge's folder `cache`, or that of several that share one.
 
-    Their builds write into it what they then link.
+    Their builds write into it what they then link. `identity` (GPUFORGE_COMPILER_CACHE) replaces the paths of the
+    manifests, which differ between machines.
     """
-    known = str(manifests[0]) if len(manifests) == 1 else sorted(map(str, manifests))
+    known: object = str(manifests[0]) if len(manifests) == 1 else sorted(map(str, manifests))
+    known = {IDENTITY: identity} if identity else known
     return cache / "sccache" / f"{name}-{digest.of_data(known)[:12]}"
 
 
@@ -69,3 +81,19 @@ def configured(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
     file = Path(home, "sccache", "config")
     found = {CONFIGURATION: str(file)} if file.is_file() else {}
     return {FOLDER: str(folder.absolute())} | found | dict(environ)
+
+
+def back_end(environ: Mapping[str, str]) -> str:
+    """Return the back end across the network that the user set up for sccache, or an empty string.
+
+    By a variable it is the name of that variable, else that of the configuration file.
+    """
+    named = next((name for name in BACK_ENDS if environ.get(name)), "")
+    file = environ.get(CONFIGURATION)
+    if named or not file:
+        return named
+    try:
+        caches = tomllib.loads(Path(file).read_text()).get("cache", {})
+    except (OSError, ValueError):
+        return ""  # sccache's own message is better
+    return file if isinstance(caches, dict) and set(caches) - {"disk"} else ""

@@ -34,6 +34,8 @@ NO_FETCH = {
     "execute/runners/local/keeper.py": "a pair of sockets between two processes of gpuforge",
     "execute/runners/local/kept.py": "the other one",
     "plan/git_version.py": "git asks the checkout itself",
+    "execute/compiled/service.py": "serves a socket; what it reads is `execute/objects` and OpenDAL",
+    "steps/cache_bridge.py": "that socket's other end",
     "steps/compiler_cache.py": "a socket of sccache's server on this machine",
 }
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError, MissingError
+from gpuforge.execute.compiled.offer import offered
 from gpuforge.execute.outcome import ActionResult
 from gpuforge.execute.remote import kept, programs_here
 from gpuforge.execute.remote.board import Board
@@ -24,7 +27,6 @@ from gpuforge.execute.runners.runner import Runner
 from gpuforge.execute.store import Store
 from gpuforge.execute.work import Work, Workplace, failed_by
 from gpuforge.plan.action import FileInput
-from gpuforge.toolchains import sccache
 
 
 def work_on(job: Job, worker: str, cpus: int) -> str:
@@ -38,12 +40,15 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
         return f"it finds no such run in the store {at.objects.url}"
     if not board.take(worker):
         return "taken before"
-    with tempfile.TemporaryDirectory(prefix="gpuforge-job-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpuforge-job-") as folder, ExitStack() as stack:
         log = Path(folder, "log")
         try:
             work = _here(job, at.store, cpus)
             failed = job.run.failed and (job.run.failed if job.run.cache else Path(folder, "failed"))
-            place = Workplace(at.store, _runner(job, at, cpus, failed))
+            variables = stack.enter_context(
+                offered(os.environ, at.cache, job.run.compiled, job.run.store, partial(_note, log))
+            )
+            place = Workplace(at.store, _runner(job, at, cpus, failed, variables))
         except UnfitError as error:
             board.end("unfit", _unfit(job.work, worker, error))
             return "unfit"
@@ -72,9 +77,13 @@ def _here(job: Job, store: Store, cpus: int) -> Work:
     return replace(job.work, sources=sources, jobs=job.work.jobs if job.run.cache else cpus)
 
 
-def _runner(job: Job, at: Places, cpus: int, failed: Path | None) -> Runner:
+def _note(log: Path, text: str) -> None:
+    with log.open("a") as stream:
+        stream.write(f"{text}\n")
+
+
+def _runner(job: Job, at: Places, cpus: int, failed: Path | None, variables: Mapping[str, str]) -> Runner:
     run = job.run
-    variables: Mapping[str, str] = sccache.configured(os.environ, at.cache / "sccache" / run.compiled)
     limits = run.limits if run.cache else replace(run.limits, cpus=cpus)
     environment = Environment(run.project, at.cache, variables, limits, failed)
     if job.image is None:

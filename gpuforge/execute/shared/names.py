@@ -1,6 +1,7 @@
 """What the objects of a shared store are called."""
 
 ENTRIES, LEASES, USED, BUILDS, CLOCK = "entries", "leases", "used", "builds", "clock"
+COMPILED = "compiled"  # what `execute/compiled` keeps there, by project
 
 
 def record(key: str) -> str:

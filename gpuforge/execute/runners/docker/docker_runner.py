@@ -122,7 +122,12 @@ class DockerRunner:
         for name in laid(action):
             (paths.work / name).mkdir()  # what is mounted there would else make it, as another user
         argv, env = fill(action, seen.places)
-        env |= task.job_variables() | passed | {"HOME": str(seen.places.work)} | mounts.cache_variables(task)
+        env |= (
+            task.job_variables()
+            | passed
+            | {"HOME": str(seen.places.work)}
+            | mounts.cache_variables(task, self._caches)
+        )
         where = [f"in a container of image {image.name} ({image.id})"]
         where += [f"  {'writes' if m.writable else 'reads'} {m.target}: {m.source}" for m in mounted]
         request = write_request(action, seen.places, paths.work)

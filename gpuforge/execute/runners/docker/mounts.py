@@ -11,6 +11,7 @@ from gpuforge.execute import workdir
 from gpuforge.execute.runners.docker import fetch_settings
 from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.substitution import Places, laid, staged
+from gpuforge.plan.action import CacheFolder
 
 INSIDE = workdir.DEFAULT  # what the folder of working directories is called in every container
 CACHES = Path("/opt/gpuforge-caches")
@@ -50,12 +51,16 @@ def of_settings(task: Task, passed: Mapping[str, str], home: Path) -> Iterator[M
 
 def of_caches(task: Task, folders: Mapping[str, Path], default: Path) -> Iterator[Mount]:
     """Yield the cache folders of an action: those of `folders` by name, the others below `default`."""
-    for each in task.action.caches:
+    for each in _there(task, folders):
         folder = folders.get(each.name, default / each.name)
         folder.mkdir(parents=True, exist_ok=True)
-        yield Mount(folder, CACHES / each.name, writable=True)
+        yield Mount(folder, CACHES / each.name, writable=not each.given)
 
 
-def cache_variables(task: Task) -> dict[str, str]:
+def cache_variables(task: Task, folders: Mapping[str, Path]) -> dict[str, str]:
     """Return the variables that name an action's cache folders to its command."""
-    return {each.variable: str(CACHES / each.name) for each in task.action.caches}
+    return {each.variable: str(CACHES / each.name) for each in _there(task, folders)}
+
+
+def _there(task: Task, folders: Mapping[str, Path]) -> list[CacheFolder]:
+    return [each for each in task.action.caches if not each.given or each.name in folders]

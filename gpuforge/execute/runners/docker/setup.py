@@ -19,7 +19,7 @@ from gpuforge.execute.runners.local import setup as local_setup
 from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
-from gpuforge.toolchains import sccache
+from gpuforge.plan.variables import COMPILER_CACHE
 
 takes = ("image", "memory", "timeout")
 
@@ -64,7 +64,9 @@ def runner(sites: Sequence[ContainerImage], environment: Environment) -> DockerR
         cache=environment.cache,
         limits=environment.limits,
         environ=variables,
-        caches={"sccache": Path(variables[sccache.FOLDER])},
+        caches={
+            each.name: Path(variables[each.variable]) for each in COMPILER_CACHE if each.variable in variables
+        },
         project=environment.project,
         failed=environment.failed,
     )
