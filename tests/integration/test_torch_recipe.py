@@ -135,3 +135,5 @@ class TestLarge:
         assert {finding["severity"] for finding in wheel["findings"]} <= {"info"}
         assert Path(wheel["path"]).name.startswith("scaled_add-0.1.0+cu13.torch2.11-cp311-abi3-")
         assert "torch>=2.11,<2.12" in [line.replace(" ", "") for line in requirements(Path(wheel["path"]))]
+        (test,) = result["tests"]
+        assert (test["axes"], test["state"], test["counts"]["passed"]) == ({"torch": "2.11"}, "passed", 9)
