@@ -28,7 +28,11 @@ def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, d
         parts = [(plan.wheels[cell], plan.reports[cell], *plan.tests.get(cell, ()))]
         parts += [(plan.kernels[cell], plan.kernels_reports[cell])] if cell in plan.kernels else []
         for ends in (*parts, *front):
-            stored = [entry.path(each.output) for each in ends if (entry := store.get(keys[each.action]))]
+            stored = [
+                entry.path(each.output)
+                for each in ends
+                if (entry := store.get(keys[each.action], links_out=False))
+            ]
             if len(stored) < len(ends):
                 continue
             (source,) = stored[0].glob("*.whl")

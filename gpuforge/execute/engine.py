@@ -48,7 +48,8 @@ def run(
     """
     found = verdicts(steps, store=store, ledger=ledger, project=project, wanted=wanted)
     keys = {step.action.id: step.key for step in steps}
-    context = RunContext(ledger, workers, logs, project, keys)
+    linking = frozenset(step.action.id for step in steps if step.action.links_out)
+    context = RunContext(ledger, workers, logs, project, keys, linking)
     return _Engine(steps, found, context, max(1, jobs), observer).run()
 
 

@@ -108,6 +108,8 @@ def _parse(line: bytes) -> LedgerEntry | None:
     try:
         data: dict[str, Any] = json.loads(line)
         entry = LedgerEntry(**data)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
-    return entry if isinstance(entry.facts, dict) else None
+    words = (entry.time, entry.project, entry.id, entry.key, entry.result, entry.log)
+    is_sound = isinstance(entry.facts, dict) and isinstance(entry.seconds, float | int)
+    return entry if is_sound and all(isinstance(word, str) for word in words) else None

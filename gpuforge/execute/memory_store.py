@@ -36,7 +36,7 @@ class MemoryStore:
         """Make an empty folder, which stays."""
         yield Path(tempfile.mkdtemp(dir=self._home))
 
-    def commit(self, key: str, folder: Path, entry: StoreEntry) -> Stored:
+    def commit(self, key: str, folder: Path, entry: StoreEntry, *, links_out: bool = True) -> Stored:
         """Keep the entry unless there is one."""
         self.damaged.pop(key, None)
         return self.entries.setdefault(key, Stored(key, folder, entry))

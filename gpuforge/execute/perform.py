@@ -73,7 +73,8 @@ class Here:
 class RunContext:
     """What the steps of a run have in common.
 
-    `logs` is a folder, `project` names the manifest in the ledger, and `keys` maps every action of the plan to its key.
+    `logs` is a folder, `project` names the manifest in the ledger, and `keys` maps every action of the plan to its key;
+    `linking` are those whose outputs may have links that lead out.
     """
 
     ledger: Ledger
@@ -81,6 +82,7 @@ class RunContext:
     logs: Path
     project: str
     keys: Mapping[str, str]
+    linking: frozenset[str] = frozenset()
 
     def log(self, step: Step) -> Path:
         """Return where a step's log goes: for the same work, the same file on every run."""
@@ -101,7 +103,8 @@ def perform(
     """
     log = context.log(step)
     made = {need: context.keys[need] for need in step.action.needs}
-    work = Work(step.action, step.key, step.facts, made, reason, jobs)
+    linking = context.linking.intersection(made)
+    work = Work(step.action, step.key, step.facts, made, reason, jobs, linking=linking)
     begin = time.monotonic()
     try:
         result = context.workers.do(work, log, waits)

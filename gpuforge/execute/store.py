@@ -64,8 +64,11 @@ class Store(Protocol):
     def scratch(self) -> AbstractContextManager[Path]:
         """Make an empty folder on the store's own disk for outputs; gone afterwards if not committed."""
 
-    def commit(self, key: str, folder: Path, entry: StoreEntry) -> Stored:
-        """Keep the outputs in `folder`, which moves; if another process was faster, keep and return theirs."""
+    def commit(self, key: str, folder: Path, entry: StoreEntry, *, links_out: bool = True) -> Stored:
+        """Keep the outputs in `folder`, which moves; if another process was faster, keep and return theirs.
+
+        `links_out` is as for `get`.
+        """
 
     def alias(self, key: str, other: str) -> None:
         """Let an entry that is there, `other`, be found by `key` too."""
@@ -170,7 +173,7 @@ class FolderStore:
             with suppress(OSError):  # what cannot be removed now is swept by the next process
                 remove(box)
 
-    def commit(self, key: str, folder: Path, entry: StoreEntry) -> Stored:
+    def commit(self, key: str, folder: Path, entry: StoreEntry, *, links_out: bool = True) -> Stored:
         """Keep the outputs in `folder` (made by `scratch`; it moves) under `key`; the first to come wins."""
         _protect(folder, entry)
         for other in {each.name for each in folder.iterdir()} - {*entry.outputs}:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 
 FORMAT = 1
@@ -63,6 +64,7 @@ def from_json(text: str) -> StoreEntry:
             for path, (size, sha, *kind) in data["files"].items()
         ]
         links = [StoredFile(path, len(target), "", target) for path, target in data["links"].items()]
+        _check_names([*data["outputs"], *data["files"], *data["links"], *data["links"].values()])
         return StoreEntry(
             action=str(data["action"]),
             seconds=float(data["seconds"]),
@@ -70,6 +72,13 @@ def from_json(text: str) -> StoreEntry:
             outputs=tuple(data["outputs"]),
             files=tuple(sorted(files + links, key=lambda file: file.path)),
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         msg = f"a part is missing or of the wrong kind ({error})"
         raise ValueError(msg) from error
+
+
+def _check_names(names: list[str]) -> None:
+    """Raise ValueError or TypeError for what the system takes for no name."""
+    if any(b"\0" in os.fsencode(name) for name in names):
+        msg = "a name has a NUL character"
+        raise ValueError(msg)

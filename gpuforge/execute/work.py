@@ -39,7 +39,8 @@ class Work:
     """One action to do: all that it takes, as data that can be sent to another machine.
 
     `facts` are the parts of its `key`, `made` the keys of the actions whose outputs it reads, by id; `reason` is why it
-    runs, and `jobs` how many processes it may run side by side. `sources` says where its `FileInput`s lie, by name,
+    runs, and `jobs` how many processes it may run side by side; `linking` are the actions of `made` whose outputs may
+    have links that lead out. `sources` says where its `FileInput`s lie, by name,
     if not at their own paths.
     """
 
@@ -50,6 +51,7 @@ class Work:
     reason: Reason
     jobs: int = 1
     sources: Mapping[str, Source] = field(default_factory=dict)
+    linking: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,8 @@ class Workplace:
                 files = survey(out, action.outputs, links_out=action.links_out, stop=self.stop.is_set)
             except InterruptedError:
                 return ActionResult(action.id, "cancelled", _INTERRUPTED, end.seconds, log)
-            self.store.commit(key, out, StoreEntry(action.id, end.seconds, now(), action.outputs, files))
+            entry = StoreEntry(action.id, end.seconds, now(), action.outputs, files)
+            self.store.commit(key, out, entry, links_out=action.links_out)
             if key != work.key:
                 self.store.alias(work.key, key)
         return ActionResult(action.id, "done", work.reason, end.seconds, log, counts=result.counts)
@@ -170,7 +173,7 @@ def _content_key(work: Work, store: Store) -> str:
 
 def _made(work: Work, value: ActionInput, store: Store) -> Stored:
     """Return the entry of an action that another one reads; raises ActionError when it is gone."""
-    stored = store.get(work.made[value.action])
+    stored = store.get(work.made[value.action], links_out=value.action in work.linking)
     if stored is None or value.output not in stored.entry.outputs:
         message = f"{work.action.id} needs {value.output} of {value.action}, which is no longer in the store"
         raise ActionError.of(message, hint="something removed it while this ran: run the same command again")

@@ -44,6 +44,21 @@ def test_a_torn_last_line_does_not_count_and_does_not_swallow_the_next(tmp_path:
     assert FileLedger(ledger.path).last(ENTRY.project, "a") == newer
 
 
+def test_no_change_of_a_byte_ends_in_anything_but_an_entry_or_none(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    FileLedger(path).append(ENTRY)
+    whole = path.read_bytes()
+    odd = [
+        whole[:at] + byte + whole[at + 1 :] for at in range(len(whole)) for byte in (b"[", b'"', b"e", b"9")
+    ]
+    for text in (*odd, b"[" * 100_000, whole.replace(b"1.5", b'"x"'), whole.replace(b'"k1"', b'["k1"]')):
+        path.write_bytes(text)
+        ledger = FileLedger(path)
+        entry = ledger.last(ENTRY.project, "a")
+        assert entry is None or entry.seconds >= 0
+        ledger.keys()
+
+
 @pytest.mark.parametrize("line", [b"\xff\xfe", b"[]", b"null", b'{"time":1}', b"{}", b""])
 def test_lines_that_are_no_entries_are_passed_over(tmp_path: Path, line: bytes) -> None:
     ledger = FileLedger(tmp_path / "ledger.jsonl")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import sys
@@ -65,7 +66,7 @@ def test_an_end_is_read_as_it_was_written_and_nothing_is_left(tmp_path: Path) ->
     board = Board(objects, "run", "a/job")
     error = Diagnostic("it failed", Place("f", 1, 2), "do that")
     result = ActionResult("a", "failed", REASON, 1.5, None, error, ("x", "y"), 3, {"n": 1}, Path("/kept"))
-    assert board.ended() is None
+    assert board.ended("a") is None
     assert board.take("w1")
     assert not board.take("w2")
     assert board.taken_by() == "w1"
@@ -74,7 +75,7 @@ def test_an_end_is_read_as_it_was_written_and_nothing_is_left(tmp_path: Path) ->
     assert [*board.logged(0)] == [b"a", b"b"]
     assert [*board.logged(1)] == [b"b"]
     board.end("ended", result)
-    assert board.ended() == ("ended", result)
+    assert board.ended("a") == ("ended", result)
     board.kill()
     assert board.is_killed()
     board.clear()
@@ -86,7 +87,36 @@ def test_an_end_that_no_worker_writes_is_an_error_with_its_place(tmp_path: Path,
     objects = FolderObjects(tmp_path)
     objects.put("runs/run/job/end", text)
     with pytest.raises(ObjectsError, match=r"the end of runs/run/job cannot be read"):
-        Board(objects, "run", "job").ended()
+        Board(objects, "run", "job").ended("a")
+
+
+FORGED: list[dict[str, object]] = [
+    {"id": "other"},
+    {"state": "hacked"},
+    {"seconds": float("inf")},
+    {"seconds": "x"},
+    {"tail": [1]},
+    {"counts": 3},
+    {"status": "0"},
+    {"error": [3, None, ""]},
+    {"error": ["x", ["f", "1", 2], ""]},
+    {"reason": {"verb": [], "why": "x"}},
+]
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_end_is_none(tmp_path: Path, forged: dict[str, object]) -> None:
+    """An end with the id of another action ended the client with a traceback."""
+    objects = FolderObjects(tmp_path)
+    board = Board(objects, "run", "job")
+    board.end("ended", ActionResult("a", "done", REASON, 1.5))
+    sound = json.loads(objects.read("runs/run/job/end") or b"")
+    objects.put("runs/run/job/end", json.dumps({**sound, **forged}).encode())
+    with pytest.raises(ObjectsError, match=r"the end of runs/run/job cannot be read"):
+        board.ended("a")
+    objects.put("runs/run/job/end", b"[" * 100_000)
+    with pytest.raises(ObjectsError, match=r"cannot be read"):
+        board.ended("a")
 
 
 def test_a_pulse_is_there_for_as_long_as_it_changes() -> None:
@@ -370,7 +400,7 @@ def test_a_long_job_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch, tmp_pat
         def beaten(self) -> bytes:
             return str(clock[0]).encode()
 
-        def ended(self) -> None:
+        def ended(self, action: str) -> None:
             looks.append(clock[0])
 
     board = Beating(FolderObjects(tmp_path), "run", "job")
@@ -379,7 +409,7 @@ def test_a_long_job_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(attempt.time, "monotonic", lambda: clock[0])
     never = threading.Event()
     ended = attempt.Attempt(
-        board, Hour(), tmp_path / "log", stop=never, now=never, idle=lambda _: None
+        board, Hour(), "a", tmp_path / "log", stop=never, now=never, idle=lambda _: None
     ).follow()
     assert (ended.how, ended.word) == ("lost", "gone")
     assert max(b - a for a, b in pairwise(looks[:20])) <= 2

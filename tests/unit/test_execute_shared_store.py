@@ -26,7 +26,14 @@ def machine(tmp_path: Path, name: str) -> SharedStore:
     return SharedStore(FolderStore(tmp_path / name), FolderObjects(tmp_path / "shared"))
 
 
-def put(store: SharedStore, text: str = "kernel", key: str = KEY, target: str = "bin") -> Stored:
+def put(
+    store: SharedStore,
+    text: str = "kernel",
+    key: str = KEY,
+    target: str = "bin",
+    *,
+    links_out: bool = True,
+) -> Stored:
     with store.scratch() as out:
         (out / "kernel.fatbin").write_text(text)
         (out / "tree/bin").mkdir(parents=True)
@@ -37,7 +44,7 @@ def put(store: SharedStore, text: str = "kernel", key: str = KEY, target: str = 
         (out / "tree/lib64").symlink_to(target)
         outputs = ("kernel.fatbin", "tree")
         record = StoreEntry("k", 1.5, "2026-11-21T14:03:00+00:00", outputs, survey(out, outputs))
-        return store.commit(key, out, record)
+        return store.commit(key, out, record, links_out=links_out)
 
 
 def texts(stored: Stored | None) -> str:
@@ -88,6 +95,24 @@ def test_the_first_to_share_wins_and_the_other_takes_what_was_shared(tmp_path: P
     assert texts(put(two, "second")) == "first"
     assert texts(machine(tmp_path, "two").get(KEY)) == "first"
     assert len(one.objects.names("entries")) == 3  # no content that no record names
+
+
+def test_the_first_to_share_does_not_win_with_less_than_it_says(tmp_path: Path) -> None:
+    """The other removed what it had made itself, and then failed."""
+    one, two = machine(tmp_path, "one"), machine(tmp_path, "two")
+    put(one, "first")
+    content_of(record_of(tmp_path)).unlink()
+    assert texts(put(two, "second")) == "second"
+    assert texts(machine(tmp_path, "three").get(KEY)) == "second"
+
+
+def test_nor_with_links_that_an_action_may_not_have(tmp_path: Path) -> None:
+    one, two = machine(tmp_path, "one"), machine(tmp_path, "two")
+    put(one, "first", target="/etc")
+    mine = put(two, "second", links_out=False)
+    assert texts(mine) == "second"
+    assert (mine.path("tree") / "lib64").readlink() == Path("bin")
+    assert texts(put(machine(tmp_path, "three"), "third", links_out=False)) == "second"
 
 
 def record_of(tmp_path: Path) -> Path:

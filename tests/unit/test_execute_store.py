@@ -260,6 +260,25 @@ def test_a_record_survives_json() -> None:
     assert from_json(to_json(record)) == record
 
 
+def test_no_change_of_a_byte_of_a_record_ends_in_anything_but_an_entry_or_damage(tmp_path: Path) -> None:
+    """A size of "1e999" and a name that no system takes ended builds with a traceback."""
+    put(FolderStore(tmp_path))
+    record = tmp_path / "ab" / KEY / "record.json"
+    whole = record.read_bytes().replace(b"kernel.fatbin", b"k\\u00efrnel.fatbin")
+    entry = from_json(whole.decode())
+    odd = [
+        whole[:at] + byte + whole[at + 1 :]
+        for at in range(0, len(whole), 3)
+        for byte in (b"[", b'"', b"e", b"9")
+    ]
+    odd += [whole.replace(b"u00ef", name) for name in (b"u0000", b"ud8ef")]
+    odd += [whole.replace(b"[\n   6,", size) for size in (b"[1e999,", b"[NaN,")]
+    for text in (*odd, b"[" * 100_000):
+        record.write_bytes(text)
+        stored = FolderStore(tmp_path).get(KEY)
+        assert stored is None or stored.entry.files == entry.files
+
+
 def test_remove_accepts_what_is_not_there(tmp_path: Path) -> None:
     remove(tmp_path / "nothing")
     assert list(tmp_path.iterdir()) == []

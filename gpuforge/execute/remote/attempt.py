@@ -45,6 +45,7 @@ class Attempt:
         self,
         board: Board,
         ticket: Ticket,
+        action: str,
         log: Path,
         *,
         stop: threading.Event,
@@ -53,6 +54,7 @@ class Attempt:
     ) -> None:
         self._board = board
         self._ticket = ticket
+        self._action = action
         self._log = log
         self._stop = stop
         self._now = now
@@ -104,7 +106,7 @@ class Attempt:
 
     def _look(self) -> Ended | None:
         """Copy what is new in the log; return the end, if it is there."""
-        ended = self._board.ended()  # before the log, of which all is there then
+        ended = self._board.ended(self._action)  # before the log, of which all is there then
         self._worker = self._worker or self._board.taken_by()
         for text in self._board.logged(self._pieces):
             with self._log.open("ab") as log:

@@ -7,6 +7,7 @@ are `kill` and, for all jobs of a run, `client`, which changes for as long as it
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -17,7 +18,7 @@ from uuid import uuid4
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.execute.locks import file_name
 from gpuforge.execute.objects.port import Objects, ObjectsError
-from gpuforge.execute.outcome import ActionResult, Reason
+from gpuforge.execute.outcome import ActionResult, Reason, State
 
 End = Literal["ended", "unfit"]  # the work has a result; this worker cannot do it, another perhaps can
 
@@ -83,8 +84,8 @@ class Board:
         data = {"how": how, **_to_data(result)}
         self._objects.put(f"{self._job}/end", json.dumps(data).encode())
 
-    def ended(self) -> tuple[End, ActionResult] | None:
-        """Return how the job ended, None as long as it has not.
+    def ended(self, action: str) -> tuple[End, ActionResult] | None:
+        """Return how the job of an action ended, None as long as it has not.
 
         Raises ObjectsError for what no worker writes.
         """
@@ -96,8 +97,8 @@ class Board:
             if found["how"] not in get_args(End):
                 msg = f"unknown kind {found['how']!r}"
                 raise ValueError(msg)
-            return found["how"], _from_data(found)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return found["how"], _from_data(found, action)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             message = (
                 f"what a worker wrote to {self._objects.url} about the end of {self._job} cannot be read"
             )
@@ -147,12 +148,13 @@ def _to_data(result: ActionResult) -> dict[str, Any]:
     }
 
 
-def _from_data(data: dict[str, Any]) -> ActionResult:
+def _from_data(data: dict[str, Any], action: str) -> ActionResult:
+    """Return what `_to_data` was given; raises ValueError and others for any other data."""
     error = None
     if data["error"]:
         message, place, hint = data["error"]
         error = Diagnostic(message, Place(*place) if place else None, hint)
-    return ActionResult(
+    result = ActionResult(
         id=data["id"],
         state=data["state"],
         reason=Reason(**data["reason"]),
@@ -163,3 +165,14 @@ def _from_data(data: dict[str, Any]) -> ActionResult:
         counts=data["counts"],
         kept=Path(data["kept"]) if data["kept"] else None,
     )
+    words = [result.reason.verb, result.reason.why, *result.tail, *(error or [])[:1], *(error or [])[2:]]
+    words += error.place[:1] if error and error.place else ()
+    numbers = [result.status or 0, *(error.place[1:] if error and error.place else ())]
+    if (result.id, result.state in get_args(State), math.isfinite(result.seconds)) != (action, True, True):
+        msg = "it is not the end of this job"
+        raise ValueError(msg)
+    are_numbers = all(isinstance(each, int) for each in numbers)
+    if not (are_numbers and isinstance(result.counts, dict) and all(isinstance(each, str) for each in words)):
+        msg = "a part is of the wrong kind"
+        raise TypeError(msg)
+    return result

@@ -154,7 +154,7 @@ class RemoteWorkers:
         idle = _Idle(self._run.limits.seconds, lambda: self._nobody_yet(action), waits)
         ticket = self._cluster.submit(job, self._needs(action), [*unfit])
         try:
-            attempt = Attempt(board, ticket, log, stop=self._stop, now=self._now, idle=idle)
+            attempt = Attempt(board, ticket, action.id, log, stop=self._stop, now=self._now, idle=idle)
             ended = attempt.follow()
         except GpuforgeError:
             with suppress(ObjectsError):

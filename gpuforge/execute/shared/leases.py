@@ -138,5 +138,5 @@ def _number(name: str) -> int:
 def _home(content: bytes) -> str:
     try:
         return str(json.loads(content)["home"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ""

@@ -61,19 +61,33 @@ class SharedStore:
         """Make an empty folder for outputs on the disk of this machine's store."""
         return self.local.scratch()
 
-    def commit(self, key: str, folder: Path, entry: StoreEntry) -> Stored:
-        """Keep the outputs here, then share them; where another machine was faster, theirs are kept."""
+    def commit(self, key: str, folder: Path, entry: StoreEntry, *, links_out: bool = True) -> Stored:
+        """Keep the outputs here, then share them; where another machine was faster, theirs are kept.
+
+        Those are refused as `get` refuses them: then these are shared in their place.
+        """
         stored = self.local.commit(key, folder, entry)
         self._grown(sum(file.size for file in entry.files))
-        if self._push(key, stored):
-            self._mark(key, stored)
-            return stored
-        theirs = self._theirs(key)
-        if theirs is not None and theirs.entry.files != stored.entry.files:
-            tree.remove(self.local.set_aside(key))
-            stored = self._fetch(key, links_out=True) or self.local.commit(key, folder, entry)
+        if not self._push(key, stored):
+            stored = self._agreed(key, stored, links_out=links_out)
         self._mark(key, stored)
         return stored
+
+    def _agreed(self, key: str, mine: Stored, *, links_out: bool) -> Stored:
+        """Return the entry that the shared store has, in place of this machine's own if it is another one."""
+        data = self.objects.read(names.record(key), MOST) or b""
+        with self.local.scratch() as out:
+            try:
+                theirs = from_bytes(data)
+                if isinstance(theirs, Alias) or theirs.entry.files == mine.entry.files:
+                    return mine
+                self._unpack(key, theirs, out, links_out=links_out)
+            except ValueError as error:
+                self._refused[key] = _reason(error), data
+                self._push(key, mine)
+                return mine
+            tree.remove(self.local.set_aside(key))
+            return self.local.commit(key, out, theirs.entry)
 
     def alias(self, key: str, other: str) -> None:
         """Let an entry that is there, `other`, be found by `key` too."""
@@ -114,7 +128,7 @@ class SharedStore:
                 return self._fetch_other(key, record.key, links_out=links_out)
             return self._unpacked(key, record, links_out=links_out)
         except ValueError as error:
-            self._refused[key] = f"in the shared store, {error}", data
+            self._refused[key] = _reason(error), data
             return None
 
     def _fetch_other(self, key: str, other: str, *, links_out: bool) -> Stored | None:
@@ -127,9 +141,9 @@ class SharedStore:
         self.local.alias(key, other)
         return self.local.get(key)
 
-    def _unpacked(self, key: str, record: SharedEntry, *, links_out: bool) -> Stored:
-        """Fetch and check all contents of an entry, then commit it; ValueError for one that is not as it should be."""
-        with self.local.scratch() as out, self.local.scratch() as parts:
+    def _unpack(self, key: str, record: SharedEntry, out: Path, *, links_out: bool) -> None:
+        """Fetch and check all contents of an entry; ValueError for one that is not as it should be."""
+        with self.local.scratch() as parts:
             for folder in record.folders:
                 (out / folder).mkdir(parents=True)
             for output, content in record.contents.items():
@@ -137,6 +151,11 @@ class SharedStore:
                 contents.unpack(parts / content.token, out, record.files(output))
                 (parts / content.token).unlink()
             contents.link(out, record.entry, links_out=links_out)
+
+    def _unpacked(self, key: str, record: SharedEntry, *, links_out: bool) -> Stored:
+        """Fetch an entry, check it and keep it; ValueError for one that is not as it should be."""
+        with self.local.scratch() as out:
+            self._unpack(key, record, out, links_out=links_out)
             stored = self.local.commit(key, out, record.entry)
         self._mark(key, stored)
         self.objects.put(names.used(key), b"")
@@ -219,6 +238,10 @@ def fetch_content(objects: Objects, key: str, content: Content, place: Path) -> 
     if digest.of_file(place) != content.sha256:
         msg = "a content is not what was stored"
         raise ValueError(msg)
+
+
+def _reason(error: ValueError) -> str:
+    return f"in the shared store, {error}"
 
 
 def _home(root: Path) -> str:
