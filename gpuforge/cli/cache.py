@@ -10,7 +10,7 @@ import click
 from gpuforge.cli import cache_shared
 from gpuforge.cli.arguments import Group, errors_as_json
 from gpuforge.cli.cache_data import entry_data, print_json
-from gpuforge.cli.cache_text import show_entries, show_pruned
+from gpuforge.cli.cache_text import Others, show_entries, show_pruned
 from gpuforge.cli.console import count
 from gpuforge.cli.options import DURATION, SIZE, cache_dir
 from gpuforge.cli.terminal import say
@@ -143,7 +143,7 @@ def prune(*, older: float | None, size: int | None, dry_run: bool, shared: bool,
             bytes_left=left,
         )
     else:
-        show_pruned(removed, len(others), freed, left, dry_run=dry_run)
+        show_pruned(removed, Others(len(others)), freed, left, dry_run=dry_run)
     if taken:
         say(f"note: builds that run use {count(len(taken), 'entry', 'entries')}, which stay")
 

@@ -8,7 +8,7 @@ import click
 
 from gpuforge.cli import stores
 from gpuforge.cli.cache_data import entry_data, print_json
-from gpuforge.cli.cache_text import show_pruned, show_shared
+from gpuforge.cli.cache_text import Others, show_pruned, show_shared
 from gpuforge.cli.console import count
 from gpuforge.cli.terminal import say
 from gpuforge.errors import UsageError
@@ -21,14 +21,16 @@ from gpuforge.manifest.sizes import size_in_words
 
 
 def list_entries(*, as_json: bool) -> None:
-    """Print the sizes by kind, and the last use."""
+    """Print the sizes by kind, the compiler caches' among them, and the last use."""
     objects = _objects()
-    found = [each.held for each in upkeep.entries(objects)]
+    found, compiled = [each.held for each in upkeep.entries(objects)], upkeep.compiled(objects)
     if as_json:
         data = [entry_data(each) for each in found]
-        print_json(objects.url, entries=data, bytes=sum(each.size for each in found))
+        size, objects_size = sum(each.size for each in found), sum(each.size for each in compiled)
+        beside = {"objects": len(compiled), "bytes": objects_size}
+        print_json(objects.url, entries=data, compiled=beside, bytes=size + objects_size)
     else:
-        show_shared(objects.url, found)
+        show_shared(objects.url, found, compiled)
 
 
 def verify(*, as_json: bool) -> bool:
@@ -60,17 +62,33 @@ def prune(*, older: float | None, size: int | None, dry_run: bool, as_json: bool
     recent = upkeep.recent(objects)
     taken = {each.key for each in held if each.used >= recent}
     since = None if older is None else min(time.time(), presence.now(objects)) - older
-    chosen = to_prune(held, unused_since=since, most=size, in_use=taken)
-    removed = [each for each in chosen if dry_run or upkeep.discard(objects, by_key[each.key])]
-    freed = sum(each.size for each in removed)
+    held += upkeep.compiled(objects)
+    held.sort(key=lambda each: each.used)
+    chosen = list(to_prune(held, unused_since=since, most=size, in_use=taken))
+    compiled = [each for each in chosen if each.key not in by_key]
+    removed = [
+        each
+        for each in chosen
+        if each.key in by_key and (dry_run or upkeep.discard(objects, by_key[each.key]))
+    ]
+    if not dry_run:
+        for each in compiled:
+            objects.remove(each.key)
+    freed = sum(each.size for each in (*removed, *compiled))
     left = sum(each.size for each in held) - freed
     if as_json:
         data = [entry_data(each) for each in removed]
         print_json(
-            objects.url, dry_run=dry_run, removed=data, in_use=len(taken), bytes=freed, bytes_left=left
+            objects.url,
+            dry_run=dry_run,
+            removed=data,
+            compiled_removed=len(compiled),
+            in_use=len(taken),
+            bytes=freed,
+            bytes_left=left,
         )
     else:
-        show_pruned(removed, 0, freed, left, dry_run=dry_run)
+        show_pruned(removed, Others(compiled=len(compiled)), freed, left, dry_run=dry_run)
     if taken:
         say(f"note: {count(len(taken), 'entry', 'entries')} of the last hours or of builds that run stay")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,14 +49,16 @@ def show_entries(
     console.print(f"\n{size_in_words(total)} in {printable(str(cache))}", highlight=False, markup=False)
 
 
-def show_shared(url: str, found: Sequence[Held]) -> None:
-    """Print a table of a shared store's entries by kind."""
+def show_shared(url: str, found: Sequence[Held], compiled: Sequence[Held]) -> None:
+    """Print a table of a shared store's entries by kind, with what the compiler caches have there as one of them."""
     console = results_console()
     by_kind: dict[str, list[Held]] = {}
     for each in found:
         by_kind.setdefault(each.kind, []).append(each)
+    if compiled:
+        by_kind["compiled objects"] = list(compiled)
     console.print(_table("kind", by_kind))
-    text = f"\n{size_in_words(_size(found))} in {printable(url)}"
+    text = f"\n{size_in_words(_size([*found, *compiled]))} in {printable(url)}"
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -76,7 +79,21 @@ def _size(entries: Iterable[Held]) -> int:
     return sum(each.size for each in entries)
 
 
-def show_pruned(removed: Sequence[Held], others: int, freed: int, left: int, *, dry_run: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Others:
+    """How many things beside entries were removed: logs and damaged entries, and objects of compiler caches."""
+
+    old: int = 0
+    compiled: int = 0
+
+    def __str__(self) -> str:
+        """Write " and 3 compiled objects"."""
+        logs = [count(self.old, "log or damaged entry", "logs and damaged entries")] if self.old else []
+        objects = [count(self.compiled, "compiled object")] if self.compiled else []
+        return "".join(f" and {each}" for each in (*logs, *objects))
+
+
+def show_pruned(removed: Sequence[Held], others: Others, freed: int, left: int, *, dry_run: bool) -> None:
     """Print what was removed, or would be."""
     console = results_console()
     for each in removed:
@@ -84,9 +101,8 @@ def show_pruned(removed: Sequence[Held], others: int, freed: int, left: int, *, 
         console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
     verb = "would remove" if dry_run else "removed"
     entries = count(len(removed), "entry", "entries")
-    logs = f" and {count(others, 'log or damaged entry', 'logs and damaged entries')}" if others else ""
     console.print(
-        f"{verb} {entries}{logs}, {size_in_words(freed)}; {size_in_words(left)} of finished actions stay",
+        f"{verb} {entries}{others}, {size_in_words(freed)}; {size_in_words(left)} of finished actions stay",
         highlight=False,
         markup=False,
         soft_wrap=True,

@@ -9,13 +9,27 @@ from typing import TYPE_CHECKING
 
 from gpuforge.errors import UsageError
 from gpuforge.execute.objects.port import VARIABLE
+from gpuforge.execute.objects.secrets import hidden
 from gpuforge.execute.store import FolderStore, Store
 from gpuforge.manifest.sizes import size_in_bytes
+from gpuforge.toolchains import sccache
 
 if TYPE_CHECKING:
     from gpuforge.execute.shared.store import SharedStore
 
 LIMIT = "GPUFORGE_STORE_CACHE"
+_BUCKETS = ("SCCACHE_BUCKET", "SCCACHE_GCS_BUCKET")
+_PUBLIC = (
+    "_BUCKET",
+    "_ENDPOINT",
+    "_ENDPOINTS",
+    "_REGION",
+    "_KEY_PREFIX",
+    "_USE_SSL",
+    "_RW_MODE",
+    "_CACHE_SIZE",
+    "_DB",
+)
 
 
 def opened(cache: Path) -> FolderStore | SharedStore:
@@ -36,15 +50,32 @@ def address() -> str | None:
 
 
 def for_jobs() -> list[str]:
-    """Return what a CI system's jobs must have to share this store: its address, and the names of what is secret."""
-    url = address()
-    if url is None:
+    """Return what a CI system's jobs must have to share the store and the compiler cache that are set here.
+
+    That is the variables with their values, but of secrets the names alone, and what else must be installed.
+    """
+    back_end = "" if os.environ.get(sccache.OFF) else sccache.back_end(os.environ)
+    own = ("SCCACHE_",) if back_end else ()
+    keys = ("AWS_", "GOOGLE_") if "://" in (address() or "") or back_end in _BUCKETS else ()
+    names = [name for name in (VARIABLE, sccache.IDENTITY) if os.environ.get(name)]
+    found = [*names, *sorted(name for name in os.environ if name.startswith((*own, *keys)))]
+    secrets = [name for name in found if _is_secret(name)]
+    settings = [f"{name}={os.environ[name]}" for name in found if name not in secrets]
+    if not settings:
         return []
-    names = (
-        sorted(name for name in os.environ if name.startswith(("AWS_", "GOOGLE_"))) if "://" in url else []
-    )
-    secrets = f", and {', '.join(names)} as secrets" if names else ""
-    return [f"note: set {VARIABLE}={url} in every job{secrets}"]
+    also = f", and {', '.join(secrets)} as secrets" if secrets else ""
+    notes = [f"note: set {', '.join(settings)} in every job{also}"]
+    if back_end:
+        notes.append(
+            f"note: install gpuforge with its extra sccache in every job: containers need it for {back_end}"
+        )
+    return notes
+
+
+def _is_secret(name: str) -> bool:
+    """Return whether only the name of a variable is shown: of those that are known to be none, the value is."""
+    is_known = name in {VARIABLE, sccache.IDENTITY} or name.endswith(_PUBLIC)
+    return not is_known or hidden(os.environ[name], {}) != os.environ[name]
 
 
 def present(store: Store) -> AbstractContextManager[None]:

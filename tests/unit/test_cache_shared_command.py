@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,24 @@ def test_prune_leaves_what_was_used_lately(shared: Path, capsys: pytest.CaptureF
     assert out.err.endswith("note: 1 entry of the last hours or of builds that run stay\n")
     assert machine(shared, "two").get(KEY) is None
     assert machine(shared, "two").get(NEW) is not None
+
+
+def test_what_compilers_made_is_listed_and_pruned(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = shared / "shared/compiled/mine/01"
+    folder.mkdir(parents=True)
+    for name in ("old", "new"):
+        (folder / name).write_bytes(bytes(1000))
+    os.utime(folder / "old", (1e9, 1e9))
+    assert main.run(["cache", "ls", "--shared", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["compiled"] == {"objects": 2, "bytes": 2000}
+    assert main.run(["cache", "ls", "--shared"]) == 0
+    assert "compiled objects" in capsys.readouterr().out
+    for words in (["--dry-run"], []):
+        assert main.run(["cache", "prune", "--shared", "--older", "300d", *words]) == 0
+        verb = "would remove" if words else "removed"
+        assert capsys.readouterr().out.startswith(f"{verb} 0 entries and 1 compiled object, 1.0 kB; ")
+        assert (folder / "old").exists() == bool(words)
+    assert (folder / "new").exists()
 
 
 def test_without_a_shared_store_it_is_one_message(

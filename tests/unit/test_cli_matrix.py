@@ -253,5 +253,20 @@ def test_jobs_that_share_a_store_get_its_address_and_no_secret(monkeypatch: pyte
     assert stores.for_jobs() == [
         "note: set GPUFORGE_STORE=s3://bucket/team in every job, and AWS_SECRET_ACCESS_KEY as secrets"
     ]
-    monkeypatch.delenv("GPUFORGE_STORE")
+    monkeypatch.setenv("GPUFORGE_COMPILER_CACHE", "acme")
+    for name, value in {
+        "SCCACHE_BUCKET": "objects",
+        "SCCACHE_ENDPOINT": "https://me:hidden@host",
+        "SCCACHE_S3_KEY_PREFIX": "team",
+        "SCCACHE_REDIS_PASSWORD": "hidden",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert stores.for_jobs() == [
+        "note: set GPUFORGE_STORE=s3://bucket/team, GPUFORGE_COMPILER_CACHE=acme, SCCACHE_BUCKET=objects, "
+        "SCCACHE_S3_KEY_PREFIX=team in every job, and AWS_SECRET_ACCESS_KEY, SCCACHE_ENDPOINT, "
+        "SCCACHE_REDIS_PASSWORD as secrets",
+        "note: install gpuforge with its extra sccache in every job: containers need it for SCCACHE_BUCKET",
+    ]
+    for name in ("GPUFORGE_STORE", "GPUFORGE_COMPILER_CACHE", "SCCACHE_BUCKET"):
+        monkeypatch.delenv(name)
     assert stores.for_jobs() == []

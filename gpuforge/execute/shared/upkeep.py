@@ -62,6 +62,12 @@ def entries(objects: Objects) -> list[Kept]:
     return sorted(whole, key=lambda each: (each.held.used, each.held.key))
 
 
+def compiled(objects: Objects) -> list[Held]:
+    """Return what the compiler caches of projects have there, each object with the time when it was written."""
+    found = objects.find(names.COMPILED)
+    return [Held(each.name, Path(each.name), None, each.size, each.modified) for each in found]
+
+
 def _parsed(data: bytes) -> SharedEntry | Alias | None:
     try:
         return from_bytes(data)
