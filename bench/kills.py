@@ -1,17 +1,19 @@
 """Builds on a cluster of this machine whose parts are ended at random, and what the next build makes of it.
 
     python bench/kills.py [--rounds 100] [--seed 0] [--project short|small|saxpy] [--store cache|folder|s3]
-                          [--workers 2] [--fault NAME]... [--folder PLACE]
+                          [--workers 2] [--image NAME] [--fault NAME]... [--folder PLACE]
 
 Project `short` is a plan of 13 actions that sleep (kills_client.py), `small` a wheel without CUDA, `saxpy` the recipe.
-The store `cache` is one cache folder that the client and all workers have in common.
+With the store `cache` there is no scheduler: each client starts workers on this machine, and all use one cache folder.
+With `--image` the workers build in containers of that image.
 
 Each round builds a project that was never built before by `--runner dask`, and at a random moment ends a part by
-SIGKILL: a worker, its nanny, the scheduler, the client, the S3 server. Two faults kill nothing: workers that join late,
-and two clients at once. What is gone is started again, and the same build must then
+SIGKILL: a worker, its nanny, the scheduler, the client, the S3 server, a container. With `--image` a client is ended
+while a container runs. Two faults kill nothing: workers that join late, and two clients at once. What is gone is
+started again, and the same build must then
 - end with the wheel of an undisturbed build, byte for byte;
 - run nothing whose result was in the store;
-- leave no process of an action, and in dist nothing but the wheel and its record.
+- leave no process of an action, no container, and in dist nothing but the wheel and its record.
 The disturbed build must end by itself, with one message at most and without a traceback. Prints a line for each round
 and a table; the exit status is 1 when a round failed, whose folder is kept.
 """
@@ -21,17 +23,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
-import json
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -42,109 +41,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "integ
 import kills_client
 import kills_project
 from dask_service import DaskCluster, end, processes
+from docker.errors import APIError
+from kills_build import SHORT, Build
+from kills_parts import Containers, OwnWorkers
 from s3_service import S3Server, s3_server
 
 from gpuforge.execute.objects.connect import connect
 
 GPUFORGE = str(Path(sys.executable).with_name("gpuforge"))
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-KILLS = ("worker", "nanny", "scheduler", "client", "s3")
+KILLS = ("worker", "nanny", "scheduler", "client", "s3", "container")
 FAULTS = (*KILLS, "late workers", "two clients")
-SHORT = "short"
+ON_THIS_MACHINE = ("worker", "client", "two clients", "container")
 OPTIONS = {"short": (), "small": ("--no-test",), "saxpy": ("--cuda", "13", "--archs", "90", "--no-test")}
 LONGEST_S = 180.0
+CONTAINERS_S = 10.0
 HUNG = -1000
-
-
-class Forked:
-    """A client of `short` as a process that has loaded all it needs; it is asked as subprocess.Popen is."""
-
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], out: int, err: int) -> None:
-        self.returncode: int | None = None
-        self.pid = os.fork()
-        if not self.pid:
-            status = 1
-            try:
-                os.setsid()
-                os.dup2(out, 1)
-                os.dup2(err, 2)
-                os.environ.update(env)
-                status = kills_client.run(argv)
-            except BaseException:  # noqa: BLE001 - what a program of its own would print
-                traceback.print_exc()
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(status)
-
-    def poll(self) -> int | None:
-        """Return the exit status, None while it runs."""
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
-
-    def wait(self) -> int | None:
-        """Return the exit status, once it has ended."""
-        while self.poll() is None:
-            time.sleep(0.05)
-        return self.returncode
-
-
-@dataclass
-class Build:
-    """One `gpuforge build`; below its folder lie its cache, its dist and what it printed."""
-
-    argv: Sequence[str]
-    folder: Path
-    env: Mapping[str, str]
-    process: subprocess.Popen[bytes] | Forked | None = None
-
-    def start(self) -> Build:
-        """Start it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        env = {**os.environ, "GPUFORGE_CACHE_DIR": str(self.folder / "cache"), **self.env}
-        argv = [each.replace("DIST", str(self.folder / "dist")) for each in self.argv]
-        with contextlib.suppress(FileNotFoundError):
-            (self.folder / "err").rename(self.folder / "err-of-the-disturbed-build")
-        with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
-            if argv[0] == SHORT:
-                self.process = Forked(argv[1:], env, out.fileno(), err.fileno())
-            else:
-                self.process = subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, start_new_session=True
-                )
-        return self
-
-    def status(self) -> int | None:
-        """Return its exit status, None while it runs."""
-        return self.process.poll() if self.process else None
-
-    def ran(self) -> set[str]:
-        """Return the keys of all that it ever ran to a good end, by its ledger."""
-        ledger = Path(self.env.get("GPUFORGE_CACHE_DIR", self.folder / "cache")) / "ledger.jsonl"
-        entries = [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
-        return {each["key"] for each in entries if each["result"] == "ok" and each["seconds"]}
-
-    def sha256(self) -> list[str]:
-        """Return the digests of its wheels; none where it printed no result."""
-        with contextlib.suppress(ValueError):
-            return [each["sha256"] for each in json.loads((self.folder / "out").read_text())["wheels"]]
-        return []
-
-    def complaints(self) -> list[str]:
-        """Return what is wrong with its messages and with what it left in dist."""
-        text = (self.folder / "err").read_text(errors="replace")
-        found = ["a traceback"] if "Traceback" in text else []
-        if (messages := sum(line.startswith("error: ") for line in text.splitlines())) > 1:
-            found.append(f"{messages} messages")
-        dist = self.folder / "dist"
-        odd = [path.name for path in dist.iterdir()] if dist.exists() else []
-        odd = [
-            name for name in odd if not name.endswith(".whl") and name not in {".gpuforge.json", ".set-aside"}
-        ]
-        return [*found, *(f"{name} in dist" for name in odd)]
 
 
 @dataclass
@@ -153,10 +65,11 @@ class Campaign:
 
     folder: Path
     project: str
-    cluster: DaskCluster
+    cluster: DaskCluster | OwnWorkers
     env: dict[str, str]
     s3: S3Server | None
     workers: int
+    image: str
     salt: str = ""
     seconds: float = 10.0
 
@@ -173,13 +86,15 @@ class Campaign:
         """Return a build of the project: by this cluster, or undisturbed by local processes."""
         env = dict(self.env)
         if self.project == "short":
-            argv = [SHORT, self.salt, "0.5", "DIST", self.cluster.address]
+            argv = [SHORT, self.salt, "0.5", "DIST", self.cluster.address, self.image]
             return Build(argv, self.folder / name, env)
         argv = [GPUFORGE, "build", str(self.folder / "project"), "--python", PYTHON, *OPTIONS[self.project]]
-        argv += ["--json", "-o", "DIST"]
+        argv += ["--json", "-o", "DIST", *(("--image", self.image) if self.image else ())]
         if on_cluster:
-            argv += ["--runner", "dask", "--scheduler", self.cluster.address]
+            argv += ["--runner", "dask"]
+            argv += ["--scheduler", self.cluster.address] if self.cluster.address else []
         else:
+            argv += ["--runner", "docker" if self.image else "local"]
             env = {"GPUFORGE_WORK": str(self.folder / "undisturbed-work"), "GPUFORGE_STORE": ""}
         return Build(argv, self.folder / name, env)
 
@@ -211,8 +126,8 @@ class Campaign:
             return pool.submit(_finished, self.env["GPUFORGE_STORE"]).result()
 
     def strays(self) -> list[str]:
-        """Return the commands that run in a working directory of an action."""
-        found = []
+        """Return the commands that run in a working directory of an action, and the containers that are there."""
+        found = [f"container {each[:12]}" for each in self.containers_left()]
         work = Path(self.env["GPUFORGE_WORK"])
         for pid, _, command in processes():
             with contextlib.suppress(OSError):
@@ -220,16 +135,41 @@ class Campaign:
                     found.append(command[:80])
         return found
 
+    def containers_left(self) -> list[str]:
+        """Return the containers that are there; one whose action has ended may take a moment until it is gone."""
+        deadline = time.monotonic() + CONTAINERS_S
+        while self.image and (left := self.containers.left()):
+            if time.monotonic() > deadline:
+                return left
+            time.sleep(0.5)
+        return []
+
+    @property
+    def containers(self) -> Containers:
+        """The containers of this campaign."""
+        return Containers(Path(self.env["GPUFORGE_WORK"]))
+
+    def await_container(self, build: Build) -> list[str]:
+        """Return the containers that run, once there is one; none where the build ends without."""
+        found: list[str] = []
+        while self.image and not found and build.status() is None:
+            found = self.containers.running()
+        return found
+
     def disturb(self, fault: str, build: Build, rng: random.Random) -> None:
         """End one part of what runs."""
-        if (fault == "worker" and (found := self.cluster.worker_processes())) or (
-            fault == "nanny" and (found := self.cluster.nannies())
-        ):
+        running = self.await_container(build) if fault in {"client", "container"} else []
+        if fault == "worker" and (found := self.cluster.worker_processes()):
             end(rng.choice(found))
-        elif fault == "scheduler":
-            self.cluster.scheduler.kill()
+        elif fault == "container" and running:
+            with contextlib.suppress(APIError):  # it has just ended
+                self.containers.kill(rng.choice(running))
         elif fault == "client" and build.process:
             end(build.process.pid)
+        elif fault == "nanny" and isinstance(self.cluster, DaskCluster):
+            end(rng.choice(self.cluster.nannies()))
+        elif fault == "scheduler" and isinstance(self.cluster, DaskCluster):
+            self.cluster.scheduler.kill()
         elif fault == "s3" and self.s3:
             self.s3.service.kill()
             time.sleep(rng.uniform(0, 5))
@@ -364,11 +304,14 @@ def main() -> None:
     parser.add_argument("--project", choices=OPTIONS, default="small")
     parser.add_argument("--store", choices=("cache", "folder", "s3"), default="folder")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--image", default="")
     parser.add_argument("--fault", action="append", choices=FAULTS)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
     folder = (given.folder or Path(tempfile.mkdtemp(prefix="kills-"))).absolute()
-    faults = given.fault or [each for each in FAULTS if each != "s3" or given.store == "s3"]
+    possible = ON_THIS_MACHINE if given.store == "cache" else FAULTS
+    without = {*(() if given.store == "s3" else ["s3"]), *(() if given.image else ["container"])}
+    faults = given.fault or [each for each in possible if each not in without]
     with contextlib.ExitStack() as stack:
         env = {"GPUFORGE_STORE": str(folder / "store"), "GPUFORGE_WORK": str(folder / "work")}
         if given.store == "cache":
@@ -376,9 +319,10 @@ def main() -> None:
         s3 = stack.enter_context(s3_server(folder / "s3")) if given.store == "s3" else None
         if s3:
             env |= {**s3.env, "GPUFORGE_STORE": f"{s3.url}/store"}
-        cluster = DaskCluster(folder / "cluster", env)
+        own = given.store == "cache"
+        cluster = OwnWorkers() if own else DaskCluster(folder / "cluster", env)
         stack.callback(cluster.stop)
-        campaign = Campaign(folder, given.project, cluster, env, s3, given.workers)
+        campaign = Campaign(folder, given.project, cluster, env, s3, given.workers, given.image)
         campaign.write("first")
         campaign.tend()
         begin = time.monotonic()

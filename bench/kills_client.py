@@ -1,6 +1,6 @@
 """A client of bench/kills.py whose actions are short: a plan of compilations, links and one wheel, which all sleep.
 
-    python bench/kills_client.py SALT SECONDS DIST [SCHEDULER]
+    python bench/kills_client.py SALT SECONDS DIST [SCHEDULER [IMAGE]]
 
 It uses gpuforge's engine, stores and runners as `gpuforge build` does, and puts the wheel into DIST by rename. What the
 wheel holds depends on the salt alone. Prints the wheel's digest as `gpuforge build --json` does.
@@ -20,7 +20,7 @@ from gpuforge.execute import engine
 from gpuforge.execute.cache_folder import cache_folder
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Step
-from gpuforge.execute.runners.choice import Environment, chosen
+from gpuforge.execute.runners.choice import Environment, Wanted, chosen
 from gpuforge.execute.runners.dask import cluster  # noqa: F401 - so that a forked client has it
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.shared.opening import opened
@@ -31,21 +31,21 @@ SOURCES = 8
 LINKS = 4
 
 
-def steps(salt: str, seconds: float) -> list[Step]:
+def steps(salt: str, seconds: float, image: str | None = None) -> list[Step]:
     """Return eight compilations, four links of two each, and a wheel of all links."""
     plan: dict[str, tuple[str, ...]] = {f"compile-{number}": () for number in range(SOURCES)}
     for number in range(LINKS):
         plan[f"link-{number}"] = (f"compile-{2 * number}", f"compile-{2 * number + 1}")
     plan["wheel"] = tuple(f"link-{number}" for number in range(LINKS))
-    return [_step(name, needs, salt, seconds) for name, needs in plan.items()]
+    return [_step(name, needs, salt, seconds, image) for name, needs in plan.items()]
 
 
-def _step(name: str, needs: Sequence[str], salt: str, seconds: float) -> Step:
+def _step(name: str, needs: Sequence[str], salt: str, seconds: float, image: str | None) -> Step:
     script = f'sleep {seconds}; out=$1; shift; (echo {name} {salt}; cat "$@" /dev/null) > "$out"'
     inputs = {need: ActionInput(need, "out") for need in needs}
     argv = ("/bin/sh", "-c", script, "sh", "${out:out}", *(f"${{in:{need}}}" for need in needs))
     env = {"PATH": "/usr/bin:/bin"}
-    action = Action(name, "build", name, argv, inputs=inputs, outputs=("out",), env=env)
+    action = Action(name, "build", name, argv, inputs=inputs, outputs=("out",), env=env, image=image)
     return Step(action, digest.of_data(["kills", salt, seconds, name]))
 
 
@@ -90,16 +90,20 @@ def run(argv: Sequence[str]) -> int:
         return error.exit_code
 
 
-def _build(salt: str, pause: str, folder: str, scheduler: str | None = None) -> int:
+def _build(salt: str, pause: str, folder: str, scheduler: str = "", image: str = "") -> int:
     seconds, dist = float(pause), Path(folder)
     cache = cache_folder(os.environ)
     shared = os.environ.get("GPUFORGE_STORE") or None
     store = opened(cache / "store", shared) if shared else FolderStore(cache / "store")
     environment = Environment(
-        "kills", cache, os.environ, Limits(), jobs=2, scheduler=scheduler, shared=shared
+        "kills", cache, os.environ, Limits(), jobs=2, scheduler=scheduler or None, shared=shared
     )
-    plan = steps(salt, seconds)
-    with chosen("dask").workers([], environment, store) as workers:
+    runner = chosen("dask")
+    sites = runner.sites(
+        Wanted([image], bool(image), False, dist.parents[1] / "images", None, sys.stderr.write)
+    )
+    plan = steps(salt, seconds, sites[0].id if sites else None)
+    with runner.workers(sites, environment, store) as workers:
         outcome = engine.run(
             plan,
             store=store,

@@ -27,7 +27,7 @@ from gpuforge.execute.remote.files import Sender, received
 from gpuforge.execute.remote.job import Job, Run, new_name
 from gpuforge.execute.remote.places import of_client
 from gpuforge.execute.remote.worker import work_on
-from gpuforge.execute.runners.choice import Environment, chosen
+from gpuforge.execute.runners.choice import Environment, Wanted, chosen
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import FolderStore
 from gpuforge.execute.work import Work
@@ -252,8 +252,14 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GPUFORGE_WORK", str(tmp_path / "work"))
 
 
-def did(tmp_path: Path, cluster: ThreadCluster, of: Action, said: list[str] | None = None) -> ActionResult:
-    run = Run("run", "p", "c", Limits(), cache=tmp_path)
+def did(
+    tmp_path: Path,
+    cluster: ThreadCluster,
+    of: Action,
+    said: list[str] | None = None,
+    limits: Limits = Limits(),  # noqa: B008  it is frozen
+) -> ActionResult:
+    run = Run("run", "p", "c", limits, cache=tmp_path)
     at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
     with RemoteWorkers(run, at, cluster, {}, apart=False).living() as workers:
         result = workers.do(work(of), tmp_path / "logs/act.log", (said if said is not None else []).append)
@@ -312,6 +318,28 @@ def test_a_job_that_is_unfit_for_one_worker_goes_to_the_next_and_to_no_other(tmp
     assert cluster.avoided == [(), ("w1",)]
 
 
+def test_an_action_of_a_worker_ends_when_its_time_is_over(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    code = f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    result = did(tmp_path, ThreadCluster(), action(code), limits=Limits(seconds=3.6))
+    assert (result.state, str(result.error)) == (
+        "failed",
+        "cell/act ran longer than 0.001 h and was stopped\n  hint: --timeout allows more",
+    )
+    assert not Path("/proc", mark.read_text()).exists()
+
+
+def test_an_action_that_no_worker_takes_in_its_time_is_given_up(tmp_path: Path) -> None:
+    over = threading.Event()
+    cluster = ThreadCluster(lambda *_: str(over.wait(60)))
+    with pytest.raises(MissingError) as error:
+        did(tmp_path, cluster, action(), limits=Limits(seconds=0.36))
+    over.set()
+    assert str(error.value) == (
+        "no worker took it for 0.0001 h\n  hint: start workers that can do it, or allow more time by --timeout"
+    )
+
+
 def test_a_job_given_twice_by_the_engine_is_done_once(tmp_path: Path) -> None:
     def twice(job: Job, worker: str, cpus: int) -> str:
         assert work_on(job, worker, cpus) == "done"
@@ -337,6 +365,33 @@ def test_workers_without_this_gpuforge_are_refused_at_the_start(tmp_path: Path) 
         MissingError, match=r"no worker has what this client has, .*: w1 has gpuforge 0\.0\.9"
     ):
         RemoteWorkers(run, at, cluster, {}, apart=True).refuse_others()
+
+
+def test_a_worker_that_ends_while_it_is_started_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = pytest.importorskip("gpuforge.execute.runners.dask.cluster")
+
+    def ended(**_: object) -> None:
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr(cluster, "LocalCluster", ended)
+    with pytest.raises(MissingError) as error, cluster.started(1):
+        pass
+    assert str(error.value) == (
+        "dask's workers on this machine were not started: Nanny failed to start.\n"
+        "  hint: run the same command again; if memory ran out, try a smaller --jobs"
+    )
+
+
+def test_a_run_without_distributed_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingError) as error:
+        chosen("dask").sites(Wanted([], False, False, tmp_path, None, lambda _: None))
+    assert str(error.value) == (
+        "--runner dask needs the Python package distributed, which is not installed\n"
+        "  hint: pip install distributed cryptography, or gpuforge with its extra dask"
+    )
 
 
 def test_a_scheduler_without_a_shared_store_is_refused(tmp_path: Path) -> None:

@@ -130,7 +130,15 @@ def started(workers: int) -> Iterator[DaskCluster]:
     """Start a scheduler and workers, processes of this machine, for as long as a `with` lasts."""
     with (
         dask.config.set(_OWN),
-        LocalCluster(
+        _local(workers) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield DaskCluster(client, cluster.scheduler_address)
+
+
+def _local(workers: int) -> LocalCluster:
+    try:
+        return LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             memory_limit=0,
@@ -139,10 +147,12 @@ def started(workers: int) -> Iterator[DaskCluster]:
             worker_dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
             preload=[preload.__name__],
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield DaskCluster(client, cluster.scheduler_address)
+        )
+    except _ERRORS as error:  # dask starts again what ends later
+        raise MissingError.of(
+            f"dask's workers on this machine were not started: {error}",
+            hint="run the same command again; if memory ran out, try a smaller --jobs",
+        ) from error
 
 
 def _unreachable(address: str, error: Exception) -> MissingError:
