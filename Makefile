@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+# Processes that run tests. Integration tests often wait: `make test WORKERS=3` ends sooner on two cores.
+WORKERS ?= auto
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -21,12 +23,12 @@ demo: $(VENV)/.installed
 	@echo; echo "The wheel, installed and run here:"; PYTHONPATH=$(VENV)/demo $(BIN)/python -P -m saxpy
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 # Unit tests without those that start many processes, compile or draw many examples. Python and pytest may keep what
 # they compile: where the environment forbids it, each worker takes 7 s longer.
 quick: $(VENV)/.installed
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests/unit -n auto --dist loadgroup -m "not thorough" --hypothesis-profile=quick
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests/unit -n $(WORKERS) --dist loadgroup -m "not thorough" --hypothesis-profile=quick
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

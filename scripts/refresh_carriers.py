@@ -19,7 +19,8 @@ import tomli
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from refresh_toolkits import Wheel, metadata_of, quoted, wheels_of
+from pypi_wheels import Wheel, metadata_of, wheels_of
+from refresh_toolkits import quoted
 
 CARRIERS = Path(__file__).parents[1] / "gpuforge" / "cuda" / "data" / "carriers.toml"
 LIBRARIES = Path(__file__).parents[1] / "gpuforge" / "cuda" / "data" / "libraries.toml"

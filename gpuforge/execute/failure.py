@@ -84,7 +84,8 @@ def _output(log: Path, most: int) -> tuple[str, ...]:
 
 
 def _printable(line: str) -> str:
-    return "".join(c for c in line.expandtabs() if c.isprintable())
+    line = line.expandtabs()
+    return line if line.isprintable() else "".join(c for c in line if c.isprintable())
 
 
 def of_status(

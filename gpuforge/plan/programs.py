@@ -185,10 +185,15 @@ def in_image(program: str, python: Interpreter) -> ImageInput:
 
 
 def _identity(program: str, python: str, zlib_version: str) -> str:
-    versions = [f"{name} {version(name)}" for name in PACKAGES.get(program, ())]
+    versions = [f"{name} {_version(name)}" for name in PACKAGES.get(program, ())]
     if program in _WRITING:  # Python's zlib decides on the bytes of a wheel
         versions.append(f"Python {python} zlib {zlib_version}")
     return f"gpuforge {digest.of_data([_code(program), versions])}"
+
+
+@cache
+def _version(package: str) -> str:
+    return version(package)
 
 
 @cache

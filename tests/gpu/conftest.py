@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ptx_samples import ADD, HEAD, kernel_set
+
+from gpuforge.runtime import Kernel, KernelSet, probe
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +16,21 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "own-home"))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("GPUFORGE_KERNEL_HOME", raising=False)
+
+
+@pytest.fixture
+def device() -> None:
+    """Skip the test on a machine without a usable GPU."""
+    machine = probe()
+    if not machine.devices:
+        pytest.skip(str(machine.problem))
+
+
+@pytest.fixture
+def adding(tmp_path: Path) -> KernelSet:
+    return kernel_set(tmp_path / "adding", HEAD + ADD)
+
+
+@pytest.fixture
+def add(adding: KernelSet) -> Kernel:
+    return adding.function("add")

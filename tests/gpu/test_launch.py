@@ -10,32 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ptx_samples import ADD, ENTRY, HEAD, kernel_set
+from ptx_samples import ENTRY, HEAD, kernel_set
 
 from gpuforge.runtime import DriverError, Kernel, KernelSet, probe
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("device")]
 
 KERNELS = 300
 DELAY = ctypes.c_uint32(200_000)  # some milliseconds
 NONE = ctypes.c_uint32(0)
-
-
-@pytest.fixture(autouse=True)
-def _needs_a_gpu() -> None:
-    machine = probe()
-    if not machine.devices:
-        pytest.skip(str(machine.problem))
-
-
-@pytest.fixture
-def adding(tmp_path: Path) -> KernelSet:
-    return kernel_set(tmp_path / "adding", HEAD + ADD)
-
-
-@pytest.fixture
-def add(adding: KernelSet) -> Kernel:
-    return adding.function("add")
 
 
 @pytest.fixture

@@ -52,12 +52,23 @@ def _engine() -> Any:
 @pytest.fixture(scope="session")
 def test_image() -> str:
     """The smallest image that gpuforge's steps run in; GPUFORGE_TEST_IMAGE names another."""
-    named = os.environ.get("GPUFORGE_TEST_IMAGE")
-    reference = named or catalog.find(TEST_IMAGE).reference
+    return _present(TEST_IMAGE, os.environ.get("GPUFORGE_TEST_IMAGE"))
+
+
+@pytest.fixture(scope="session")
+def bookworm_images() -> None:
+    """The image that wheels are built in, and the one they are tested in."""
+    for name in ("bookworm", "bookworm-test"):
+        _present(name)
+
+
+def _present(name: str, reference: str | None = None) -> str:
+    """Return the reference of an image of the catalog, or the other one that is given; skip where it is not here."""
+    reference = reference or catalog.find(name).reference
     try:
         _engine().images.get(reference)
     except ImageNotFound:
-        pytest.skip(f"image {reference} is not here: gpuforge images build {TEST_IMAGE}")
+        pytest.skip(f"image {reference} is not here: gpuforge images build {name}")
     return reference
 
 

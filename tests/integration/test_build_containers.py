@@ -15,9 +15,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from docker.errors import APIError, ImageNotFound
+from docker.errors import APIError
 
-from gpuforge.containers import catalog
 from gpuforge.containers.connect import connect
 from gpuforge.containers.leftovers import OWNER
 
@@ -26,18 +25,10 @@ GPUFORGE = str(Path(sys.executable).with_name("gpuforge"))
 IMAGE = "bookworm"
 CELL = "cp311-cu13.0-x86_64"
 
-pytestmark = [pytest.mark.docker, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("docker")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _images() -> None:
-    with closing(connect()) as client:
-        for name in (IMAGE, f"{IMAGE}-test"):
-            known = catalog.find(name)
-            try:
-                client.images.get(known.reference if known else name)
-            except ImageNotFound:
-                pytest.skip(f"image {name} is not here: gpuforge images build {name}")
+pytestmark = [
+    *(pytest.mark.docker, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("docker")),
+    pytest.mark.usefixtures("bookworm_images"),
+]
 
 
 @pytest.fixture(scope="module")

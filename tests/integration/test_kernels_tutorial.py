@@ -25,7 +25,6 @@ def has_driver() -> bool:
 def test_every_block_of_the_tutorial_works_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "path", [str(ROOT / "scripts"), *sys.path])
     import tutorial
 
     env = {**os.environ, "GPUFORGE_KERNEL_HOME": str(tmp_path / "kernels")}

@@ -8,33 +8,18 @@ import re
 import shutil
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from docker.errors import ImageNotFound
-
-from gpuforge.containers import catalog
-from gpuforge.containers.connect import connect
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 IMAGE = "bookworm"
 NIGHTLY = "GPUFORGE_NIGHTLY"
 pytestmark = [
     *(pytest.mark.docker, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("docker")),
+    pytest.mark.usefixtures("bookworm_images"),
     pytest.mark.skipif(NIGHTLY not in os.environ, reason=f"builds for ten minutes: set {NIGHTLY}=1"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _images() -> None:
-    with closing(connect()) as client:
-        for name in (IMAGE, f"{IMAGE}-test"):
-            known = catalog.find(name)
-            try:
-                client.images.get(known.reference if known else name)
-            except ImageNotFound:
-                pytest.skip(f"image {name} is not here: gpuforge images build {name}")
 
 
 def build(recipe: Path, work: Path, *more: str) -> subprocess.CompletedProcess[str]:

@@ -12,10 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from packaging.version import Version
-
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from archive_samples import wheel_file
+from packaging.version import Version
 from refused_samples import SAMPLES, TWINS, Sample
 
 from gpuforge.wheel.checks.refusal import kind

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,19 +9,17 @@ import pytest
 from gpuforge.cuda import libraries
 
 pytestmark = pytest.mark.network
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 @pytest.fixture
-def refresh(monkeypatch: pytest.MonkeyPatch) -> Any:
+def refresh() -> Any:
     """The script that makes the table: it reads a wheel's directory of files without downloading the wheel."""
-    monkeypatch.syspath_prepend(SCRIPTS)
+    import pypi_wheels
     import refresh_toolkits
 
     yield refresh_toolkits
-    refresh_toolkits.session().close()
-    refresh_toolkits.session.cache_clear()
-    sys.modules.pop("refresh_toolkits")
+    pypi_wheels.session().close()
+    pypi_wheels.session.cache_clear()
 
 
 @pytest.mark.parametrize(

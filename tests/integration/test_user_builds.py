@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from library_samples import answer, compile_library, environment, install, run, toolchain
 
 pytestmark = pytest.mark.toolkit

@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from library_samples import answer, install, run, toolchain
 
 from gpuforge.runtime.cache import KernelCache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Spare the quick loop a grammar of addresses that jsonschema makes when it is loaded, in 2 s."""
     if config.getoption("--hypothesis-profile", None) == "quick":
         sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # as if it were not installed
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leave the modules of all tests out of each later search for garbage, which takes a second of them."""
+    gc.collect()
+    gc.freeze()
 
 
 MANIFEST = """\

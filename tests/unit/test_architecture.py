@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import gpuforge
 
+pytestmark = pytest.mark.xdist_group("architecture")  # parses the package once
 ROOT = Path(gpuforge.__file__).parent
 FOUNDATION = {
     "expectation",
@@ -83,13 +85,21 @@ def trees() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield every statement of a tree; expressions, most of its nodes, hold none."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr):
+            yield child
+            yield from statements(child)
+
+
 @cache
 def imports() -> list[tuple[str, str]]:
     """Every import of the package: (file relative to it, module imported)."""
     found = []
     for path, tree in trees().items():
         name = path.relative_to(ROOT).as_posix()
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.Import):
                 found += [(name, alias.name) for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:

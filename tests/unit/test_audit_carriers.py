@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-import pytest
 import tomli
 
 ROOT = Path(__file__).parents[2]
@@ -30,20 +28,6 @@ brings = [
 ]
 source = "https://pypi.org/project/demo/1.0/"
 """
-SAMPLE = [
-    "torch",
-    "jax",
-    "jax-cuda13-plugin",
-    "librmm-cu12",
-    "cutensornet-cu13",
-    "rapids-logger",
-    "libcuml-cu13",
-]
-
-
-@pytest.fixture(autouse=True)
-def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", [str(ROOT / "scripts"), *sys.path])
 
 
 def test_rows_are_written_anew_and_what_stands_around_them_stays() -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import golden
 import pytest
 from audit_samples import elf, fatbin, wheel
-from hypothesis import given, settings
+from draws import draws
+from hypothesis import given
 from hypothesis import strategies as st
 from object_samples import archive, relocatable
 
@@ -410,7 +411,7 @@ def test_the_report_as_a_user_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@draws(200)
 @given(st.data())
 def test_no_changed_byte_is_a_crash(data: st.DataObject) -> None:
     content = bytearray(archive({"a.o": NVC, "b.o": HOST}))

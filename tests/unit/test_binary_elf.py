@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf as sample
+from draws import draws
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuforge.audit.read.elf_patterns import patterns
@@ -97,7 +98,7 @@ def test_the_outline_has_what_the_header_points_to() -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=400, deadline=None)
+@draws(400)
 @given(st.lists(st.tuples(st.integers(0, len(RICH) - 1), st.integers(0, 255)), min_size=1, max_size=12))
 def test_changed_bytes_raise_only_malformed_error(changes: list[tuple[int, int]]) -> None:
     data = bytearray(RICH)
@@ -107,7 +108,7 @@ def test_changed_bytes_raise_only_malformed_error(changes: list[tuple[int, int]]
         read(bytes(data))
 
 
-@settings(max_examples=200, deadline=None)
+@draws(200)
 @given(st.binary(max_size=400))
 def test_random_bytes_raise_only_malformed_error(rest: bytes) -> None:
     with contextlib.suppress(MalformedError):

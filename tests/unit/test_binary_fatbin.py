@@ -7,7 +7,8 @@ import struct
 
 import pytest
 from audit_samples import STATIC_CUDART, elf, fatbin, image
-from hypothesis import given, settings
+from draws import draws
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuforge.audit.read.elf_patterns import patterns
@@ -58,7 +59,7 @@ def fed(data: bytes, size: int) -> Scanner:
     return scanner
 
 
-@settings(max_examples=150, deadline=None)
+@draws(150)
 @given(st.integers(1, len(FILE) + 10))
 def test_the_size_of_chunks_makes_no_difference(size: int) -> None:
     scanner = fed(FILE, size)
@@ -106,7 +107,7 @@ def test_a_container_whose_entries_do_not_add_up_is_damaged() -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=400, deadline=None)
+@draws(400)
 @given(
     st.lists(st.tuples(st.integers(0, len(ONE) - 1), st.integers(0, 255)), min_size=1, max_size=10),
     st.integers(1, 600),
@@ -118,7 +119,7 @@ def test_mutated_containers_raise_nothing(changes: list[tuple[int, int]], size: 
     assert fed(bytes(data), size).containers == list(scan(bytes(data)))
 
 
-@settings(max_examples=200, deadline=None)
+@draws(200)
 @given(st.binary(max_size=200))
 def test_random_headers_raise_only_malformed_error(header: bytes) -> None:
     with contextlib.suppress(MalformedError):

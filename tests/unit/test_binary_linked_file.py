@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, fatbin
+from draws import draws
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 from elftools.elf.sections import SymbolTableSection
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from gpuforge.binary import device_code
@@ -152,7 +153,7 @@ def test_containers_of_a_file_have_their_section(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@draws(300, HealthCheck.function_scoped_fixture)
 @given(
     st.lists(
         st.tuples(st.integers(0, len(SAMPLE) - 1), st.sampled_from([0, 1, 4, 127, 128, 255])),

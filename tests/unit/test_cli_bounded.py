@@ -77,6 +77,7 @@ def test_several_endless_inputs_hide_no_other(bad: set[int], tmp_path: Path) -> 
     assert spent() - before < 2 * (FEW + 10 * 0.05) + 1
 
 
+@pytest.mark.thorough  # as several that are endless
 def test_many_that_take_a_little_too_much_hide_no_other(tmp_path: Path) -> None:
     """None takes more than the call may take; together they do."""
 

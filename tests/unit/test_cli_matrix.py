@@ -14,7 +14,8 @@ from unittest import mock
 import golden
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from draws import draws
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from gpuforge.cli import ci, stores
@@ -216,7 +217,7 @@ def test_the_readmes_workflow_uses_what_the_jobs_have(
     naming=st.lists(st.sampled_from(["suffix", "local"]), min_size=1, unique=True),
     machine=st.sampled_from(["x86_64", "aarch64"]),
 )
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@draws(10, HealthCheck.function_scoped_fixture)
 def test_github_and_gitlab_run_the_same_jobs(
     recipe: Recipe, capsys: pytest.CaptureFixture[str], pythons: list[str], images: list[str],
     naming: list[str], machine: str,

@@ -78,8 +78,9 @@ def test_an_attack_stays_within_the_bounds(attack: str, tmp_path: Path) -> None:
         objects.needed_of_one_string,
         objects.version_definitions_of_one_string,
         objects.sections_by_the_million,
-        archives.long_names,
-        archives.stored_members_of_one_place,
+        # thorough: seconds each, of the budget that the others spend, too
+        pytest.param(archives.long_names, marks=pytest.mark.thorough),
+        pytest.param(archives.stored_members_of_one_place, marks=pytest.mark.thorough),
     ],
 )
 def test_what_is_too_large_has_one_finding_and_no_proof(attack: object, tmp_path: Path) -> None:

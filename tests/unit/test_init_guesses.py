@@ -234,7 +234,12 @@ classifiers = ["Environment :: GPU :: NVIDIA CUDA :: {ONES}"]
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", HOSTILE)
+LARGE = {"conditions", "loops"}  # a second and more; "deep" and "unclosed" are read by the same code
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.thorough) if case in LARGE else case for case in HOSTILE]
+)
 def test_hostile_files_end_in_a_manifest_or_a_message(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

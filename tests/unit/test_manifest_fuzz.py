@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from draws import draws
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from gpuforge.diagnostics import Diagnostic
@@ -21,9 +22,7 @@ VALUES = st.sampled_from(
     ['""', '"a"', '"\\u0000"', "1", "0x" + "f" * 5000, "true", "nan", "-inf", "[]", "{}", "[[]]", "[1, {}]",
      "1979-05-27", "07:32:00", "{a = {b = 1}}", "['']", '["é"]', '"((((("', "'''\n\n'''", '"' + "x" * 5000 + '"']
 )  # fmt: skip
-SETTINGS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+SETTINGS = draws(60, HealthCheck.function_scoped_fixture)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,13 @@ def loaded(text: str, folder: Path) -> ManifestFile:
     return load(folder)
 
 
+@cache
+def validator() -> Draft202012Validator:
+    return Draft202012Validator(json_schema())
+
+
 def violations(data: Any) -> list[str]:
-    return [error.message for error in Draft202012Validator(json_schema()).iter_errors(data)]
+    return [error.message for error in validator().iter_errors(data)]
 
 
 def test_the_smallest_manifest(tmp_path: Path) -> None:

@@ -636,8 +636,8 @@ def test_a_new_auditwheel_repairs_again(
 ) -> None:
     file = recipe()
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
-    real = programs.version
-    monkeypatch.setattr(programs, "version", lambda name: "99" if name == "auditwheel" else real(name))
+    real = programs._version
+    monkeypatch.setattr(programs, "_version", lambda name: "99" if name == "auditwheel" else real(name))
     assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
         *(f"cp311-cu13.0-x86_64/{name}" for name in ("wheel", "audit", "test-requirements", "test")),
     }

@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cache_samples import cache_in, key, never
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,18 +34,6 @@ from gpuforge.runtime.cache_key import CacheKey
 pytestmark = pytest.mark.thorough
 
 FORK = multiprocessing.get_context("fork")
-
-
-def key(number: int = 0, **fields: str) -> CacheKey:
-    return CacheKey.of(b"kernel %d" % number, toolchain="nvrtc 13.0.88", arch="sm_90", **fields)
-
-
-def cache_in(folder: Path, limit: int = 1 << 20) -> KernelCache:
-    return KernelCache(CacheFolder(folder, limit), limit=limit)
-
-
-def never() -> bytes:
-    raise AssertionError("compiled although it is cached")
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from cache_samples import cache_in, key, never
 
 from gpuforge.runtime import cache_key
 from gpuforge.runtime.cache import KernelCache, folder_of
 from gpuforge.runtime.cache_folder import CacheFolder
-from gpuforge.runtime.cache_key import CacheKey
 
 pytestmark = pytest.mark.thorough
 
@@ -54,18 +54,6 @@ COMPLAINTS = (
     Complaint("tinygrad#2588", "the error names no cache", "test_a_warning_names_the_folder_and_what_to_set"),
     Complaint("Halide#5546", "a binary that does not load stays", "test_a_binary_that_does_not_load_can_be_discarded_and_compiled_once_more"),  # noqa: E501
 )  # fmt: skip
-
-
-def key(number: int = 0, **fields: Any) -> CacheKey:
-    return CacheKey.of(b"kernel %d" % number, toolchain="nvrtc 13.0.88", arch="sm_90", **fields)
-
-
-def cache_in(folder: Path, limit: int = 1 << 20) -> KernelCache:
-    return KernelCache(CacheFolder(folder, limit), limit=limit)
-
-
-def never() -> bytes:
-    raise AssertionError("compiled although it is cached")
 
 
 @pytest.fixture

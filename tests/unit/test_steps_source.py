@@ -227,6 +227,7 @@ def test_a_map_of_a_sparse_file_takes_no_more_memory_than_there_is(
     assert resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY
 
 
+@pytest.mark.thorough  # as what takes too much memory; the kernel counts whole seconds
 def test_what_takes_too_long_to_unpack_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def endless(*_: object) -> None:
         while True:

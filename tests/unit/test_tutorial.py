@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,6 @@ from gpuforge.manifest.load import load
 
 ROOT = Path(__file__).parents[2]
 SHOWN = "first 1.…\n…\nlast\n"
-
-
-@pytest.fixture(autouse=True)
-def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", [str(ROOT / "scripts"), *sys.path])
 
 
 def test_the_files_make_a_package_with_a_sound_manifest(tmp_path: Path) -> None:

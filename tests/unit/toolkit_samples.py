@@ -79,7 +79,7 @@ def sha256(data: bytes) -> str:
 def tar_xz(files: Mapping[str, bytes | str]) -> bytes:
     """Pack files (bytes) and links (str)."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:xz") as archive:
+    with tarfile.open(fileobj=buffer, mode="w:xz", preset=0) as archive:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             if isinstance(content, str):

@@ -1,0 +1,22 @@
+"""Kernels to keep in the runtime's cache, and a compilation that must not be needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpuforge.runtime.cache import KernelCache
+from gpuforge.runtime.cache_folder import CacheFolder
+from gpuforge.runtime.cache_key import CacheKey
+
+
+def key(number: int = 0, **fields: Any) -> CacheKey:
+    return CacheKey.of(b"kernel %d" % number, toolchain="nvrtc 13.0.88", arch="sm_90", **fields)
+
+
+def cache_in(folder: Path, limit: int = 1 << 20) -> KernelCache:
+    return KernelCache(CacheFolder(folder, limit), limit=limit)
+
+
+def never() -> bytes:
+    raise AssertionError("compiled although it is cached")

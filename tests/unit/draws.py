@@ -1,0 +1,16 @@
+"""How many examples a property test draws: the number that it names, and a tenth of it in `make quick`."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+_USUAL = 100  # Hypothesis' own number of examples, which the profile `quick` lowers
+_LEAST = 5
+
+
+def draws(examples: int, *suppressed: HealthCheck) -> settings:
+    """Return the settings of a test with so many examples; a number in `@settings` would hold in every profile."""
+    share = settings.default.max_examples / _USUAL if settings.default else 1
+    return settings(
+        max_examples=max(_LEAST, round(examples * share)), deadline=None, suppress_health_check=suppressed
+    )
