@@ -472,6 +472,27 @@ def test_processes_that_beget_each_other_without_end_are_stopped(tmp_path: Path)
     assert before == ((tmp_path / "marks").stat().st_size if (tmp_path / "marks").exists() else 0)
 
 
+def test_all_runs_of_a_process_have_one_program_for_keepers_and_get_another_if_it_was_ended(
+    tmp_path: Path,
+) -> None:
+    """A worker of a cluster has a run for each action, and starting Python for each takes 40 ms."""
+
+    def maker() -> int:
+        mark = tmp_path / "maker"
+        code = (  # of the keeper's process, whose parent makes keepers
+            "import os, sys; stat = open(f'/proc/{os.getppid()}/stat').read();"
+            "open(sys.argv[1], 'w').write(stat.rpartition(')')[2].split()[1])"
+        )
+        assert LocalRunner(environ={}, root=tmp_path).run(task(tmp_path, code, str(mark))).status == 0
+        return int(mark.read_text())
+
+    first = maker()
+    assert maker() == first
+    os.kill(first, signal.SIGKILL)
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+    assert maker() != first
+
+
 def test_a_command_that_ends_its_keeper_has_failed(tmp_path: Path, runner: LocalRunner) -> None:
     with pytest.raises(ActionError) as caught:
         runner.run(task(tmp_path, "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"))

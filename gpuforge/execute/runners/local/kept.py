@@ -37,7 +37,18 @@ class End:
 
 
 class Keepers:
-    """The program that makes keepers, started with the first; `close` ends it once they are done."""
+    """The program that makes keepers; it ends with this process."""
+
+    _guard = threading.Lock()
+    _of_this_process: Keepers | None = None
+
+    @classmethod
+    def of_this_process(cls) -> Keepers:
+        """Return the one for all runs of this process, started now if there is none or somebody ended it."""
+        with cls._guard:
+            if cls._of_this_process is None or cls._of_this_process._process.poll() is not None:
+                cls._of_this_process = cls()
+            return cls._of_this_process
 
     def __init__(self) -> None:
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -67,11 +78,6 @@ class Keepers:
                 if handle >= 0:
                     os.close(handle)
         return Kept(orders, reports, seconds)
-
-    def close(self) -> None:
-        """End the program; commands that still run are ended by their keepers when gpuforge ends."""
-        self._channel.close()
-        self._process.wait()
 
 
 class Kept:

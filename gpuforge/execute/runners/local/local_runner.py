@@ -6,7 +6,6 @@ import errno
 import os
 import signal
 import time
-import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,8 +50,7 @@ class LocalRunner:
         self._activity = Activity(self._signal, grace)
         self._limits = limits or Limits()
         self._failed = failed
-        self._commands: set[Kept] = set()  # under the activity's guard, as the next
-        self._keepers: Keepers | None = None
+        self._commands: set[Kept] = set()  # under the activity's guard
 
     def run(self, task: Task) -> Exit:
         """Run a task to its end; see `Runner.run`."""
@@ -127,10 +125,7 @@ class LocalRunner:
         with self._activity.guard:  # so that `cancel` sees either no process, or one that it can signal
             if self._activity.cancelled.is_set():
                 raise _CancelledError
-            if self._keepers is None:
-                self._keepers = Keepers()
-                weakref.finalize(self, self._keepers.close)
-            command = self._keepers.start(argv, env, work, log, self._limits.seconds)
+            command = Keepers.of_this_process().start(argv, env, work, log, self._limits.seconds)
             self._commands.add(command)
         return command
 
