@@ -40,6 +40,14 @@ def cuda_majors(requirement: Requirement) -> frozenset[int]:
     return frozenset(found)
 
 
+def newest(package: str, major: int) -> Version | None:
+    """Return the newest known release of a package on PyPI whose wheels are for a CUDA major."""
+    name = canonicalize_name(package)
+    rows = [row for row in tables()["carrier"] if row["package"] == name and not row.get("extra")]
+    known = (Version(text) for row in rows if row.get("cuda") == major for text in row["known"])
+    return max(known, default=None)
+
+
 def _is_of(row: dict[str, Any], release: Version) -> bool:
     return Requirement(f"{row['package']}{row['versions']}").specifier.contains(release, prereleases=True)
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 from packaging.requirements import Requirement
 
-from gpuforge.cuda.carriers import cuda_majors
+from gpuforge.cuda.carriers import cuda_majors, newest
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.manifest import braces
 from gpuforge.manifest.axes import Point
@@ -48,17 +48,23 @@ def _problem(
     axis = next((name for name, _ in point.values if name in written), None)
     found = " or ".join(map(str, sorted(majors)))
     message = f"the wheels of {text} on PyPI are for CUDA {found}, and [cuda.{cell.cuda}] is {cell.toolkit}"
-    hint = f"require a release for CUDA {_major(cell)}, or remove [cuda.{cell.cuda}]"
+    major, known = _major(cell), _known(text, cell)
+    remove = f"or remove [cuda.{cell.cuda}]"
     if axis is None:
+        hint = f"require a release for CUDA {major}{known}, {remove}"
         return Diagnostic(message, file.place(*at), hint)
-    fitting = ", ".join(f'"{value}"' for value in _fitting(file, cell, axis, at))
-    hint = (
-        f"write axes = {{ {axis} = [{fitting}] }} below [cuda.{cell.cuda}]"
-        if fitting
-        else f"no value of [axes] {axis} has wheels for CUDA {_major(cell)}: add one, or remove [cuda.{cell.cuda}]"
-    )
+    if fitting := ", ".join(f'"{value}"' for value in _fitting(file, cell, axis, at)):
+        hint = f"write axes = {{ {axis} = [{fitting}] }} below [cuda.{cell.cuda}]"
+    else:
+        hint = f"no value of [axes] {axis} has wheels for CUDA {major}: add one{known}, {remove}"
     own = file.manifest.cuda.versions[cell.cuda].axes
     return Diagnostic(message, file.place("cuda", cell.cuda, *(("axes", axis) if axis in own else ())), hint)
+
+
+def _known(text: str, cell: Cell) -> str:
+    name = Requirement(text).name
+    version = newest(name, _major(cell))
+    return f" ({name} {version} is the newest known)" if version else ""
 
 
 def _fitting(file: ManifestFile, cell: Cell, axis: str, at: tuple[str, str, int]) -> list[str]:

@@ -195,13 +195,14 @@ def test_an_axis_that_is_not_there_is_refused(recipe: Recipe, axis: str, spans: 
             [],
             '\n[build]\nrequires = ["numpy", "torch==2.11.*"]\n',
             "the wheels of torch==2.11.* on PyPI are for CUDA 13, and [cuda.12] is 12.4",
-            "require a release for CUDA 12, or remove [cuda.12]",
+            "require a release for CUDA 12 (torch 2.10.0 is the newest known), or remove [cuda.12]",
         ),
         (
             [NAME, NEW],
             AXES.replace('"2.10", ', ""),
             "the wheels of torch==2.11.* on PyPI are for CUDA 13, and [cuda.12] is 12.4",
-            "no value of [axes] torch has wheels for CUDA 12: add one, or remove [cuda.12]",
+            "no value of [axes] torch has wheels for CUDA 12: add one (torch 2.10.0 is the newest known), "
+            "or remove [cuda.12]",
         ),
     ],
 )
