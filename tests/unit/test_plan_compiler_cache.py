@@ -42,6 +42,19 @@ def test_projects_that_name_each_other_share_one_cache_and_one_folder_for_builds
     assert cache_of(tmp_path.with_name("elsewhere") / "one") != cache_of(one)
 
 
+def test_the_user_says_which_projects_of_other_machines_are_the_same() -> None:
+    def name(at: str, identity: str | None, package: str = "mine") -> str:
+        return sccache.folder(Path("/cache"), package, Path(at), identity=identity).name
+
+    assert name("/a/gpuforge.toml", None) != name("/b/gpuforge.toml", None)
+    assert (
+        name("/a/gpuforge.toml", "acme") == name("/b/gpuforge.toml", "acme") != name("/a/gpuforge.toml", None)
+    )
+    assert name("/a/gpuforge.toml", "acme") != name("/a/gpuforge.toml", "other")
+    assert name("/a/gpuforge.toml", "acme") != name("/a/gpuforge.toml", "acme", "other")
+    assert name("/a/gpuforge.toml", "/a/gpuforge.toml") != name("/a/gpuforge.toml", None)
+
+
 @pytest.mark.parametrize(
     ("victim", "why"),
     [

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 from gpuforge.diagnostics import shown
 from gpuforge.errors import MissingError
 from gpuforge.execute.objects.secrets import hidden
-from gpuforge.toolchains import sccache
 
 _ANSWER = 20.0  # seconds; sccache gives up after 60
 _TRIES = 2
@@ -84,7 +83,7 @@ _SERVICES = {
 
 
 class BackEnd:
-    """A back end that sccache's variables set up; `name` is the variable that turns it on.
+    """A back end that sccache's variables set up; `name` is the variable that turns it on, or a configuration file.
 
     Raises MissingError where OpenDAL is not installed, where containers have no way to this back end, and, as all
     methods do, when it fails.
@@ -154,8 +153,3 @@ def _options(service: _Service, environ: Mapping[str, str]) -> dict[str, str]:
 
 def _is_on(value: str | None) -> bool:
     return (value or "").lower() in {"1", "true", "on"}
-
-
-def named(environ: Mapping[str, str]) -> str:
-    """Return the variable that turns a back end on, or an empty string; a configuration file is not looked into."""
-    return sccache.back_end({name: environ[name] for name in sccache.BACK_ENDS if name in environ})

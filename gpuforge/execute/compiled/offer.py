@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from gpuforge.execute.compiled.back_ends import BackEnd, named
+from gpuforge.execute.compiled.back_ends import BackEnd
 from gpuforge.execute.compiled.entries import Entries
 from gpuforge.execute.compiled.place import Place
 from gpuforge.execute.compiled.service import serving
@@ -26,7 +26,7 @@ def offered(
     """
     variables = sccache.configured(environ, cache / "sccache" / project)
     with ExitStack() as stack:
-        place = _place(environ, url)
+        place = _place(variables, url)
         if place is not None:
             try:
                 folder = stack.enter_context(serving(Entries(place, project, tell), cache))
@@ -41,6 +41,6 @@ def offered(
 def _place(environ: Mapping[str, str], url: str | None) -> Callable[[], Place] | None:
     if environ.get(sccache.OFF):
         return None
-    if name := named(environ):
+    if name := sccache.back_end(environ):
         return partial(BackEnd, name, environ)
     return partial(connect, url) if url else None

@@ -53,7 +53,7 @@ def serving(entries: Entries, cache: Path) -> Iterator[Path]:
 def _clear(sockets: Path) -> None:
     """Remove the folders of sockets that nobody serves any more."""
     for each in sockets.glob("*/*"):
-        with socket.socket(socket.AF_UNIX) as client, _opened(each.parent) as folder, suppress(OSError):
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as client, _opened(each.parent) as folder:
             try:
                 client.connect(f"{folder}/{each.name}")
             except ConnectionRefusedError:
