@@ -6,7 +6,7 @@ import http.client
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -169,6 +169,31 @@ def test_an_entry_that_does_not_come_whole_is_not_written(cache: Cache, tmp_path
         assert way.sock.recv(100) == b""
         way.close()
     assert not cache.root.exists()
+
+
+def test_bytes_that_are_no_request_end_nothing(
+    cache: Cache, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with client(cache.entries, tmp_path) as (way, bucket):
+        lines = b"GET / HTTP/1.1\r\n"
+        for data in (
+            b"\0" * 100_000,
+            b"\r\n" * 100,
+            b"GET " + b"/" * 100_000 + b" HTTP/1.1\r\n\r\n",
+            lines + b"x" * 100_000,
+            lines + b"a: b\r\n" * 1000 + b"\r\n",
+            f"GET /{bucket}/{PATH}\r\n".encode(),
+            f"BREW /{bucket}/{PATH} HTTP/1.1\r\n\r\n".encode(),
+            f"GET /{bucket}/{PATH} HTTP/99.1\r\n\r\n".encode(),
+        ):
+            way.connect()
+            with suppress(OSError):
+                way.sock.sendall(data)
+                way.sock.shutdown(socket.SHUT_WR)
+                way.sock.recv(100)
+            way.close()
+        assert ask(way, "PUT", f"/{bucket}/{PATH}", b"object")[0] == 200
+    assert capfd.readouterr() == ("", "")
 
 
 def test_clients_that_say_nothing_do_not_stop_the_others_for_ever(
