@@ -45,7 +45,10 @@ class RemoteWorkers:
         self._stop = threading.Event()
         self._now = threading.Event()
         self._guard = threading.Lock()
-        self._rooms: dict[str, dict[str, float]] = {}  # by action: what it needs, for those with the workers
+        self._rooms: dict[str, frozenset[tuple[str, float]]] = {}  # by action with the workers: what it needs
+        self._fit: dict[
+            frozenset[tuple[str, float]], int
+        ] = {}  # by what is needed: how many workers seen can do it
         self._seen: Mapping[str, Mapping[str, float]] = {}
         self._seen_at = -_WORKERS_S
 
@@ -91,11 +94,13 @@ class RemoteWorkers:
         perhaps a long one.
         """
         needs = self._needs(action)
-        fit = sum(not [*abilities.lacking(needs, has)] for has in self._workers().values())
+        room, workers = frozenset(needs.items()), self._workers()
         with self._guard:
-            if sum(each == needs for each in self._rooms.values()) >= max(1, fit):
+            if room not in self._fit:
+                self._fit[room] = sum(not [*abilities.lacking(needs, has)] for has in workers.values())
+            if sum(each == room for each in self._rooms.values()) >= max(1, self._fit[room]):
                 return False
-            self._rooms[action.id] = needs
+            self._rooms[action.id] = room
             return True
 
     def do(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
@@ -178,6 +183,7 @@ class RemoteWorkers:
         with self._guard:
             if time.monotonic() - self._seen_at >= _WORKERS_S:
                 self._seen, self._seen_at = self._cluster.workers(), time.monotonic()
+                self._fit = {}
             return self._seen
 
     def _nobody_yet(self, action: Action) -> str:
