@@ -83,6 +83,10 @@ class Build:
         """Return its exit status, None while it runs."""
         return self.process.poll() if self.process else None
 
+    def is_silent(self) -> bool:
+        """Return whether it has printed no message yet."""
+        return not (self.folder / "err").stat().st_size
+
     def ran(self) -> set[str]:
         """Return the keys of all that it ever ran to a good end, by its ledger."""
         ledger = Path(self.env.get("GPUFORGE_CACHE_DIR", self.folder / "cache")) / "ledger.jsonl"
