@@ -1,9 +1,9 @@
 """Which files of a wheel the objects of a manifest name."""
 
 import re
+from collections.abc import Sequence
 
 from gpuforge.audit.model import WheelFacts
-from gpuforge.expectation import GpuFiles, HostOnly
 
 
 def matches(pattern: str, file: str) -> bool:
@@ -26,10 +26,10 @@ def matches(pattern: str, file: str) -> bool:
     return re.fullmatch(regex, file) is not None
 
 
-def files_of(promised: HostOnly | GpuFiles, wheel: WheelFacts) -> set[str]:
-    """Return the files of a wheel that an object's patterns name, but for kernel sets."""
+def files_of(patterns: Sequence[str], wheel: WheelFacts) -> set[str]:
+    """Return the files of a wheel that patterns name, but for kernel sets."""
     return {
         member
         for member in wheel.members
-        if "/_gpuforge/" not in f"/{member}" and any(matches(p, member) for p in promised.patterns)
+        if "/_gpuforge/" not in f"/{member}" and any(matches(p, member) for p in patterns)
     }

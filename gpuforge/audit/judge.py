@@ -21,7 +21,6 @@ from gpuforge.audit.together import Together, together
 from gpuforge.binary.facts import ElfObject
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MalformedError, TooLargeError
-from gpuforge.expectation import Expectation
 from gpuforge.wheel import filename
 
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
@@ -29,6 +28,7 @@ if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.audit.baseline import Acceptance
     from gpuforge.audit.read.wheel import Outcome
     from gpuforge.cuda.provided import Provided
+    from gpuforge.expectation import Expectation
 
 
 _NO_MEMORY = "reading it takes more memory than an audit may take"
@@ -50,7 +50,7 @@ class Ignore(NamedTuple):
         )
 
 
-def accepted_by(expectation: Expectation | None) -> list[Ignore]:
+def accepted_by(expectation: "Expectation | None") -> list[Ignore]:
     """Return the findings that the manifest accepts."""
     return [Ignore(each.rule, each.reason, each.file) for each in expectation.accepted] if expectation else []
 
@@ -91,7 +91,7 @@ class Report(NamedTuple):
 class Question(NamedTuple):
     """What the wheels are compared with, and which findings are accepted."""
 
-    expectation: Expectation | None = None
+    expectation: "Expectation | None" = None
     against: "Against | None" = None
     brought: "Provided | None" = None
     ignore: "Sequence[Acceptance]" = ()

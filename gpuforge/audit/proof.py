@@ -142,7 +142,7 @@ def _platform(_: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
 def _roles(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     expectation = graph.expectation_of(wheel)
     for promised in expectation.host_only if expectation else ():
-        read = [graph.evidence[wheel.name, file] for file in sorted(files_of(promised, wheel))]
+        read = [graph.evidence[wheel.name, file] for file in sorted(files_of(promised.patterns, wheel))]
         proved = [evidence for evidence in read if evidence.objects]
         members = sum(evidence.objects for evidence in proved if evidence.archive)
         counts = [(sum(not e.archive for e in proved), "object"), (members, "archive member")]

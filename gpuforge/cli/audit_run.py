@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuforge.audit import audit
-from gpuforge.audit.expected_archs import expecting
 from gpuforge.audit.read.input import ALONE, Beside
 from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
 from gpuforge.diagnostics import Diagnostic, shown
@@ -98,12 +97,16 @@ def _on_one_line(problem: Diagnostic) -> Diagnostic:
 
 def _expectation(options: Options) -> "Expectation | None":
     """Return what the wheels should be by --manifest or --expect; raises UsageError."""
-    if not options.manifest:
-        return expecting(options.expect) if options.expect else None
-    from gpuforge.plan.expectation import expectation
+    if options.manifest:
+        from gpuforge.plan.expectation import expectation
 
-    source = _load(options.manifest)
-    return expectation(source, options.cuda or _cuda_of(source, options.wheels))
+        source = _load(options.manifest)
+        return expectation(source, options.cuda or _cuda_of(source, options.wheels))
+    if options.expect:
+        from gpuforge.audit.expected_archs import expecting
+
+        return expecting(options.expect)
+    return None
 
 
 def _pieces(report: "Report", options: Options, unused: Sequence[str]) -> Iterable[str]:

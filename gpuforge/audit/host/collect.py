@@ -26,7 +26,7 @@ def collect(given: Iterable[Input], graph: LinkGraph) -> dict[tuple[str, str], E
         files = [
             (file, promised.needs)
             for promised in (expectation.host_only if expectation else ())
-            for file in sorted(files_of(promised, wheel))
+            for file in sorted(files_of(promised.patterns, wheel))
         ]
         if not files:
             continue

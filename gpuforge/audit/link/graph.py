@@ -11,10 +11,10 @@ from gpuforge.audit.link.resolve import Resolver
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.provided import Provided
-from gpuforge.expectation import Expectation
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
+    from gpuforge.expectation import Expectation
 
 
 class LinkGraph:
@@ -26,7 +26,7 @@ class LinkGraph:
         edges: tuple[Edge, ...],
         load_sets: tuple[LoadSet, ...],
         declared: Mapping[str, Mapping[str, Declared]],
-        expectation: Expectation | None = None,
+        expectation: "Expectation | None" = None,
         brought: Provided | None = None,
         against: "Against | None" = None,
     ) -> None:
@@ -53,7 +53,7 @@ class LinkGraph:
             if edge.provider.object is not None:
                 self._users.setdefault(key(edge.provider.object), []).append(edge)
 
-    def expectation_of(self, wheel: WheelFacts) -> Expectation | None:
+    def expectation_of(self, wheel: WheelFacts) -> "Expectation | None":
         """Return what a manifest promises of one wheel: a kernels wheel has a part of its own."""
         return (
             self.expectation.kernels_wheels.get(wheel.project, self.expectation) if self.expectation else None
@@ -116,7 +116,7 @@ class LinkGraph:
 
 def build(
     wheels: Iterable[WheelFacts],
-    expectation: Expectation | None = None,
+    expectation: "Expectation | None" = None,
     brought: Provided | None = None,
     against: "Against | None" = None,
 ) -> LinkGraph:

@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gpuforge.wheel.archive import Member
 from gpuforge.wheel.checks.refusal import Refusal
-from gpuforge.wheel.checks.scripts import RESERVED
+
+RESERVED = re.compile(
+    r"(?:python|pythonw|python3|graalpy|pypy[23]?|python3\.\d{1,3}t?|pythonw3\.\d{1,3}t)(?:\.py)?"
+)
+"""Names of commands that would replace Python's; uv refuses them, too (crates/uv-install-wheel)."""
 
 _LARGEST = 1 << 20  # bytes of a .pth file that is read
 _MOVED = re.compile(r"[^/]+\.data/(purelib|platlib|scripts|data)/(.+)", re.DOTALL)

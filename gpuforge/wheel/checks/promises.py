@@ -11,7 +11,7 @@ from gpuforge.datafile import load
 from gpuforge.errors import MalformedError, TooLargeError
 from gpuforge.wheel import metadata
 from gpuforge.wheel.archive import Archive, Member
-from gpuforge.wheel.checks import installed, scripts
+from gpuforge.wheel.checks import installed
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import DistInfo
 
@@ -34,14 +34,19 @@ def check(archive: Archive, info: DistInfo, file_name: str) -> Iterator[Refusal]
     for line in info.requires:
         if "@" in line and _has_url(line):
             yield Refusal("requirement by URL", f"{info.folder}.dist-info/METADATA", f"Requires-Dist: {line}")
-    points = members.get(f"{info.folder}.dist-info/{scripts.FILE}")
-    if points and points.size > _LARGEST:
-        raise TooLargeError.of(f"{scripts.FILE} has more than {_LARGEST:,} bytes")
-    if points:
-        found = scripts.check(_read(archive, points))
-        yield from (refusal._replace(member=points.name) for refusal in found)
+    if points := members.get(f"{info.folder}.dist-info/entry_points.txt"):
+        yield from _commands(archive, points)
     yield from _data_folders(info, members)
     yield from installed.check(members.values(), partial(_read, archive))
+
+
+def _commands(archive: Archive, points: Member) -> Iterator[Refusal]:
+    from gpuforge.wheel.checks import scripts  # noqa: PLC0415  few wheels have commands; its readers take 10 ms
+
+    if points.size > _LARGEST:
+        raise TooLargeError.of(f"{scripts.FILE} has more than {_LARGEST:,} bytes")
+    for refusal in scripts.check(_read(archive, points)):
+        yield refusal._replace(member=points.name)
 
 
 def _names(info: DistInfo, file_name: str) -> Iterator[Refusal]:

@@ -1,6 +1,6 @@
 """The commands that `entry_points.txt` promises.
 
-https://packaging.python.org/en/latest/specifications/entry-points/; uv's reserved names: crates/uv-install-wheel.
+https://packaging.python.org/en/latest/specifications/entry-points/
 """
 
 import configparser
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution
 from pathlib import Path
 
+from gpuforge.wheel.checks.installed import RESERVED
 from gpuforge.wheel.checks.refusal import Refusal
 
 FILE = "entry_points.txt"
@@ -17,11 +18,6 @@ _REFUSED_BY_PIP = {"script folder", "script path", "script target"}
 _GROUPS = ("console_scripts", "gui_scripts")
 _NAME = re.compile(r"[\w.-]+")
 _TARGET = re.compile(r"[\w.-]+\s*:\s*[\w.-]+(?:\s*\[[^\[\]]*\])?\s*")
-RESERVED = re.compile(
-    r"(?:python|pythonw|python3|graalpy|pypy[23]?|python3\.\d{1,3}t?|pythonw3\.\d{1,3}t)(?:\.py)?"
-)
-
-
 _GAP = re.compile(
     r"(?<=\S)[^\S\n]+"
 )  # between words of a line: the parser's pattern is quadratic in its length

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from typing import TYPE_CHECKING
 
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.model import WheelFacts
@@ -12,7 +13,9 @@ from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.runnable import EMPTY_PTX, runnable
 from gpuforge.binary.facts import Container, DeviceCode, Entry
 from gpuforge.cuda import libraries
-from gpuforge.expectation import Expectation
+
+if TYPE_CHECKING:
+    from gpuforge.expectation import Expectation
 
 
 def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:

@@ -10,7 +10,6 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import has_kernels, own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
-from gpuforge.expectation import GpuFiles
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -21,7 +20,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         compiled = {code.file for code in own_code(wheel) if has_kernels(code)} if promises else set()
         for promised in promises:
             for pattern in promised.patterns:
-                files = files_of(GpuFiles(promised.name, (pattern,)), wheel)
+                files = files_of((pattern,), wheel)
                 lacking = sorted(files - compiled)
                 if lacking or not files:
                     found = f"without GPU code: {shorten(lacking)}" if files else "no file"

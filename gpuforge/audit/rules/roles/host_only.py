@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.host.closure import Loaded, closure
@@ -14,7 +15,9 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, stack
-from gpuforge.expectation import HostOnly
+
+if TYPE_CHECKING:
+    from gpuforge.expectation import HostOnly
 
 _LONGEST = 48  # characters of a symbol that are shown
 
@@ -24,7 +27,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
         for promised in expectation.host_only if expectation else ():
-            for file in sorted(files_of(promised, wheel)):
+            for file in sorted(files_of(promised.patterns, wheel)):
                 if traces := list(dict.fromkeys(_File(graph, wheel, promised, file).traces())):
                     yield RULE.finding(
                         wheel.name,

@@ -10,7 +10,6 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
-from gpuforge.expectation import HostOnly
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -19,7 +18,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         expectation = graph.expectation_of(wheel)
         for promised in expectation.host_only if expectation else ():
             for pattern in promised.patterns:
-                files = sorted(files_of(HostOnly(promised.name, (pattern,)), wheel))
+                files = sorted(files_of((pattern,), wheel))
                 if not any(_is_binary(graph, wheel, file) for file in files):
                     yield RULE.finding(
                         wheel.name,

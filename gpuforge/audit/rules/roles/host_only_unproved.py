@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.host.closure import closure
@@ -12,7 +13,9 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
-from gpuforge.expectation import HostOnly
+
+if TYPE_CHECKING:
+    from gpuforge.expectation import HostOnly
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -20,7 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
         for promised in expectation.host_only if expectation else ():
-            for file in sorted(files_of(promised, wheel)):
+            for file in sorted(files_of(promised.patterns, wheel)):
                 if reasons := list(_reasons(graph, wheel, promised, file)):
                     yield RULE.finding(
                         wheel.name,
