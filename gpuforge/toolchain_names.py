@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
 GROUP = "gpuforge.toolchains"  # the entry points of plug-ins
@@ -12,26 +12,39 @@ class Own(NamedTuple):
     """A toolchain of gpuforge: its module in `gpuforge/toolchains`.
 
     `compiles_for` is the key that says which GPUs: `[cuda.*] archs`, or `[toolchains.*] targets`; "devices" are those
-    that it meets on users' machines.
+    that it meets on users' machines. `makes` are the kinds of user-compiled objects that it can make. What one that
+    `needs_cuda` compiles is for one CUDA version.
     """
 
     module: str
     compiles_for: Literal["archs", "targets", "devices"] = "archs"
+    makes: Collection[str] = ("library", "module")
+    needs_cuda: bool = False
 
 
 OWN: Mapping[str, Own] = {
     "g++": Own("gxx"),
     "clang++": Own("clangxx"),
-    "nvcc": Own("nvcc"),
-    "nvc++": Own("nvcxx"),
-    "nvrtc": Own("nvrtc"),
-    "opencl": Own("opencl", "devices"),
+    "nvcc": Own("nvcc", needs_cuda=True),
+    "nvc++": Own("nvcxx", makes=("library",)),
+    "nvrtc": Own("nvrtc", makes=("module",), needs_cuda=True),
+    "opencl": Own("opencl", "devices", makes=("module",)),
     "halide": Own("halide", "targets"),
     "iree": Own("iree", "targets"),
-    "command": Own("command"),
+    "command": Own("command", makes=("library",)),
 }
 
 
 def compiles_for(name: str) -> str:
     """Return what says which GPUs a toolchain compiles for; plug-ins have `targets`."""
     return OWN[name].compiles_for if name in OWN else "targets"
+
+
+def needs_cuda(name: str) -> bool:
+    """Return whether a toolchain compiles for one CUDA version, whose toolkit it needs."""
+    return name in OWN and OWN[name].needs_cuda
+
+
+def makes(name: str, kind: str) -> bool:
+    """Return whether a toolchain can make user-compiled objects of a kind; a plug-in's parts say so themselves."""
+    return name not in OWN or kind in OWN[name].makes

@@ -226,7 +226,7 @@ class _Run:
 
         cache, url = environment.cache, environment.shared
         with (
-            stores.present(self.store),
+            self.store.present(),
             progress() as observer,
             offered(os.environ, cache, environment.compiled, url, tell) as variables,
             chosen(runner).workers(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuforge.errors import UsageError
 from gpuforge.execute.objects.port import VARIABLE
 from gpuforge.execute.objects.secrets import hidden
-from gpuforge.execute.store import FolderStore, Store
+from gpuforge.execute.store import FolderStore
 from gpuforge.manifest.sizes import size_in_bytes
 from gpuforge.toolchains import sccache
 
@@ -76,11 +75,6 @@ def _is_secret(name: str) -> bool:
     """Return whether only the name of a variable is shown: of those that are known to be none, the value is."""
     is_known = name in {VARIABLE, sccache.IDENTITY} or name.endswith(_PUBLIC)
     return not is_known or hidden(os.environ[name], {}) != os.environ[name]
-
-
-def present(store: Store) -> AbstractContextManager[None]:
-    """Be seen as a build by who prunes a shared store."""
-    return store.present() if hasattr(store, "present") else nullcontext()
 
 
 def _most() -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,10 @@ class MemoryStore:
         """Take the right to work on `key` within this process."""
         lock = self._locks.setdefault(key, threading.Lock())
         return self._releasing(lock) if lock.acquire(blocking=False) else None
+
+    def present(self) -> AbstractContextManager[None]:
+        """Do nothing: nobody prunes it."""
+        return nullcontext()
 
 
 class MemoryLedger:

@@ -10,7 +10,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -75,6 +75,9 @@ class Store(Protocol):
 
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
         """Take the right to work on `key`, over all processes; None while another has it."""
+
+    def present(self) -> AbstractContextManager[None]:
+        """Show that a build uses the store: in the `with` block, nobody prunes what the build was given."""
 
 
 class FolderStore:
@@ -245,6 +248,10 @@ class FolderStore:
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
         """Take the right to work on `key`, over all processes; None while another has it."""
         return locks.claim(self.root / "locks" / key)
+
+    def present(self) -> AbstractContextManager[None]:
+        """Do nothing: no other machine prunes this folder."""
+        return nullcontext()
 
 
 def read_record(place: Path) -> str:

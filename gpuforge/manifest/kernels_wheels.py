@@ -7,9 +7,7 @@ from packaging.utils import canonicalize_name
 from gpuforge.cuda.suffix import with_suffix
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.object import Object
-
-OF_CUDA = ("nvcc", "nvrtc")
-"""Compilers whose output is for one CUDA version; what others compile stays in the package's own wheel."""
+from gpuforge.toolchain_names import needs_cuda
 
 
 def is_split(manifest: Manifest) -> bool:
@@ -18,8 +16,8 @@ def is_split(manifest: Manifest) -> bool:
 
 
 def in_kernels_wheel(manifest: Manifest, item: Object) -> bool:
-    """Return whether an object goes into the kernels wheels."""
-    made = item.role == "fallback" and manifest.toolchains[item.toolchain or ""].compiler in OF_CUDA
+    """Return whether an object goes into the kernels wheels; what is for every CUDA version stays in the package's."""
+    made = item.role == "fallback" and needs_cuda(manifest.toolchains[item.toolchain or ""].compiler)
     return is_split(manifest) and made
 
 

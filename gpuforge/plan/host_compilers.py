@@ -10,10 +10,9 @@ from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.toolchain import Toolchain
 from gpuforge.plan.site import Site
+from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits.compilers import Offer
-
-HOST_FAMILIES = ("g++", "clang++", "nvc++")
 
 
 def host_compiler(file: ManifestFile, site: Site) -> Compiler:
@@ -99,7 +98,7 @@ def host_toolchain(file: ManifestFile) -> tuple[str, Toolchain]:
     declared = file.manifest.toolchains
     if "host" in declared:
         return "host", declared["host"]
-    found = [(name, t) for name, t in declared.items() if t.compiler in HOST_FAMILIES]
+    found = [(name, t) for name, t in declared.items() if "host build" in registry.toolchain(t.compiler).uses]
     if len(found) > 1:
         raise UsageError.of(
             f"which toolchain builds the host code: {', '.join(name for name, _ in found)}?",

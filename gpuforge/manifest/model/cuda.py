@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from gpuforge.cuda.providers import Provider
 from gpuforge.manifest import forms
 from gpuforge.manifest.model.table import Table
 from gpuforge.manifest.validators import CommonOrMany, Distinct, wrong
 
 Linkage = Literal["pip", "bundle", "system", "static"]
 Requires = Literal["always", "extra"]
-Provider = Literal["image", "system", "pypi", "debian", "redist"]
 
 
 class CudaVersion(Table):

@@ -9,10 +9,9 @@ from gpuforge.manifest import forms
 from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table, text_of
 from gpuforge.manifest.quoting import quote
-from gpuforge.toolchain_names import compiles_for
+from gpuforge.toolchain_names import compiles_for, needs_cuda
 
 _EXAMPLE = 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
-_OF_CUDA = ("nvcc", "nvrtc")
 
 
 def without(data: Raw) -> Iterator[Problem]:
@@ -23,7 +22,7 @@ def without(data: Raw) -> Iterator[Problem]:
         yield Problem((), "the manifest has no table [cuda]", _EXAMPLE)
     for name, toolchain in table(data, "toolchains").items():
         compiler = toolchain.get("compiler") if isinstance(toolchain, Mapping) else None
-        if compiler in _OF_CUDA:
+        if isinstance(compiler, str) and needs_cuda(compiler):
             yield Problem(
                 ("toolchains", name, "compiler"),
                 f"[toolchains.{name}] {compiler} needs a CUDA toolkit, and the manifest has no [cuda]",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.cuda.suffix import suffix_of
-from gpuforge.manifest.kernels_wheels import OF_CUDA
 from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, table, text_of
 from gpuforge.manifest.quoting import quote
+from gpuforge.toolchain_names import needs_cuda
 
 
 def kernels_wheels(data: Raw) -> Iterator[Problem]:
@@ -53,4 +53,4 @@ def kernels_wheels(data: Raw) -> Iterator[Problem]:
 
 
 def _is_of_cuda(data: Raw, thing: Raw) -> bool:
-    return thing.get("role") == "fallback" and compiler_of(data, text_of(thing, "toolchain")) in OF_CUDA
+    return thing.get("role") == "fallback" and needs_cuda(compiler_of(data, text_of(thing, "toolchain")))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, object_title, text_of
 from gpuforge.manifest.quoting import quote
+from gpuforge.toolchain_names import makes
 
 _ABI_HINT = 'add, for example, abi = { version = "1", headers = ["mod/mechanisms.h"] }'
 
@@ -89,13 +90,13 @@ def _compilers(data: Raw, index: int, thing: Raw) -> Iterator[Problem]:
     for number, name in enumerate(names if isinstance(names, list) else []):
         compiler = compiler_of(data, name) if isinstance(name, str) else ""
         path = ("objects", index, "toolchains", number)
-        if kind == "library" and compiler in ("nvrtc", "opencl"):
+        if kind == "library" and not makes(compiler, kind):
             yield Problem(
                 path,
                 f"{object_title(thing)} is a library, but {compiler} makes no libraries",
                 'write kind = "module", or remove the toolchain',
             )
-        elif kind == "module" and compiler in ("nvc++", "command"):
+        elif kind == "module" and not makes(compiler, kind):
             yield Problem(
                 path,
                 f"{object_title(thing)} is a set of modules, but {compiler} makes libraries",

@@ -1,17 +1,18 @@
 """Where CUDA toolkits come from: one module each, with `offer` and `absent`, and `minors` and `fetch` if it downloads.
 
-The names are those of `[cuda.<version>] provider` in the manifest.
+The names of the modules are those of `[cuda.<version>] provider` in the manifest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, get_args, runtime_checkable
 
+from gpuforge.cuda import providers
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.toolkits.pip import Say
-from gpuforge.toolkits.providers import debian, image, pypi, redist, system
 from gpuforge.toolkits.toolkit import Toolkit, Wanted
 
 
@@ -39,11 +40,7 @@ class Fetcher(Provider, Protocol):
 
 
 PROVIDERS: Mapping[str, Provider] = {  # in the order in which they are tried
-    "image": image,
-    "pypi": pypi,
-    "system": system,
-    "debian": debian,
-    "redist": redist,
+    name: cast("Provider", import_module(f"{__package__}.{name}")) for name in get_args(providers.Provider)
 }
 
 
