@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,9 @@ def find(minor: str, *, or_newer: bool = False, search: Sequence[Path] | None = 
     )
 
 
+@cache
 def ask(path: Path) -> Interpreter | None:
-    """Return the interpreter at `path`; None if it does not answer or is not CPython."""
+    """Return the interpreter at `path`, which is started once; None if it does not answer or is not CPython."""
     if path == Path(sys.executable):
         path = Path(sys._base_executable)  # type: ignore[attr-defined]
     try:

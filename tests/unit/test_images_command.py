@@ -87,7 +87,7 @@ def test_the_list_needs_no_engine(tmp_path: Path) -> None:
     assert done.stderr.startswith("which images are here is unknown: ")
 
 
-@pytest.mark.parametrize("verb", ["build", "check"])
+@pytest.mark.parametrize("verb", [pytest.param("build", marks=pytest.mark.thorough), "check"])  # one message
 def test_the_rest_without_an_engine_is_one_clear_error(tmp_path: Path, verb: str) -> None:
     done = without_engine(tmp_path, verb, "bookworm")
     assert done.returncode == 3
