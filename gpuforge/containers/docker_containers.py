@@ -58,7 +58,7 @@ class DockerContainers:
         """Remove a container; return False if it was gone already, or another process removes it now."""
         try:
             self._client.api.remove_container(container, force=True, v=True)
-        except DockerException:
+        except (DockerException, OSError):
             return False
         return True
 

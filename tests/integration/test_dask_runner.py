@@ -30,7 +30,6 @@ from gpuforge.execute.remote import abilities
 from gpuforge.execute.remote.watchdog import LEASE_S
 from gpuforge.execute.runners.choice import Environment, Wanted, chosen
 from gpuforge.execute.runners.dask import cluster as dask_cluster
-from gpuforge.execute.runners.dask.cluster import DaskTicket
 from gpuforge.execute.runners.dask.cluster import started as started_here
 from gpuforge.execute.runners.docker import setup as docker_setup
 from gpuforge.execute.runners.runner import Limits
@@ -63,6 +62,12 @@ import test_dask_runner as t
 if __name__ == "__main__":
     t.Build(Path({top!r}), {more}).run(t.step("act", t.ONCE.format(mark={mark!r}, times=9)))
 """
+
+
+def pause(name: str, seconds: float) -> Any:
+    """Return a job of which only this is looked at."""
+    work = SimpleNamespace(action=SimpleNamespace(priority=0))
+    return SimpleNamespace(name=f"{name}-1", seconds=seconds, work=work)
 
 
 class Silent:
@@ -222,18 +227,31 @@ def test_a_job_behind_a_long_one_goes_to_a_worker_that_is_free(monkeypatch: pyte
     def nap(job: Any) -> None:
         time.sleep(job.seconds)
 
-    def submitted(name: str, seconds: float) -> DaskTicket:
-        work = SimpleNamespace(action=SimpleNamespace(priority=0))
-        job: Any = SimpleNamespace(name=f"{name}-1", seconds=seconds, work=work)
-        return workers.submit(job, {abilities.machine(): 1}, ())
-
     monkeypatch.setattr(dask_cluster, "run", nap)
+    needs = {abilities.machine(): 1}
     with started_here(2) as workers:
         until(lambda: len(workers.workers()) == 2 or None)
-        submitted("first", 6.0)
-        assert submitted("second", 3.0).wait(30)
-        submitted("long", 20.0)
-        assert submitted("late", 0.0).wait(10)  # once the first has ended
+        workers.submit(pause("first", 6.0), needs, ())
+        assert workers.submit(pause("second", 3.0), needs, ()).wait(30)
+        workers.submit(pause("long", 20.0), needs, ())
+        assert workers.submit(pause("late", 0.0), needs, ()).wait(10)  # once the first has ended
+
+
+def test_a_job_that_only_lost_workers_may_do_is_given_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    mark = str(tmp_path / "mark")
+
+    def hang(job: Any) -> None:
+        Path(mark).write_text(str(os.getpid()))
+        time.sleep(job.seconds)
+
+    monkeypatch.setattr(dask_cluster, "run", hang)
+    with started_here(1) as workers:
+        until(lambda: len(workers.workers()) == 1 or None)
+        ticket = workers.submit(pause("one", 60.0), {abilities.machine(): 1}, ["one that declined it"])
+        psutil.Process(started(Path(mark), 1)).kill()  # the nanny starts another worker
+        assert ticket.wait(0) or until(lambda: ticket.wait(1) or None, 30)
 
 
 def test_what_workers_make_fail_and_log_is_what_local_processes_do(tmp_path: Path) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from gpuforge.containers.docker_containers import DockerContainers
 from gpuforge.containers.leftovers import MACHINE, OWNER, SECONDS, is_left, labels
+from gpuforge.containers.port import LabelledContainer
 
 HOUR = 3600.0
 
@@ -53,3 +57,13 @@ def test_of_a_process_that_cannot_be_seen_they_are_left_after_their_time(unseen:
 @pytest.mark.parametrize("missing", [{SECONDS: ""}, {OWNER: ""}, {OWNER: "x", SECONDS: "soon"}])
 def test_incomplete_labels_are_no_reason_to_remove_a_container(missing: dict[str, str]) -> None:
     assert not is_left(other(namespace="pid:[7]") | missing, 1.0)
+
+
+def test_the_list_asks_the_engine_about_no_single_container() -> None:
+    """Docker 20.10 was seen to hang for ten minutes with one container: it listed it, but did not describe it."""
+    listed = [{"Id": "1", "Labels": {OWNER: "x"}, "Created": 1000}]
+    client: Any = SimpleNamespace(
+        api=SimpleNamespace(containers=lambda **_: listed),
+        info=lambda: {"SystemTime": "1970-01-01T01:00:00.5Z"},
+    )
+    assert DockerContainers(client).labelled(OWNER) == [LabelledContainer("1", {OWNER: "x"}, 2600.5)]

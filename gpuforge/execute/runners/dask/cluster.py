@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import dask
@@ -44,16 +44,17 @@ _OWN: dict[str, object] = {
 
 
 class DaskTicket:
-    """A task of dask."""
+    """A task of dask. `is_stranded` returns whether none of the workers that it may run on is there any more."""
 
-    def __init__(self, future: Future[str]) -> None:
+    def __init__(self, future: Future[str], is_stranded: Callable[[], bool]) -> None:
         self._future = future
+        self._is_stranded = is_stranded
         self._over = threading.Event()
         future.add_done_callback(lambda _: self._over.set())
 
     def wait(self, seconds: float) -> bool:
         """Wait at most so long, and return whether dask has done with it."""
-        return self._over.wait(seconds)
+        return self._over.wait(seconds) or self._is_stranded()
 
     def word(self) -> str:
         """Return what `work_on` returned, or an error's text."""
@@ -79,10 +80,10 @@ class DaskCluster:
 
     def submit(self, job: Job, needs: Mapping[str, float], avoid: Collection[str]) -> DaskTicket:
         """Give a job to a worker; the task's key has the action's name."""
-        fit = None
+        fit: set[str] = set()
         if avoid:
             others = ((name, has) for name, has in self.workers().items() if name not in avoid)
-            fit = [name for name, has in others if not [*lacking(needs, has)]]
+            fit = {name for name, has in others if not [*lacking(needs, has)]}
         try:
             future = self._client.submit(
                 run,
@@ -91,12 +92,13 @@ class DaskCluster:
                 pure=False,
                 retries=0,
                 resources=dict(needs),
-                workers=fit,
+                workers=[*fit] or None,
                 priority=job.work.action.priority,
             )
         except _ERRORS as error:
             raise _unreachable(self.address, error) from error
-        return DaskTicket(future)
+        # Without this, dask would wait for the same workers for ever, whoever joins.
+        return DaskTicket(future, lambda: bool(fit) and fit.isdisjoint(self.workers()))
 
     def workers(self) -> Mapping[str, Mapping[str, float]]:
         """Return what each worker that is there can do, by its address."""
