@@ -88,8 +88,13 @@ def _read(file: Path) -> dict[str, Mapping[str, Any]]:
     """Read the record; empty where it is not there or somebody has changed it."""
     try:
         wheels = json.loads(file.read_bytes())["wheels"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
     if not isinstance(wheels, dict):
         return {}
-    return {name: entry for name, entry in wheels.items() if isinstance(entry, dict) and "/" not in name}
+    return {name: entry for name, entry in wheels.items() if "/" not in name and _is_sound(entry)}
+
+
+def _is_sound(entry: object) -> bool:
+    """Return whether an entry is one of ours: a project may have brought the folder."""
+    return isinstance(entry, dict) and all(isinstance(value, str) for value in entry.values())

@@ -66,7 +66,7 @@ class Sessions:
                     with suppress(OSError):
                         remove(folder)
             folder = self._root / uuid4().hex
-            folder.mkdir()
+            folder.mkdir(mode=0o700)  # what a container writes may have any mode, such as setuid
             claim = locks.claim(folder / ".lock")
         if claim is None:
             msg = f"{folder} was taken by another process"

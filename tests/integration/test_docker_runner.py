@@ -28,6 +28,7 @@ from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.observer import Observer
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.perform import Here
+from gpuforge.execute.runners.docker import contained
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import Limits, Source, Task
@@ -152,6 +153,28 @@ def test_a_build_has_its_place_and_the_compiler_cache_and_no_credentials(
     inside = workdir.DEFAULT / "p" / "shared"
     assert said == [str(inside), "SCCACHE_CACHE_SIZE=1G", "SCCACHE_DIR=/opt/gpuforge-caches/sccache"]
     assert (kept / "entry").stat().st_uid == os.geteuid()
+
+
+def test_no_other_user_gets_to_what_a_build_leaves_in_its_cache(
+    image: ContainerImage, tmp_path: Path
+) -> None:
+    """A program with the setuid bit there would run as the caller."""
+    folder = tmp_path / "cache" / "sccache" / "p-1"
+    runner = runner_of(image, tmp_path, environ={}, caches={"sccache": folder})
+    asked = task(tmp_path, image, "touch $SCCACHE_DIR/x; chmod 6755 $SCCACHE_DIR/x; chmod 777 $SCCACHE_DIR")
+    runner.run(replace(asked, action=replace(asked.action, caches=variables.COMPILER_CACHE)))
+    assert (folder / "x").stat().st_mode & 0o7000
+    assert folder.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_prints_without_end_is_ended(
+    image: ContainerImage, runner: DockerRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contained, "MOST_PRINTED", 10**6)
+    asked = task(tmp_path, image, "yes")
+    with pytest.raises(ActionError, match="cell/act printed more than"):
+        runner.run(asked)
+    assert asked.log.stat().st_size < 10**7
 
 
 @pytest.mark.parametrize("network", [False, True])

@@ -60,7 +60,17 @@ def test_another_package_may_share_the_folder(tmp_path: Path) -> None:
     assert names(dist) == ["demo-1.0-cp311.whl"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"wheels": 1}', '{"wheels": {"../x.whl": {}, "y.whl": 1}}'])
+CHANGED = [
+    "",
+    "[]",
+    '{"wheels": 1}',
+    '{"wheels": {"../x.whl": {}, "y.whl": 1}}',
+    '{"wheels": {"x.whl": {"package": [], "cell": {}}}}',
+    "[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("text", CHANGED)
 def test_a_record_that_somebody_changed_is_ignored(tmp_path: Path, text: str) -> None:
     dist = tmp_path / "dist"
     finished(dist, "demo-1.0-cp311.whl")

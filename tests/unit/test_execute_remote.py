@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge import digest
+from gpuforge import digest, tree
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.execute.objects.folder import FolderObjects
@@ -469,6 +470,32 @@ def test_a_long_job_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert (ended.how, ended.word) == ("lost", "gone")
     assert max(b - a for a, b in pairwise(looks[:20])) <= 2
     assert len(looks) < 600
+
+
+def test_what_a_failed_action_left_costs_no_more_than_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder too deep for recursion was taken for a worker that is lost, and the action ran four times."""
+    board = Board(FolderObjects(tmp_path / "board"), "run", "job")
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    code = "import os, sys; os.chdir(sys.argv[1])\nfor _ in range(2000): os.mkdir('d'); os.chdir('d')"
+    subprocess.run([sys.executable, "-c", code, deep], check=True)
+    kept.send(board, deep)
+    assert kept.fetch(board, tmp_path / "failed", "a") is None
+    tree.remove(deep)
+    large = tmp_path / "large"
+    large.mkdir()
+    with (large / "sparse").open("wb") as stream:
+        stream.truncate(200_000)
+    kept.send(board, large)
+    for most in (10_000, 300_000):
+        monkeypatch.setattr(kept, "_MOST", most)
+        assert (kept.fetch(board, tmp_path / "failed", "a") is None) is (most == 10_000)
+    board.clear()
+    monkeypatch.setattr(kept, "_MOST", 10_000)
+    kept.send(board, large)
+    assert not board.kept(tmp_path / "archive", 10**6)
 
 
 @pytest.mark.parametrize("archive", [b"", b"no archive", b"\x1f\x8b\x08\x00 cut"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from gpuforge.execute.integrity import survey
 from gpuforge.execute.objects.folder import FolderObjects
 from gpuforge.execute.shared import names
 from gpuforge.execute.shared.leases import LOOK, STALE, Leases
+from gpuforge.execute.shared.seal import sealed
 from gpuforge.execute.shared.store import SharedStore
 from gpuforge.execute.store import FolderStore, Stored
 from gpuforge.execute.store_entry import StoreEntry
@@ -121,15 +123,52 @@ def record_of(tmp_path: Path) -> Path:
 
 def changed(act: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     def change(place: Path) -> None:
-        data = json.loads(place.read_text())
+        data = read(place)
         act(data)
-        place.write_text(json.dumps(data))
+        write(place, data)
 
     return change
 
 
+def test_no_change_of_a_byte_makes_another_entry(tmp_path: Path) -> None:
+    """A byte of a record became another name of a file, and one that was no program any more."""
+    put(machine(tmp_path, "one"))
+    machine(tmp_path, "one").alias(OTHER, KEY)
+    for key in (KEY, OTHER):
+        place = tmp_path / "shared" / names.record(key)
+        whole = place.read_bytes()
+        for at in range(0, len(whole), 11):
+            place.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            assert machine(tmp_path, f"{key[0]}{at}").get(key) is None
+        place.write_bytes(whole)
+        assert machine(tmp_path, f"{key[0]}whole").get(key) is not None
+
+
+def test_an_entry_in_the_place_of_another_is_none(tmp_path: Path) -> None:
+    put(machine(tmp_path, "one"))
+    shutil.copytree(record_of(tmp_path).parent, (tmp_path / "shared" / names.record(OTHER)).parent)
+    assert machine(tmp_path, "two").get(OTHER) is None
+    assert "that of another key" in machine_with(tmp_path, OTHER).damage(OTHER)
+
+
+def machine_with(tmp_path: Path, key: str) -> SharedStore:
+    store = machine(tmp_path, "three")
+    store.get(key)
+    return store
+
+
+def read(place: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(place.read_text())["record"]
+    return found
+
+
+def write(place: Path, data: dict[str, Any]) -> None:
+    """Write a record as whoever can write to the store may do it: with its sum."""
+    place.write_bytes(sealed(place.parent.name, json.dumps(data).encode()))
+
+
 def content_of(place: Path) -> Path:
-    data = json.loads(place.read_text())
+    data = read(place)
     return place.parent / f"{data['contents']['tree'][0]}.zst"
 
 
@@ -140,9 +179,9 @@ def with_content(data: bytes) -> Callable[[Path], None]:
         import hashlib
 
         content_of(place).write_bytes(data)
-        record = json.loads(place.read_text())
+        record = read(place)
         record["contents"]["tree"][1:] = [len(data), hashlib.sha256(data).hexdigest()]
-        place.write_text(json.dumps(record))
+        write(place, record)
 
     return change
 
@@ -228,18 +267,22 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
         changed(lambda data: data.update(times=["now"])),
         "its times are not those of its files",
     ),
-    "deep": (lambda place: place.write_text("[" * 100_000), "a part is missing or of the wrong kind"),
-    "no record": (lambda place: place.write_text("{}"), "a part is missing or of the wrong kind ('format')"),
+    "deep": (
+        lambda place: place.write_bytes(sealed(KEY, b"[" * 100_000)),
+        "a part is missing or of the wrong kind",
+    ),
+    "no record": (lambda place: write(place, {}), "a part is missing or of the wrong kind ('format')"),
+    "no sum": (lambda place: place.write_text("{}"), "its record has no sum"),
     "an alias of a path": (
-        lambda place: place.write_text('{"format": 1, "alias": "../../etc"}'),
+        lambda place: write(place, {"format": 2, "alias": "../../etc"}),
         "it is another name of something that is no entry",
     ),
     "an alias of nothing": (
-        lambda place: place.write_text(json.dumps({"format": 1, "alias": OTHER})),
+        lambda place: write(place, {"format": 2, "alias": OTHER}),
         "it is another name of an entry that is gone",
     ),
     "an alias of itself": (
-        lambda place: place.write_text(json.dumps({"format": 1, "alias": KEY})),
+        lambda place: write(place, {"format": 2, "alias": KEY}),
         "it is another name of an entry that is gone",
     ),
 }

@@ -279,6 +279,19 @@ def test_no_change_of_a_byte_of_a_record_ends_in_anything_but_an_entry_or_damage
         assert stored is None or stored.entry.files == entry.files
 
 
+def test_no_other_user_gets_to_what_a_build_writes(tmp_path: Path) -> None:
+    """A program with the setuid bit that a container left there would have run as the user of gpuforge."""
+    with FolderStore(tmp_path).scratch() as out:
+        program = out / "program"
+        program.write_text("")
+        program.chmod(0o6755)
+        above = [each for each in program.parents if each.is_relative_to(tmp_path / "tmp")]
+        assert any(each.stat().st_mode & 0o777 == 0o700 for each in above)
+        record = StoreEntry("k", 1.5, "2026-11-21T14:03:00+00:00", ("program",), survey(out, ["program"]))
+        stored = FolderStore(tmp_path).commit(KEY, out, record)
+    assert stored.path("program").stat().st_mode & 0o7777 == 0o555
+
+
 def test_remove_accepts_what_is_not_there(tmp_path: Path) -> None:
     remove(tmp_path / "nothing")
     assert list(tmp_path.iterdir()) == []

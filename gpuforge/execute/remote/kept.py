@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tarfile
 import tempfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
+from gpuforge import tree
 from gpuforge.execute import locks
 from gpuforge.execute.remote.board import Board
 from gpuforge.tree import remove
 
-_MOST = 16 * 10**9  # bytes of the archive
+_MOST = 16 * 10**9  # bytes of the archive, and of what is unpacked from it
 
 
 def send(board: Board, folder: Path) -> None:
-    """Put a working directory on the board."""
+    """Put a working directory on the board, but for one that is too large, or has paths that are too long."""
     with tempfile.TemporaryDirectory(prefix="gpuforge-kept-", dir=folder.parent) as place:
         archive = Path(place, "kept.tar.gz")
-        with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
-            tar.add(folder, ".")
-        board.keep(archive)
+        left = _MOST
+        with suppress(OSError):
+            with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+                for entry in tree.walk(folder):
+                    left -= entry.stat.st_size
+                    if left < 0:
+                        return
+                    tar.add(folder / entry.path, entry.path, recursive=False)
+            board.keep(archive)
 
 
 def fetch(board: Board, folder: Path, action: str) -> Path | None:
@@ -37,15 +47,24 @@ def fetch(board: Board, folder: Path, action: str) -> Path | None:
         remove(kept)
         try:
             with tarfile.open(archive) as tar:
-                tar.extractall(kept, filter=_harmless)  # noqa: S202  a stricter filter than "data"
-        except (tarfile.TarError, zlib.error, EOFError):
+                tar.extractall(kept, filter=_Harmless())  # noqa: S202  a stricter filter than "data"
+        except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError):
             remove(kept)
             return None
     return kept
 
 
-def _harmless(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
-    try:
-        return tarfile.data_filter(member, place)
-    except tarfile.FilterError:
-        return None
+class _Harmless:
+    """Takes what stays in its folder, up to a size in sum."""
+
+    def __init__(self) -> None:
+        self._left = _MOST
+
+    def __call__(self, member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
+        self._left -= member.size
+        if self._left < 0:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        try:
+            return tarfile.data_filter(member, place)
+        except tarfile.FilterError:
+            return None

@@ -14,9 +14,10 @@ from typing import Any
 from gpuforge import tree
 from gpuforge.execute import store_entry
 from gpuforge.execute.integrity import MOST_BYTES, MOST_FILES
+from gpuforge.execute.shared.seal import sealed, unsealed
 from gpuforge.execute.store_entry import StoredFile, StoreEntry
 
-FORMAT = 1
+FORMAT = 2  # 1 had no sum
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 _LATEST = 1 << 33  # seconds since the epoch: the year 2242
@@ -65,10 +66,10 @@ def is_key(text: object) -> bool:
     return isinstance(text, str) and _SHA256.fullmatch(text) is not None
 
 
-def to_bytes(record: SharedEntry | Alias) -> bytes:
-    """Return the record as JSON."""
+def to_bytes(key: str, record: SharedEntry | Alias) -> bytes:
+    """Return the record of a key as JSON, with its sum."""
     if isinstance(record, Alias):
-        return json.dumps({"format": FORMAT, "alias": record.key}).encode()
+        return sealed(key, json.dumps({"format": FORMAT, "alias": record.key}).encode())
     data = {
         "format": FORMAT,
         "entry": json.loads(store_entry.to_json(record.entry)),
@@ -76,13 +77,13 @@ def to_bytes(record: SharedEntry | Alias) -> bytes:
         "times": record.times,
         "contents": {name: [each.token, each.size, each.sha256] for name, each in record.contents.items()},
     }
-    return json.dumps(data, separators=(",", ":")).encode()
+    return sealed(key, json.dumps(data, separators=(",", ":")).encode())
 
 
-def from_bytes(data: bytes) -> SharedEntry | Alias:
+def from_bytes(key: str, data: bytes) -> SharedEntry | Alias:
     """Return the record that `to_bytes` wrote; raises ValueError for any other bytes, and for what would do harm."""
     try:
-        found = json.loads(data)
+        found = json.loads(unsealed(key, data))
         if found["format"] != FORMAT:
             msg = f"format {found['format']} instead of {FORMAT}"
             raise ValueError(msg)

@@ -78,7 +78,7 @@ class SharedStore:
         data = self.objects.read(names.record(key), MOST) or b""
         with self.local.scratch() as out:
             try:
-                theirs = from_bytes(data)
+                theirs = from_bytes(key, data)
                 if isinstance(theirs, Alias) or theirs.entry.files == mine.entry.files:
                     return mine
                 self._unpack(key, theirs, out, links_out=links_out)
@@ -113,7 +113,7 @@ class SharedStore:
 
     def _theirs(self, key: str) -> SharedEntry | None:
         with suppress(ValueError):
-            record = from_bytes(self.objects.read(names.record(key)) or b"")
+            record = from_bytes(key, self.objects.read(names.record(key)) or b"")
             return record if isinstance(record, SharedEntry) else None
         return None
 
@@ -123,7 +123,7 @@ class SharedStore:
         if data is None:
             return None
         try:
-            record = from_bytes(data)
+            record = from_bytes(key, data)
             if isinstance(record, Alias):
                 return self._fetch_other(key, record.key, links_out=links_out)
             return self._unpacked(key, record, links_out=links_out)
@@ -171,7 +171,7 @@ class SharedStore:
             self._push(own, stored)
             self._mark(own, stored)
         if key not in {own, *marked}:
-            self._create(key, to_bytes(Alias(own)))
+            self._create(key, to_bytes(key, Alias(own)))
             self._mark(key, stored)
         mark = stored.folder.resolve().parent / MARK
         if time.time() - mark.stat().st_mtime > USED:
@@ -193,7 +193,7 @@ class SharedStore:
                 (packed,) = parts.iterdir()
                 self.objects.upload(packed, names.content(key, made[output].token))
                 packed.unlink()
-        record = to_bytes(contents.described(stored.folder, stored.entry, made))
+        record = to_bytes(key, contents.described(stored.folder, stored.entry, made))
         if self._create(key, record):
             return True
         for content in made.values():

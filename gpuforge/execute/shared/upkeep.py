@@ -49,7 +49,7 @@ def entries(objects: Objects) -> list[Kept]:
         if data is None:
             _forget(objects, found.values())
             continue
-        record = _parsed(data)
+        record = _parsed(key, data)
         if isinstance(record, Alias):
             aliases.setdefault(record.key, []).append(key)
             continue
@@ -68,9 +68,9 @@ def compiled(objects: Objects) -> list[Held]:
     return [Held(each.name, Path(each.name), None, each.size, each.modified) for each in found]
 
 
-def _parsed(data: bytes) -> SharedEntry | Alias | None:
+def _parsed(key: str, data: bytes) -> SharedEntry | Alias | None:
     try:
-        return from_bytes(data)
+        return from_bytes(key, data)
     except ValueError:
         return None
 
@@ -108,7 +108,7 @@ def verify(objects: Objects, found: Sequence[Kept]) -> list[tuple[Kept, str]]:
 
 def _wrong(objects: Objects, each: Kept) -> str:
     try:
-        record = from_bytes(each.data)
+        record = from_bytes(each.held.key, each.data)
         if isinstance(record, SharedEntry):
             with tempfile.TemporaryDirectory(prefix="gpuforge-") as folder:
                 for output, content in record.contents.items():

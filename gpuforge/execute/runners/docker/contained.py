@@ -17,6 +17,7 @@ from gpuforge.execute.runners.runner import Limits, Task
 
 # Signals of `docker stop`, `docker kill`, or of the kernel when memory ran out.
 _FROM_OUTSIDE = {signal.SIGINT, signal.SIGTERM, signal.SIGKILL}
+MOST_PRINTED = 2 * 10**9  # bytes of a log; the largest builds print 100 MB
 _AGAIN = "run the same command again: what is finished is kept"
 
 
@@ -53,22 +54,43 @@ class Contained:
 
         def expire() -> None:
             expired.set()
-            with suppress(GpuforgeError, OSError), closing(self.connect()) as containers:
-                containers.signal(container.id, "SIGKILL")
+            self._kill(container)
 
         timer = threading.Timer(self.limits.seconds, expire)
         timer.daemon = True
         timer.start()
         try:
-            with self.task.log.open("ab", buffering=0) as log:
-                for chunk in output:
-                    log.write(chunk)
+            is_long = self._write_log(container, output)
             ended = container.wait()
         finally:
             timer.cancel()
         if expired.is_set():
             raise self.limits.exceeded(self.task.action.id)
+        if is_long:
+            raise ActionError.of(
+                f"{self.task.action.id} printed more than {MOST_PRINTED // 10**9} GB",
+                hint="its log has the first of it",
+            )
         return ended
+
+    def _write_log(self, container: Container, output: Iterable[bytes]) -> bool:
+        """Write what the container prints into the log, and end one that prints too much; return whether it did.
+
+        The engine ends a container only while its output is read: another thread asks for it.
+        """
+        left = MOST_PRINTED
+        with self.task.log.open("ab", buffering=0) as log:
+            for chunk in output:
+                if left >= 0:
+                    log.write(chunk)
+                    left -= len(chunk)
+                    if left < 0:
+                        threading.Thread(target=self._kill, args=(container,), daemon=True).start()
+        return left < 0
+
+    def _kill(self, container: Container) -> None:
+        with suppress(GpuforgeError, OSError), closing(self.connect()) as containers:
+            containers.signal(container.id, "SIGKILL")
 
     def _judge(self, ended: Ended) -> int:
         if not ended.status or self.activity.cancelled.is_set():

@@ -50,10 +50,15 @@ def of_settings(task: Task, passed: Mapping[str, str], home: Path) -> Iterator[M
 
 
 def of_caches(task: Task, folders: Mapping[str, Path], default: Path) -> Iterator[Mount]:
-    """Yield the cache folders of an action: those of `folders` by name, the others below `default`."""
+    """Yield the cache folders of an action: those of `folders` by name, the others below `default`.
+
+    A build may leave a program in its own that runs as the caller (setuid): no other user gets to it.
+    """
     for each in _there(task, folders):
         folder = folders.get(each.name, default / each.name)
         folder.mkdir(parents=True, exist_ok=True)
+        if default in folder.parent.parents and not each.given:
+            folder.parent.chmod(0o700)
         yield Mount(folder, CACHES / each.name, writable=not each.given)
 
 
