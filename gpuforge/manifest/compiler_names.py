@@ -5,13 +5,14 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+from pydantic import GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticKnownError
 
+from gpuforge.manifest.validators import Checked
 from gpuforge.toolchain_names import GROUP, OWN
 
 
-class CompilerName:
+class CompilerName(Checked):
     """An annotation for text: the name of a toolchain."""
 
     @staticmethod
@@ -21,10 +22,6 @@ class CompilerName:
             return text
         expected = ", ".join(f"'{name}'" for name in (*OWN, *others))
         raise PydanticKnownError("literal_error", {"expected": expected})
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(cls.validate, handler(source))
 
     @classmethod
     def __get_pydantic_json_schema__(

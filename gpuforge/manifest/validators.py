@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -56,7 +56,27 @@ class Form:
         return {**handler(schema), "pattern": self.pattern}
 
 
-class Distinct:
+class Checked:
+    """The base of annotations whose `validate` takes a value that has its type, and returns it or raises."""
+
+    validate: ClassVar[Any]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(cls.validate, handler(source))
+
+
+class Wrapped:
+    """The base of annotations whose `wrap` turns what the manifest has into a value of the type."""
+
+    wrap: ClassVar[Any]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(cls.wrap, handler(source))
+
+
+class Distinct(Checked):
     """An annotation for arrays: no item may come twice."""
 
     @staticmethod
@@ -68,27 +88,19 @@ class Distinct:
         return values
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(cls.validate, handler(source))
-
-    @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return {**handler(schema), "uniqueItems": True}
 
 
-class OneOrMany:
+class OneOrMany(Wrapped):
     """An annotation for arrays: a single item may stand for an array of one."""
 
     @staticmethod
     def wrap(value: object) -> object:
         """Return an array of a single piece of text; anything else as it is."""
         return (value,) if isinstance(value, str) else value
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(cls.wrap, handler(source))
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -98,17 +110,13 @@ class OneOrMany:
         return {"anyOf": [array["items"], array]}
 
 
-class CommonOrMany:
+class CommonOrMany(Wrapped):
     """An annotation for the array of architectures: the word "common" alone may stand for an array of it."""
 
     @staticmethod
     def wrap(value: object) -> object:
         """Return an array of the word; anything else as it is."""
         return (value,) if value == "common" else value
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(cls.wrap, handler(source))
 
     @classmethod
     def __get_pydantic_json_schema__(

@@ -54,6 +54,7 @@ class Archive:
     """A zip file, open for reading its members."""
 
     directory = Directory()  # empty for what is no zip file
+    _file: IO[bytes]
 
     def __init__(self, path: Path | str, budget: Budget | None = None) -> None:
         """Open it; raises MalformedError for a file that is not a sound zip file, OSError when it cannot be read.

@@ -5,8 +5,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from gpuforge.binary.budget import Budget
 from gpuforge.errors import MalformedError
@@ -27,7 +26,7 @@ class RemoteArchive(Archive):
         """Read its directory; raises MalformedError for a file that is not a zip file, and what `fetch` raises."""
         self.path = name
         self._size, self._fetch, self.budget = size, fetch, Budget(size)
-        self._copy = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  the blocks that were fetched; closed by __exit__
         self._kept: set[int] = set()  # the numbers of the blocks in it
         self._one_at_a_time = threading.Lock()
         try:
@@ -35,19 +34,11 @@ class RemoteArchive(Archive):
             self.members = self.directory.members
             self.budget.spend("entries", len(self.members))
         except BROKEN as error:
-            self._copy.close()
+            self._file.close()
             raise MalformedError.of(f"{name} is not a sound wheel: {error}") from error
         except BaseException:
-            self._copy.close()
+            self._file.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._copy.close()
 
     def _packed(self, member: Member, count: int) -> Iterator[bytes]:
         if member.packed <= _BLOCK:
@@ -60,7 +51,7 @@ class RemoteArchive(Archive):
         count = max(0, min(count, self._size - offset))
         with self._one_at_a_time:  # threads that read neighbouring members want the same blocks
             self._keep(offset // _BLOCK, -(-(offset + count) // _BLOCK))
-        return os.pread(self._copy.fileno(), count, offset)
+        return os.pread(self._file.fileno(), count, offset)
 
     def _keep(self, first: int, end: int) -> None:
         """Fetch the blocks from `first` to `end` that are not there, by one call for all of them."""
@@ -69,7 +60,7 @@ class RemoteArchive(Archive):
             return
         position, stop = missing[0] * _BLOCK, min(self._size, (missing[-1] + 1) * _BLOCK)
         for chunk in self._fetch(position, stop - position):
-            position += os.pwrite(self._copy.fileno(), chunk, position)
+            position += os.pwrite(self._file.fileno(), chunk, position)
         self._kept.update(range(missing[0], missing[-1] + 1))
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from gpuforge.plan import variables
 from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.expectation import expectation
@@ -91,12 +90,8 @@ def _beside(
             },
             outputs=("wheels",),
             by_content=True,
-            facts=context.pip_facts,
-            env=variables.fetch(),
-            passes=variables.requirement_passes(),
-            caches=variables.PIP_CACHE,
-            network=True,
             cells=(cell.id,),
+            **context.by_pip,
         )
         for number, requirement in enumerate(wanted)
     }

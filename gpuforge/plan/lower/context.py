@@ -151,6 +151,17 @@ class Context:
         """What of pip's variables decides on what it fetches."""
         return variables.pip_facts()
 
+    @property
+    def by_pip(self) -> dict[str, Any]:
+        """What the actions that fetch by pip have in common."""
+        return {
+            "facts": self.pip_facts,
+            "env": variables.fetch(),
+            "passes": variables.requirement_passes(),
+            "caches": variables.PIP_CACHE,
+            "network": True,
+        }
+
     @cached_property
     def tree(self) -> FileInput | None:
         """The host build's files when the source is a folder of this machine; else None."""

@@ -266,13 +266,9 @@ def _fetch(this: _Compilation) -> str:
         title=f"fetch {request.requires[0]}",
         inputs={"python": compiler.interpreter(cell, at)},
         outputs=("wheels", LOCK),
-        facts=context.pip_facts,
-        env=variables.fetch(),
-        passes=variables.requirement_passes(),
-        caches=variables.PIP_CACHE,
-        network=True,
         by_content=True,
         cells=context.users(part=of_kernels),
+        **context.by_pip,
     ).action
 
 

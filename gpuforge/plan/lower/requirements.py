@@ -88,12 +88,8 @@ def _fetch(
         kind="fetch",
         inputs={"source": tree, "answer": answer, **constraints},
         outputs=("wheels", LOCK),
-        facts=context.pip_facts,
-        env=variables.fetch(),
-        passes=variables.requirement_passes(),
-        caches=variables.PIP_CACHE,
-        network=True,
         answered=answered,
+        **context.by_pip,
     )
 
 

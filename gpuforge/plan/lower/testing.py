@@ -144,11 +144,7 @@ def _fetch(context: Context, cell: Cell, request: FetchTestRequirements, **field
         "wheels",
         kind="fetch",
         outputs=("wheels",),
-        facts=context.pip_facts,
-        env=variables.fetch(),
-        passes=variables.requirement_passes(),
-        caches=variables.PIP_CACHE,
-        network=True,
+        **context.by_pip,
         **fields | {"inputs": {"python": compiler.interpreter(cell, at), **fields.get("inputs", {})}},
     )
 
