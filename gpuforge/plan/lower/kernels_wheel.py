@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
@@ -17,6 +18,7 @@ from gpuforge.plan.lower.context import Context, placeholders
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lower.wheel import SEARCH_PATH, numbered, python_tag
 from gpuforge.plan.requests.wheel import KernelsWheel, PackageKernels, PackageWheel
+from gpuforge.plan.site import Location
 
 
 def first_of(context: Context, cell: Cell) -> Cell:
@@ -62,12 +64,11 @@ def host_wheel(
         output=Path("${out:wheel}"),
         declared=Path("${out:declared}"),
     )
-    return context.add_step(
-        request,
+    return _add(
+        context,
         at,
-        "wheel",
+        request,
         id=f"{_name_of_host(context, cell)}/wheel",
-        kind="package",
         title=f"repair and name the wheel of {manifest.package.name} for Python {cell.python}",
         inputs={
             "wheel": host,
@@ -75,8 +76,6 @@ def host_wheel(
             "carried": carried(context, cell),
             **numbered(kernels),
         },
-        outputs=("wheel", "declared"),
-        by_content=True,
         cells=context.users(python=cell.python),
     )
 
@@ -106,21 +105,27 @@ def kernels_wheel(context: Context, cell: Cell, kernels: Sequence[ActionInput]) 
         output=Path("${out:wheel}"),
         declared=Path("${out:declared}"),
     )
-    return context.add_step(
-        request,
+    return _add(
+        context,
         at,
-        "wheel",
+        request,
         id=f"cu{cell.toolkit}/kernels-wheel",
-        kind="package",
         title=f"make {kernels_wheels.distribution(manifest, cell.toolkit)}",
         inputs={
             "of": ActionInput(f"{_name_of_host(context, first)}/wheel", "declared"),
             "toolkit": toolkit(context, cell, at),
             **numbered(kernels),
         },
-        outputs=("wheel", "declared"),
-        by_content=True,
         cells=context.users(cuda=cell.cuda),
+    )
+
+
+def _add(
+    context: Context, at: Location, request: PackageWheel | PackageKernels, **fields: Any
+) -> ActionInput:
+    """Add the action that makes a wheel, with what it declares beside it."""
+    return context.add_step(
+        request, at, "wheel", kind="package", outputs=("wheel", "declared"), by_content=True, **fields
     )
 
 
