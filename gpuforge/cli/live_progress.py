@@ -14,6 +14,7 @@ from rich.text import Text
 
 from gpuforge.cli.failure_text import failure, print_text
 from gpuforge.cli.plan_progress import Cell, CellState, PlanProgress, Running, where
+from gpuforge.diagnostics import shown
 from gpuforge.execute.failure import last_line
 from gpuforge.execute.outcome import ActionResult, Step
 from gpuforge.plan.action import Action
@@ -84,18 +85,18 @@ class LiveProgress:
             room = max(2, self._console.height - _MARGIN)
             running = list(self._plan.running.values())[: room - 1] if self._live else []
             cells = list(self._plan.cells.values())
-            shown = _fitting(cells, room - len(running)) if self._live else cells
+            drawn = _fitting(cells, room - len(running)) if self._live else cells
             table = _grid()
-            for cell in shown:
+            for cell in drawn:
                 table.add_row(*self._cell(cell, now))
             actions = _grid()
-            spare = room - len(shown) - len(running)  # lines for the output of what runs longest
+            spare = room - len(drawn) - len(running)  # lines for the output of what runs longest
             for each in running:
                 actions.add_row(*self._action(each, now))
                 if spare > 0 and (line := last_line(each.log)):
                     spare -= 1
-                    actions.add_row("", Text(f"  {line}", style="dim"), "")
-            hidden = (len(cells) - len(shown), len(self._plan.running) - len(running) if self._live else 0)
+                    actions.add_row("", Text(f"  {shown(line)}", style="dim"), "")
+            hidden = (len(cells) - len(drawn), len(self._plan.running) - len(running) if self._live else 0)
             last = Text(self._last_line(*hidden, now), style="bold", no_wrap=True, overflow="ellipsis")
             return Group(*[each for each in (table, actions) if each.row_count], last)
 
@@ -109,9 +110,9 @@ class LiveProgress:
         )
 
     def _action(self, running: Running, now: float) -> tuple[RenderableType, ...]:
-        text = Text.assemble((where(running.action), "dim"), running.action.title)
+        text = Text.assemble((where(running.action), "dim"), shown(running.action.title))
         if running.waits:
-            text.append(f" (waits: {running.waits})", style="yellow")
+            text.append(f" (waits: {shown(running.waits)})", style="yellow")
         return self._spinner, text, Text(_clock_text(now - running.since), style="dim")
 
     def _last_line(self, cells: int, actions: int, now: float) -> str:

@@ -13,6 +13,7 @@ from rich.text import Text
 from gpuforge.cli.failure_text import failure, print_text
 from gpuforge.cli.live_progress import LiveProgress
 from gpuforge.cli.plan_progress import PlanProgress, where
+from gpuforge.diagnostics import shown
 from gpuforge.execute.observer import Observer
 from gpuforge.execute.outcome import ActionResult, Step
 from gpuforge.execute.times import short_seconds
@@ -81,4 +82,4 @@ class PlainProgress:
             self._line("end", self._plan.counts())
 
     def _line(self, what: str, text: str) -> None:
-        print_text(self._console, Text(f"[{self._clock() - self._begin:7.1f} s] {what:9} {text}"))
+        print_text(self._console, Text(f"[{self._clock() - self._begin:7.1f} s] {what:9} {shown(text)}"))

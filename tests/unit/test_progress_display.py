@@ -111,6 +111,28 @@ def test_nothing_is_shown_when_nothing_runs() -> None:
         assert stream.getvalue() == ""
 
 
+@pytest.mark.parametrize("kind", [PlainProgress, LiveProgress])
+def test_nothing_of_a_build_steers_a_terminal_or_a_ci_system(
+    kind: type[PlainProgress | LiveProgress],
+) -> None:
+    """Names of files and a build's output were printed as they are: `##vso[…]` sets variables of later steps."""
+    odd = "a\n::error::b \x1b]0;c\x07##vso[task.setvariable variable=d]e\u202e"
+    stream = io.StringIO()
+    observer = kind(Console(file=stream, width=200), lambda: 1.0)
+    one = step("x", odd)
+    observer.on_plan([one], frozenset({"x"}))
+    observer.on_start(one.action, LOG)
+    observer.on_wait(one.action, odd)
+    error = Diagnostic(odd, hint=odd)
+    observer.on_finish(
+        one.action,
+        ActionResult("x", "failed", Reason("runs", odd), 1.0, Path(odd), error, (odd,), kept=Path(odd)),
+    )
+    text = stream.getvalue()
+    assert "failed: " in text
+    assert not re.search(r"[\x1b\x07\u202e]|##vso\[|^\s*::", text, re.MULTILINE)
+
+
 @pytest.fixture(params=["utf-8", "ascii"])
 def terminal(request: pytest.FixtureRequest) -> Iterator[tuple[Console, io.BytesIO]]:
     raw = io.BytesIO()
