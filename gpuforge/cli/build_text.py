@@ -16,6 +16,7 @@ from gpuforge.cli.build_result import RAN, Result, Wheel, is_done
 from gpuforge.cli.console import count, results_console
 from gpuforge.cli.left_out import by_reason
 from gpuforge.cli.wheel_text import show_wheel
+from gpuforge.diagnostics import shown
 from gpuforge.execute.times import short_seconds
 from gpuforge.execute.verdict import Verdict
 from gpuforge.plan.cell import Selection
@@ -50,9 +51,9 @@ def show_plan(
         mark = Text("run    ", style="yellow") if verdict.run else Text("reuse  ", style="green")
         if not verdict.run and verdict.stored is None:
             mark = Text("skip   ", style="dim")
-        console.print(Text("  ") + mark + Text(action.title))
+        console.print(Text("  ") + mark + Text(shown(action.title)))
         if explain:
-            console.print(Text(f"         {verdict.reason.why}", style="dim"))
+            console.print(Text(f"         {shown(verdict.reason.why)}", style="dim"))
     _show_left_out(console, selection)
 
 
@@ -61,8 +62,8 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
     console = results_console()
     if explain:
         for action in result.plan.actions:
-            console.print(Text(action.title))
-            console.print(Text(f"  {result.outcome.results[action.id].reason}", style="dim"))
+            console.print(Text(shown(action.title)))
+            console.print(Text(f"  {shown(str(result.outcome.results[action.id].reason))}", style="dim"))
         console.print()
     wheels: dict[Path, list[Wheel]] = {}
     for wheel in result.wheels:
@@ -103,7 +104,8 @@ def _show_missing(result: Result) -> None:
     for what, cells in missing.items():
         console.print(f"{what}: {', '.join(cells)}", style="bold red")
     for each in result.set_aside:
-        console.print(f"set aside, as it is older than what was kept back: {each.path} is now {each.to}")
+        where = f"{shown(str(each.path))} is now {shown(str(each.to))}"
+        console.print(Text(f"set aside, as it is older than what was kept back: {where}"))
 
 
 def _show_left_out(console: Console, selection: Selection) -> None:
