@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from gpuforge.errors import ActionError, MissingError
@@ -87,6 +88,12 @@ def _chunks(answer: http.client.HTTPResponse, skip: int, size: int | None) -> It
 
 def _context() -> ssl.SSLContext:
     bundle = next((os.environ[n] for n in _BUNDLES if Path(os.environ.get(n, "/none")).is_file()), None)
+    return _trusting(bundle)
+
+
+@cache
+def _trusting(bundle: str | None) -> ssl.SSLContext:
+    """Return a context with the certificates of the system and of a file; to make one takes longer than a download."""
     context = ssl.create_default_context()
     if bundle:
         context.load_verify_locations(bundle)

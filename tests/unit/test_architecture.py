@@ -157,3 +157,9 @@ def test_no_two_files_of_tests_have_one_name() -> None:
     names = [path.name for folder in ("unit", "integration", "gpu") for path in (tests / folder).glob("*.py")]
     twice = {name for name in names if names.count(name) > 1}
     assert twice == {"conftest.py"}
+
+
+def test_tests_of_a_group_run_on_one_worker(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist passes on the group in the name of a test; without it, fixtures are built by every worker."""
+    if getattr(request.config.option, "loadgroup", False):
+        assert request.node.nodeid.endswith("@architecture")

@@ -115,7 +115,7 @@ def test_the_hint_of_a_failed_host_build_is_for_the_compilers_error(
     said: str, hint: str, manifest: ManifestFile, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    log.write_text(said + "warning: something else\n" * 200_000 + f"error: {BUILD_FAILED}\n")
+    log.write_text(said + "warning: something else\n" * 20_000 + f"error: {BUILD_FAILED}\n")
     built = Action("build", "build", "", (), advice=advice.of_host_build(manifest), parallel=True)
     told = failure.of_status(built, 1, failure.tail(log), causes=failure.errors(log), reported=BUILD_FAILED)
     assert (told.message, told.hint) == ("the project's own build failed", hint)
