@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# Processes that run tests. Integration tests often wait: `make test WORKERS=3` ends sooner on two cores.
+# Processes that run tests. Integration tests often wait: with `make test WORKERS=3` others run meanwhile on two cores.
 WORKERS ?= auto
 
 $(VENV)/.installed: pyproject.toml
