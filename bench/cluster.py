@@ -173,6 +173,27 @@ def tables(folder: Path, cluster: DaskCluster) -> list[str]:
     return rows
 
 
+def two_clients(folder: Path, cluster: DaskCluster) -> str:
+    """Have a second client join a first one on the same workers, and return what both took."""
+    workers, length, later = SIZES[-1], 10.0, 14.0
+    begin, pids = time.monotonic(), []
+    for name, count, wait in (("first", 4 * workers, 0.0), ("second", 2 * workers, later)):
+        if pid := os.fork():
+            pids.append(pid)
+            continue
+        status = 1
+        try:
+            time.sleep(wait)
+            measured(folder / name, count, length, workers, cluster.address)
+            status = 0
+        finally:
+            os._exit(status)
+    if any(os.waitpid(pid, 0)[1] for pid in pids):
+        raise RuntimeError("a client failed")
+    took, ideal = time.monotonic() - begin, 6 * length
+    return f"Two clients on {workers} workers, the second {later:g} s later: {took:.0f} s instead of {ideal:g} s."
+
+
 def main() -> None:
     """Measure, and print the tables."""
     parser = argparse.ArgumentParser()
@@ -187,7 +208,7 @@ def main() -> None:
         os.environ.update(env)
         cluster = DaskCluster(folder / "cluster", env)
         stack.callback(cluster.stop)
-        sys.stdout.write("\n".join([*tables(folder, cluster), ""]))
+        sys.stdout.write("\n".join([*tables(folder, cluster), "", two_clients(folder, cluster), ""]))
 
 
 if __name__ == "__main__":
