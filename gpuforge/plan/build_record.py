@@ -1,4 +1,7 @@
-"""The build record of a wheel: what it was built with, and nothing about the machine it was built on."""
+"""The build record of a wheel: what it was built with, and nothing about where.
+
+The same compilers make the same bytes on this machine, in containers and on workers (docs/decisions/0046).
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,10 @@ from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits.compilers import FetchedCompiler
 
 
-def of(
-    file: ManifestFile, at: Location, cell: Cell, host_at: Location, host: Compiler, of_nvcc: Compiler
-) -> dict[str, Any]:
-    """Return the record of one cell as plain data; its host build ran in `host_at`, with the compiler `host`.
-
-    `of_nvcc` is the host compiler that nvcc used for the kernels. `image` is that of the host build, None outside of
-    containers.
-    """
+def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Compiler) -> dict[str, Any]:
+    """Return the record of one cell as plain data: `host` compiled its host build, `of_nvcc` the kernels with nvcc."""
     if not cell.cuda:
-        return {**of_host(file, cell, host_at, host), "cell": cell.id, "naming": cell.naming, **_axes(cell)}
+        return {**of_host(file, cell, host), "cell": cell.id, "naming": cell.naming, **_axes(cell)}
     toolkit = at.toolkits[cell.cuda]
     wanted = file.manifest.cuda.versions[cell.cuda]
     return {
@@ -45,7 +42,6 @@ def of(
         "archs": list(variables.real(wanted.archs)),
         "ptx": list(variables.virtual(wanted.archs, wanted.ptx)),
         "narrowed": _of_manifest(file.whole.cuda.versions[cell.cuda]) if file.whole else None,
-        "image": {"name": host_at.image.name, "id": host_at.image.id} if host_at.image else None,
         "manifest": {"sha256": _manifest_digest(file)},
     }
 
@@ -56,20 +52,19 @@ def _axes(cell: Cell) -> dict[str, Any]:
     return {"axes": values} if cell.point.values else {}
 
 
-def of_host(file: ManifestFile, cell: Cell, host_at: Location, host: Compiler) -> dict[str, Any]:
+def of_host(file: ManifestFile, cell: Cell, host: Compiler) -> dict[str, Any]:
     """Return the record of a wheel that is for all CUDA versions or for none: nothing in it was made by one."""
     return {
         "gpuforge": __version__,
         "machine": cell.machine,
         "toolchains": {"host": _compiler(host)},
-        "image": {"name": host_at.image.name, "id": host_at.image.id} if host_at.image else None,
         "manifest": {"sha256": _manifest_digest(file)},
     }
 
 
 def of_kernels(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
     """Return the record of a kernels wheel, in which nothing is of a Python."""
-    whole = of(file, at, cell, at, at.hosts[cell.cuda], at.hosts[cell.cuda])
+    whole = of(file, at, cell, at.hosts[cell.cuda], at.hosts[cell.cuda])
     device = {"device": whole["toolchains"]["device"]}
     return {key: value for key, value in whole.items() if key not in {"cell", "naming"}} | {
         "toolchains": device

@@ -13,6 +13,7 @@ import time
 import zipfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from docker.errors import APIError
@@ -43,11 +44,19 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build(recipe: Path, cache: Path, dist: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [GPUFORGE, "build", str(recipe), "--runner", "docker", "--image", IMAGE, "-o", str(dist), *more]
+    runner = () if "--runner" in more else ("--runner", "docker", "--image", IMAGE)
+    command = [GPUFORGE, "build", str(recipe), *runner, "-o", str(dist), *more]
     env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cache)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert "Traceback" not in done.stderr + done.stdout
     return done
+
+
+def record(wheel: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/gpuforge.json"))
+        found: dict[str, Any] = json.loads(archive.read(name))
+        return found
 
 
 def wheels(dist: Path) -> dict[str, bytes]:
@@ -65,18 +74,29 @@ def test_a_matrix_compiles_kernels_once_and_a_cell_alone_gives_the_same_bytes(
     counts = tuple(kinds.count(kind) for kind in ("compile", "build", "test"))
     assert counts == (2, 2, 2), "the kernels and the library for the CPU once, the rest for each Python"
     assert len(said["tests"]) == 2
-    image = said["cells"][0]["image"]
-    assert image["name"] == IMAGE
+    assert said["cells"][0]["image"]["name"] == IMAGE
     made = wheels(tmp_path / "all")
-    with zipfile.ZipFile(tmp_path / "all" / next(iter(made))) as wheel:
-        (record,) = (name for name in wheel.namelist() if name.endswith(".dist-info/gpuforge.json"))
-        assert json.loads(wheel.read(record))["image"] == image
 
     other = shutil.copytree(recipe, tmp_path / "elsewhere")
     alone = build(other, tmp_path / "another cache", tmp_path / "one", "--cell", CELL)
     assert alone.returncode == 0, alone.stderr
     ((name, data),) = wheels(tmp_path / "one").items()
     assert made[name] == data
+
+
+@pytest.mark.skipif(not shutil.which("python3.11"), reason="needs Python 3.11, as the image has it")
+def test_local_processes_with_the_same_compilers_make_the_same_bytes(
+    recipe: Path, cache: Path, tmp_path: Path
+) -> None:
+    arguments = ("--cell", CELL, "--archs", "90", "--no-test")
+    assert build(recipe, cache, tmp_path / "contained", *arguments).returncode == 0
+    assert build(recipe, cache, tmp_path / "local", *arguments, "--runner", "local").returncode == 0
+    ((name, contained),) = wheels(tmp_path / "contained").items()
+    ((same, local),) = wheels(tmp_path / "local").items()
+    found = [record(tmp_path / folder / name) for folder in ("contained", "local")]
+    if found[0]["toolchains"] != found[1]["toolchains"]:
+        pytest.skip(f"this machine has another compiler than the image: {found[1]['toolchains']['host']}")
+    assert (name, contained) == (same, local)
 
 
 WHERE = {  # the one libcudart of the process; static: there is none

@@ -97,7 +97,7 @@ def test_pip(tmp_path: Path, cache: Path) -> None:
     built.install()
     assert built.run()[1] == [f"{site(tmp_path)}/nvidia/cu13/lib/libcudart.so.13"]
     record = json.loads(built.texts["gpuforge.json"])
-    assert (record["cell"], record["linkage"], record["image"]) == (CELL, "pip", None)
+    assert (record["cell"], record["linkage"]) == (CELL, "pip")
     assert record["toolkit"]["packages"]["nvidia-cuda-nvcc"] == record["toolchains"]["device"]["version"]
     bill = built.texts["sboms/gpuforge.cdx.json"].decode()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None

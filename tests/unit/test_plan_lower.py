@@ -392,7 +392,6 @@ def test_the_linkage_decides_on_cudart_and_is_in_the_record(recipe: Recipe, mach
     assert host_keys["pip"] == host_keys["bundle"] == host_keys["system"] != host_keys["static"]
     record = request_of(next(a for a in plans["bundle"].actions if a.id.endswith("/wheel")))["record"]
     assert record["linkage"] == "bundle"
-    assert record["image"] is None
     assert record["toolchains"] == {
         "device": {
             "family": "nvcc",

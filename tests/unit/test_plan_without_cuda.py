@@ -58,7 +58,6 @@ def test_no_action_is_about_cuda(file: ManifestFile, machine: Machine) -> None:
     assert sorted(wheel["record"]) == [
         "cell",
         "gpuforge",
-        "image",
         "machine",
         "manifest",
         "naming",

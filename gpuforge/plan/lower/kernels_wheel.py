@@ -56,7 +56,7 @@ def host_wheel(
         sets=sets(file),
         carried=Path("${in:carried}"),
         more_requires=manifest.wheel.requires,
-        record=build_record.of_host(file, cell, at, compiler),
+        record=build_record.of_host(file, cell, compiler),
         requirements=Path("${in:requirements}"),
         # NVRTC is of one CUDA major, and this wheel of all: the runtime names the package that fits the driver.
         extras={k: v for k, v in recipe.extras(file, newest[0]).items() if k != "nvrtc"},

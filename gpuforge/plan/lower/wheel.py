@@ -54,7 +54,7 @@ def _request(
 ) -> PackageWheel:
     file, manifest = context.file, context.file.manifest
     at = context.machine.at(cell)
-    host_at, host_compiler = context.machine.host_at(cell)
+    _, host_compiler = context.machine.host_at(cell)
     of_nvcc = context.machine.kernels_at(cell.cuda).hosts[cell.cuda]
     found = at.toolkits.get(cell.cuda)
     version = (file.whole or manifest).cuda.versions.get(cell.cuda)
@@ -79,7 +79,7 @@ def _request(
         provided=Path("${in:provided}") if provided else None,
         carried=Path("${in:carried}"),
         more_requires=manifest.wheel.requires,
-        record=build_record.of(file, at, cell, host_at, host_compiler, of_nvcc),
+        record=build_record.of(file, at, cell, host_compiler, of_nvcc),
         requirements=Path("${in:requirements}"),
         extras=recipe.extras(file, cell.toolkit),
         work=Path("${work}"),
