@@ -14,7 +14,6 @@ from gpuforge.plan import variables
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location
 from gpuforge.toolchains.family import Compiler
-from gpuforge.toolkits.compilers import FetchedCompiler
 
 
 def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Compiler) -> dict[str, Any]:
@@ -93,8 +92,5 @@ def _of_manifest(version: CudaVersion) -> dict[str, Any]:
 
 
 def _compiler(compiler: Compiler) -> dict[str, str]:
-    """Return a host compiler's family and version and, if it was fetched, its package in Debian."""
-    found = {"family": compiler.family, "version": str(compiler.version)}
-    if isinstance(compiler, FetchedCompiler):
-        found["package"] = f"{compiler.package} (Debian {compiler.suite})"
-    return found
+    """Return a host compiler's family and version; where it was fetched from, gpuforge's version says."""
+    return {"family": compiler.family, "version": str(compiler.version)}

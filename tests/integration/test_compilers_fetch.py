@@ -100,7 +100,7 @@ def test_a_wheel_of_cuda_11_is_built_where_only_a_newer_compiler_is_installed(
     two = build(recipe, tmp_path / "two", "--cuda", "11", "--no-test", cache=tmp_path / "another" / "cache")
     assert [w["sha256"] for w in one["wheels"]] == [w["sha256"] for w in two["wheels"]]
     (wheel,) = (Path(wheel["path"]) for wheel in one["wheels"])
-    fetched = {"family": "g++", "version": "11.3.0", "package": f"{offer.compiler.package} (Debian bookworm)"}
+    fetched = {"family": "g++", "version": "11.3.0"}
     assert record(wheel)["toolchains"] == {
         "host": fetched,
         "device": {"family": "nvcc", "version": "11.8.89", "host": fetched},
