@@ -98,7 +98,7 @@ def test_the_same_wheel_has_the_same_bill(tree: Path, tmp_path: Path) -> None:
 
 
 def test_the_build_record_is_sorted_json(tree: Path) -> None:
-    build_record.write(tree, {"toolkit": {"version": "13.0"}, "image": None})
+    build_record.write(tree, {"toolkit": {"version": "13.0"}, "linkage": "pip"})
     text = (tree / "demo-1.0.dist-info" / "gpuforge.json").read_text()
-    assert json.loads(text) == {"schema": 1, "image": None, "toolkit": {"version": "13.0"}}
-    assert text.index("image") < text.index("schema") < text.index("toolkit")
+    assert json.loads(text) == {"schema": 1, "linkage": "pip", "toolkit": {"version": "13.0"}}
+    assert text.index("linkage") < text.index("schema") < text.index("toolkit")

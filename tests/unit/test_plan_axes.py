@@ -244,10 +244,10 @@ def test_the_record_names_the_values(recipe: Recipe, machine: Machine) -> None:
     file = recipe(NEW, ONE, add=AXES + SPANS)
     cell = select(file, "x86_64", cuda=["13"]).cells[0]
     at, host = machine.host_at(cell)
-    record = of(file.at(cell.point), at, cell, at, host, host)
+    record = of(file.at(cell.point), at, cell, host, host)
     assert record["axes"] == {"built": {"torch": "2.11"}, "serves": [{"torch": "2.11"}, {"torch": "2.15"}]}
     plain = recipe(ONE)
-    assert "axes" not in of(plain, at, select(plain, "x86_64").cells[0], at, host, host)
+    assert "axes" not in of(plain, at, select(plain, "x86_64").cells[0], host, host)
 
 
 def test_a_narrowed_manifest_keeps_its_architectures_at_every_point(recipe: Recipe) -> None:

@@ -1,0 +1,15 @@
+"""What holds for all tests: short names."""
+
+from __future__ import annotations
+
+_LONGEST = 200  # characters of a value in a test's name
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a long value by its size: pytest hands a test's name to each program that the test starts, in a variable.
+
+    The kernel refuses variables of more than 128 KiB (MAX_ARG_STRLEN of linux/binfmts.h).
+    """
+    if isinstance(val, str | bytes) and len(val) > _LONGEST:
+        return f"{type(val).__name__} of {len(val)}"
+    return None
