@@ -47,9 +47,9 @@ def audit(
         inputs.expand(paths, hashes=hashes, beside=beside) as given,
         wheel.reading(given.found, jobs, watch) as outcomes,
     ):
-        # All that judges is loaded while the threads read: it takes as long as inflating 50 MB. First packaging: deeper
-        # in the chain of imports, its regular expressions cost 1,800 system calls. Python 3.11 takes memory from the
-        # kernel for each call beyond a block of its stack.
+        # All that judges is loaded while the threads read. First packaging: deeper in the chain of imports, its regular
+        # expressions cost 1,800 system calls. Python 3.11 takes memory from the kernel for each call beyond a block of
+        # its stack.
         import gpuforge.wheel.metadata  # noqa: F401, PLC0415
         from gpuforge.audit.judge import Question, judge  # noqa: PLC0415
 
