@@ -62,7 +62,7 @@ def _own(wheel: Path) -> str:
         tops = {member.name.partition("/")[0] for member in archive.members}
         info = DistInfo.of(archive, [name for name in tops if name.endswith(".dist-info")] or [".dist-info"])
     metadata.refuse_references(metadata.parsed(info.requires), wheel.name)
-    return f"{wheel.name.partition('-')[0]} @ {wheel.absolute().as_uri()}"
+    return f"{filename.project(wheel.name)} @ {wheel.absolute().as_uri()}"
 
 
 def _installed(folder: Path) -> dict[str, str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from packaging.utils import canonicalize_name
+
 from gpuforge.cli.console import count
 from gpuforge.cli.trial_result import Cuda, Install, TrialResult
 from gpuforge.execute.times import short_seconds
+from gpuforge.wheel import filename
 
 
 def words_of_test(test: TrialResult) -> Iterator[str]:
@@ -43,8 +46,8 @@ def _title(install: Install) -> str:
 
 def _brought(install: Install, *, named: bool) -> str:
     """Return how many packages came beside the wheel, or their names."""
-    own = install.wheel.split("-")[0].lower() if named else ""
-    packages = [each for each in install.packages if each.partition(" ")[0].lower() != own]
+    own = filename.project(install.wheel) if named else ""
+    packages = [each for each in install.packages if canonicalize_name(each.partition(" ")[0]) != own]
     if named:
         more = f" and {len(packages) - _NAMED} more" if len(packages) > _NAMED else ""
         return f" with {', '.join(packages[:_NAMED])}{more}" if packages else " with nothing else"

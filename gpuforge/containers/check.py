@@ -5,6 +5,7 @@ from __future__ import annotations
 from packaging.version import InvalidVersion, Version
 
 from gpuforge.containers.catalog import CatalogImage, Purpose
+from gpuforge.cuda.version import minor_of
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.family import Compiler
@@ -48,7 +49,7 @@ def _is_usable(python: Interpreter) -> bool:
 
 def _unlike(found: Inventory, image: CatalogImage) -> list[str]:
     """Return where an image differs from its description in the catalog."""
-    minors = {_minor(python.version) for python in found.interpreters if python.path.is_relative_to("/opt")}
+    minors = {python.minor for python in found.interpreters if python.path.is_relative_to("/opt")}
     gxx = compilers(found, "g++")
     majors = {f"g++-{compiler.version.major}" for compiler in gxx}
     lacks = [f"CPython {minor} in /opt/python" for minor in image.pythons if minor not in minors]
@@ -58,11 +59,7 @@ def _unlike(found: Inventory, image: CatalogImage) -> list[str]:
     if image.purpose == "test" and gxx:
         lacks.append(f"the absence of compilers, of which a clean container has none: {gxx[0].path}")
     nvcc = next((str(compiler.version) for compiler in compilers(found, "nvcc")), "")
-    if image.toolkit and _minor(nvcc) != image.toolkit:
+    if image.toolkit and minor_of(nvcc) != image.toolkit:
         has = f": it has {nvcc}" if nvcc else ""
         lacks.append(f"nvcc {image.toolkit}{has}")
     return lacks
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from gpuforge.cuda import releases, runs_on
+from gpuforge.cuda.version import major_of
 
 
 def driver_of_ptx(isa: str) -> str:
@@ -21,8 +22,8 @@ def driver_of_cubins(toolkits: Iterable[str], isas: Iterable[str]) -> str:
     """
     versions, written = set(toolkits), set(isas)
     versions |= {row.version for row in _toolkits() if row.ptx in written}
-    majors = {version.partition(".")[0] for version in versions}
-    floors = [r.driver_floor for r in releases.releases() if r.version.partition(".")[0] in majors]
+    majors = {major_of(version) for version in versions}
+    floors = [r.driver_floor for r in releases.releases() if major_of(r.version) in majors]
     floors += [
         row.driver
         for row in releases.former()

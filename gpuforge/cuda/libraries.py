@@ -61,7 +61,7 @@ def is_toolkit(soname: str) -> bool:
 
 def is_toolkit_file(name: str) -> bool:
     """Return whether CUDA's packages have a library of this file name (mangled or not, with any version or none)."""
-    return plain_name(name).partition(".so")[0] in _toolkit_stems() and ".so" in name
+    return stem(plain_name(name)) in _toolkit_stems() and ".so" in name
 
 
 def is_driver(name: str) -> bool:
@@ -96,6 +96,11 @@ def plain_name(filename: str) -> str:
     """Undo the mangling of grafted libraries: auditwheel's `libx-0a1b2c3d.so.1`, delocate's `libx.0a1b2c3d.so.1`."""
     match = re.fullmatch(_MANGLED, filename) if len(filename) <= _LONGEST else None
     return match[1] + match[2] if match else filename
+
+
+def stem(name: str) -> str:
+    """Return a SONAME or a library's file name up to `.so`: "libcudart" of libcudart.so.12."""
+    return name.partition(".so")[0]
 
 
 def _unversioned(name: str) -> str:
@@ -142,7 +147,7 @@ def _packaged() -> Mapping[str, tuple[Library, ...]]:
 
 @cache
 def _toolkit_stems() -> frozenset[str]:
-    return frozenset(soname.partition(".so")[0] for soname in _packaged())
+    return frozenset(map(stem, _packaged()))
 
 
 @cache

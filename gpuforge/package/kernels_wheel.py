@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
 from gpuforge.package.embed import HOME
@@ -117,7 +118,7 @@ def _metadata(wheel: KernelsWheel, of: bytes, toolkit: str) -> str:
         f"Metadata-Version: {headers.get('Metadata-Version', '2.1')}",
         f"Name: {wheel.distribution}",
         f"Version: {version}",
-        f"Summary: The kernels of {name} for CUDA {toolkit.partition('.')[0]}.",
+        f"Summary: The kernels of {name} for CUDA {major_of(toolkit)}.",
     ]
     lines += [f"{key}: {headers[key]}" for key in _SHARED if headers[key] and "\n" not in str(headers[key])]
     return "\n".join([*lines, f"Requires-Dist: {name}=={version}", "", ""])

@@ -9,6 +9,7 @@ from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
 from gpuforge.cuda.libraries import Library
+from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import unpacked
 
@@ -61,7 +62,7 @@ def provider(
     member: PurePosixPath, soname: str, found: list[Library], cuda: str, pins: Mapping[str, str]
 ) -> Library:
     """Return the library of this CUDA major, of the distribution used at build time; raises ActionError without one."""
-    major = int(cuda.partition(".")[0] or 0)
+    major = major_of(cuda)
     fitting = [library for library in found if library.cuda == major]
     if not fitting:
         others = " or ".join(sorted({str(library.cuda) for library in found}))

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from gpuforge.cuda.suffix import suffix_of
+from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file
 from gpuforge.wheel.filename import WheelName
@@ -69,7 +70,7 @@ def rename(
             f"a wheel cannot be renamed by the strategy {strategy!r}",
             hint=f"choose one of {', '.join(STRATEGIES)}",
         )
-    label = f"cu{cuda.split('.', maxsplit=1)[0]}"
+    label = f"cu{major_of(cuda)}"
     labels = [label, *(_as_local(each) for each in axes)] if strategy == "local" else []
     labels += ["try", *(f"sm{arch}" for arch in narrowed)] if narrowed else []
     if strategy == "plain" and not labels:

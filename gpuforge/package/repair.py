@@ -13,6 +13,7 @@ from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
 from gpuforge.cuda.carried import Carried
 from gpuforge.cuda.libraries import Library
+from gpuforge.cuda.version import major_of
 from gpuforge.package import links, repair_checks, runpath
 from gpuforge.package.graft import Log, allowed, graft
 from gpuforge.wheel import unpacked
@@ -102,7 +103,7 @@ def _excludes(linked: repair_checks.Linked, linking: Linking, brought: Set[str])
     found = {f"{soname}*" for soname in libraries.drivers()} | {f"lib{n}.so*" for n in linking.exclude}
     found |= brought
     if linking.linkage != "bundle":
-        major = int(linking.cuda.partition(".")[0] or 0)
+        major = major_of(linking.cuda)
         found |= {library.soname for each in linked.values() for library in each}
         found |= {library.soname for library in libraries.toolkit_libraries(major)}
     return sorted(found)

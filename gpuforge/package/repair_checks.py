@@ -18,7 +18,7 @@ def self_contained(linked: Linked) -> None:
     """Check that nothing of the toolkit is needed from outside the wheel, for `static` and `bundle`."""
     for member, found in linked.items():
         for library in found:
-            stem = library.soname.partition(".so")[0].removeprefix("lib")
+            stem = libraries.stem(library.soname).removeprefix("lib")
             raise ActionError.of(
                 f"{member} needs {library.soname}, which [cuda] linkage forbids",
                 hint=f"link it statically (CMake: CUDA::{stem}_static), where the toolkit has a static one; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -119,5 +118,5 @@ def _holds(own: Requirement, extra: str | None) -> bool:
     """Tell whether a requirement holds without a condition, or whenever `extra` is installed."""
     if own.marker is None:
         return True
-    extras = re.fullmatch(r"extra == [\"']([^\"']+)[\"']", str(own.marker))
-    return bool(extras and extra and canonicalize_name(extras[1]) == canonicalize_name(extra))
+    alone = [name for name in metadata.extras_in(str(own.marker)) if str(own.marker) == f'extra == "{name}"']
+    return any(extra and canonicalize_name(name) == canonicalize_name(extra) for name in alone)

@@ -23,6 +23,7 @@ from packaging.utils import canonicalize_name
 from gpuforge import digest
 from gpuforge.cuda import libraries
 from gpuforge.cuda.provided import METAPACKAGE
+from gpuforge.cuda.version import major_of
 from gpuforge.wheel import metadata, unpacked, writer
 
 FOLDER = "sboms"
@@ -94,7 +95,7 @@ def _grafted(tree: Path, pins: Mapping[str, str], cuda: str) -> Iterable[Compone
             continue
         member = path.relative_to(tree).as_posix()
         sha256 = digest.of_file(path)
-        major = int(cuda.partition(".")[0] or 0)
+        major = major_of(cuda)
         owners = [entry.package for entry in libraries.by_soname(plain) if entry.cuda == major]
         package = next((owner for owner in owners if owner in pins), owners[0] if owners else None)
         version = pins.get(package) if package else None

@@ -8,6 +8,7 @@ from itertools import islice
 from packaging.requirements import Requirement
 
 from gpuforge.cuda.carriers import cuda_majors, newest
+from gpuforge.cuda.version import major_of
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.manifest import braces
 from gpuforge.manifest.axes import Point
@@ -89,4 +90,4 @@ def _text(data: Mapping[str, object], at: tuple[str, str, int]) -> str:
 
 
 def _major(cell: Cell) -> int:
-    return int(cell.toolkit.partition(".")[0])
+    return major_of(cell.toolkit)

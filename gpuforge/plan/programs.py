@@ -33,7 +33,7 @@ _PACKING = (
     *_JUDGING,
 )
 _TOOLKIT = (
-    "cuda/suffix.py",
+    *("cuda/suffix.py", "cuda/version.py"),
     *(f"toolkits/{name}.py" for name in ("debian_parts", "download", "pins", "pip", "pip_output")),
     *(f"toolkits/{name}.py" for name in ("driver_stub", "redist_archives", "stub_library", "toolkit")),
     *(f"toolkits/{name}.py" for name in ("plain", "tree", "unpack")),
@@ -130,7 +130,7 @@ CODE = {
     "fetch_test_requirements": (
         "steps/fetch_test_requirements.py",
         "plan/requests/trial.py",
-        "steps/declared_sets.py",
+        *("steps/declared_sets.py", "cuda/version.py"),
         *_WHEELHOUSE,
         "wheel",
         "binary/budget.py",

@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.cuda import stack
 from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.version import major_of
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest import kernels_wheels
@@ -158,7 +159,7 @@ def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
     seen: dict[tuple[str, ...], Cell] = {}
     for cell in cells:
         named = cell.naming != "plain" or kernels_wheels.is_split(file.manifest)
-        label = "" if not named else f"{cell.naming} {cell.toolkit.partition('.')[0]}"
+        label = "" if not named else f"{cell.naming} {major_of(cell.toolkit)}"
         values = [f"{name}{value}" for name, value in cell.axes] if cell.naming == "local" else []
         name = canonicalize_name(file.at(cell.point).manifest.package.name)
         other = seen.setdefault((name, cell.python, cell.machine, label, *values), cell)

@@ -9,8 +9,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
 from gpuforge.wheel import metadata
+from gpuforge.wheel.filename import WheelName
 
 Extras = tuple[str, ...]
 
@@ -26,8 +28,9 @@ def declared_sets(wheel: Path, extras: Sequence[str], cuda: str) -> tuple[Extras
     provided = metadata.fields(text, "Provides-Extra")
     for extra in extras:
         if canonicalize_name(extra) not in map(canonicalize_name, provided):
+            name = WheelName.parse(wheel.name)
             raise ActionError.of(
-                f"{'-'.join(wheel.name.split('-')[:2])} has no extra {extra!r}",
+                f"{name.distribution}-{name.version} has no extra {extra!r}",
                 hint=f"[test] extras can be: {', '.join(provided) or 'none, as it has no extras'}",
             )
     own = [extra for extra in provided if for_cuda(extra, cuda)]
@@ -43,7 +46,7 @@ def declared_sets(wheel: Path, extras: Sequence[str], cuda: str) -> tuple[Extras
 
 def for_cuda(extra: str, cuda: str) -> bool:
     """Say whether an extra is named for the major of a CUDA version ("13.0"): cuda13, cu13, cuda13-local, cuda_13x."""
-    major = cuda.partition(".")[0]
+    major = major_of(cuda)
     pattern = (
         rf"cu(da)?[-_.]?{major}(?!\d)[a-z0-9._-]*"  # and nothing but a name: pip gets it in a requirement
     )

@@ -13,7 +13,7 @@ from gpuforge.errors import ActionError
 from gpuforge.index import uv
 from gpuforge.plan.requests.audit import FetchBeside
 from gpuforge.steps import entry, wheelhouse
-from gpuforge.wheel import metadata
+from gpuforge.wheel import filename, metadata
 
 
 def main(request: FetchBeside) -> None:
@@ -25,12 +25,12 @@ def main(request: FetchBeside) -> None:
     request.output.mkdir()
     wheel = wheelhouse.one_wheel(request.wheel)
     metadata.refuse_references(metadata.requirements(metadata.of_wheel(wheel)), wheel.name)
-    own = canonicalize_name(wheel.name.split("-")[0])
+    own = filename.project(wheel.name)
     extras = f"[{','.join(request.extras)}]" if request.extras else ""
     wanted = request.scratch / "wanted.in"
     wanted.write_text(f"{own}{extras} @ {wheel.as_uri()}\n{request.beside}\n")
     lines = resolve(wanted, request.python, own, request.beside, request.own)
-    ours = {own, *(canonicalize_name(path.name.split("-")[0]) for path in _wheels(request.own))}
+    ours = {own, *(filename.project(path.name) for path in _wheels(request.own))}
     chosen = {canonicalize_name(r.name): r for r in lines if canonicalize_name(r.name) not in ours}
     wheelhouse.download(
         request.python,

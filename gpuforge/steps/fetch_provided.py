@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,12 +20,13 @@ from gpuforge.cuda import libraries
 from gpuforge.cuda.interfaces import definers
 from gpuforge.cuda.provided import METAPACKAGE, Floor, Provided, Release, Shared, says, shortest
 from gpuforge.cuda.suffix import suffix_of, without_suffix
+from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.links import FetchProvided
 from gpuforge.steps import entry
 from gpuforge.steps.remote_wheel import Index, Wheel
+from gpuforge.wheel import metadata
 
-_EXTRA = r"extra == [\"'](\w+)[\"']"
 _FOLDER = "linkage"  # in the cache: what was read of wheels, by their sha256
 
 
@@ -37,7 +37,7 @@ def main(request: FetchProvided) -> None:
     if links["wanted"]:
         index = Index(cache_folder() / _FOLDER, request.machine)
         own = [Requirement(line) for line in links["requires"]]
-        found = Search(index, int(request.cuda.partition(".")[0]), own).run(links["wanted"])
+        found = Search(index, major_of(request.cuda), own).run(links["wanted"])
     else:
         print("the wheel needs no library of a CUDA package")
     for floor in found.floors:
@@ -249,7 +249,7 @@ class Search:
 
 def _refuse_lost(wheel: Wheel, soname: str, names: Iterable[str]) -> None:
     """Raise ActionError for functions that are this library's by their names, and that it does not define."""
-    stem = soname.partition(".so")[0] + ".so"
+    stem = f"{libraries.stem(soname)}.so"
     lost = sorted(name for name in names if definers(name)[:1] == (stem,))
     if lost:
         raise ActionError.of(
@@ -264,13 +264,13 @@ def _pinned(requires: Iterable[str]) -> Iterator[tuple[str, tuple[str, str]]]:
     found: dict[str, tuple[str, str]] = {}
     for line in requires:
         requirement = Requirement(line)
-        extra = re.search(_EXTRA, line)
+        extras = metadata.extras_in(line)
         pins = [s.version.removesuffix(".*") for s in requirement.specifier if s.operator == "=="]
         package = canonicalize_name(requirement.name)
-        if extra and extra[1] != "all" and pins and ("linux" in line or "sys_platform" not in line):
+        if extras and extras[0] != "all" and pins and ("linux" in line or "sys_platform" not in line):
             plain = without_suffix(package).replace("-", "")
-            if package not in found or plain.endswith(extra[1]):
-                found[package] = (extra[1], pins[0])
+            if package not in found or plain.endswith(extras[0]):
+                found[package] = (extras[0], pins[0])
     yield from found.items()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuforge.plan.requests.trial import FetchTestRequirements
 from gpuforge.steps import declared_sets, entry, wheelhouse
-from gpuforge.wheel import metadata
+from gpuforge.wheel import filename, metadata
 
 
 def main(request: FetchTestRequirements) -> None:
@@ -26,9 +26,9 @@ def main(request: FetchTestRequirements) -> None:
         _download(request, request.requires, what="what the tests need")
     known = {path.name for folder in request.at_hand for path in folder.glob("*.whl")}
     known |= {wheel.name} if request.wheel else set()
-    own = {path.name.partition("-")[0] for path in request.own.glob("*.whl")} if request.own else set()
+    own = {filename.project(path.name) for path in request.own.glob("*.whl")} if request.own else set()
     for path in sorted(request.output.iterdir()):
-        if path.name in known or path.name.partition("-")[0] in own:
+        if path.name in known or filename.project(path.name) in own:
             path.unlink()
 
 

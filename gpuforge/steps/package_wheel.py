@@ -17,6 +17,7 @@ from gpuforge import disk
 from gpuforge.cuda.carried import Carried
 from gpuforge.cuda.provided import Provided, as_record, outside, requirement, says
 from gpuforge.cuda.suffix import major_of_extra
+from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import (
     build_record,
@@ -80,7 +81,7 @@ def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
     else:
         _require(tree, distributions, spec, provided)
     if spec.naming in {"suffix", "local"}:
-        _drop_extras(tree, int(spec.cuda.partition(".")[0]))
+        _drop_extras(tree, major_of(spec.cuda))
     _use_carried(tree, repaired.carried, spec)
     _declare_extras(tree, spec.extras)
     naming.write_tags(tree, repaired.name)
@@ -144,7 +145,7 @@ def _forgotten(provided: Provided, distributions: tuple[str, ...]) -> list[str]:
 def _require(tree: Path, distributions: tuple[str, ...], spec: PackageWheel, provided: Provided) -> None:
     """Require the distributions. With extras, `cuda13` brings them and `cuda13-local` does not."""
     file = unpacked.dist_info(tree) / "METADATA"
-    major = int(spec.cuda.partition(".")[0] or 0)
+    major = major_of(spec.cuda)
     extra = f"cuda{major}" if spec.requires == "extra" else None
     linked = {distribution: spec.pins.get(distribution) for distribution in distributions}
     floors = {floor.package: floor for floor in provided.floors}

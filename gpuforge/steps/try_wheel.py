@@ -19,6 +19,7 @@ from gpuforge.steps.loaded_cuda import Watch
 from gpuforge.steps.machine_cuda import MachineCuda
 from gpuforge.steps.manifest_tests import tested
 from gpuforge.steps.venv import check, create, require
+from gpuforge.wheel import filename
 
 
 def main(request: TryWheel) -> None:
@@ -132,7 +133,7 @@ def as_requirement(wheel: Path, extras: Sequence[str]) -> str:
 def packages(python: Path) -> list[str]:
     """Return what is installed for `python`: names and versions."""
     return sorted(
-        path.name.removesuffix(".dist-info").replace("-", " ")
+        " ".join(filename.of_info(path.name))
         for path in python.parent.parent.glob("lib/python3*/site-packages/*.dist-info")
     )
 

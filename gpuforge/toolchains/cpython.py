@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gpuforge.cuda.version import minor_of
 from gpuforge.errors import MissingError
 
 # The program that an interpreter answers with its facts, as JSON.
@@ -42,6 +43,11 @@ class Interpreter:
     zlib: str = ""  # version of its zlib, which decides on the bytes of a ZIP member
     venv: bool = True  # whether it can make virtual environments, with pip in them
     pip: bool = True
+
+    @property
+    def minor(self) -> str:
+        """The version that it builds wheels for: "3.11"."""
+        return minor_of(self.version)
 
     @property
     def identity(self) -> str:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuforge.cuda.suffix import of_nvidia
+from gpuforge.cuda.version import major_of
 from gpuforge.toolchains.family import LibraryCall
 from gpuforge.toolchains.toolchain import Toolchain
 
 
 def package(toolkit: str) -> str:
     """Return the name of NVIDIA's package for a CUDA toolkit ("12.4"): from CUDA 13 on it has no suffix."""
-    major = toolkit.partition(".")[0]
-    return of_nvidia("nvidia-cuda-nvrtc", int(major))
+    return of_nvidia("nvidia-cuda-nvrtc", major_of(toolkit))
 
 
 def requirement(toolkit: str) -> str:
     """Return what an extra of a wheel requires: any release of the major, as its drivers run the code of all."""
-    major = int(toolkit.partition(".")[0])
+    major = major_of(toolkit)
     return f"{package(toolkit)}>={major},<{major + 1}"
 
 

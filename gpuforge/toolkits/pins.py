@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from gpuforge.cuda.suffix import without_suffix
+from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
 from gpuforge.errors import UsageError
 from gpuforge.toolkits.plain import read
@@ -36,7 +37,7 @@ def choose(
     `release` is a row of a data file, with `wheels` and `extras`. Raises UsageError for a library that it does not
     have, with the nearest names.
     """
-    own, beside = release["extras"], _beside(int(release["toolkit"].partition(".")[0]))
+    own, beside = release["extras"], _beside(major_of(release["toolkit"]))
     check_libraries(libraries, [*own, *beside], release["toolkit"])
     packages = {*compiler, *(package for name in libraries if name in own for package in own[name])}
     others = [beside[name] for name in libraries if name in beside]

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.wheel import metadata, record, wheel_file
+from gpuforge.wheel import filename, metadata, record, wheel_file
 from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.record import Record
 
@@ -47,10 +47,9 @@ class DistInfo(NamedTuple):
         """Return the names and versions in METADATA and in the folder's name."""
         if not self.folder:
             return ()
-        name, _, version = self.folder.partition("-")
         return (
             Identity("METADATA", self.project, self.version),
-            Identity("the .dist-info folder", name, version),
+            Identity("the .dist-info folder", *filename.of_info(self.folder)),
         )
 
     @classmethod

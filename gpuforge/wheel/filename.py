@@ -54,6 +54,17 @@ class WheelName:
         return parse_tag(f"{self.python}-{self.abi}-{self.platform}")
 
 
+def of_info(folder: str) -> tuple[str, str]:
+    """Return name and version in the name of a `.dist-info` folder, as they stand there."""
+    name, _, version = folder.removesuffix(".dist-info").partition("-")
+    return name, version
+
+
+def project(file_name: str) -> str:
+    """Return the normalized project in a file name; "" when it is not like the name of a wheel."""
+    return claims(file_name)[0]
+
+
 _LONGEST = 255  # characters; no file system has longer names
 
 

@@ -11,7 +11,6 @@ from packaging.utils import canonicalize_name
 from gpuforge.wheel import metadata
 
 _HEADER = re.compile(rb"[^\n]*\n(?:[ \t][^\n]*\n)*")  # with its folded lines
-_EXTRA = re.compile(r"extra\s*==\s*[\"']([^\"']+)[\"']")
 
 
 def provide_extras(text: bytes, names: Sequence[str]) -> bytes:
@@ -64,7 +63,7 @@ def _is_of_extras(header: bytes, names: Collection[str]) -> bool:
             return canonicalize_name(value.strip()) in names
         case "requires-dist":
             _, _, marker = value.partition(";")
-            extras = {canonicalize_name(name) for name in _EXTRA.findall(marker)}
+            extras = {canonicalize_name(name) for name in metadata.extras_in(marker)}
             return bool(extras) and extras <= set(names)
     return False
 

@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "toolchains": {"cuda"},
     "toolkits": {"cuda", "toolchains"},
     "plan": {"cuda", "manifest", "toolchains", "toolkits"},
-    "containers": {"toolchains", "toolkits", "plan"},
+    "containers": {"cuda", "toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
     "package": {"binary", "wheel", "cuda"},
     "audit": {"binary", "wheel", "cuda", "manifest"},
@@ -44,7 +44,7 @@ MAY_IMPORT = {
         *("binary", "wheel", "cuda", "index", "manifest", "toolchains", "toolkits"),
         *("plan", "package", "audit"),
     },
-    "project": {"cuda", "index", "manifest", "toolkits", "plan", "steps"},
+    "project": {"cuda", "wheel", "index", "manifest", "toolkits", "plan", "steps"},
     "cli": {
         "project",
         "wheel",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from gpuforge.cuda.version import major_of
 from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.expectation import expectation
@@ -64,7 +65,7 @@ def _beside(
 ) -> dict[str, ActionInput]:
     """Fetch what `[audit] beside` names, each resolved together with the wheel."""
     at = context.machine.tested_at(cell)
-    major = int(cell.toolkit.partition(".")[0]) if cell.toolkit else None
+    major = major_of(cell.toolkit) if cell.toolkit else None
     wanted = [text for text in context.file.manifest.audit.beside if is_for(text, major)]
     kernels = {"kernels": ActionInput(own.action, "declared")} if own else {}
     return {

@@ -164,4 +164,4 @@ def _where(context: Context, cell: Cell) -> str:
 
 def _python(context: Context, cell: Cell) -> str:
     """Return the Python that a cell's wheel is tested on: "3.11", also where the wheel serves every Python 3."""
-    return ".".join(context.machine.tested_at(cell).interpreters[cell.python].version.split(".")[:2])
+    return context.machine.tested_at(cell).interpreters[cell.python].minor

@@ -15,6 +15,7 @@ from typing import Any
 
 from gpuforge import digest
 from gpuforge.cuda.suffix import with_suffix
+from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins as wheels
@@ -86,7 +87,7 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> PartsAndWhee
 
     Raises UsageError for a library that this toolkit does not have, with the nearest names.
     """
-    row, major = _releases()[toolkit], int(toolkit.partition(".")[0])
+    row, major = _releases()[toolkit], major_of(toolkit)
     compiler = [with_suffix(name, major) for name in _COMPILER]
     parts = tuple(read(Part, part) for part in row["packages"] if part["machine"] == machine)
     return PartsAndWheels(parts, wheels.choose(row, compiler, libraries, machine))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuforge import digest
+from gpuforge.cuda.version import minor_of
 from gpuforge.errors import MissingError
 from gpuforge.toolkits.pins import beside_toolkits, check_libraries
 from gpuforge.toolkits.providers import pypi
@@ -12,7 +13,7 @@ from gpuforge.toolkits.toolkit import Toolkit, Wanted
 def offer(wanted: Wanted) -> Toolkit | None:
     """Return the toolkit of exactly that minor, None if the image has none; raises UsageError for unknown libraries."""
     for root, version in wanted.inventory.toolkits.items() if wanted.inventory else ():
-        if wanted.inventory and ".".join(version.split(".")[:2]) == wanted.minor:
+        if wanted.inventory and minor_of(version) == wanted.minor:
             known = (*pypi.libraries(pypi.minors()[-1]), *beside_toolkits())
             check_libraries(wanted.libraries, known, wanted.minor)
             nvcc = wanted.inventory.detect("nvcc", path=str(root / "bin" / "nvcc"))

@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuforge import digest
 from gpuforge.cuda.suffix import of_nvidia
+from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
 from gpuforge.errors import UsageError
 from gpuforge.toolkits import redist_archives, tree
@@ -58,7 +59,7 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> Archives:
     check_libraries(libraries, data["libraries"], toolkit)
     groups = [*data["compiler"].values(), *(data["libraries"][name] for name in libraries)]
     needed, archives = {group[0] for group in groups}, {name for group in groups for name in group}
-    major = int(toolkit.partition(".")[0])
+    major = major_of(toolkit)
     row = _releases()[toolkit]
     return Archives(
         label=row["label"],

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuforge import digest
+from gpuforge.cuda.version import minor_of
 from gpuforge.errors import MissingError
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolkits.pins import beside_toolkits, check_libraries
@@ -33,7 +34,7 @@ class Installed:
     @property
     def minor(self) -> str:
         """The toolkit minor: "13.0"."""
-        return ".".join(self.version.split(".")[:2])
+        return minor_of(self.version)
 
 
 def offer(wanted: Wanted) -> Toolkit | None:

@@ -158,7 +158,7 @@ class DockerRunner:
             self._venvs[image.id] = image_venv.ensure(
                 image.inventory, self._cache / "steps", lambda folder: _compile(containers, image, folder)
             )
-        minor = ".".join(image.inventory.steps_python().version.split(".")[:2])
+        minor = image.inventory.steps_python().minor
         code = image_venv.site_packages(Path(IN_IMAGE), minor) / "gpuforge"
         return [Mount(self._venvs[image.id], Path(IN_IMAGE)), Mount(image_venv.CODE, code)]
 

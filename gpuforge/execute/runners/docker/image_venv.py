@@ -43,7 +43,7 @@ def ensure(inventory: Inventory, cache: Path, finish: Callable[[Path], None]) ->
     reached and ActionError when a package has no wheel for that Python.
     """
     python = inventory.steps_python()
-    minor = ".".join(python.version.split(".")[:2])
+    minor = python.minor
     names = _packages(minor)
     pins = [f"{each}=={version(each)}" for each in names]
     name = digest.of_data([pins, str(python.path), inventory.machine, inventory.glibc, compiling(inventory)])
@@ -67,7 +67,7 @@ def compiling(inventory: Inventory) -> str:
     Its own Python runs all of them, and each Python that is built for runs pip, unless pip does not support it.
     """
     own = inventory.steps_python()
-    minor = ".".join(own.version.split(".")[:2])
+    minor = own.minor
     pip = site_packages(Path(IN_IMAGE), minor) / "pip"
     others = [each.path for each in inventory.interpreters if each.version != own.version]
     tried = [f"{{ {_compile(path, pip)} >/dev/null 2>&1 || :; }}" for path in others]
