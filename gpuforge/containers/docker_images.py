@@ -44,7 +44,7 @@ class DockerImages:
 
     def load(self, archive: BinaryIO, reference: str, labels: Mapping[str, str]) -> None:
         """Make an image of a root file system's tar, as one layer; raises ActionError when it cannot."""
-        repository, _, tag = reference.rpartition(":")
+        repository, tag = references.split(reference)
         changes = [f'LABEL {name}="{value}"' for name, value in labels.items()]
         # In pieces: of a file, the SDK would send a length and chunks at once.
         pieces = iter(lambda: archive.read(1 << 20), b"")
@@ -89,7 +89,7 @@ class DockerImages:
         references.refuse_pull(reference)
         with engine_errors(f"to pull image {reference}"):
             # The SDK would fetch all tags of a name that has none.
-            tag = None if "@" in reference or ":" in reference.rpartition("/")[2] else "latest"
+            tag = None if "@" in reference or references.split(reference)[1] else "latest"
             yield from _output(self._client.api.pull(reference, tag=tag, stream=True, decode=True))
 
     def run(self, reference: str, argv: Sequence[str]) -> Ran:

@@ -13,6 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gpuforge.containers import build_context, debootstrap, stages
+from gpuforge.containers import reference as references
 from gpuforge.containers.build_log import Log
 from gpuforge.containers.catalog import CatalogImage
 from gpuforge.containers.port import Images
@@ -107,7 +108,7 @@ class ImageBuilder:
         return base
 
     def _log(self, image: CatalogImage) -> Path:
-        tag = image.reference.rpartition(":")[2][:12]
+        tag = references.split(image.reference)[1][:12]
         return self.cache / "logs" / f"image-{image.name}-{tag}.log"
 
     @contextmanager

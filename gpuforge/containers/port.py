@@ -30,6 +30,11 @@ class Ran:
     output: str
     errors: str = ""
 
+    @property
+    def reason(self) -> str:
+        """The last line of a command that failed, or its exit status."""
+        return (self.errors or self.output).strip().rpartition("\n")[2] or f"exit status {self.status}"
+
 
 class Images(Protocol):
     """The images of one engine. Every method raises MissingError when the engine does not answer."""

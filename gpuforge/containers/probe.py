@@ -55,6 +55,5 @@ def _ask(images: Images, image: EngineImage, name: str) -> str:
             hint="builds need a shell and the GNU C library: take one of `gpuforge images list`",
         )
     if ran.status:
-        last = (ran.errors or ran.output).strip().rpartition("\n")[2] or f"exit status {ran.status}"
-        raise ActionError.of(f"what image {name} holds is unknown: {last}")
+        raise ActionError.of(f"what image {name} holds is unknown: {ran.reason}")
     return ran.output

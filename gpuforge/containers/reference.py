@@ -16,6 +16,13 @@ _HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
 _ID = re.compile(r"sha256:[0-9a-f]+|[0-9a-f]{64}")
 
 
+def split(reference: str) -> tuple[str, str]:
+    """Return an image's repository and its tag, "" where it has none; a digest belongs to neither."""
+    name = reference.partition("@")[0]
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return name.removesuffix(f":{tag}"), tag
+
+
 def local(identity: str) -> str:
     """Return the reference of an image that gpuforge makes ("gpuforge/bookworm:0123456789ab").
 
@@ -68,6 +75,6 @@ def refuse_name(reference: str, names: Sequence[str] = ()) -> None:
 
 def _made_here(reference: str) -> tuple[str, str]:
     """Return a reference's host and, if gpuforge gives such names, the image's own ("bookworm"); "" for neither."""
-    *folders, last = reference.partition("@")[0].split("/")
+    *folders, last = split(reference)[0].split("/")
     host = folders.pop(0) if folders and folders[0] in {LOCAL, *_HUB} else ""
-    return host, last.partition(":")[0] if folders[:1] == [OWN] else ""
+    return host, last if folders[:1] == [OWN] else ""

@@ -6,13 +6,13 @@ import configparser
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from email.parser import HeaderParser
 from typing import Any
 
 from gpuforge.manifest.positions import locate
 from gpuforge.manifest.syntax import TomlError, parse
 from gpuforge.project.files import Files, Lines, Seen, Where
 from gpuforge.project.setup_script import Script
+from gpuforge.wheel import metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +77,17 @@ def read(files: Files, table: Table, script: Script) -> Metadata:
 
 def _of_info(files: Files) -> Metadata:
     """Read PKG-INFO: https://packaging.python.org/en/latest/specifications/core-metadata/"""
-    text = files.text("PKG-INFO").partition("\n\n")[0]
+    text = files.text("PKG-INFO")
     if not text:
         return Metadata()
-    headers = HeaderParser().parsestr(text)
-
-    lines = Lines(text)
+    headers, lines = metadata.parse(text.encode()), Lines(text)
 
     def of(field: str) -> Iterator[Seen]:
         start = 0
-        for value in headers.get_all(field, ()):
+        for value in metadata.fields(headers, field):
             at = text.find(f"{field}: {value}", start)
             start = max(at, start)
-            yield Seen(str(value).strip(), Where("PKG-INFO", lines.of(at) if at >= 0 else 0))
+            yield Seen(value, Where("PKG-INFO", lines.of(at) if at >= 0 else 0))
 
     return Metadata(
         next(of("Name"), None),

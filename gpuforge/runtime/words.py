@@ -4,7 +4,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-_PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
+PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 
 
 def fill(words: Sequence[str], values: Mapping[str, Sequence[str]]) -> "list[str]":
@@ -14,6 +14,6 @@ def fill(words: Sequence[str], values: Mapping[str, Sequence[str]]) -> "list[str
     """
     filled = []
     for word in words:
-        named = next((name for name in _PLACEHOLDER.findall(word) if name in values), "")
+        named = next((name for name in PLACEHOLDER.findall(word) if name in values), "")
         filled += [word.replace(f"{{{named}}}", value) for value in values[named]] if named else [word]
     return filled

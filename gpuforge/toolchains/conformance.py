@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import LibraryCall
 from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
+from gpuforge.toolchains.words import PLACEHOLDER
 
 MACHINES = ("x86_64", "aarch64")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _OF_USERS = {"compiler", "include", "folders", "sources", "abi", "output", "arch", "cuda"}
 _PACKAGED = {"python", "programs", "source", "name", "output"}
 _KINDS = {"library": r"(x86-64(-v[234])?)?", "ptx": r"compute_\d{2,3}[af]?", "cubin": r"sm_\d{2,3}[af]?"}
@@ -96,8 +96,8 @@ def _target(package: PackagedCompiler, target: Target, machine: str) -> Iterator
 
 def _words(title: str, words: Sequence[str], known: set[str]) -> Iterator[str]:
     """Yield placeholders that are not filled in, and a command that writes nowhere."""
-    named = [name for word in words for name in _PLACEHOLDER.findall(word)]
+    named = [name for word in words for name in PLACEHOLDER.findall(word)]
     yield from (f"{title}nothing fills in {{{name}}}" for name in named if name not in known)
     yield from (
-        f"{title}{word!r} has two placeholders" for word in words if len(_PLACEHOLDER.findall(word)) > 1
+        f"{title}{word!r} has two placeholders" for word in words if len(PLACEHOLDER.findall(word)) > 1
     )

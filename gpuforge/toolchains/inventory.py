@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuforge.errors import MissingError
 from gpuforge.toolchains import detect as detection
+from gpuforge.toolchains import nvcc
 from gpuforge.toolchains.cpython import ASK, Interpreter, newer, read
 from gpuforge.toolchains.family import Compiler
 
@@ -139,13 +140,10 @@ def question() -> str:
     return json.dumps([[*programs, *c_programs], places, ASK])
 
 
-def _cuda_version(known: Mapping[str, Any], compilers: Mapping[Path, str], root: str) -> str:
-    stated = known.get("cuda", {}).get("version")
-    if stated:
-        return str(stated)
+def _cuda_version(described: Any, compilers: Mapping[Path, str], root: str) -> str:
     text = next((t for path, t in compilers.items() if path.name == "nvcc" and "release" in t), "")
-    match = re.search(r"release ([\d.]+)", compilers.get(Path(root, "bin/nvcc"), text))
-    return match[1] if match else ""
+    compiler = nvcc.parse(compilers.get(Path(root, "bin/nvcc"), text))
+    return nvcc.toolkit_version(described, compiler[0] if compiler else None)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from packaging.version import Version
 
 from gpuforge.cuda.arch import Arch, Target
+from gpuforge.cuda.version import minor_of
 from gpuforge.toolchains.family import Family, LibraryCall
 from gpuforge.toolchains.toolchain import Toolchain
 
@@ -20,6 +21,18 @@ def parse(output: str) -> tuple[Version, str] | None:
         return None
     build = re.search(r"^Build \S+$", output, re.MULTILINE)
     return Version(match[1]), match[0] + (f"; {build[0]}" if build else "")
+
+
+def toolkit_version(described: Any, compiler: Version | None) -> str:
+    """Return a toolkit's version, as exact as it is known: "13.0.2" of its version.json, or its compiler's "13.0".
+
+    `described` is what version.json holds, which only NVIDIA's installers leave in a toolkit; "" where neither is
+    known.
+    """
+    try:
+        return str(described["cuda"]["version"])
+    except (KeyError, TypeError):
+        return minor_of(str(compiler)) if compiler else ""
 
 
 _INSTALL = {

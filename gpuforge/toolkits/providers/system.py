@@ -10,11 +10,13 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpuforge import digest
 from gpuforge.cuda.version import minor_of
 from gpuforge.errors import MissingError
 from gpuforge.toolchains.detect import detect
+from gpuforge.toolchains.nvcc import toolkit_version
 from gpuforge.toolkits.pins import beside_toolkits, check_libraries
 from gpuforge.toolkits.providers import pypi
 from gpuforge.toolkits.toolkit import Toolkit, Wanted
@@ -108,13 +110,12 @@ def _read(root: Path) -> Installed | None:
         for name in ("version.json", "include/cuda_runtime_api.h")
         if (root / name).is_file()
     }
-    version = _stated_version(root) or ".".join(str(nvcc.version).split(".")[:2])
+    version = toolkit_version(_description(root), nvcc.version)
     return Installed(root, version, str(nvcc.version), digest.of_data([nvcc.identity, marks]))
 
 
-def _stated_version(root: Path) -> str | None:
-    """Read `version.json`, which NVIDIA's installers leave in the toolkit; absent in packages of others."""
+def _description(root: Path) -> Any:
     try:
-        return str(json.loads((root / "version.json").read_text(encoding="utf-8"))["cuda"]["version"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return json.loads((root / "version.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return None

@@ -175,5 +175,6 @@ def _compile(containers: DockerContainers, image: ContainerImage, folder: Path) 
     )
     ran = run_once(containers, spec)
     if ran.status:
-        why = (ran.errors or ran.output).strip().rpartition("\n")[2] or f"exit status {ran.status}"
-        raise ActionError.of(f"gpuforge's requirements cannot be compiled in image {image.name}: {why}")
+        raise ActionError.of(
+            f"gpuforge's requirements cannot be compiled in image {image.name}: {ran.reason}"
+        )
