@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1] / "gpuforge"
-SHARED = {"arch.py": "cuda", "runs_on.py": "cuda", "words.py": "toolchains"}  # file -> folder
+SHARED = {"arch.py": "cuda", "runs_on.py": "cuda", "placeholders.py": "toolchains"}  # file -> folder
 
 
 def copy_of(name: str) -> str:

@@ -16,7 +16,7 @@ from gpuforge.audit.read import environment
 from gpuforge.audit.read.input import Beside, Input, Remote
 from gpuforge.cli.terminal import say
 from gpuforge.errors import UsageError
-from gpuforge.index import choice, ranges
+from gpuforge.index import byte_ranges, choice
 from gpuforge.index.settings import public, session
 from gpuforge.manifest import constraints
 from gpuforge.wheel import filename, metadata
@@ -99,12 +99,14 @@ def _machine(wheels: Sequence[Path]) -> str:
     return next((match[1] for tag in tags if (match := re.fullmatch(_MACHINE, tag))), platform.machine())
 
 
-def _input(chosen: choice.Chosen, client: ranges.Session) -> Input:
+def _input(chosen: choice.Chosen, client: byte_ranges.Session) -> Input:
     """Return a wheel to read: of NVIDIA's libraries only what is not in them, as the tables know what they need."""
     if chosen.path:
         return Input.of(chosen.path)
     outline = canonicalize_name(chosen.project) in package_tables.nvidias()
-    remote = Remote(partial(ranges.opened, client, chosen.file, chosen.url), chosen.size, outline=outline)
+    remote = Remote(
+        partial(byte_ranges.opened, client, chosen.file, chosen.url), chosen.size, outline=outline
+    )
     return Input(chosen.file, Path(chosen.file), PurePosixPath(public(chosen.url)), remote=remote)
 
 

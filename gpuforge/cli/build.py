@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from gpuforge.cli import places, stores
+from gpuforge.cli import build_folders, stores
 from gpuforge.cli.arguments import FOLDER, errors_as_json
 from gpuforge.cli.build_json import result_data
 from gpuforge.cli.build_result import Result
@@ -119,7 +119,7 @@ def command(
     options = Options(**rest)
     _refuse_runner(ctx, options.runner)
     cache = cache_dir()
-    places.check(options.dist, cache, os.environ)
+    build_folders.check(options.dist, cache, os.environ)
     choice = Choice(path, cuda, python, axis, archs, cell)
 
     def sites(file: ManifestFile) -> list[ContainerImage]:

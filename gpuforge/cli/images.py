@@ -13,8 +13,8 @@ from gpuforge.cli.options import cache_dir
 from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog
 from gpuforge.containers.catalog import CatalogImage
+from gpuforge.containers.image_reference import refuse_pull
 from gpuforge.containers.port import EngineImage, Images
-from gpuforge.containers.reference import refuse_pull
 from gpuforge.errors import MissingError, UsageError
 
 

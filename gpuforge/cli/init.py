@@ -34,7 +34,7 @@ def command(project: str, output: Path | None) -> int:
     It reads the project's files and runs none of its code. Each guess has its reason above it.
     """
     from gpuforge.manifest.load import FILE_NAME
-    from gpuforge.project import draft, look
+    from gpuforge.project import draft, facts
     from gpuforge.project.obtain import obtain
 
     folder = Path(project)
@@ -49,7 +49,7 @@ def command(project: str, output: Path | None) -> int:
     with tempfile.TemporaryDirectory(prefix="gpuforge-init-") as scratch:
         with contextlib.redirect_stdout(sys.stderr):  # the step's log
             origin, root = obtain(project, target, Path(scratch))
-        found = draft.guesses(look.look(root), origin)
+        found = draft.guesses(facts.look(root), origin)
     text = draft.write(found, f"gpuforge init {shown(project)}" if project != "." else "gpuforge init")
     if printed:
         result([text])

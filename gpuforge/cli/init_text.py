@@ -11,7 +11,7 @@ from gpuforge.cli.planning import Planned
 from gpuforge.diagnostics import shown
 from gpuforge.project.draft import written
 from gpuforge.project.guess.guess import Guess, Note
-from gpuforge.project.guess.words import sentence
+from gpuforge.project.guess.sentences import sentence
 
 
 def report(target: Path, found: Sequence[Guess | Note]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from gpuforge.cli.options import images, selection
 from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
 from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog, expected
-from gpuforge.containers.reference import refuse_name
+from gpuforge.containers.image_reference import refuse_name
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Cell, Selection

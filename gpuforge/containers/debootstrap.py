@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from gpuforge import digest
-from gpuforge.containers import reference as references
+from gpuforge.containers import image_reference as references
 from gpuforge.containers.build_log import Log
 from gpuforge.containers.port import RELEASE_LABEL, Images
 from gpuforge.containers.stages import Release

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import docker
 from docker.errors import APIError, ImageNotFound
 
-from gpuforge.containers import reference as references
+from gpuforge.containers import image_reference as references
 from gpuforge.containers.connect import connect
 from gpuforge.containers.docker_containers import DockerContainers, run_once
 from gpuforge.containers.engine_errors import RefusedError, engine_errors

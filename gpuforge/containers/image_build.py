@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gpuforge.containers import build_context, debootstrap, stages
-from gpuforge.containers import reference as references
+from gpuforge.containers import image_reference as references
 from gpuforge.containers.build_log import Log
 from gpuforge.containers.catalog import CatalogImage
 from gpuforge.containers.port import Images

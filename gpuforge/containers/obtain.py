@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuforge.containers import catalog, probe
-from gpuforge.containers import reference as references
+from gpuforge.containers import image_reference as references
 from gpuforge.containers.engine_errors import RefusedError
 from gpuforge.containers.port import EngineImage, Images
 from gpuforge.diagnostics import Diagnostic

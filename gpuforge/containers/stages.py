@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge import digest
-from gpuforge.containers import reference as references
+from gpuforge.containers import image_reference as references
 from gpuforge.toolkits.providers import debian
 
 SCHEMA = 1

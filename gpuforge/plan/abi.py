@@ -7,7 +7,7 @@ from pathlib import Path
 from gpuforge import digest
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
-from gpuforge.plan import sources
+from gpuforge.plan import source_files
 
 
 def identity(file: ManifestFile, item: Object) -> str:
@@ -18,7 +18,7 @@ def identity(file: ManifestFile, item: Object) -> str:
     owner = _owner(file, item)
     if owner.abi is None:
         return ""
-    headers: list[Path] = sources.abi_headers(file, owner)
+    headers: list[Path] = source_files.abi_headers(file, owner)
     parts = {path.relative_to(file.folder).as_posix(): digest.of_file(path) for path in headers}
     return f"{owner.abi.version}-{digest.of_data([owner.abi.version, parts])}"
 

@@ -12,7 +12,7 @@ from gpuforge.manifest.model.toolchain import Toolchain
 from gpuforge.plan.site import Site
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import Compiler
-from gpuforge.toolkits.compilers import Offer
+from gpuforge.toolkits.debian_compilers import Offer
 
 
 def host_compiler(file: ManifestFile, site: Site) -> Compiler:

@@ -36,7 +36,7 @@ _TOOLKIT = (
     *("cuda/suffix.py", "cuda/version.py"),
     *(f"toolkits/{name}.py" for name in ("debian_parts", "download", "pins", "pip", "pip_output")),
     *(f"toolkits/{name}.py" for name in ("driver_stub", "redist_archives", "stub_library", "toolkit")),
-    *(f"toolkits/{name}.py" for name in ("plain", "tree", "unpack")),
+    *(f"toolkits/{name}.py" for name in ("plain", "toolkit_tree", "unpack")),
 )
 # Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
 # holds that the files cover all that a step imports.
@@ -110,13 +110,13 @@ CODE = {
     "audit_wheel": (
         "steps/audit_wheel.py",
         "plan/requests/audit.py",
-        "steps/installed.py",
+        "steps/tested_releases.py",
         *_JUDGING,
     ),
     "fetch_provided": (
         "cuda",
         *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel")),
-        *(f"index/{name}.py" for name in ("ranges", "settings")),
+        *(f"index/{name}.py" for name in ("byte_ranges", "settings")),
         "wheel",
         "plan/requests/links.py",
         "binary",

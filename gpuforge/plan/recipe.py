@@ -13,7 +13,7 @@ from gpuforge.plan import packaged_compilers
 from gpuforge.plan.requests.kernels import UserToolchain
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import LibraryCall
-from gpuforge.toolchains.ranges import bounds
+from gpuforge.toolchains.version_ranges import bounds
 
 
 def toolchains(

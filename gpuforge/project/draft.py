@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import tomli_w
 
+from gpuforge.project.facts import Project
 from gpuforge.project.guess import build, cuda, objects, package, wheel
 from gpuforge.project.guess.guess import Guess, Note, Value
-from gpuforge.project.guess.words import sentence
-from gpuforge.project.look import Project
+from gpuforge.project.guess.sentences import sentence
 from gpuforge.project.origin import Origin
 
 _WIDTH = 110

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gpuforge import tree
 from gpuforge.errors import ActionError
-from gpuforge.plan.sources import LEFT_OUT, LEFT_OUT_AT_TOP
+from gpuforge.plan.source_files import LEFT_OUT, LEFT_OUT_AT_TOP
 
 MOST_FILES = 100_000
 LARGEST = 1 << 20  # bytes that are read of one file: what lies behind them is not seen

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from gpuforge.errors import UsageError
-from gpuforge.project import index
+from gpuforge.project import index_sdist
 from gpuforge.project.origin import Origin
 from gpuforge.steps.sdist import unpack
 
@@ -40,4 +40,4 @@ def obtain(project: str, manifest: Path, scratch: Path) -> tuple[Origin, Path]:
             f"{path} is neither a folder nor an sdist" if path.exists() else f"{path} does not exist",
             hint="name a folder, an sdist (NAME-VERSION.tar.gz or .zip), or a project on the index",
         )
-    return index.fetch(index.wanted(project), scratch)
+    return index_sdist.fetch(index_sdist.wanted(project), scratch)

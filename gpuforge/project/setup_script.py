@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpuforge.project.environment import Switch, switches
+from gpuforge.project.build_variables import Switch, switches
 from gpuforge.project.files import Files, Seen, Where
 
 NAME = "setup.py"

@@ -12,7 +12,7 @@ from gpuforge.audit.report import data, text
 from gpuforge.cuda.provided import Provided
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.audit import AuditWheel
-from gpuforge.steps import entry, installed
+from gpuforge.steps import entry, tested_releases
 
 
 def main(request: AuditWheel) -> None:
@@ -25,7 +25,7 @@ def main(request: AuditWheel) -> None:
         raise ActionError.of(f"{request.wheel} holds no wheel", hint="the step before this one made none")
     brought = None
     if request.provided:
-        brought = installed.with_tested(
+        brought = tested_releases.with_tested(
             Provided.from_data(json.loads(request.provided.read_text())), request.installed
         )
     own = sorted(request.kernels.glob("*.whl")) if request.kernels else []

@@ -18,11 +18,11 @@ from gpuforge import disk
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.errors import ActionError, MalformedError, MissingError
-from gpuforge.index import ranges
+from gpuforge.index import byte_ranges
 from gpuforge.index.settings import index_url, public, session
 from gpuforge.wheel import metadata
 from gpuforge.wheel.archive import shared_libraries
-from gpuforge.wheel.remote import RemoteArchive
+from gpuforge.wheel.remote_archive import RemoteArchive
 
 _TIMEOUT = 60  # seconds without an answer
 
@@ -138,7 +138,7 @@ class Index:
 
     @contextmanager
     def _open(self, wheel: Wheel) -> Iterator[RemoteArchive]:
-        with self._answering(), ranges.opened(self._session, wheel.file, wheel.url) as archive:
+        with self._answering(), byte_ranges.opened(self._session, wheel.file, wheel.url) as archive:
             yield archive
 
     def _file(self, wheel: Wheel, what: str) -> Path:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import LibraryCall
+from gpuforge.toolchains.placeholders import PLACEHOLDER
 from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
-from gpuforge.toolchains.words import PLACEHOLDER
 
 MACHINES = ("x86_64", "aarch64")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from gpuforge.toolkits import tree, unpack
+from gpuforge.toolkits import toolkit_tree, unpack
 from gpuforge.toolkits.debian_parts import Part, fetch_part, mirror
 from gpuforge.toolkits.pip import Say, quiet
 
@@ -20,7 +20,7 @@ def provision_compiler(parts: Sequence[Part], destination: Path, *, say: Say = q
     GCC finds its own programs and headers from where it lies, and the C library where the machine has it. Raises
     what `provision_debian` does.
     """
-    with tree.staged(destination) as partial:
+    with toolkit_tree.staged(destination) as partial:
         made = partial / "tree"
         made.mkdir()
         links: dict[PurePosixPath, str] = {}
@@ -33,7 +33,7 @@ def provision_compiler(parts: Sequence[Part], destination: Path, *, say: Say = q
         for link, target in links.items():
             if place(link) is not None:
                 _link(made, link, target)
-        tree.settle_times(made)
+        toolkit_tree.settle_times(made)
     say(f"compiler ready in {destination}")
 
 

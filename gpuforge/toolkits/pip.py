@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits import pip_output
-from gpuforge.toolkits import tree as trees
+from gpuforge.toolkits import toolkit_tree as trees
 from gpuforge.toolkits.pins import Pin
 
 PIP = (

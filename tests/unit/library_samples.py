@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.toolchains import registry
-from gpuforge.toolchains.ranges import bounds
+from gpuforge.toolchains.version_ranges import bounds
 
 RUNTIME = Path(kernel_set.__file__).parent.parent / "runtime"
 ABI = "1-abc"

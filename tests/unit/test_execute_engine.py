@@ -27,7 +27,7 @@ from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.perform import Here
 from gpuforge.execute.runners.local.local_runner import LocalRunner
-from gpuforge.execute.runners.memory import MemoryRunner
+from gpuforge.execute.runners.memory_runner import MemoryRunner
 from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.store import FolderStore
 from gpuforge.plan.action import Action, ActionInput, FileInput, Kind

@@ -13,10 +13,10 @@ import pytest
 
 from gpuforge.errors import GpuforgeError
 from gpuforge.execute.objects import connect as connecting
+from gpuforge.execute.objects.bucket import RemoteObjects
 from gpuforge.execute.objects.connect import connect
 from gpuforge.execute.objects.folder import FolderObjects
 from gpuforge.execute.objects.port import Objects, ObjectsError
-from gpuforge.execute.objects.remote import RemoteObjects
 
 
 @pytest.fixture(params=["folder", "memory"])

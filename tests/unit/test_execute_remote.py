@@ -21,7 +21,7 @@ from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.execute.objects.folder import FolderObjects
 from gpuforge.execute.objects.port import ObjectsError
 from gpuforge.execute.outcome import ActionResult, Reason
-from gpuforge.execute.remote import abilities, attempt, client, kept, programs_here, watchdog
+from gpuforge.execute.remote import abilities, attempt, client, failed_workdir, programs_here, watchdog
 from gpuforge.execute.remote.board import Board, Pulse
 from gpuforge.execute.remote.client import RemoteWorkers
 from gpuforge.execute.remote.files import Sender, received
@@ -412,10 +412,10 @@ def test_a_working_directory_that_failed_comes_to_the_client_without_links_out(t
     (folder / "in").symlink_to("sub/a")
     (folder / "out").symlink_to("/etc/passwd")
     board = Board(FolderObjects(tmp_path / "objects"), "run", "job")
-    assert kept.fetch(board, tmp_path / "failed", "cell/act") is None
-    kept.send(board, folder)
+    assert failed_workdir.fetch(board, tmp_path / "failed", "cell/act") is None
+    failed_workdir.send(board, folder)
     for _ in range(2):
-        here = kept.fetch(board, tmp_path / "failed", "cell/act")
+        here = failed_workdir.fetch(board, tmp_path / "failed", "cell/act")
         assert here == tmp_path / "failed/cell-act"
         assert sorted(each.relative_to(here).as_posix() for each in here.rglob("*")) == ["in", "sub", "sub/a"]
     assert [each.name for each in (tmp_path / "failed").iterdir()] == ["cell-act"]
@@ -481,20 +481,20 @@ def test_what_a_failed_action_left_costs_no_more_than_it_may(
     deep.mkdir()
     code = "import os, sys; os.chdir(sys.argv[1])\nfor _ in range(2000): os.mkdir('d'); os.chdir('d')"
     subprocess.run([sys.executable, "-c", code, deep], check=True)
-    kept.send(board, deep)
-    assert kept.fetch(board, tmp_path / "failed", "a") is None
+    failed_workdir.send(board, deep)
+    assert failed_workdir.fetch(board, tmp_path / "failed", "a") is None
     tree.remove(deep)
     large = tmp_path / "large"
     large.mkdir()
     with (large / "sparse").open("wb") as stream:
         stream.truncate(200_000)
-    kept.send(board, large)
+    failed_workdir.send(board, large)
     for most in (10_000, 300_000):
-        monkeypatch.setattr(kept, "_MOST", most)
-        assert (kept.fetch(board, tmp_path / "failed", "a") is None) is (most == 10_000)
+        monkeypatch.setattr(failed_workdir, "_MOST", most)
+        assert (failed_workdir.fetch(board, tmp_path / "failed", "a") is None) is (most == 10_000)
     board.clear()
-    monkeypatch.setattr(kept, "_MOST", 10_000)
-    kept.send(board, large)
+    monkeypatch.setattr(failed_workdir, "_MOST", 10_000)
+    failed_workdir.send(board, large)
     assert not board.kept(tmp_path / "archive", 10**6)
 
 
@@ -503,4 +503,4 @@ def test_a_broken_archive_of_a_failed_action_is_left_out(archive: bytes, tmp_pat
     board = Board(FolderObjects(tmp_path / "board"), "run", "job")
     (tmp_path / "sent").write_bytes(archive)
     board.keep(tmp_path / "sent")
-    assert kept.fetch(board, tmp_path / "failed", "cell/act") is None
+    assert failed_workdir.fetch(board, tmp_path / "failed", "cell/act") is None

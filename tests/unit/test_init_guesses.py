@@ -10,8 +10,8 @@ import pytest
 from gpuforge.cli import main
 from gpuforge.manifest.load import load
 from gpuforge.project import draft
+from gpuforge.project.facts import look
 from gpuforge.project.guess.guess import Note
-from gpuforge.project.look import look
 from gpuforge.project.origin import Origin
 
 TORCH = {

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge import disk
-from gpuforge.cli import places
+from gpuforge.cli import build_folders
 from gpuforge.cli.collect import put
 from gpuforge.errors import MissingError
 from gpuforge.execute import locks, workdir
@@ -157,7 +157,7 @@ def test_a_cache_that_every_user_can_write_to_is_refused(tmp_path: Path) -> None
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
     with pytest.raises(MissingError) as caught:
-        places.check(tmp_path / "dist", tmp_path / "cache", {})
+        build_folders.check(tmp_path / "dist", tmp_path / "cache", {})
     assert str(caught.value) == (
         f"the cache folder {tmp_path}/cache, which GPUFORGE_CACHE_DIR names, cannot be used: "
         f"every user can write to it\n"

@@ -20,7 +20,7 @@ from gpuforge.errors import UsageError
 from gpuforge.manifest import fields
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.manifest.model.package import GitSource, PathSource, PypiSource
-from gpuforge.manifest.reference import reference
+from gpuforge.manifest.reference_page import reference
 from gpuforge.manifest.schema import json_schema
 from gpuforge.manifest.sizes import size_in_bytes
 

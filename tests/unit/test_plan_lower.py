@@ -24,7 +24,7 @@ from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 from gpuforge.plan.survey import unfit_compilers
 from gpuforge.toolchains.family import Compiler
-from gpuforge.toolkits import compilers
+from gpuforge.toolkits import debian_compilers
 from gpuforge.toolkits.select import select as select_toolkit
 
 Recipe = Callable[..., ManifestFile]
@@ -695,7 +695,7 @@ def imported(root: Path, name: str) -> list[str]:
 def test_a_compiler_that_is_fetched_is_one_action_and_in_the_keys_of_what_it_compiles(
     recipe: Recipe, machine: Machine
 ) -> None:
-    offer = compilers.offered("g++", ">=11,<12", "x86_64")
+    offer = debian_compilers.offered("g++", ">=11,<12", "x86_64")
     assert offer is not None
     gxx = offer.compiler
     (here,) = machine.locations

@@ -17,8 +17,8 @@ from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.reason import Reason
 from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import conformance, registry
-from gpuforge.toolchains.ranges import bounds
 from gpuforge.toolchains.toolchain import Target, Toolchain
+from gpuforge.toolchains.version_ranges import bounds
 
 RUNTIME = Path(kernel_set.__file__).parent.parent / "runtime"
 ABI = "1-abc"

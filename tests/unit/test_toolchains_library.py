@@ -12,8 +12,8 @@ from gpuforge.runtime.userbuild.compilers import holds, numbers
 from gpuforge.runtime.userbuild.distribution import families
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.detect import FAMILIES
-from gpuforge.toolchains.ranges import bounds
-from gpuforge.toolchains.words import fill
+from gpuforge.toolchains.placeholders import fill
+from gpuforge.toolchains.version_ranges import bounds
 
 OUTPUTS = {
     "g++": [

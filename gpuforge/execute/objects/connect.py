@@ -43,7 +43,7 @@ def connect(url: str) -> Objects:
     if find_spec(package) is None:
         message = f"a shared store at {scheme}:// needs the Python package {package}, which is not installed"
         raise MissingError.of(message, hint=f"pip install {package}, or gpuforge with its extra {extra}")
-    from gpuforge.execute.objects.remote import RemoteObjects  # noqa: PLC0415 - an extra
+    from gpuforge.execute.objects.bucket import RemoteObjects  # noqa: PLC0415 - an extra
 
     return RemoteObjects(url)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute.objects.port import Objects, ObjectsError
 from gpuforge.execute.outcome import ActionResult, Reason
-from gpuforge.execute.remote import abilities, kept
+from gpuforge.execute.remote import abilities, failed_workdir
 from gpuforge.execute.remote.attempt import Attempt, Ended
 from gpuforge.execute.remote.board import Board
 from gpuforge.execute.remote.files import Sender
@@ -168,7 +168,7 @@ class RemoteWorkers:
         finally:
             ticket.drop()
         if ended.result and ended.result.kept and self._run.failed and not self._run.cache:
-            here = kept.fetch(board, self._run.failed, action.id)
+            here = failed_workdir.fetch(board, self._run.failed, action.id)
             ended = replace(ended, result=replace(ended.result, kept=here))
         if ended.how in {"ended", "unfit"}:
             board.clear()

@@ -9,7 +9,7 @@ from pathlib import Path
 from gpuforge.errors import MissingError
 from gpuforge.execute.runners.runner import Source
 from gpuforge.plan.action import Action, FileInput
-from gpuforge.plan.installed import identities
+from gpuforge.plan.program_identities import identities
 
 HINT = "install the same programs on every worker, or build in containers: --image"
 

@@ -14,7 +14,7 @@ from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError, MissingError
 from gpuforge.execute.compiled.offer import offered
 from gpuforge.execute.outcome import ActionResult
-from gpuforge.execute.remote import kept, programs_here
+from gpuforge.execute.remote import failed_workdir, programs_here
 from gpuforge.execute.remote.board import Board
 from gpuforge.execute.remote.files import received
 from gpuforge.execute.remote.job import Job
@@ -58,7 +58,7 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
         with Watchdog(board, log, place.halt) as watchdog:
             result = place.do(work, log, lambda _: None)
             if result.kept and not job.run.cache:
-                kept.send(board, result.kept)
+                failed_workdir.send(board, result.kept)
     if watchdog.is_alone:
         board.clear()
         return "its client is gone"

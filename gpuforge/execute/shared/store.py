@@ -18,9 +18,9 @@ from gpuforge import digest, tree
 from gpuforge.execute import locks
 from gpuforge.execute.objects.port import MOST, Objects
 from gpuforge.execute.shared import contents, names
+from gpuforge.execute.shared.entry_record import Alias, Content, SharedEntry, from_bytes, to_bytes
 from gpuforge.execute.shared.leases import Leases
 from gpuforge.execute.shared.presence import present
-from gpuforge.execute.shared.record import Alias, Content, SharedEntry, from_bytes, to_bytes
 from gpuforge.execute.store import FolderStore, Stored
 from gpuforge.execute.store_entry import StoreEntry
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpuforge.execute.objects.port import Found, Objects
 from gpuforge.execute.shared import contents, names, presence
-from gpuforge.execute.shared.record import Alias, SharedEntry, from_bytes, is_key
+from gpuforge.execute.shared.entry_record import Alias, SharedEntry, from_bytes, is_key
 from gpuforge.execute.shared.store import USED, fetch_content
 from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.upkeep import Held

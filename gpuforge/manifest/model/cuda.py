@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from gpuforge.cuda.providers import Provider
+from gpuforge.cuda.toolkit_providers import Provider
 from gpuforge.manifest import forms
 from gpuforge.manifest.model.table import Table
 from gpuforge.manifest.validators import CommonOrMany, Distinct, wrong

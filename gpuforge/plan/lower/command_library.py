@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, advice, recipe, sources, variables
+from gpuforge.plan import abi, advice, recipe, source_files, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.requirements import requirements
 from gpuforge.plan.requests.kernels import CommandLibrary, CompiledBy, CompiledLibrary, KernelIndex
-from gpuforge.toolchains.words import fill
+from gpuforge.toolchains.placeholders import fill
 
 _RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
 _OF_RUNTIME = ("abi.c", "abi_id.py", "elf.py", "document.py")
@@ -60,8 +60,8 @@ def run_command(context: Context, cell: Cell, item: Object, compiled: Sequence[s
         title=f"make {item.name} by {made.argv[0]} with {host.family} {host.version}",
         advice=advice.of_compile(file, item),
         inputs={
-            "sources": sources.object_sources(file, item),
-            "runtime": sources.files(_RUNTIME, [_RUNTIME / name for name in _OF_RUNTIME]),
+            "sources": source_files.object_sources(file, item),
+            "runtime": source_files.files(_RUNTIME, [_RUNTIME / name for name in _OF_RUNTIME]),
             "env": requirements(context, cell, at),
             "python": compiler.interpreter(cell, at),
             **used.inputs,

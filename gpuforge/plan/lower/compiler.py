@@ -13,7 +13,7 @@ from gpuforge.plan.lower.context import Context
 from gpuforge.plan.requests.compiler import FetchCompiler
 from gpuforge.plan.site import Location
 from gpuforge.toolchains.family import Compiler
-from gpuforge.toolkits.compilers import FetchedCompiler
+from gpuforge.toolkits.debian_compilers import FetchedCompiler
 
 
 @dataclass(frozen=True, slots=True)

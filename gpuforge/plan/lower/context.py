@@ -12,7 +12,7 @@ from gpuforge.manifest.axes import Point, Values, label
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.package import PathSource
-from gpuforge.plan import git_version, programs, sources, variables
+from gpuforge.plan import git_version, programs, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.requests.request import Request, dump
@@ -168,7 +168,7 @@ class Context:
         source = self.file.manifest.package.source
         if not isinstance(source, PathSource) or (self.file.folder / source.path).is_file():
             return None
-        return sources.host_tree(self.file, self.file.folder / source.path)
+        return source_files.host_tree(self.file, self.file.folder / source.path)
 
     @cached_property
     def git_version(self) -> str:

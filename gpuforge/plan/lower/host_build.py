@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuforge.manifest import braces
-from gpuforge.plan import advice, sources, variables
+from gpuforge.plan import advice, source_files, variables
 from gpuforge.plan.action import ActionInput, FileInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
@@ -22,7 +22,9 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
     manifest = context.file.manifest
     build, cuda = manifest.build, manifest.host_cuda
     at, host = context.machine.host_at(cell)
-    overlays = {f"overlay{n}": sources.overlay(context.file, n, each) for n, each in build.overlay_folders}
+    overlays = {
+        f"overlay{n}": source_files.overlay(context.file, n, each) for n, each in build.overlay_folders
+    }
     sdists = {f"sdist-{each.folder}": sdist(context, each) for each in build.overlay_sdists}
     used = compiler.use(context, host, at, lay=True)
     env = variables.host_build(host, f"{variables.TOOLKIT_SEEN}/bin:{at.path}" if cuda else at.path)

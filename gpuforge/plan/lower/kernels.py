@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, advice, recipe, sources, variables
+from gpuforge.plan import abi, advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import command_library, compiler, library, packaged
@@ -27,8 +27,8 @@ def kernels(context: Context, cell: Cell) -> dict[str, ActionInput]:
 
 def _kernels(context: Context, cell: Cell, item: Object) -> ActionInput:
     file, at = context.file, context.machine.kernels_at(cell.cuda)
-    tree = sources.object_sources(file, item)
-    compiled = [str(source) for source in sources.compiled(file, item)]
+    tree = source_files.object_sources(file, item)
+    compiled = [str(source) for source in source_files.compiled(file, item)]
     refuse_same_modules(file, item, compiled)
     inputs: Mapping[str, Input] = {}
     if item.role == "user-compiled":
@@ -127,7 +127,7 @@ def _compile(context: Context, cell: Cell, item: Object, source: str) -> ActionI
             flags=(*file.manifest.toolchains[item.toolchain or ""].flags, *item.flags),
         ),
         inputs={
-            "sources": sources.one_source(file, item, source),
+            "sources": source_files.one_source(file, item, source),
             "toolkit": toolkit(context, cell, at),
             **host.inputs,
         },

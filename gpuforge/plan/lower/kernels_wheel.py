@@ -9,7 +9,7 @@ from typing import Any
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, build_record, recipe, sources
+from gpuforge.plan import abi, build_record, recipe, source_files
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import requirements
@@ -145,7 +145,7 @@ def interface(file: ManifestFile, item: Object) -> str:
     """Return what a set and the package must agree on: a library's ABI id, and of modules the very sources."""
     if item.kind == "library" and (identity := abi.identity(file, item)):
         return identity
-    return sources.object_sources(file, item).digest[:16]
+    return source_files.object_sources(file, item).digest[:16]
 
 
 def _name_of_host(context: Context, cell: Cell) -> str:

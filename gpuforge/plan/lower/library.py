@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, advice, recipe, sources, variables
+from gpuforge.plan import abi, advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
@@ -15,7 +15,7 @@ from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, KernelIndex
 from gpuforge.toolchains import nvcc
-from gpuforge.toolchains.words import fill
+from gpuforge.toolchains.placeholders import fill
 
 _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 
@@ -104,8 +104,8 @@ def _action(
         advice=advice.of_compile(context.file, item),
         argv=tuple(argv),
         inputs={
-            "sources": sources.object_sources(context.file, item),
-            "abi": sources.files(_ABI_C.parent, [_ABI_C]),
+            "sources": source_files.object_sources(context.file, item),
+            "abi": source_files.files(_ABI_C.parent, [_ABI_C]),
             **inputs,
         },
         outputs=("library",),
@@ -121,7 +121,7 @@ def _abi_id(file: ManifestFile, item: Object) -> str:
 
 
 def _paths(file: ManifestFile, item: Object, compiled: Sequence[str]) -> dict[str, list[str]]:
-    tree = sources.object_sources(file, item)
+    tree = source_files.object_sources(file, item)
     folders = sorted({".", *(str(PurePosixPath(name).parent) for name in tree.members or ())})
     return {
         "include": ["${stage:sources}"],

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, packaged_compilers, sources, variables
+from gpuforge.plan import abi, packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
@@ -22,8 +22,8 @@ from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, Compiled
 from gpuforge.plan.requests.packaged import FetchPackages, PackagedCompile
 from gpuforge.plan.site import Location
 from gpuforge.toolchains import registry
+from gpuforge.toolchains.placeholders import fill
 from gpuforge.toolchains.toolchain import PackagedCompiler, Target
-from gpuforge.toolchains.words import fill
 
 _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 
@@ -142,7 +142,7 @@ def _compile(this: _Compilation, target: Target, source: str) -> ActionInput:
     toolchain = this.context.file.manifest.toolchains[this.item.toolchain or ""]
     words = this.package.compile(target, this.cell.machine, (*toolchain.flags, *this.item.flags))
     staged = {"source": [f"${{stage:sources}}/{source}"], "name": [PurePosixPath(source).stem]}
-    inputs = {"sources": sources.one_source(this.context.file, this.item, source)}
+    inputs = {"sources": source_files.one_source(this.context.file, this.item, source)}
     return _run(this, f"{source}-{target.name}", f"{source} for {target.name}", words, staged, inputs)
 
 
@@ -225,7 +225,7 @@ def _link(this: _Compilation, target: Target, objects: Sequence[ActionInput]) ->
             *fill(others, {"programs": ["${stage:programs}"]}),
             *("-o", "${out:library}"),
         ),
-        inputs={"abi": sources.files(_ABI_C.parent, [_ABI_C]), **inputs, **used.inputs},
+        inputs={"abi": source_files.files(_ABI_C.parent, [_ABI_C]), **inputs, **used.inputs},
         outputs=("library",),
         env=variables.plain() | {"PATH": at.path},
         image=at.image_id,
@@ -242,7 +242,7 @@ def _python_name(this: _Compilation, at: Location) -> str:
 
 
 def _programs(folder: Path) -> Input:
-    return sources.files(folder, sorted(path for path in folder.iterdir() if path.is_file()))
+    return source_files.files(folder, sorted(path for path in folder.iterdir() if path.is_file()))
 
 
 def _fetch(this: _Compilation) -> str:

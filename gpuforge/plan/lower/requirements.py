@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge import digest
-from gpuforge.plan import advice, sources, variables
+from gpuforge.plan import advice, source_files, variables
 from gpuforge.plan.action import ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
@@ -66,7 +66,7 @@ def _fetch(
     """Fetch what pyproject.toml, the manifest and an answer of the backend require; return the action's id."""
     build, tree = context.file.manifest.build, source(context)
     if context.tree is not None:
-        tree = sources.of_tree(context.tree, "pyproject.toml")
+        tree = source_files.of_tree(context.tree, "pyproject.toml")
     constraints = {"constraints": _constraints(context, build.constraints)} if build.constraints else {}
     request = FetchRequirements(
         source=Path("${stage:source}"),

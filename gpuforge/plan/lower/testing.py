@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuforge.manifest import braces, kernels_wheels
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan import sources, variables
+from gpuforge.plan import source_files, variables
 from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
@@ -37,7 +37,7 @@ def _test(context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | N
     if any("project" in braces.names(word) for word in wanted.command):
         inputs["project"] = source(context)
     if wanted.command and wanted.sources:
-        inputs["tests"] = sources.test_sources(context.file)
+        inputs["tests"] = source_files.test_sources(context.file)
     if manifest.cuda.linkage == "system":
         inputs["toolkit"] = toolkit(context, cell, at)
     where = _where(context, cell)

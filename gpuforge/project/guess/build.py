@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from packaging.utils import canonicalize_name
 
 from gpuforge.datafile import load
-from gpuforge.project.environment import Switch
+from gpuforge.project.build_variables import Switch
+from gpuforge.project.facts import Project
 from gpuforge.project.files import Seen, Where
 from gpuforge.project.guess import cuda
 from gpuforge.project.guess.guess import Guess, Note, Reason, because
-from gpuforge.project.look import Project
 
 _BUILD, _SETTINGS, _ENV = ("build",), ("build", "config-settings"), ("build", "env")
 _OFF = frozenset({"OFF", "FALSE", "0", "NO", ""})

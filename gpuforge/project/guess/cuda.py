@@ -14,9 +14,9 @@ from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import suffix_of
 from gpuforge.datafile import load
 from gpuforge.project.cmake import Static
+from gpuforge.project.facts import Project
 from gpuforge.project.files import Where
 from gpuforge.project.guess.guess import Guess, Note, Reason, Value, because
-from gpuforge.project.look import Project
 from gpuforge.toolkits import headers, pins
 from gpuforge.toolkits.providers import debian, pypi
 

@@ -12,7 +12,7 @@ Value = str | bool | tuple[str | Mapping[str, str], ...] | Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why: a kind, which `words.py` makes a sentence of, with its facts and the places that show it."""
+    """Why: a kind, which `sentences.py` makes a sentence of, with its facts and the places that show it."""
 
     kind: str
     where: tuple[Where, ...] = ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpuforge.project.facts import Project
 from gpuforge.project.guess.guess import Guess, because
-from gpuforge.project.look import Project
 
 _OBJECT = ("objects",)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from packaging.specifiers import SpecifierSet
 
 from gpuforge.manifest.relations.package import OLDEST_PYTHON
+from gpuforge.project.facts import Project
 from gpuforge.project.files import Where
 from gpuforge.project.guess.guess import Guess, Note, because
-from gpuforge.project.look import Project
 from gpuforge.project.origin import Origin
 
 _PACKAGE = ("package",)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from gpuforge.cuda import libraries
+from gpuforge.project.facts import Project
 from gpuforge.project.files import Where
 from gpuforge.project.guess.guess import Guess, Note, because
-from gpuforge.project.look import Project
 
 _WHEEL = ("wheel",)
 _DEVICE_CODE = (".ptx", ".cubin", ".fatbin")

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..words import fill
+from ..placeholders import fill
 from .compilers import Compiler
 from .execute import execute
 from .outcome import Stopped

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args, runtime_checkable
 
-from gpuforge.cuda import providers
+from gpuforge.cuda import toolkit_providers
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.toolkits.pip import Say
 from gpuforge.toolkits.toolkit import Toolkit, Wanted
@@ -40,7 +40,8 @@ class Fetcher(Provider, Protocol):
 
 
 PROVIDERS: Mapping[str, Provider] = {  # in the order in which they are tried
-    name: cast("Provider", import_module(f"{__package__}.{name}")) for name in get_args(providers.Provider)
+    name: cast("Provider", import_module(f"{__package__}.{name}"))
+    for name in get_args(toolkit_providers.Provider)
 }
 
 

@@ -19,7 +19,7 @@ from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins as wheels
-from gpuforge.toolkits import pip, tree, unpack
+from gpuforge.toolkits import pip, toolkit_tree, unpack
 from gpuforge.toolkits.debian_parts import Part, fetch_part, mirror
 from gpuforge.toolkits.pins import Pin
 from gpuforge.toolkits.pip import Say, quiet
@@ -130,7 +130,7 @@ def provision_debian(
 
     The mirror is GPUFORGE_DEBIAN_MIRROR's, else deb.debian.org. Everything else as in `pypi.provision`.
     """
-    with tree.staged(destination) as partial:
+    with toolkit_tree.staged(destination) as partial:
         made = partial / "tree"
         made.mkdir()
         pip.fetch_wheels(pins, partial, say)
@@ -142,14 +142,14 @@ def provision_debian(
             unpack_part(part, file, made)
             file.unlink()
         (made / "bin" / "nvcc.profile").write_text(_PROFILE)
-        tree.complete(made, machine or platform.machine())
+        toolkit_tree.complete(made, machine or platform.machine())
     say(f"CUDA toolkit ready in {destination}")
 
 
 def lay_out_wheels(site: Path, made: Path) -> None:
     """Merge `site/nvidia/<part>/{include,lib,…}`, the layout of the wheels for CUDA 11 and 12, into one tree."""
     for folder in sorted(path for path in (site / "nvidia").iterdir() if path.is_dir()):
-        tree.merge(folder, made)
+        toolkit_tree.merge(folder, made)
     pip.merge_beside(site, made)
     for left in made.rglob("__init__.py"):
         left.unlink()

@@ -12,7 +12,7 @@ from typing import Any
 from gpuforge import digest
 from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.toolkits import pins, pip, tree
+from gpuforge.toolkits import pins, pip, toolkit_tree
 from gpuforge.toolkits.pins import Pin
 from gpuforge.toolkits.pip import Say, quiet
 from gpuforge.toolkits.plain import read
@@ -83,7 +83,7 @@ def provision(
     wheels cannot be reached, ActionError when one arrives broken or the disk is full, UsageError for a
     `destination` in use.
     """
-    with tree.staged(destination) as partial:
+    with toolkit_tree.staged(destination) as partial:
         pip.fetch_wheels(wheels, partial, say)
         say("assembling the toolkit")
         assemble(partial / "site", partial / "tree", machine or platform.machine())
@@ -103,7 +103,7 @@ def assemble(site: Path, made: Path, machine: str) -> Path:
     layouts[0].rename(made)
     pip.merge_beside(site, made)
     pip.keep_dist_info(site, made)
-    tree.complete(made, machine)
+    toolkit_tree.complete(made, machine)
     return made
 
 

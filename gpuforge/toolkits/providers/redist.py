@@ -15,7 +15,7 @@ from gpuforge.cuda.suffix import of_nvidia
 from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
 from gpuforge.errors import UsageError
-from gpuforge.toolkits import redist_archives, tree
+from gpuforge.toolkits import redist_archives, toolkit_tree
 from gpuforge.toolkits.download import download
 from gpuforge.toolkits.pins import check_libraries
 from gpuforge.toolkits.pip import Say, quiet
@@ -91,7 +91,7 @@ def provision_redist(wanted: Archives, destination: Path, *, say: Say = quiet) -
     `destination` must not exist or be an empty folder; nothing is left there when it fails. Raises MissingError
     when the server cannot be reached or has no such release, ActionError when something is not as it should be.
     """
-    with tree.staged(destination) as partial:
+    with toolkit_tree.staged(destination) as partial:
         made = partial / "tree"
         made.mkdir()
         found = list(
@@ -107,7 +107,7 @@ def provision_redist(wanted: Archives, destination: Path, *, say: Say = quiet) -
             if archive.name in wanted.projects:
                 versions[wanted.projects[archive.name]] = archive.version
         (made / VERSIONS).write_text(json.dumps(versions, indent=1, sort_keys=True) + "\n")
-        tree.complete(made, _MACHINES[wanted.platform])
+        toolkit_tree.complete(made, _MACHINES[wanted.platform])
     say(f"CUDA toolkit ready in {destination}")
 
 

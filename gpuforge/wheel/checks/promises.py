@@ -11,7 +11,7 @@ from gpuforge.datafile import load
 from gpuforge.errors import MalformedError, TooLargeError
 from gpuforge.wheel import metadata
 from gpuforge.wheel.archive import Archive, Member
-from gpuforge.wheel.checks import installed
+from gpuforge.wheel.checks import destinations
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import DistInfo
 
@@ -37,7 +37,7 @@ def check(archive: Archive, info: DistInfo, file_name: str) -> Iterator[Refusal]
     if points := members.get(f"{info.folder}.dist-info/entry_points.txt"):
         yield from _commands(archive, points)
     yield from _data_folders(info, members)
-    yield from installed.check(members.values(), partial(_read, archive))
+    yield from destinations.check(members.values(), partial(_read, archive))
 
 
 def _commands(archive: Archive, points: Member) -> Iterator[Refusal]:

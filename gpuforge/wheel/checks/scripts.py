@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution
 from pathlib import Path
 
-from gpuforge.wheel.checks.installed import RESERVED
+from gpuforge.wheel.checks.destinations import RESERVED
 from gpuforge.wheel.checks.refusal import Refusal
 
 FILE = "entry_points.txt"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.wheel.archive import Archive
-from gpuforge.wheel.checks import ends, headers, names
+from gpuforge.wheel.checks import ends, local_headers, names
 from gpuforge.wheel.checks.refusal import Refusal
 
 # https://github.com/pypi/warehouse/blob/main/warehouse/forklift/legacy.py: COMPRESSION_RATIO_…
@@ -16,7 +16,7 @@ _CHECKSUM, _CHECKSUM_AT = re.compile(rb"[ 0-7]{0,7}[0-7][ \0]*"), (148, 156)  # 
 def check(archive: Archive) -> Iterator[Refusal]:
     """Yield what indexes and installers refuse about the archive itself; one finding for each cause."""
     entries = archive.directory.entries
-    records = [*headers.check(archive), *ends.check(archive)]
+    records = [*local_headers.check(archive), *ends.check(archive)]
     if _is_tar(archive):
         records = [Refusal("zip and tar"), *(r for r in records if r.kind != "data before")]
     yield from names.check(entries)

@@ -10,7 +10,7 @@ import threading
 from distributed import Worker
 
 from gpuforge.execute.remote import abilities
-from gpuforge.execute.runners.docker import guard
+from gpuforge.execute.runners.docker import reaper
 
 CPUS = "cpus"
 _guards: list[subprocess.Popen[bytes]] = []  # for as long as this process lives
@@ -23,6 +23,6 @@ def dask_setup(worker: Worker) -> None:
         worker.state.total_resources.setdefault(name, amount)
         worker.state.available_resources.setdefault(name, amount)
     if abilities.CONTAINERS in found:
-        _guards.append(guard.start())
+        _guards.append(reaper.start())
     if worker.nanny and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for its client, or its nanny

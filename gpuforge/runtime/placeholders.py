@@ -1,5 +1,5 @@
-# A copy of gpuforge/toolchains/words.py, made by scripts/copy_to_runtime.py: change it there.
-"""The words of a command, with their placeholders filled in; `runtime/words.py` is a copy of this file."""
+# A copy of gpuforge/toolchains/placeholders.py, made by scripts/copy_to_runtime.py: change it there.
+"""The words of a command, with their placeholders filled in; `runtime/placeholders.py` is a copy of this file."""
 
 import re
 from collections.abc import Mapping, Sequence

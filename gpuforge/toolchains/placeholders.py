@@ -1,4 +1,4 @@
-"""The words of a command, with their placeholders filled in; `runtime/words.py` is a copy of this file."""
+"""The words of a command, with their placeholders filled in; `runtime/placeholders.py` is a copy of this file."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -19,7 +19,7 @@ from urllib3.exceptions import HTTPError
 
 from gpuforge.errors import MalformedError, MissingError, TooLargeError
 from gpuforge.index.settings import public
-from gpuforge.wheel.remote import RemoteArchive
+from gpuforge.wheel.remote_archive import RemoteArchive
 
 Session = requests.Session
 _CHUNK = 1 << 20
