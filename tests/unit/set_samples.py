@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from library_samples import RUNTIME, compile_library
@@ -38,13 +40,32 @@ NVRTC_SOURCE = Path(__file__).with_name("nvrtc_stub.c")
 
 
 def nvrtc_stub(folder: Path) -> Path:
-    """Compile the stand-in; returns its file, `libnvrtc.so.12`."""
+    """Write the stand-in to a folder; returns its file, `libnvrtc.so.12`."""
     if shutil.which("gcc") is None:
         pytest.skip("no gcc to make the library that stands in for NVRTC")
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / "libnvrtc.so.12"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", str(NVRTC_SOURCE), "-o", str(library)], check=True)
+    library.write_bytes(_compiled_stub())
     return library
+
+
+@cache
+def _compiled_stub() -> bytes:
+    """The stand-in, compiled once by each process of tests."""
+    with TemporaryDirectory() as folder:
+        library = Path(folder, "stub.so")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-O1", str(NVRTC_SOURCE), "-o", str(library)], check=True)
+        return library.read_bytes()
+
+
+@cache
+def _compiled_for_the_cpu(source: str, header: str) -> bytes:
+    """The library of the CPU's kernel, compiled once by each process of tests."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "scale.cpp").write_text(source)
+        (folder / "scale.h").write_text(header)
+        return compile_library(folder / "cpu.so", folder / "scale.cpp", abi="").read_bytes()
 
 
 def recipe(name: str, family: str, argv: tuple[str, ...], source: str, install: str) -> source_set.Recipe:
@@ -86,6 +107,8 @@ def install_set(site: Path, *toolchains: source_set.Recipe, cpu: bool = True, cu
         ).parents[1]
     ]
     if cpu:
+        library = work / "cpu.so"
+        library.write_bytes(_compiled_for_the_cpu(CPU, HEADER))
         kernel_set.pack_libraries(
             work / "packed",
             name="ops-cpu",
@@ -93,7 +116,7 @@ def install_set(site: Path, *toolchains: source_set.Recipe, cpu: bool = True, cu
             toolkit="12.4",
             libraries=[
                 kernel_set.KernelLibrary(
-                    compile_library(work / "cpu.so", work / "scale.cpp", abi=""),
+                    library,
                     (kernel_set.KernelImage("library", ""),),
                 )
             ],

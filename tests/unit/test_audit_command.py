@@ -174,6 +174,7 @@ def step(folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.thorough
 def test_the_step_reports_and_passes(tmp_path: Path) -> None:
     path = wheel(tmp_path, OK)
     for given in (path, path.parent):

@@ -56,7 +56,9 @@ def index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
         yield server
 
 
-@pytest.mark.parametrize("answer", [in_ranges, whole], ids=["ranges", "whole files"])
+@pytest.mark.parametrize(
+    "answer", [in_ranges, pytest.param(whole, marks=pytest.mark.thorough)], ids=["ranges", "whole files"]
+)
 def test_what_pip_would_install_is_read_from_the_index(index: Index, answer: Answer) -> None:
     index.answer = answer
     report = audit([], beside=installed_with([], ["old==1.0", "new"], python="3.11"), jobs=2)
@@ -93,6 +95,7 @@ def test_a_wheel_is_chosen_for_together_with_what_it_requires(
     assert {f["code"] for f in found["findings"] if f["across"]} == {"GF104"}
 
 
+@pytest.mark.thorough
 def test_what_is_installed_is_kept_where_it_fits(index: Index, folder: Path, tmp_path: Path) -> None:
     site = tmp_path / "env" / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
@@ -131,6 +134,7 @@ def test_a_wheel_that_has_something_else_fetched_is_refused(index: Index, tmp_pa
         installed_with([own], ["new"])
 
 
+@pytest.mark.thorough  # uv tries three times, for seconds
 def test_an_index_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple/")
@@ -212,7 +216,9 @@ def test_a_hostile_server(
         opened(index, f"old-1.0-{TAGS}.whl")
 
 
-@pytest.mark.parametrize("body", [True, False], ids=["its bytes", "its headers"])
+@pytest.mark.parametrize(
+    "body", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["its bytes", "its headers"]
+)
 def test_a_server_that_trickles(
     index: Index, folder: Path, body: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

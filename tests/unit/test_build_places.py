@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from gpuforge.cli.main import run
 from gpuforge.manifest.load import ManifestFile
 
 
-def build(file: ManifestFile, *options: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        str(Path(sys.executable).with_name("gpuforge")),
-        "build",
-        str(file.folder),
-        "--dry-run",
-        *options,
-    ]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, **environ}, cwd=file.folder
-    )
+class Ended(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def test_all_errors_are_reported_at_once(recipe: Callable[..., ManifestFile], tmp_path: Path) -> None:
+Build = Callable[..., Ended]
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Build:
+    """Plan a build with options and environment variables."""
+
+    def call(file: ManifestFile, *options: str, **environ: str) -> Ended:
+        monkeypatch.chdir(file.folder)
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        return Ended(run(["build", str(file.folder), "--dry-run", *options]), *capfd.readouterr())
+
+    return call
+
+
+def test_all_errors_are_reported_at_once(
+    recipe: Callable[..., ManifestFile], build: Build, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     file = recipe()
     dist, cache, work = tmp_path / "file/dist", tmp_path / "file/cache", tmp_path / "my work"
@@ -45,7 +56,7 @@ def test_all_errors_are_reported_at_once(recipe: Callable[..., ManifestFile], tm
     assert not work.exists()
 
 
-def test_another_users_cache(recipe: Callable[..., ManifestFile], tmp_path: Path) -> None:
+def test_another_users_cache(recipe: Callable[..., ManifestFile], build: Build, tmp_path: Path) -> None:
     if os.geteuid():
         pytest.skip("giving a folder away needs root's rights")
     cache = tmp_path / "cache"
@@ -61,7 +72,9 @@ def test_another_users_cache(recipe: Callable[..., ManifestFile], tmp_path: Path
     assert list(cache.iterdir()) == []
 
 
-def test_folders_without_permission(recipe: Callable[..., ManifestFile], tmp_path: Path) -> None:
+def test_folders_without_permission(
+    recipe: Callable[..., ManifestFile], build: Build, tmp_path: Path
+) -> None:
     if not os.geteuid():
         pytest.skip("root may write everywhere")
     closed = tmp_path / "closed"
@@ -75,7 +88,7 @@ def test_folders_without_permission(recipe: Callable[..., ManifestFile], tmp_pat
 
 
 def test_folders_where_root_cannot_make_any_either(
-    recipe: Callable[..., ManifestFile], tmp_path: Path
+    recipe: Callable[..., ManifestFile], build: Build, tmp_path: Path
 ) -> None:
     (tmp_path / "dist").symlink_to(tmp_path / "gone")
     done = build(

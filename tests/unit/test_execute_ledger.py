@@ -73,6 +73,7 @@ def write_many(path: Path, who: str) -> None:
         ledger.append(replace(ENTRY, id=who, key=str(number), facts={"long": "x" * 5000}))
 
 
+@pytest.mark.thorough
 def test_writers_in_several_processes_do_not_mix_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     context = multiprocessing.get_context("spawn")

@@ -433,7 +433,9 @@ time.sleep(float(sys.argv[3]))
 """
 
 
-@pytest.mark.parametrize(("seconds", "wait"), [(60.0, "0"), (1.5, "100")])
+@pytest.mark.parametrize(
+    ("seconds", "wait"), [(60.0, "0"), pytest.param(1.5, "100", marks=pytest.mark.thorough)]
+)
 def test_what_has_left_its_session_ends_with_the_command_and_with_its_time(
     tmp_path: Path, seconds: float, wait: str
 ) -> None:

@@ -84,6 +84,7 @@ def compete(root: Path, number: int, rounds: int, start: Barrier, won: Path) -> 
     won.write_text("".join("1" if win else "0" for win in wins))
 
 
+@pytest.mark.thorough
 def test_of_several_processes_that_create_one_object_one_wins(tmp_path: Path) -> None:
     context, rounds = multiprocessing.get_context("spawn"), 50
     start = context.Barrier(3)

@@ -319,6 +319,7 @@ def test_a_job_that_is_unfit_for_one_worker_goes_to_the_next_and_to_no_other(tmp
     assert cluster.avoided == [(), ("w1",)]
 
 
+@pytest.mark.thorough
 def test_an_action_of_a_worker_ends_when_its_time_is_over(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     code = f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
@@ -479,7 +480,9 @@ def test_what_a_failed_action_left_costs_no_more_than_it_may(
     board = Board(FolderObjects(tmp_path / "board"), "run", "job")
     deep = tmp_path / "deep"
     deep.mkdir()
-    code = "import os, sys; os.chdir(sys.argv[1])\nfor _ in range(2000): os.mkdir('d'); os.chdir('d')"
+    code = (
+        "import os, sys; os.chdir(sys.argv[1])\nfor _ in range(1100): os.mkdir('deeper'); os.chdir('deeper')"
+    )
     subprocess.run([sys.executable, "-c", code, deep], check=True)
     failed_workdir.send(board, deep)
     assert failed_workdir.fetch(board, tmp_path / "failed", "a") is None

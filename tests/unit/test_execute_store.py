@@ -260,6 +260,7 @@ def test_a_record_survives_json() -> None:
     assert from_json(to_json(record)) == record
 
 
+@pytest.mark.thorough
 def test_no_change_of_a_byte_of_a_record_ends_in_anything_but_an_entry_or_damage(tmp_path: Path) -> None:
     """A size of "1e999" and a name that no system takes ended builds with a traceback."""
     put(FolderStore(tmp_path))

@@ -77,8 +77,8 @@ def test_an_attack_stays_within_the_bounds(attack: str, tmp_path: Path) -> None:
     [
         objects.needed_of_one_string,
         objects.version_definitions_of_one_string,
-        objects.sections_by_the_million,
         # thorough: seconds each, of the budget that the others spend, too
+        pytest.param(objects.sections_by_the_million, marks=pytest.mark.thorough),
         pytest.param(archives.long_names, marks=pytest.mark.thorough),
         pytest.param(archives.stored_members_of_one_place, marks=pytest.mark.thorough),
     ],

@@ -79,6 +79,7 @@ def test_the_list_as_json_has_every_fact() -> None:
     assert not entries["trixie"]["here"]
 
 
+@pytest.mark.thorough
 def test_the_list_needs_no_engine(tmp_path: Path) -> None:
     done = without_engine(tmp_path, "list")
     assert done.returncode == 0

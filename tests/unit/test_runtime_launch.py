@@ -210,7 +210,7 @@ def test_the_callers_context_is_used_and_left_current(kernels: KernelSet, stub: 
     assert counter(stub, "stub_crossed") == 0
 
 
-@pytest.mark.parametrize("driver", ["stub", "old_stub"])
+@pytest.mark.parametrize("driver", ["stub", pytest.param("old_stub", marks=pytest.mark.thorough)])
 def test_contexts_and_threads_do_not_cross(
     request: pytest.FixtureRequest, driver: str, tmp_path: Path
 ) -> None:

@@ -119,6 +119,7 @@ def test_an_error_lists_every_place_tried(tmp_path: Path, stub: str, monkeypatch
     )
 
 
+@pytest.mark.thorough
 def test_a_dead_driver_does_not_hang(tmp_path: Path, stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STUB_HANG", "3")
     monkeypatch.setenv("GPUFORGE_DRIVER_TIMEOUT", "0.2")

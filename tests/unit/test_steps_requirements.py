@@ -146,6 +146,7 @@ def wheel_with(folder: Path, *lines: str) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_pip_builds_nothing_that_a_wheel_names_by_a_url(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +171,7 @@ def test_pip_builds_nothing_that_a_wheel_names_by_a_url(
     assert "one of them names what pip would have to build, which runs its code" in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_what_has_only_a_source_distribution_is_not_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def image(**changes: object) -> Inventory:
     return Inventory.parse("bookworm", json.dumps(said | changes))
 
 
+@pytest.mark.thorough
 def test_the_script_finds_on_this_machine_what_detect_finds() -> None:
     answer = subprocess.run(
         [sys.executable, "-I", "-c", SCRIPT, question()], capture_output=True, text=True, check=True

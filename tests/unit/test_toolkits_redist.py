@@ -135,6 +135,7 @@ def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         provision_redist(wanted("http://127.0.0.1:9"), tmp_path / "cuda")
 
 
+@pytest.mark.thorough
 def test_the_step_fetches_archives(tmp_path: Path, nvidia: Server) -> None:
     request = FetchToolkit(provider="redist", source=asdict(wanted(nvidia.url)), output=tmp_path / "cuda")
     (tmp_path / "request.json").write_text(dump(request))
