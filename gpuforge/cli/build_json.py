@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuforge.cli import cache_report, left_out
+from gpuforge.cli.action_reason import words
 from gpuforge.cli.build_result import RAN, Result, is_done
+from gpuforge.execute.outcome import Reason
 from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.plan.site import Machine
 
 
-def plan_data(plan: Plan, selection: Selection, reasons: Mapping[str, tuple[bool, str]]) -> dict[str, Any]:
+def plan_data(plan: Plan, selection: Selection, reasons: Mapping[str, tuple[bool, Reason]]) -> dict[str, Any]:
     """Return the plan as plain data (schema 1); `reasons` has for each action whether it runs, and why."""
     return {
         "schema": 1,
@@ -26,7 +28,7 @@ def plan_data(plan: Plan, selection: Selection, reasons: Mapping[str, tuple[bool
                 "cells": list(action.cells),
                 "needs": list(action.needs),
                 "run": reasons[action.id][0],
-                "reason": reasons[action.id][1],
+                "reason": words(reasons[action.id][1]),
             }
             for action in plan.actions
         ],
@@ -53,7 +55,7 @@ def _cell_data(cell: Cell, machine: Machine) -> dict[str, Any]:
 def result_data(result: Result) -> dict[str, Any]:
     """Return what was done as plain data (schema 1): the plan with states, and the wheels with their reports."""
     results = result.outcome.results
-    reasons = {name: (each.state in RAN, str(each.reason)) for name, each in results.items()}
+    reasons = {name: (each.state in RAN, each.reason) for name, each in results.items()}
     data = plan_data(result.plan, result.selection, reasons)
     for entry in data["actions"]:
         done = results[entry["id"]]

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpuforge.cli import cache_report
+from gpuforge.cli.action_reason import why, words
 from gpuforge.cli.build_json import plan_data
 from gpuforge.cli.build_result import RAN, Result, Wheel, is_done
 from gpuforge.cli.console import count, results_console
@@ -30,7 +31,7 @@ def show_plan(
 ) -> None:
     """Print what would be done, and why."""
     if as_json:
-        reasons = {name: (verdict.run, str(verdict.reason)) for name, verdict in verdicts.items()}
+        reasons = {name: (verdict.run, verdict.reason) for name, verdict in verdicts.items()}
         click.echo(json.dumps(plan_data(plan, selection, reasons), indent=2))
         return
     console = results_console()
@@ -53,7 +54,7 @@ def show_plan(
             mark = Text("skip   ", style="dim")
         console.print(Text("  ") + mark + Text(shown(action.title)))
         if explain:
-            console.print(Text(f"         {shown(verdict.reason.why)}", style="dim"))
+            console.print(Text(f"         {shown(why(verdict.reason))}", style="dim"))
     _show_left_out(console, selection)
 
 
@@ -63,7 +64,7 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
     if explain:
         for action in result.plan.actions:
             console.print(Text(shown(action.title)))
-            console.print(Text(f"  {shown(str(result.outcome.results[action.id].reason))}", style="dim"))
+            console.print(Text(f"  {shown(words(result.outcome.results[action.id].reason))}", style="dim"))
         console.print()
     wheels: dict[Path, list[Wheel]] = {}
     for wheel in result.wheels:

@@ -105,7 +105,7 @@ class LiveProgress:
         text = cell.blame if cell.state in {"failed", "stopped"} else cell.state
         return (
             Text(mark if self._unicode else plain, style=style),
-            Text.assemble(cell.name, " ", (f"{cell.done}/{cell.total}", "dim"), " ", (text, style)),
+            Text.assemble(cell.name, " ", (f"{cell.done}/{cell.total}", "dim"), " ", (shown(text), style)),
             Text(_clock_text(cell.seconds(now)) if cell.begin is not None else "", style="dim"),
         )
 

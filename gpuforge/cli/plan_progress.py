@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from gpuforge.cli.action_reason import words
 from gpuforge.execute.outcome import ActionResult
 from gpuforge.plan.action import Action
 
@@ -31,6 +32,7 @@ class Cell:
     name: str
     total: int = 0
     ended: dict[str, ActionResult] = field(default_factory=dict)
+    failed: Action | None = None  # the first that did
     running: set[str] = field(default_factory=set)
     begin: float | None = None
     end: float | None = None
@@ -41,16 +43,11 @@ class Cell:
         return sum(result.state in {"done", "reused"} for result in self.ended.values())
 
     @property
-    def failed(self) -> tuple[str, ...]:
-        """Return the ids of its actions that failed."""
-        return tuple(name for name, result in self.ended.items() if result.state == "failed")
-
-    @property
     def blame(self) -> str:
         """Return what keeps this cell from its end, if anything does."""
         if self.failed:
-            return f"{self.failed[0].removeprefix(f'{self.name}/')} failed"
-        return next((str(r.reason) for r in self.ended.values() if r.state in {"not-run", "cancelled"}), "")
+            return f"failed: {self.failed.title}"
+        return next((words(r.reason) for r in self.ended.values() if r.state in {"not-run", "cancelled"}), "")
 
     @property
     def state(self) -> CellState:
@@ -108,18 +105,21 @@ class PlanProgress:
             cell.running.discard(action.id)
             cell.end = now if ran else cell.end
             cell.ended[action.id] = result
+            if result.state == "failed" and not cell.failed:
+                cell.failed = action
 
     def counts(self) -> str:
         """Return how far the whole plan is: `12 of 48 actions, 3 reused, 4 running, 1 failed`."""
         states = [result.state for result in self.ended.values()]
-        parts = [
-            f"{states.count('done') + states.count('reused')} of {self.total} actions",
-            f"{states.count('reused')} reused",
-            f"{len(self.running)} running",
-            f"{states.count('failed')} failed",
-            f"{states.count('not-run') + states.count('cancelled')} not run",
-        ]
-        return ", ".join([parts[0], *(part for part in parts[1:] if not part.startswith("0 "))])
+        done, reused = states.count("done"), states.count("reused")
+        others = {
+            "reused": reused,
+            "running": len(self.running),
+            "failed": states.count("failed"),
+            "not run": states.count("not-run") + states.count("cancelled"),
+        }
+        parts = [f"{number} {state}" for state, number in others.items() if number]
+        return ", ".join([f"{done + reused} of {self.total} actions", *parts])
 
 
 def where(action: Action) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from gpuforge.cli.action_reason import why
 from gpuforge.cli.failure_text import failure, print_text
 from gpuforge.cli.live_progress import LiveProgress
 from gpuforge.cli.plan_progress import PlanProgress, where
@@ -73,7 +74,7 @@ class PlainProgress:
         if action.id not in self._to_run:
             return
         if result.state == "not-run":
-            self._line("skipped", f"{where(action)}{action.title}: {result.reason.why}")
+            self._line("skipped", f"{where(action)}{action.title}: {why(result.reason)}")
         else:
             self._line(result.state, f"{where(action)}{action.title} ({short_seconds(result.seconds)})")
         if result.state == "failed":

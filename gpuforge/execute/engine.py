@@ -110,7 +110,7 @@ class _Engine:
                 return False
         for name in self._steps:
             if name not in self._results:
-                self._settle(ActionResult(name, "not-run", Reason("not run", "interrupted")))
+                self._settle(ActionResult(name, "not-run", Reason("interrupted")))
         return True
 
     def _drive(self, pool: ThreadPoolExecutor) -> None:
@@ -176,9 +176,8 @@ class _Engine:
             cause = self._blame.get(need)
             if cause:
                 self._blame[name] = cause
-                ended = "failed" if self._results[cause].state == "failed" else "was cancelled"
-                why = f"needs {cause}, which {ended}"
-                self._settle(ActionResult(name, "not-run", Reason("not run", why)))
+                reason = Reason("blocked", actions=(cause,), state=self._results[cause].state)
+                self._settle(ActionResult(name, "not-run", reason))
                 return True
         return False
 

@@ -10,20 +10,44 @@ from typing import Any, Literal
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.plan.action import Action
+from gpuforge.plan.keys import Fact
 
 State = Literal["reused", "done", "failed", "not-run", "cancelled"]
 
 
+# Why an action runs.
+Runs = Literal[
+    "first", "upstream", "failed-before", "output-gone", "output-damaged", "changed", "changed-otherwise"
+]
+# Why it needs not run, and why it was not run.
+Rests = Literal["stored", "same-content", "not-needed", "blocked", "interrupted", "not-started"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A part of an action's key that differs from the last time; None where it was or is not there."""
+
+    fact: Fact
+    old: str | None
+    new: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why an action runs or does not; `why` is text for people, without the verb."""
+    """Why an action runs or does not: a kind, and the facts that this kind has.
 
-    verb: Literal["runs", "reused", "not needed", "not run"]
-    why: str
+    `time` (UTC, ISO 8601) is when it last ran, with "failed-before", "output-gone" and "stored"; `seconds` what
+    "stored" saves. `actions` are those that run first ("upstream"), or the one that is the cause ("blocked"), with its
+    `state`. `problem` is the damage of "output-damaged".
+    """
 
-    def __str__(self) -> str:
-        """Write both: "runs: never ran before"."""
-        return f"{self.verb}: {self.why}"
+    kind: Runs | Rests
+    time: str = ""
+    seconds: float = 0.0
+    actions: tuple[str, ...] = ()
+    state: State | None = None
+    problem: str = ""
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +56,7 @@ class Step:
 
     action: Action
     key: str
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[Fact, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))

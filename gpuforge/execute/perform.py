@@ -16,8 +16,9 @@ from gpuforge.execute.outcome import ActionResult, Reason, Step
 from gpuforge.execute.runners.runner import Runner
 from gpuforge.execute.store import Store
 from gpuforge.execute.times import now
-from gpuforge.execute.work import SAME, Work, Workplace, failed_by
+from gpuforge.execute.work import Work, Workplace, failed_by
 from gpuforge.plan.action import Action
+from gpuforge.plan.keys import labelled
 
 
 class Workers(Protocol):
@@ -114,13 +115,14 @@ def perform(
         _write_down(step, context, result.seconds, "failed")
     elif result.state == "done":
         _write_down(step, context, result.seconds, "ok")
-    elif result.reason == SAME:
+    elif result.reason.kind == "same-content":
         _write_down(step, context, 0.0, "ok")
     return result
 
 
 def _write_down(step: Step, context: RunContext, seconds: float, result: Literal["ok", "failed"]) -> None:
     name, log = step.action.id, str(context.log(step))
-    entry = LedgerEntry(now(), context.project, name, step.key, step.facts, round(seconds, 3), result, log)
+    facts = labelled(step.facts)
+    entry = LedgerEntry(now(), context.project, name, step.key, facts, round(seconds, 3), result, log)
     with suppress(OSError):  # only the next run's reasons suffer: what was made is in the store already
         context.ledger.append(entry)

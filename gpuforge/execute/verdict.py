@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from gpuforge.execute.ledger import Ledger, LedgerEntry
-from gpuforge.execute.outcome import Reason, Step
+from gpuforge.execute.outcome import Change, Reason, Step
 from gpuforge.execute.store import Store, Stored
-from gpuforge.execute.times import local_time, short_seconds
 from gpuforge.plan.action import ActionInput
+from gpuforge.plan.keys import Fact
 
-_DIGEST = re.compile(r"(sha256:)?[0-9a-f]{32,}(:.*)?", re.DOTALL)
-_LONGEST = 40  # characters of a value that a reason still shows
-_NOT_NEEDED = Reason("not needed", "everything that reads it is stored")
+_NOT_NEEDED = Reason("not-needed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +41,8 @@ def verdicts(
         if entry is not None:
             found[name] = reuse(entry)
         elif name in running:
-            damage = store.damage(step.key)
-            reason = why(step, ledger.last(project, name), running=running, damage=damage)
-            found[name] = Verdict(run=True, reason=Reason("runs", reason))
+            reason = _reason(step, ledger.last(project, name), running, store.damage(step.key))
+            found[name] = Verdict(run=True, reason=reason)
         else:
             found[name] = Verdict(run=False, reason=_NOT_NEEDED)
     return found
@@ -69,54 +65,33 @@ def _needed(steps: Sequence[Step], store: Store, wanted: Collection[str]) -> dic
 def reuse(stored: Stored) -> Verdict:
     """Return the verdict on a step whose output is stored."""
     entry = stored.entry
-    why = f"same inputs as on {local_time(entry.finished)} ({short_seconds(entry.seconds)} saved)"
-    return Verdict(run=False, reason=Reason("reused", why), stored=stored)
+    reason = Reason("stored", time=entry.finished, seconds=entry.seconds)
+    return Verdict(run=False, reason=reason, stored=stored)
 
 
-def why(step: Step, last: LedgerEntry | None, *, running: Collection[str] = (), damage: str = "") -> str:
+def _reason(step: Step, last: LedgerEntry | None, running: Collection[str], damage: str) -> Reason:
     """Return why a step whose output is not stored runs, given its newest entry in the ledger."""
     if damage:
-        return f"its stored output is damaged ({damage})"
+        return Reason("output-damaged", problem=damage)
+    upstream = tuple(need for need in step.action.needs if need in running)
     if last is None:
-        return _after(step, running) or "never ran before"
+        return Reason("upstream", actions=upstream) if upstream else Reason("first")
     if last.key == step.key:
-        when = local_time(last.time)
-        return f"failed on {when}" if last.result == "failed" else f"its output of {when} is no longer stored"
-    changes = list(_changes(step, last))
-    if changes:
-        shown = "; ".join(changes[:3])
-        return shown if len(changes) <= 3 else f"{shown}; and {len(changes) - 3} more"
-    return _after(step, running) or "what it reads or how it is run changed"
+        return Reason("failed-before" if last.result == "failed" else "output-gone", time=last.time)
+    if changes := tuple(_changes(step, last)):
+        return Reason("changed", changes=changes)
+    return Reason("upstream", actions=upstream) if upstream else Reason("changed-otherwise")
 
 
-def _after(step: Step, running: Collection[str]) -> str:
-    needs = [need for need in step.action.needs if need in running]
-    if not needs:
-        return ""
-    others = f" and {len(needs) - 1} more" if len(needs) > 1 else ""
-    return f"needs {needs[0]}{others}, which will run"
-
-
-def _changes(step: Step, last: LedgerEntry) -> Iterator[str]:
+def _changes(step: Step, last: LedgerEntry) -> Iterator[Change]:
     """Yield what differs from the last time, in the order of the facts, but for other actions' outputs.
 
     Those differ because something differs further up, which is reported as the action that runs.
     """
-    upstream = {
-        f"input {name}" for name, value in step.action.inputs.items() if isinstance(value, ActionInput)
-    }
-    names = [*step.facts, *(name for name in last.facts if name not in step.facts)]
-    for name in names:
-        old, new = last.facts.get(name), step.facts.get(name)
-        if old != new and not (name in upstream and old is not None and new is not None):
-            yield _change(name.removeprefix("input ").removeprefix("file "), old, new)
-
-
-def _change(name: str, old: str | None, new: str | None) -> str:
-    if old is None:
-        return f"{name} is new"
-    if new is None:
-        return f"{name} is gone"
-    if any(_DIGEST.fullmatch(value) or len(value) > _LONGEST or "\n" in value for value in (old, new)):
-        return f"{name} changed"
-    return f"{name} {old or 'nothing'} → {new or 'nothing'}"
+    inputs = step.action.inputs.items()
+    made = {Fact("input", name) for name, value in inputs if isinstance(value, ActionInput)}
+    before = {Fact.of_label(label): value for label, value in last.facts.items()}
+    for fact in (*step.facts, *(fact for fact in before if fact not in step.facts)):
+        old, new = before.get(fact), step.facts.get(fact)
+        if old != new and not (fact in made and old is not None and new is not None):
+            yield Change(fact, old, new)

@@ -25,12 +25,11 @@ from gpuforge.execute.times import now
 from gpuforge.execute.verdict import reuse
 from gpuforge.plan import step_result
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput
-from gpuforge.plan.keys import FORMAT
+from gpuforge.plan.keys import FORMAT, Fact, labelled
 from gpuforge.plan.step_result import StepResult
 
-SAME = Reason("reused", "what it reads was made anew, with the same content")
-_INTERRUPTED = Reason("not run", "interrupted")
-_NOT_STARTED = Reason("not run", "interrupted before it started")
+_INTERRUPTED = Reason("interrupted")
+_NOT_STARTED = Reason("not-started")
 _POLL = 0.1  # seconds between looks at a lock that another process holds
 
 
@@ -46,7 +45,7 @@ class Work:
 
     action: Action
     key: str
-    facts: Mapping[str, str]
+    facts: Mapping[Fact, str]
     made: Mapping[str, str]
     reason: Reason
     jobs: int = 1
@@ -114,7 +113,7 @@ class Workplace:
             if stored is None:
                 return self._run(work, log, key)
             self.store.alias(work.key, key)
-        return ActionResult(work.action.id, "reused", SAME, stored.entry.seconds)
+        return ActionResult(work.action.id, "reused", Reason("same-content"), stored.entry.seconds)
 
     def _run(self, work: Work, log: Path, key: str) -> ActionResult:
         """Run an action and keep what it made under `key`, of which its own key is another name."""
@@ -166,9 +165,11 @@ def _content_key(work: Work, store: Store) -> str:
     facts = dict(work.facts)
     for name, value in work.action.inputs.items():
         if isinstance(value, ActionInput):
-            facts[f"input {name}"] = _made(work, value, store).content(value.output)
+            facts[Fact("input", name)] = _made(work, value, store).content(value.output)
     action = work.action
-    return digest.of_data([FORMAT, "content", action.kind, facts, list(action.outputs), action.network])
+    return digest.of_data(
+        [FORMAT, "content", action.kind, labelled(facts), list(action.outputs), action.network]
+    )
 
 
 def _made(work: Work, value: ActionInput, store: Store) -> Stored:

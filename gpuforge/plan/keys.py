@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
+from typing import Literal, NamedTuple, cast, get_args
 
 from gpuforge import digest
 from gpuforge.plan.action import Action, ActionInput, FileInput, Input
@@ -14,12 +15,39 @@ MOST_EXPLAINED = 200  # files of one input whose changes are listed one by one
 FORMAT = 1  # raise it when the meaning of what is hashed changes: every stored output is then left alone
 
 
+FactKind = Literal["", "file", "input", "env"]
+_KINDS = frozenset(get_args(FactKind)) - {""}
+
+
+class Fact(NamedTuple):
+    """What one part of a key is: a file, an input or a variable, by its name; of the kind "" anything else."""
+
+    kind: FactKind
+    name: str
+
+    @property
+    def label(self) -> str:
+        """Return the fact as keys and the ledger have it: "file kernels/saxpy.cu", "compiler"."""
+        return f"{self.kind} {self.name}" if self.kind else self.name
+
+    @classmethod
+    def of_label(cls, label: str) -> Fact:
+        """Return the fact that a ledger has as this label."""
+        kind, _, name = label.partition(" ")
+        return cls(cast("FactKind", kind), name) if name and kind in _KINDS else cls("", label)
+
+
+def labelled(facts: Mapping[Fact, str]) -> dict[str, str]:
+    """Return facts by their labels."""
+    return {fact.label: value for fact, value in facts.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """The key of one action (64 hexadecimal digits) and its named parts, by which a change is explained."""
 
     digest: str
-    facts: Mapping[str, str]
+    facts: Mapping[Fact, str]
 
 
 def keys(actions: Iterable[Action]) -> dict[str, Key]:
@@ -48,26 +76,26 @@ def keys(actions: Iterable[Action]) -> dict[str, Key]:
 
 
 def _key(action: Action, found: Mapping[str, Key]) -> Key:
-    facts = dict(action.facts)
+    facts = {Fact("", name): value for name, value in action.facts.items()}
     for name, value in action.inputs.items():
         parts = value.parts if isinstance(value, FileInput) else ()
-        files = {f"file {part}": identity for part, identity in parts}
+        files = {Fact("file", part): identity for part, identity in parts}
         if 0 < len(files) <= MOST_EXPLAINED and files.keys().isdisjoint(facts):
             facts |= files
         else:  # too many to list, or named like files of another input
-            facts[f"input {name}"] = _identity(value, found)
-    facts |= {f"env {name}": value for name, value in action.env.items()}
+            facts[Fact("input", name)] = _identity(value, found)
+    facts |= {Fact("env", name): value for name, value in action.env.items()}
     command = [*action.argv, action.request]
-    facts["command"] = digest.of_data(command)
+    facts[Fact("", "command")] = digest.of_data(command)
     if action.image:
-        facts["image"] = action.image
+        facts[Fact("", "image")] = action.image
     if action.gpu:
-        facts["gpu"] = "the machine's"
+        facts[Fact("", "gpu")] = "the machine's"
     whole = [
         FORMAT,
         action.kind,
         command,
-        sorted(facts.items()),
+        sorted(labelled(facts).items()),
         list(action.outputs),
         action.network,
     ]

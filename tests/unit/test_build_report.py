@@ -16,7 +16,7 @@ from gpuforge.cli.build_text import show_plan, show_result
 from gpuforge.cli.tested import gaps_of_test, words_of_test
 from gpuforge.cli.trial_result import TrialResult
 from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
-from gpuforge.execute.outcome import ActionResult, Outcome, Step
+from gpuforge.execute.outcome import ActionResult, Outcome, Reason, State, Step
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import select
@@ -122,13 +122,13 @@ def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(
     chosen = select(recipe(), "x86_64")
     plan = lower(recipe(), chosen.cells, machine)
     good, audited, failed, unknown = (cell.id for cell in chosen.cells)
-    ends = {
-        f"{audited}/audit": ("failed", "audit"),
-        f"{failed}/test": ("failed", "test"),
-        f"{unknown}/test-requirements": ("failed", "fetch"),
-        f"{unknown}/test": ("not-run", "not run"),
+    ends: dict[str, State] = {
+        f"{audited}/audit": "failed",
+        f"{failed}/test": "failed",
+        f"{unknown}/test-requirements": "failed",
+        f"{unknown}/test": "not-run",
     }
-    results = {a.id: ActionResult(a.id, *ends.get(a.id, ("done", "ran"))) for a in plan.actions}  # type: ignore[arg-type]
+    results = {a.id: ActionResult(a.id, ends.get(a.id, "done"), Reason("first")) for a in plan.actions}
     wheel = Wheel(good, Path("dist/demo.whl"), "0" * 64, 1000, {"findings": [], "proved": []}, (typed(TEST),))
     result = Result(plan, chosen, Outcome(results), [wheel], 3.0)
 

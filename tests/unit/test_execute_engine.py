@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from gpuforge import digest
+from gpuforge.cli.action_reason import words
 from gpuforge.errors import MissingError
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
@@ -98,7 +99,7 @@ def test_steps_run_in_the_order_of_their_needs_and_the_second_time_not_at_all(ri
     assert first.ok
     assert rig.runner.ran == ["fetch", "build", "wheel", "audit"]
     assert list(first.results) == ["wheel", "build", "fetch", "audit"]
-    assert str(first.results["audit"].reason) == "runs: needs wheel, which will run"
+    assert words(first.results["audit"].reason) == "runs: needs wheel, which will run"
     assert [(e.id, e.result, e.project) for e in rig.ledger.entries] == [
         (name, "ok", "p") for name in ("fetch", "build", "wheel", "audit")
     ]
@@ -136,13 +137,13 @@ def test_a_failure_fails_only_what_needs_it(tmp_path: Path) -> None:
         "good": "done",
         "d": "not-run",
     }
-    assert {str(outcome.results[name].reason) for name in "bcd"} == {"not run: needs bad, which failed"}
+    assert {words(outcome.results[name].reason) for name in "bcd"} == {"not run: needs bad, which failed"}
     assert str(outcome.results["bad"].error) == (
         "bad failed with exit status 2\n  hint: its log shows the command and its output"
     )
     assert [(e.id, e.result) for e in rig.ledger.entries] == [("bad", "failed"), ("good", "ok")]
     assert [result.id for result in outcome.having("not-run")] == ["b", "c", "d"]
-    assert str(rig.run(step("bad")).results["bad"].reason).startswith("runs: failed on 20")
+    assert words(rig.run(step("bad")).results["bad"].reason).startswith("runs: failed on 20")
 
 
 @pytest.mark.parametrize(
@@ -354,7 +355,9 @@ def test_what_reads_the_same_as_before_is_not_made_again(tmp_path: Path) -> None
     assert rig.run(*chain("first")).ok
     second = rig.run(*chain("second"))  # the build runs anew, and makes the same
     assert states(second) == {"build": "done", "package": "reused", "test": "reused"}
-    assert str(second.results["test"].reason) == "reused: what it reads was made anew, with the same content"
+    assert (
+        words(second.results["test"].reason) == "reused: what it reads was made anew, with the same content"
+    )
     assert rig.runner.ran == ["build", "package", "test", "build"]
     assert states(rig.run(*chain("second"))) == {"build": "reused", "package": "reused", "test": "reused"}
     changed = step("build", key="third")
@@ -462,7 +465,7 @@ def test_an_interruption_keeps_what_is_finished(tmp_path: Path, times: int) -> N
     assert outcome.interrupted
     assert not outcome.ok
     assert states(outcome) == {"a": "done", "b": "not-run", "c": "not-run"}
-    assert str(outcome.results["c"].reason) == "not run: interrupted"
+    assert words(outcome.results["c"].reason) == "not run: interrupted"
     assert len(killed) == times - 1
 
 
@@ -510,7 +513,7 @@ def test_real_commands_feed_each_other_and_a_second_run_is_instant(tmp_path: Pat
     stored = FolderStore(tmp_path / "store").get(steps[-1].key)
     assert stored is not None
     assert stored.path("out").read_text() == "xxxxx"
-    assert str(real(tmp_path, steps).results["d"].reason).startswith("reused: same inputs as on 20")
+    assert words(real(tmp_path, steps).results["d"].reason).startswith("reused: same inputs as on 20")
     assert (tmp_path / "marks").read_text() == "xxxx"
     assert list((tmp_path / "work").glob("*/")) == []
 

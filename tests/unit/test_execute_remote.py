@@ -20,7 +20,7 @@ from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.execute.objects.folder import FolderObjects
 from gpuforge.execute.objects.port import ObjectsError
-from gpuforge.execute.outcome import ActionResult, Reason
+from gpuforge.execute.outcome import ActionResult, Change, Reason
 from gpuforge.execute.remote import abilities, attempt, client, failed_workdir, programs_here, watchdog
 from gpuforge.execute.remote.board import Board, Pulse
 from gpuforge.execute.remote.client import RemoteWorkers
@@ -33,9 +33,10 @@ from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import FolderStore
 from gpuforge.execute.work import Work
 from gpuforge.plan.action import Action, FileInput
+from gpuforge.plan.keys import Fact
 from gpuforge.toolchains import cpython
 
-REASON = Reason("runs", "never ran before")
+REASON = Reason("changed", changes=(Change(Fact("file", "a.cu"), "1", None),))
 WRITE = "import sys; print('hello'); open(sys.argv[1], 'w').write('made')"
 
 
@@ -101,7 +102,7 @@ FORGED: list[dict[str, object]] = [
     {"status": "0"},
     {"error": [3, None, ""]},
     {"error": ["x", ["f", "1", 2], ""]},
-    {"reason": {"verb": [], "why": "x"}},
+    {"reason": {"kind": "else"}},
 ]
 
 
@@ -112,7 +113,7 @@ def test_a_forged_end_is_none(tmp_path: Path, forged: dict[str, object]) -> None
     board = Board(objects, "run", "job")
     board.end("ended", ActionResult("a", "done", REASON, 1.5))
     sound = json.loads(objects.read("runs/run/job/end") or b"")
-    objects.put("runs/run/job/end", json.dumps({**sound, **forged}).encode())
+    objects.put("runs/run/job/end", json.dumps(sound | {"result": {**sound["result"], **forged}}).encode())
     with pytest.raises(ObjectsError, match=r"the end of runs/run/job cannot be read"):
         board.ended("a")
     objects.put("runs/run/job/end", b"[" * 100_000)

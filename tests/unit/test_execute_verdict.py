@@ -6,16 +6,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from gpuforge.execute.ledger import LedgerEntry
+from gpuforge.cli.action_reason import _SENTENCES, words
+from gpuforge.execute.ledger import FileLedger, LedgerEntry
 from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
-from gpuforge.execute.outcome import Step
+from gpuforge.execute.outcome import Rests, Runs, Step
 from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.times import short_seconds
 from gpuforge.execute.verdict import verdicts
 from gpuforge.plan.action import Action, ActionInput
+from gpuforge.plan.keys import Fact, labelled
 
 WHEN = "2026-11-21T14:03:09+00:00"
 OLD, NEW = "1" * 64, "2" * 64
@@ -38,11 +41,11 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def step(name: str, *needs: str, key: str = "", **facts: str) -> Step:
     inputs = {need: ActionInput(need, "out") for need in needs}
     action = Action(name, "compile", name, ("true",), inputs=inputs, outputs=("out",))
-    return Step(action, key or f"key-{name}", facts)
+    return Step(action, key or f"key-{name}", {Fact.of_label(label): value for label, value in facts.items()})
 
 
 def entry(of: Step, **changes: object) -> LedgerEntry:
-    made = LedgerEntry(WHEN, "p", of.action.id, of.key, dict(of.facts), 12.3, "ok", "log")
+    made = LedgerEntry(WHEN, "p", of.action.id, of.key, labelled(of.facts), 12.3, "ok", "log")
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -59,8 +62,8 @@ def reasons(
     ledger = MemoryLedger()
     ledger.entries += entries
     found = verdicts(steps, store=store, ledger=ledger, project="p", wanted=wanted)
-    assert all(verdict.run == str(verdict.reason).startswith("runs: ") for verdict in found.values())
-    return {name: str(verdict.reason) for name, verdict in found.items()}
+    assert all(verdict.run == words(verdict.reason).startswith("runs: ") for verdict in found.values())
+    return {name: words(verdict.reason) for name, verdict in found.items()}
 
 
 def test_a_stored_step_is_reused(store: MemoryStore) -> None:
@@ -129,6 +132,25 @@ def test_a_change_further_up_is_reported_as_the_action_that_runs(store: MemorySt
     assert found["build"] == "runs: needs fetch, which will run"
 
 
+def test_the_ledger_of_an_earlier_version_explains_a_change(store: MemoryStore, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    ledger.write_text(
+        '{"time":"2026-11-21T14:03:09+00:00","project":"p","id":"a","key":"old","facts":{"compiler":"g++ 12.2",'
+        f'"file kernels/saxpy.cu":"{OLD}","input tests":"{OLD}","env CFLAGS":"-O2","command":"{OLD}"}},'
+        '"seconds":1.5,"result":"ok","log":"/l"}\n'
+    )
+    facts = {
+        Fact("", "compiler"): "g++ 12.2",
+        Fact("file", "kernels/saxpy.cu"): NEW,
+        Fact("input", "tests"): NEW,
+        Fact("env", "CFLAGS"): "-O3",
+        Fact("", "command"): OLD,
+    }
+    now = Step(step("a").action, "new", facts)
+    (verdict,) = verdicts([now], store=store, ledger=FileLedger(ledger), project="p").values()
+    assert words(verdict.reason) == "runs: kernels/saxpy.cu changed; tests changed; env CFLAGS -O2 → -O3"
+
+
 def test_the_same_key_without_output_has_its_own_reason(store: MemoryStore) -> None:
     now = step("a")
     assert reasons([now], store, entry(now)) == {
@@ -148,3 +170,7 @@ def test_the_same_key_without_output_has_its_own_reason(store: MemoryStore) -> N
 )
 def test_running_times_read_well(seconds: float, text: str) -> None:
     assert short_seconds(seconds) == text
+
+
+def test_every_kind_of_reason_has_a_sentence() -> None:
+    assert _SENTENCES.keys() == {*get_args(Runs), *get_args(Rests)}

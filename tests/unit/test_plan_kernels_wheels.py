@@ -19,7 +19,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.dist import kept_back, proved
 from gpuforge.errors import ActionError
-from gpuforge.execute.outcome import ActionResult, Outcome
+from gpuforge.execute.outcome import ActionResult, Outcome, Reason
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.package import kernels_wheel
 from gpuforge.plan.cell import select
@@ -79,7 +79,7 @@ def test_what_is_chosen_changes_nothing_of_the_packages_wheel(recipe: Recipe, ma
 def ended(plan: Plan, *failed: str) -> Outcome:
     return Outcome(
         {
-            action.id: ActionResult(action.id, "failed" if action.id in failed else "done", "")
+            action.id: ActionResult(action.id, "failed" if action.id in failed else "done", Reason("first"))
             for action in plan.actions
         }
     )

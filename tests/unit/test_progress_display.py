@@ -35,7 +35,7 @@ def tell_a_story(observer: Observer) -> None:
     run = {step.action.id for step in STEPS[2:] if step is not AUDITS[0]}
     observer.on_plan(STEPS, frozenset(run))
     for done in (FETCH, BUILDS[0], AUDITS[0]):
-        observer.on_finish(done.action, ActionResult(done.action.id, "reused", Reason("reused", "…"), 5.0))
+        observer.on_finish(done.action, ActionResult(done.action.id, "reused", Reason("same-content"), 5.0))
     observer.on_start(BUILDS[1].action, LOG)
     observer.on_start(BUILDS[2].action, LOG)
     observer.on_wait(BUILDS[2].action, "another gpuforge is doing the same work")
@@ -44,19 +44,19 @@ def tell_a_story(observer: Observer) -> None:
         ActionResult(
             BUILDS[1].action.id,
             "failed",
-            Reason("runs", "never ran before"),
+            Reason("first"),
             2.0,
             Path("/home/user/.cache/gpuforge/logs/a-path-that-is-longer-than-the-terminal-is-wide/host.log"),
             Diagnostic("cp312-cu13.0-x86_64/host-build failed with exit status 1", hint="its log shows more"),
             ("compiling [bold]saxpy.cpp", "saxpy.cpp:3:1: error: no"),
         ),
     )
-    reason = Reason("not run", "needs cp312-cu13.0-x86_64/host-build, which failed")
+    reason = Reason("blocked", actions=(BUILDS[1].action.id,), state="failed")
     observer.on_finish(AUDITS[1].action, ActionResult(AUDITS[1].action.id, "not-run", reason))
     for built in (BUILDS[2], AUDITS[2]):
         if built is AUDITS[2]:
             observer.on_start(built.action, LOG)
-        observer.on_finish(built.action, ActionResult(built.action.id, "done", Reason("runs", "…"), 61.0))
+        observer.on_finish(built.action, ActionResult(built.action.id, "done", Reason("first"), 61.0))
 
 
 FAILURE = """\
@@ -107,7 +107,9 @@ def test_nothing_is_shown_when_nothing_runs() -> None:
         with progress(console) as observer:
             observer.on_plan(STEPS, frozenset())
             for each in STEPS:
-                observer.on_finish(each.action, ActionResult(each.action.id, "reused", Reason("reused", "…")))
+                observer.on_finish(
+                    each.action, ActionResult(each.action.id, "reused", Reason("same-content"))
+                )
         assert stream.getvalue() == ""
 
 
@@ -124,10 +126,9 @@ def test_nothing_of_a_build_steers_a_terminal_or_a_ci_system(
     observer.on_start(one.action, LOG)
     observer.on_wait(one.action, odd)
     error = Diagnostic(odd, hint=odd)
-    observer.on_finish(
-        one.action,
-        ActionResult("x", "failed", Reason("runs", odd), 1.0, Path(odd), error, (odd,), kept=Path(odd)),
-    )
+    reason = Reason("output-damaged", problem=odd)
+    result = ActionResult("x", "failed", reason, 1.0, Path(odd), error, (odd,), kept=Path(odd))
+    observer.on_finish(one.action, result)
     text = stream.getvalue()
     assert "failed: " in text
     assert not re.search(r"[\x1b\x07\u202e]|##vso\[|^\s*::", text, re.MULTILINE)
@@ -153,7 +154,7 @@ def terminal(request: pytest.FixtureRequest) -> Iterator[tuple[Console, io.Bytes
 
 TABLE = """\
 ✓ cp311-cu13.0-x86_64 3/3 up to date
-✗ cp312-cu13.0-x86_64 1/3 host-build failed                                 0:00
+✗ cp312-cu13.0-x86_64 1/3 failed: build saxpy [host]                        0:00
 ✓ cp313-cu13.0-x86_64 3/3 done                                              0:00
 5 of 7 actions, 3 reused, 1 failed, 1 not run, 0:00
 """
@@ -175,7 +176,7 @@ def drawn(height: int, log: Path = LOG) -> list[str]:
     display = LiveProgress(console, lambda: 100.0)
     display.on_plan(STEPS, frozenset({step.action.id for step in STEPS[1:]}))
     try:
-        display.on_finish(FETCH.action, ActionResult(FETCH.action.id, "reused", Reason("reused", "…"), 5.0))
+        display.on_finish(FETCH.action, ActionResult(FETCH.action.id, "reused", Reason("same-content"), 5.0))
         display.on_start(BUILDS[1].action, log)
         display.on_start(BUILDS[2].action, LOG)
         display.on_wait(BUILDS[2].action, "another gpuforge is doing the same work")

@@ -10,17 +10,24 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal
 from uuid import uuid4
 
-from gpuforge.diagnostics import Diagnostic, Place
+from pydantic import TypeAdapter
+
 from gpuforge.execute.locks import file_name
 from gpuforge.execute.objects.port import Objects, ObjectsError
-from gpuforge.execute.outcome import ActionResult, Reason, State
+from gpuforge.execute.outcome import ActionResult
 
 End = Literal["ended", "unfit"]  # the work has a result; this worker cannot do it, another perhaps can
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    how: End
+    result: ActionResult
 
 
 class Board:
@@ -81,8 +88,9 @@ class Board:
 
     def end(self, how: End, result: ActionResult) -> None:
         """Write down how the job ended; nothing is written to its log after it."""
-        data = {"how": how, **_to_data(result)}
-        self._objects.put(f"{self._job}/end", json.dumps(data).encode())
+        data = TypeAdapter(_End).dump_python(_End(how, replace(result, log=None)), mode="json")
+        text = json.dumps(data, ensure_ascii=False).encode(errors="replace")  # names of files may be no UTF-8
+        self._objects.put(f"{self._job}/end", text)
 
     def ended(self, action: str) -> tuple[End, ActionResult] | None:
         """Return how the job of an action ended, None as long as it has not.
@@ -93,16 +101,16 @@ class Board:
         if data is None:
             return None
         try:
-            found = json.loads(data)
-            if found["how"] not in get_args(End):
-                msg = f"unknown kind {found['how']!r}"
+            end = TypeAdapter(_End).validate_json(data, strict=True)
+            if end.result.id != action or not math.isfinite(end.result.seconds):
+                msg = "it is not the end of this job"
                 raise ValueError(msg)
-            return found["how"], _from_data(found, action)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except ValueError as error:
             message = (
                 f"what a worker wrote to {self._objects.url} about the end of {self._job} cannot be read"
             )
             raise ObjectsError.of(f"{message}: {error}", hint="run the same command again") from error
+        return end.how, replace(end.result, log=None)
 
     def clear(self) -> None:
         """Remove all that is written about the job."""
@@ -131,48 +139,3 @@ class Pulse:
         if now != self._last:
             self._last, self._changed = now, self._clock()
         return self._clock() - self._changed < self._seconds
-
-
-def _to_data(result: ActionResult) -> dict[str, Any]:
-    error = result.error
-    return {
-        "id": result.id,
-        "state": result.state,
-        "reason": asdict(result.reason),
-        "seconds": result.seconds,
-        "error": error and [error.message, error.place and list(error.place), error.hint],
-        "tail": list(result.tail),
-        "status": result.status,
-        "counts": dict(result.counts),
-        "kept": result.kept and str(result.kept),
-    }
-
-
-def _from_data(data: dict[str, Any], action: str) -> ActionResult:
-    """Return what `_to_data` was given; raises ValueError and others for any other data."""
-    error = None
-    if data["error"]:
-        message, place, hint = data["error"]
-        error = Diagnostic(message, Place(*place) if place else None, hint)
-    result = ActionResult(
-        id=data["id"],
-        state=data["state"],
-        reason=Reason(**data["reason"]),
-        seconds=float(data["seconds"]),
-        error=error,
-        tail=tuple(data["tail"]),
-        status=data["status"],
-        counts=data["counts"],
-        kept=Path(data["kept"]) if data["kept"] else None,
-    )
-    words = [result.reason.verb, result.reason.why, *result.tail, *(error or [])[:1], *(error or [])[2:]]
-    words += error.place[:1] if error and error.place else ()
-    numbers = [result.status or 0, *(error.place[1:] if error and error.place else ())]
-    if (result.id, result.state in get_args(State), math.isfinite(result.seconds)) != (action, True, True):
-        msg = "it is not the end of this job"
-        raise ValueError(msg)
-    are_numbers = all(isinstance(each, int) for each in numbers)
-    if not (are_numbers and isinstance(result.counts, dict) and all(isinstance(each, str) for each in words)):
-        msg = "a part is of the wrong kind"
-        raise TypeError(msg)
-    return result

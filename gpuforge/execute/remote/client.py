@@ -148,7 +148,7 @@ class RemoteWorkers:
                 if len(lost) == ATTEMPTS:
                     raise _lost(work.action, lost)
                 waits(f"another worker: {ended.worker or 'the one that had it'} is gone")
-        return ActionResult(name, "cancelled", Reason("not run", "interrupted"), log=log)
+        return ActionResult(name, "cancelled", Reason("interrupted"), log=log)
 
     def _attempt(
         self, job: Job, log: Path, unfit: Mapping[str, ActionResult], waits: Callable[[str], None]
