@@ -1,13 +1,16 @@
-"""Copies the files that the runtime shares with gpuforge into `gpuforge/runtime`, which travels alone.
+"""Copies what the runtime shares with gpuforge into `gpuforge/runtime`, which travels alone: files, tables, a pattern.
 
 Run it after a change of these files: `python scripts/copy_to_runtime.py`. A test holds the copies equal.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
+
+from gpuforge.cuda.suffix import PATTERN
 
 ROOT = Path(__file__).parents[1] / "gpuforge"
 SHARED = {"arch.py": "cuda", "runs_on.py": "cuda", "placeholders.py": "toolchains"}  # file -> folder
@@ -36,6 +39,13 @@ def families() -> str:
     )
 
 
+def guard() -> str:
+    """Return the text of the guard against two builds in one place, with the pattern of a project's CUDA suffix."""
+    text = (ROOT / "runtime" / "guard.py").read_text(encoding="utf-8")
+    line = f'_SUFFIX = re.compile(r"{PATTERN}", re.IGNORECASE)'
+    return re.sub(r"^_SUFFIX = .*$", lambda _: line, text, flags=re.MULTILINE)
+
+
 def _data(name: str) -> dict[str, Any]:
     return tomllib.loads((ROOT / "cuda" / "data" / name).read_text(encoding="utf-8"))
 
@@ -43,6 +53,7 @@ def _data(name: str) -> dict[str, Any]:
 def main() -> None:
     """Write every copy."""
     (ROOT / "runtime" / "userbuild" / "families.py").write_text(families(), encoding="utf-8")
+    (ROOT / "runtime" / "guard.py").write_text(guard(), encoding="utf-8")
     for name in SHARED:
         (ROOT / "runtime" / name).write_text(copy_of(name), encoding="utf-8")
 

@@ -19,6 +19,8 @@ from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
 from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog, expected
 from gpuforge.containers.image_reference import refuse_name
+from gpuforge.cuda.suffix import named_for
+from gpuforge.cuda.version import major_of
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Cell, Selection
@@ -120,8 +122,7 @@ def distributions(file: ManifestFile, cell: Cell) -> list[str]:
     name = canonicalize_name(manifest.package.name)
     if kernels_wheels.is_split(manifest):
         return [name, kernels_wheels.distribution(manifest, cell.toolkit)]
-    named = cell.naming == "suffix" and not name.endswith(f"-cu{kernels_wheels.major(cell.toolkit)}")
-    return [f"{name}-cu{kernels_wheels.major(cell.toolkit)}" if named else name]
+    return [named_for(name, major_of(cell.toolkit)) if cell.naming == "suffix" else name]
 
 
 def described(image: ContainerImage | None, family: str, major: int) -> str | None:

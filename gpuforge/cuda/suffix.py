@@ -1,28 +1,31 @@
-"""Project names that end in a CUDA major: "nvidia-cufft-cu12"."""
+"""Project names that end in a CUDA major: "nvidia-cufft-cu12", "cupy-cuda12x"."""
 
 import re
 
+from gpuforge.errors import UsageError
+
 UNSUFFIXED = 13  # the first CUDA major whose packages by NVIDIA have no suffix: nvidia-cufft
+PATTERN = r"[-_.](cu(?:da)?[0-9]{1,4}x?)$"  # in any case; the guard in users' wheels has it, too
+_SUFFIX = re.compile(PATTERN, re.IGNORECASE)
 _EXTRA = re.compile(r"cu(?:da)?-?(1\d)(?!\d)", re.IGNORECASE)
-_SUFFIX = re.compile(r"[-_.](cu\d{1,4}x?)$", re.IGNORECASE)
 
 
 def suffix_of(name: str) -> str:
-    """Return the CUDA suffix of a project name: "cu12" of "nvidia-cufft-cu12", "cu12x", or "" if it has none."""
+    """Return the CUDA suffix of a project name: "cu12" of "nvidia-cufft-cu12", "cuda12x", or "" if it has none."""
     match = _SUFFIX.search(name)
     return match[1] if match else ""
 
 
-def major_of_extra(extra: str) -> int | None:
-    """Return the CUDA major that an extra is named for: 12 of "cuda12", "cu12", "cuda12-local"; None of "plots"."""
-    match = _EXTRA.match(extra)
-    return int(match[1]) if match else None
+def number_of(name: str) -> int | None:
+    """Return the number in a project name's CUDA suffix: 12 of "cupy-cuda12x", 118 of "spconv-cu118", else None."""
+    suffix = suffix_of(name)
+    return int(re.sub(r"\D", "", suffix)) if suffix else None
 
 
 def without_suffix(project: str) -> str:
-    """Return a normalized project name without its CUDA major: "libcudf" for "libcudf-cu12"; "name-cu12x" stays."""
+    """Return a project name without its CUDA suffix: "libcudf" of "libcudf-cu12", "cupy" of "cupy-cuda12x"."""
     suffix = suffix_of(project)
-    return project[: -len(suffix) - 1] if suffix and not suffix.endswith("x") else project
+    return project[: -len(suffix) - 1] if suffix else project
 
 
 def with_suffix(name: str, major: int | str) -> str:
@@ -30,6 +33,28 @@ def with_suffix(name: str, major: int | str) -> str:
     return f"{name}-cu{major}"
 
 
+def named_for(name: str, major: int | str) -> str:
+    """Return the name of a project's wheels for a CUDA major: "saxpy-cu13"; a name that ends so stays as it is.
+
+    Raises UsageError for a project that is named for another CUDA version.
+    """
+    present = number_of(name)
+    if present is None:
+        return with_suffix(name, major)
+    if present == int(major):
+        return name
+    raise UsageError.of(
+        f"{name} is named for {suffix_of(name)} already, and this wheel is for cu{major}",
+        hint='give the project a name without a CUDA suffix, or set [wheel] naming = ["plain"]',
+    )
+
+
 def of_nvidia(name: str, major: int) -> str:
     """Return the name of NVIDIA's project for a CUDA major: "nvidia-cufft-cu12", but "nvidia-cufft" for 13."""
     return name if major >= UNSUFFIXED else with_suffix(name, major)
+
+
+def major_of_extra(extra: str) -> int | None:
+    """Return the CUDA major that an extra is named for: 12 of "cuda12", "cu12", "cuda12-local"; None of "plots"."""
+    match = _EXTRA.match(extra)
+    return int(match[1]) if match else None

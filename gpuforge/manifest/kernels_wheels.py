@@ -5,6 +5,7 @@ from __future__ import annotations
 from packaging.utils import canonicalize_name
 
 from gpuforge.cuda.suffix import with_suffix
+from gpuforge.cuda.version import major_of
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.object import Object
 from gpuforge.toolchain_names import needs_cuda
@@ -21,14 +22,9 @@ def in_kernels_wheel(manifest: Manifest, item: Object) -> bool:
     return is_split(manifest) and made
 
 
-def major(toolkit: str) -> str:
-    """Return the CUDA major of a toolkit: "13" of "13.0"."""
-    return toolkit.partition(".")[0]
-
-
 def distribution(manifest: Manifest, toolkit: str) -> str:
     """Return the name of the kernels wheel for a toolkit's CUDA major: "saxpy-kernels-cu13"."""
-    return with_suffix(f"{canonicalize_name(manifest.package.name)}-kernels", major(toolkit))
+    return with_suffix(f"{canonicalize_name(manifest.package.name)}-kernels", major_of(toolkit))
 
 
 def folder(manifest: Manifest, toolkit: str) -> str:
@@ -38,7 +34,7 @@ def folder(manifest: Manifest, toolkit: str) -> str:
 
 def extra_for(toolkit: str) -> str:
     """Return the extra of the package's own wheel that installs it: "cuda13"."""
-    return f"cuda{major(toolkit)}"
+    return f"cuda{major_of(toolkit)}"
 
 
 def toolkits(manifest: Manifest) -> list[str]:

@@ -11,7 +11,7 @@ from packaging.tags import compatible_tags, cpython_tags
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from gpuforge.cuda.suffix import suffix_of
+from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file
@@ -70,8 +70,8 @@ def rename(
             f"a wheel cannot be renamed by the strategy {strategy!r}",
             hint=f"choose one of {', '.join(STRATEGIES)}",
         )
-    label = f"cu{major_of(cuda)}"
-    labels = [label, *(_as_local(each) for each in axes)] if strategy == "local" else []
+    major = major_of(cuda)
+    labels = [f"cu{major}", *(_as_local(each) for each in axes)] if strategy == "local" else []
     labels += ["try", *(f"sm{arch}" for arch in narrowed)] if narrowed else []
     if strategy == "plain" and not labels:
         return name
@@ -79,7 +79,7 @@ def rename(
     text = metadata.of_file(file)
     new = name
     if strategy == "suffix":
-        renamed = _suffixed(metadata.required(text, "Name"), label)
+        renamed = named_for(metadata.required(text, "Name"), major)
         text = metadata_edit.with_name(text, renamed)
         new = replace(new, distribution=canonicalize_name(renamed).replace("-", "_"))
     if labels:
@@ -103,18 +103,6 @@ def _supported(python: str) -> set[tuple[str, str]]:
     ours = cpython_tags(version, abis=[python], platforms=["any"])
     general = compatible_tags(version, interpreter=python, platforms=["any"])
     return {(tag.interpreter, tag.abi) for tag in (*ours, *general)}
-
-
-def _suffixed(name: str, label: str) -> str:
-    present = suffix_of(name)
-    if not present:
-        return f"{name}-{label}"
-    if present.lower().removesuffix("x") == label:
-        return name
-    raise UsageError.of(
-        f"{name} is named for {present} already, and this wheel is for {label}",
-        hint='give the project a name without a CUDA suffix, or set [wheel] naming = ["plain"]',
-    )
 
 
 def _as_local(value: str) -> str:

@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.cuda import stack
 from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
@@ -31,6 +32,7 @@ def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
     problems = [
         *_unsupported(file, cells),
         *_unknown_needs(file),
+        *_named_for_others(file, cells),
         *_same_wheels(file, cells),
         *pairs.impossible(file, cells),
         *_narrowed_variants(file, cells),
@@ -152,6 +154,18 @@ def refuse_same_modules(file: ManifestFile, item: Object, compiled: Sequence[str
                 hint="a module has its source's name without the suffix: rename one of them",
                 place=file.place("objects", file.manifest.objects.index(item), "sources"),
             )
+
+
+def _named_for_others(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
+    """Yield each CUDA major of which no wheel can be named, because the project has another one in its name."""
+    problems: dict[str, Diagnostic] = {}
+    for cell in (cell for cell in cells if cell.naming == "suffix"):
+        try:
+            named_for(file.at(cell.point).manifest.package.name, major_of(cell.toolkit))
+        except UsageError as error:
+            problems.update({problem.message: problem for problem in error.diagnostics})
+    place = file.place("package", "name")
+    yield from (Diagnostic(each.message, place, each.hint) for each in problems.values())
 
 
 def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:

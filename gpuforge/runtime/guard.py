@@ -10,7 +10,8 @@ import os
 import re
 
 SWITCH = "GPUFORGE_GUARD"  # "off" switches it off
-_SUFFIX = re.compile(r"_cu\d+x?$")
+# The pattern of gpuforge/cuda/suffix.py, by scripts/copy_to_runtime.py.
+_SUFFIX = re.compile(r"[-_.](cu(?:da)?[0-9]{1,4}x?)$", re.IGNORECASE)
 
 
 def builds(folder: str) -> list[str]:

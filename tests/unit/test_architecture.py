@@ -47,6 +47,7 @@ MAY_IMPORT = {
     },
     "project": {"cuda", "wheel", "index", "manifest", "toolkits", "plan", "steps"},
     "cli": {
+        "cuda",
         "project",
         "wheel",
         "index",

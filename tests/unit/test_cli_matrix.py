@@ -72,6 +72,7 @@ REFUSED = {
     "an nvcc of another version": ('compiler = "nvcc"', 'compiler = "nvcc"\nversion = "<12"'),
     "a source that is not there": ('sources = ["kernels/*.cu"]', 'sources = ["kernel/*.cu"]'),
     "what cannot be built yet": ('compiler = "nvcc"', 'compiler = "nvcc"\npath = "/opt/nvcc"'),
+    "a project named for another CUDA": ('name = "demo-pkg"', 'name = "demo-cuda12x"'),
     "wheels of one name": ("[toolchains.host]", '[wheel]\nnaming = ["plain"]\n[toolchains.host]'),
     "a host compiler that the image lacks": ('compiler = "g++"', 'compiler = "g++"\nversion = ">=13"'),
     "a host compiler that a toolkit refuses": ('compiler = "g++"', 'compiler = "clang++"\nversion = ">=25"'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 import subprocess
 import sys
 import zipfile
@@ -135,3 +136,8 @@ def test_a_package_that_cannot_be_guarded_gives_the_reason(tmp_path: Path) -> No
     said = guard.embed(tmp_path, "demo", "demo_cu13", SOURCE)
     assert said.startswith("demo/__init__.py cannot be read: ")
     assert (tmp_path / "demo" / "__init__.py").read_text() == "def broken(:\n"
+
+
+def test_the_guard_has_the_pattern_of_project_suffixes() -> None:
+    script = runpy.run_path(str(SOURCE.parents[2] / "scripts" / "copy_to_runtime.py"))
+    assert SOURCE.read_text(encoding="utf-8") == script["guard"](), "run: python scripts/copy_to_runtime.py"

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from gpuforge.audit import policy
 from gpuforge.cuda import libraries
 from gpuforge.cuda.carriers import tables
-from gpuforge.cuda.suffix import without_suffix
 
 
 class Library(NamedTuple):
@@ -73,12 +72,6 @@ def nvidias() -> frozenset[str]:
     """Return NVIDIA's own packages of libraries: those of the toolkits, and what is built upon them."""
     beside = (row["package"] for row in tables()["library"] if row.get("nvidia"))
     return frozenset((*beside, *(entry.package for entry in _toolkit_libraries())))
-
-
-@cache
-def plain(package: str) -> str:
-    """Return a package's name without the CUDA major that it is for: "libcudf" for libcudf-cu12."""
-    return without_suffix(package)
 
 
 @cache

@@ -12,6 +12,7 @@ from gpuforge.audit.link.installed import Installed, cuda_major
 from gpuforge.audit.link.route import Route, imported
 from gpuforge.audit.model import Preload
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda.suffix import without_suffix
 
 
 class Providers:
@@ -110,7 +111,7 @@ class Providers:
         """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it."""
         stem = canonicalize_name(name.partition(".so")[0])
         for package, known in self.installed.declared[wheel].items():
-            plain = package_tables.plain(package).removeprefix("nvidia-")
+            plain = without_suffix(package).removeprefix("nvidia-")
             bare = stem.removeprefix("lib")
             if plain in (stem, bare) or stem.startswith(f"{plain}-") or plain.endswith(f"-{bare}"):
                 return known
@@ -165,7 +166,7 @@ def _into(package: str, searched: Iterable[layout.SearchEntry]) -> Route | None:
     folders = {posixpath.dirname(file) for file in package_tables.files(package)}
     for entry in searched:
         place = entry.folder.removeprefix(f"{layout.SITE}/")
-        if place in folders or canonicalize_name(place.partition("/")[0]) == package_tables.plain(package):
+        if place in folders or canonicalize_name(place.partition("/")[0]) == without_suffix(package):
             return entry.route
     return None
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.cuda.suffix import with_suffix
+from gpuforge.cuda.suffix import named_for
+from gpuforge.cuda.version import major_of
 from gpuforge.expectation import Expectation
-from gpuforge.manifest.kernels_wheels import extra_for, major, toolkits
+from gpuforge.manifest.kernels_wheels import extra_for, toolkits
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.lower.context import Context, placeholders
@@ -73,7 +74,7 @@ def brought(manifest: Manifest) -> tuple[Brought, ...]:
     """Return the extras of the front package, for every CUDA major of the manifest, the oldest first."""
     found = []
     for toolkit in reversed(toolkits(manifest)):
-        distribution = with_suffix(canonicalize_name(manifest.package.name), major(toolkit))
+        distribution = named_for(canonicalize_name(manifest.package.name), major_of(toolkit))
         extra = extra_for(toolkit)
         if manifest.cuda.linkage == "pip" and manifest.cuda.requires == "extra":
             found += [Brought(each, distribution, each) for each in (extra, f"{extra}-local")]

@@ -11,7 +11,7 @@ from packaging.version import Version
 from gpuforge.cuda import carriers
 from gpuforge.cuda.arch import Target
 from gpuforge.cuda.releases import release
-from gpuforge.cuda.suffix import suffix_of
+from gpuforge.cuda.suffix import number_of
 from gpuforge.datafile import load
 from gpuforge.project.cmake import Static
 from gpuforge.project.facts import Project
@@ -125,10 +125,8 @@ def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:
     name = project.metadata.name
     if project.cuda is None:
         return _MAJORS[-1:], because("no-toolkit")
-    if name and (suffix := suffix_of(name.text)):
-        number = int(re.sub(r"\D", "", suffix))
-        if number in _MAJORS:
-            return (number,), because("named-for", name.where, name=name.text)
+    if name and (number := number_of(name.text)) in _MAJORS:
+        return (number,), because("named-for", name.where, name=name.text)
     if project.torch:
         return _of_torch(project)
     listed = {
@@ -143,7 +141,7 @@ def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:
             requirement = Requirement(seen.text)
         except ValueError:
             continue
-        number = int("0" + re.sub(r"\D", "", suffix_of(requirement.name)))
+        number = number_of(requirement.name)
         if not requirement.marker and number in _MAJORS:
             return (number,), because("requires-cuda", seen.where, name=requirement.name)
     return _MAJORS, because("both-majors", project.cuda)

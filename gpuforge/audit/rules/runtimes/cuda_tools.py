@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+from gpuforge.cuda.suffix import without_suffix
+
 # Compilers and tools: those of one major beside the runtime of another do no harm.
-_LONE = r"nvidia-(cuda-)?(nvcc|nvvm|nvrtc|nvjitlink|nvfatbin|nvtx|cupti)(-cu\d+)?"
+_LONE = r"nvidia-(cuda-)?(nvcc|nvvm|nvrtc|nvjitlink|nvfatbin|nvtx|cupti)"
 
 
 def is_tool(package: str) -> bool:
     """Say whether a CUDA package has a compiler or a tool: what runs on the GPU has no part in it."""
-    return re.fullmatch(_LONE, package) is not None
+    return re.fullmatch(_LONE, without_suffix(package)) is not None

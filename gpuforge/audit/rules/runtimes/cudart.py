@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
@@ -12,8 +11,9 @@ from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin, loaded_l
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
+from gpuforge.cuda.suffix import without_suffix
 
-_RUNTIME = r"nvidia-cuda-runtime(-cu\d+)?"
+_RUNTIME = "nvidia-cuda-runtime"
 
 
 def loaded_cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[LoadedLibrary]:
@@ -50,7 +50,7 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
     if importing and any(soname.startswith("libcudart.so") for soname in importing.carries):
         return  # it has a libcudart of its own, which is found elsewhere
     for package, known in graph.declared[edge.loader.wheel].items():
-        if known.loaded_by == edge.imported and re.fullmatch(_RUNTIME, package):
+        if known.loaded_by == edge.imported and without_suffix(package) == _RUNTIME:
             soname = next((s for s, p in _sonames() if p == package), "libcudart.so")
             given = next((o for w in graph.wheels if w.project == package for o in w.objects), None)
             origin = Origin("wheel", given.file) if given else Origin("package", package)
