@@ -20,7 +20,7 @@ from gpuforge.execute import engine
 from gpuforge.execute.cache_folder import cache_folder
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Step
-from gpuforge.execute.runners.choice import Environment, Wanted, chosen
+from gpuforge.execute.runners.choice import Environment, SiteRequest, chosen
 from gpuforge.execute.runners.dask import cluster  # noqa: F401 - so that a forked client has it
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.shared.opening import opened
@@ -100,7 +100,7 @@ def _build(salt: str, pause: str, folder: str, scheduler: str = "", image: str =
     )
     runner = chosen("dask")
     sites = runner.sites(
-        Wanted([image], bool(image), False, dist.parents[1] / "images", None, sys.stderr.write)
+        SiteRequest([image], bool(image), False, dist.parents[1] / "images", None, sys.stderr.write)
     )
     plan = steps(salt, seconds, sites[0].id if sites else None)
     with runner.workers(sites, environment, store) as workers:

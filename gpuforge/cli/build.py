@@ -28,7 +28,7 @@ from gpuforge.execute import engine
 from gpuforge.execute.compiled.offer import offered
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Outcome, Step
-from gpuforge.execute.runners.choice import RUNNERS, Environment, Wanted, chosen
+from gpuforge.execute.runners.choice import RUNNERS, Environment, SiteRequest, chosen
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import verdicts
@@ -165,7 +165,9 @@ def _sites(options: Options, file: ManifestFile, cache: Path) -> list[ContainerI
     """Return the images to build in, ready to run; none for local processes."""
     names = options.images or file.manifest.wheel.image or [DEFAULT_IMAGE]
     test = not options.no_test and (file.manifest.test.image or True)
-    return chosen(options.runner).sites(Wanted(names, bool(options.images), test, cache, options.memory, say))
+    return chosen(options.runner).sites(
+        SiteRequest(names, bool(options.images), test, cache, options.memory, say)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was
 
 
 @dataclass(frozen=True, slots=True)
-class Wheel:
+class BuiltWheel:
     """A finished wheel in the output folder.
 
     `size` in bytes, `report` the audit's JSON report, `tests` the results of its tests.
@@ -46,7 +46,7 @@ class Result:
     plan: Plan
     selection: Selection
     outcome: Outcome
-    wheels: list[Wheel]
+    wheels: list[BuiltWheel]
     seconds: float
     set_aside: Sequence[SetAside] = ()
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from gpuforge.cli import cache_report
 from gpuforge.cli.action_reason import why, words
 from gpuforge.cli.build_json import plan_data
-from gpuforge.cli.build_result import RAN, Result, Wheel, is_done
+from gpuforge.cli.build_result import RAN, BuiltWheel, Result, is_done
 from gpuforge.cli.console import count, results_console
 from gpuforge.cli.left_out import by_reason
 from gpuforge.cli.wheel_text import show_wheel
@@ -66,7 +66,7 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
             console.print(Text(shown(action.title)))
             console.print(Text(f"  {shown(words(result.outcome.results[action.id].reason))}", style="dim"))
         console.print()
-    wheels: dict[Path, list[Wheel]] = {}
+    wheels: dict[Path, list[BuiltWheel]] = {}
     for wheel in result.wheels:
         wheels.setdefault(wheel.path, []).append(wheel)
     for same in wheels.values():

@@ -18,7 +18,7 @@ from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute import upkeep
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.store import FolderStore
-from gpuforge.execute.upkeep import Damaged
+from gpuforge.execute.upkeep import DamagedEntry
 from gpuforge.manifest.quoting import printable
 from gpuforge.manifest.sizes import size_in_words
 from gpuforge.tree import remove
@@ -92,7 +92,7 @@ def verify(ctx: click.Context, /, *, shared: bool, as_json: bool) -> None:
     ctx.exit(1 if damaged else 0)
 
 
-def _damage(each: Damaged) -> str:
+def _damage(each: DamagedEntry) -> str:
     where = f"set aside as {each.aside}" if each.aside else "it is being made again just now"
     return printable(f"damaged: {each.entry.action or each.entry.key}: {each.why}; {where}")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from gpuforge.execute.upkeep import Held
+from gpuforge.execute.upkeep import ListedEntry
 
 
-def entry_data(each: Held) -> dict[str, Any]:
+def entry_data(each: ListedEntry) -> dict[str, Any]:
     """Return an entry as plain data (schema 1); `used` in seconds since 1970."""
     return {
         "key": each.key,

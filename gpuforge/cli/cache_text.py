@@ -11,7 +11,7 @@ from rich.table import Table
 
 from gpuforge.cli.console import count, results_console
 from gpuforge.execute.times import local_time
-from gpuforge.execute.upkeep import Held
+from gpuforge.execute.upkeep import ListedEntry
 from gpuforge.manifest.quoting import printable
 from gpuforge.manifest.sizes import size_in_words
 
@@ -21,15 +21,15 @@ _UNKNOWN = "(unknown)"
 
 def show_entries(
     cache: Path,
-    found: Sequence[Held],
+    found: Sequence[ListedEntry],
     projects: Mapping[str, Sequence[str]],
     folders: Mapping[str, int],
     aside: int,
 ) -> None:
     """Print tables of entries by kind and by project, and the sizes of the other folders of the cache."""
     console = results_console()
-    by_kind: dict[str, list[Held]] = {}
-    by_project: dict[str, list[Held]] = {}
+    by_kind: dict[str, list[ListedEntry]] = {}
+    by_project: dict[str, list[ListedEntry]] = {}
     for each in found:
         by_kind.setdefault(each.kind, []).append(each)
         users = projects[each.key]
@@ -49,10 +49,10 @@ def show_entries(
     console.print(f"\n{size_in_words(total)} in {printable(str(cache))}", highlight=False, markup=False)
 
 
-def show_shared(url: str, found: Sequence[Held], compiled: Sequence[Held]) -> None:
+def show_shared(url: str, found: Sequence[ListedEntry], compiled: Sequence[ListedEntry]) -> None:
     """Print a table of a shared store's entries by kind, with what the compiler caches have there as one of them."""
     console = results_console()
-    by_kind: dict[str, list[Held]] = {}
+    by_kind: dict[str, list[ListedEntry]] = {}
     for each in found:
         by_kind.setdefault(each.kind, []).append(each)
     if compiled:
@@ -62,7 +62,7 @@ def show_shared(url: str, found: Sequence[Held], compiled: Sequence[Held]) -> No
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def _table(heading: str, groups: Mapping[str, Sequence[Held]]) -> Table:
+def _table(heading: str, groups: Mapping[str, Sequence[ListedEntry]]) -> Table:
     shown = Table(box=None, pad_edge=False, header_style="bold")
     shown.add_column(heading, overflow="fold")
     for name in ("entries", "size", "last used"):
@@ -75,7 +75,7 @@ def _table(heading: str, groups: Mapping[str, Sequence[Held]]) -> Table:
     return shown
 
 
-def _size(entries: Iterable[Held]) -> int:
+def _size(entries: Iterable[ListedEntry]) -> int:
     return sum(each.size for each in entries)
 
 
@@ -93,7 +93,9 @@ class Others:
         return "".join(f" and {each}" for each in (*logs, *objects))
 
 
-def show_pruned(removed: Sequence[Held], others: Others, freed: int, left: int, *, dry_run: bool) -> None:
+def show_pruned(
+    removed: Sequence[ListedEntry], others: Others, freed: int, left: int, *, dry_run: bool
+) -> None:
     """Print what was removed, or would be."""
     console = results_console()
     for each in removed:

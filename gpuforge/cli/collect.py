@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge import digest, disk
-from gpuforge.cli.build_result import Wheel
+from gpuforge.cli.build_result import BuiltWheel
 from gpuforge.cli.dist import proved
 from gpuforge.cli.trial_result import TrialResult, read
 from gpuforge.execute.outcome import Outcome, Step
@@ -17,7 +17,9 @@ from gpuforge.execute.store import Store
 from gpuforge.plan.lower.cell_actions import Plan
 
 
-def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, dist: Path) -> list[Wheel]:
+def collect(
+    plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, dist: Path
+) -> list[BuiltWheel]:
     """Copy each proved and tested wheel from the store into `dist`, whole or not at all; return what lies there now."""
     disk.sweep(dist)
     keys = {step.action.id: step.key for step in steps}
@@ -43,10 +45,10 @@ def collect(plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, d
 
 def put(
     source: Path, dist: Path, cell: str, report: dict[str, Any], tests: Sequence[TrialResult] = ()
-) -> Wheel:
+) -> BuiltWheel:
     """Copy one wheel into `dist` unless the same bytes are there already."""
     target, sha256 = dist / source.name, digest.of_file(source)
     if not (target.is_file() and digest.of_file(target) == sha256):
         with source.open("rb") as stream, disk.appearing(target) as part:
             shutil.copyfileobj(stream, part, 1 << 20)
-    return Wheel(cell, target, sha256, target.stat().st_size, report, tuple(tests))
+    return BuiltWheel(cell, target, sha256, target.stat().st_size, report, tuple(tests))

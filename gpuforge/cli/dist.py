@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge import digest, disk
-from gpuforge.cli.build_result import SetAside, Wheel, is_done
+from gpuforge.cli.build_result import BuiltWheel, SetAside, is_done
 from gpuforge.execute.outcome import Outcome
 from gpuforge.package import variants
 from gpuforge.plan.lower.cell_actions import Plan
@@ -45,7 +45,9 @@ def _made(plan: Plan, cell: str) -> str:
     return plan.wheels[cell].action if plan.kernels else f"{cell}/wheel"
 
 
-def keep_current(dist: Path, package: str, wheels: Sequence[Wheel], cells: Iterable[str]) -> list[SetAside]:
+def keep_current(
+    dist: Path, package: str, wheels: Sequence[BuiltWheel], cells: Iterable[str]
+) -> list[SetAside]:
     """Record the `wheels` as put into `dist`, and set aside the older ones of `cells`, whose newer ones are not there.
 
     What the user put or changed there is left alone: only a file counts that still has the recorded bytes.

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuforge.cli.failure_text import failure, print_text
-from gpuforge.cli.plan_progress import Cell, CellState, PlanProgress, Running, where
+from gpuforge.cli.plan_progress import CellProgress, CellState, PlanProgress, Running, where
 from gpuforge.diagnostics import shown
 from gpuforge.execute.failure import last_line
 from gpuforge.execute.outcome import ActionResult, Step
@@ -100,7 +100,7 @@ class LiveProgress:
             last = Text(self._last_line(*hidden, now), style="bold", no_wrap=True, overflow="ellipsis")
             return Group(*[each for each in (table, actions) if each.row_count], last)
 
-    def _cell(self, cell: Cell, now: float) -> tuple[RenderableType, ...]:
+    def _cell(self, cell: CellProgress, now: float) -> tuple[RenderableType, ...]:
         mark, plain, style = _MARKS[cell.state]
         text = cell.blame if cell.state in {"failed", "stopped"} else cell.state
         return (
@@ -131,7 +131,7 @@ def _grid() -> Table:
     return table
 
 
-def _fitting(cells: list[Cell], room: int) -> list[Cell]:
+def _fitting(cells: list[CellProgress], room: int) -> list[CellProgress]:
     """Return the cells to show where the terminal is too low for all: what runs or failed goes first."""
     if len(cells) <= room:
         return cells

@@ -26,7 +26,7 @@ class Running:
 
 
 @dataclass(slots=True)
-class Cell:
+class CellProgress:
     """The actions of one cell: how many, how they ended, which run; times are of a monotonic clock."""
 
     name: str
@@ -74,16 +74,16 @@ class PlanProgress:
     """All cells of a plan, in its order; an action that several cells need counts in each of them."""
 
     def __init__(self, actions: Iterable[Action]) -> None:
-        self.cells: dict[str, Cell] = {}
+        self.cells: dict[str, CellProgress] = {}
         self.total = 0
         self.ended: dict[str, ActionResult] = {}
         self.running: dict[str, Running] = {}  # in the order of their starts
         for action in actions:
             self.total += 1
             for name in action.cells or (SHARED,):
-                self.cells.setdefault(name, Cell(name)).total += 1
+                self.cells.setdefault(name, CellProgress(name)).total += 1
 
-    def _of(self, action: Action) -> list[Cell]:
+    def _of(self, action: Action) -> list[CellProgress]:
         return [self.cells[name] for name in action.cells or (SHARED,)]
 
     def start(self, action: Action, now: float, log: Path) -> None:

@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpuforge.cli.build_result import Wheel
+from gpuforge.cli.build_result import BuiltWheel
 from gpuforge.cli.tested import gaps_of_test, words_of_test
 from gpuforge.diagnostics import shown
 from gpuforge.manifest.sizes import size_in_words
 
 
-def show_wheel(console: Console, wheels: Sequence[Wheel], images: Sequence[str]) -> None:
+def show_wheel(console: Console, wheels: Sequence[BuiltWheel], images: Sequence[str]) -> None:
     """Print one wheel, with the tests of all cells that it is of."""
     wheel = wheels[0]
     console.print(Text(str(wheel.path), style="bold"))

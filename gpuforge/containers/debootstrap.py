@@ -11,7 +11,7 @@ from gpuforge import digest
 from gpuforge.containers import image_reference as references
 from gpuforge.containers.build_log import Log
 from gpuforge.containers.port import RELEASE_LABEL, Images
-from gpuforge.containers.stages import Release
+from gpuforge.containers.stages import DebianRelease
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits.download import GoneError, download
 
@@ -36,7 +36,7 @@ def mirror() -> str:
     return (os.environ.get("GPUFORGE_DEBIAN_MIRROR") or MIRROR).rstrip("/")
 
 
-def base(release: Release, images: Images, scratch: Path, log: Log) -> str:
+def base(release: DebianRelease, images: Images, scratch: Path, log: Log) -> str:
     """Return the reference of the release's base image, which is made if the engine does not have it.
 
     Its tag is the digest of the release as the mirror has it now, so a point release gives another base. `scratch`

@@ -15,7 +15,14 @@ from docker.errors import DockerException, ImageNotFound, NotFound
 
 from gpuforge.containers.connect import connect
 from gpuforge.containers.engine_errors import engine_errors
-from gpuforge.containers.port import ContainerSpec, Ended, LabelledContainer, Mount, Output, Ran
+from gpuforge.containers.port import (
+    ContainerEnd,
+    ContainerOutput,
+    ContainerSpec,
+    LabelledContainer,
+    Mount,
+    Ran,
+)
 from gpuforge.errors import MissingError
 
 
@@ -123,10 +130,10 @@ class DockerContainer:
         """Its id."""
         return str(self._container.id)
 
-    def attach(self) -> Output:
+    def attach(self) -> ContainerOutput:
         """Return its output as it comes."""
         with engine_errors("to follow a container"):
-            output: Output = self._container.attach(stdout=True, stderr=True, stream=True)
+            output: ContainerOutput = self._container.attach(stdout=True, stderr=True, stream=True)
         return output
 
     def start(self) -> None:
@@ -134,15 +141,15 @@ class DockerContainer:
         with engine_errors("to start a container"):
             self._container.start()
 
-    def wait(self) -> Ended:
+    def wait(self) -> ContainerEnd:
         """Wait for its end. A container that somebody removed was ended by SIGKILL."""
         with engine_errors("to follow a container"):
             try:
                 status = int(self._container.wait()["StatusCode"])
                 self._container.reload()
             except NotFound:
-                return Ended(-signal.SIGKILL)
-        return Ended(_signed(status), bool(self._container.attrs["State"].get("OOMKilled")))
+                return ContainerEnd(-signal.SIGKILL)
+        return ContainerEnd(_signed(status), bool(self._container.attrs["State"].get("OOMKilled")))
 
     def read(self) -> Ran:
         """Wait for its end and return all that it wrote."""

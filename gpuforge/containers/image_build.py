@@ -17,7 +17,7 @@ from gpuforge.containers import image_reference as references
 from gpuforge.containers.build_log import Log
 from gpuforge.containers.catalog import CatalogImage
 from gpuforge.containers.port import Images
-from gpuforge.containers.stages import Release, Stage
+from gpuforge.containers.stages import DebianRelease, Stage
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 
 Show = Callable[[str], object]
@@ -94,11 +94,11 @@ class ImageBuilder:
                     log.write(line)
         return reference
 
-    def _base(self, base: Release | Stage | str, log: Log) -> str:
+    def _base(self, base: DebianRelease | Stage | str, log: Log) -> str:
         """Return the reference of what a stage is built on, made or pulled if need be."""
         if isinstance(base, Stage):
             return self._make(base, log)
-        if isinstance(base, Release):
+        if isinstance(base, DebianRelease):
             with self._scratch(f"debian-{base.suite}") as scratch:
                 return debootstrap.base(base, self.images, scratch, log)
         if not self.images.find(base):

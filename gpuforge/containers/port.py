@@ -94,14 +94,14 @@ class ContainerSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ContainerEnd:
     """How a container ended; `status` is that of a process: negative is the number of the signal that ended it."""
 
     status: int
     out_of_memory: bool = False
 
 
-class Output(Protocol):
+class ContainerOutput(Protocol):
     """What a container writes, in pieces."""
 
     def __iter__(self) -> Iterator[bytes]:
@@ -118,13 +118,13 @@ class Container(Protocol):
     def id(self) -> str:
         """Its id."""
 
-    def attach(self) -> Output:
+    def attach(self) -> ContainerOutput:
         """Return its output as it comes; call it before `start`."""
 
     def start(self) -> None:
         """Start its command."""
 
-    def wait(self) -> Ended:
+    def wait(self) -> ContainerEnd:
         """Wait for its end. A container that somebody removed was ended by SIGKILL."""
 
     def read(self) -> Ran:

@@ -32,7 +32,7 @@ _FILES = {  # a Dockerfile and what it copies
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class DebianRelease:
     """A Debian release, which debootstrap makes the bottom of an image of."""
 
     suite: str
@@ -41,7 +41,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CPythonSource:
     """The sources of a CPython: a file on a Debian mirror."""
 
     minor: str
@@ -60,10 +60,10 @@ class Stage:
 
     name: str
     dockerfile: str
-    base: Release | Stage | str
+    base: DebianRelease | Stage | str
     arguments: tuple[tuple[str, str], ...] = ()
     cpython: Stage | None = None
-    sources: tuple[Source, ...] = ()
+    sources: tuple[CPythonSource, ...] = ()
     also_from: str = ""
     toolkit: str = ""
     machine: str = "x86_64"
@@ -126,10 +126,10 @@ def row(name: str) -> Mapping[str, Any]:
     return {entry["name"]: entry for entry in rows()}[name]
 
 
-def release(suite: str) -> Release:
+def release(suite: str) -> DebianRelease:
     """Return a Debian release by its name."""
     known = data()["suite"][suite]
-    return Release(suite, known["glibc"], known["python"])
+    return DebianRelease(suite, known["glibc"], known["python"])
 
 
 @cache
@@ -181,7 +181,7 @@ def _debian(entry: Mapping[str, Any], machine: str) -> Stage:
     )
 
 
-def _cpython(below: Release, minors: list[str], machine: str) -> Stage:
+def _cpython(below: DebianRelease, minors: list[str], machine: str) -> Stage:
     """Return the stage that compiles the Pythons which a release does not have."""
     known = data()["cpython"]
     return Stage(
@@ -189,6 +189,6 @@ def _cpython(below: Release, minors: list[str], machine: str) -> Stage:
         "debian/cpython.Dockerfile",
         below,
         (("PYTHONS", " ".join(minors)),),
-        sources=tuple(Source(minor, known[minor]["path"], known[minor]["sha256"]) for minor in minors),
+        sources=tuple(CPythonSource(minor, known[minor]["path"], known[minor]["sha256"]) for minor in minors),
         machine=machine,
     )

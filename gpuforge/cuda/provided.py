@@ -20,7 +20,7 @@ class Shared(NamedTuple):
     runpath: tuple[str, ...] = ()
 
 
-class Release(NamedTuple):
+class PackageRelease(NamedTuple):
     """One release of a package, with its content."""
 
     package: str
@@ -51,7 +51,7 @@ class Provided(NamedTuple):
     """All results; `missing` are libraries that a release needs and no package has."""
 
     floors: tuple[Floor, ...] = ()
-    releases: tuple[Release, ...] = ()
+    releases: tuple[PackageRelease, ...] = ()
     missing: tuple[tuple[str, str], ...] = ()  # SONAME, "nvidia-curand 10.4.5.25"
 
     def as_data(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Provided(NamedTuple):
             for row in data["floors"]
         )
         releases = (
-            Release(
+            PackageRelease(
                 **{
                     **row,
                     "requires": tuple(row["requires"]),

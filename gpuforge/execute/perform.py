@@ -44,7 +44,7 @@ class Workers(Protocol):
         """Stop everything at once, by force, and start nothing more."""
 
 
-class Here:
+class LocalMachine:
     """This machine: each action runs with one `runner`, and what it makes goes into one `store`."""
 
     apart = False

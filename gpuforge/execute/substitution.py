@@ -18,7 +18,7 @@ _REQUEST = "request.json"  # in the working directory
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RunPaths:
     """The paths of one run, as the command will see them."""
 
     work: Path
@@ -51,7 +51,7 @@ def _named(action: Action, kind: str) -> tuple[str, ...]:
     return tuple(sorted({match[2] for match in matches if match[1] == kind}))
 
 
-def fill(action: Action, places: Places) -> tuple[list[str], dict[str, str]]:
+def fill(action: Action, places: RunPaths) -> tuple[list[str], dict[str, str]]:
     """Return argv and environment with every placeholder replaced; other uses of `$` stay as they are.
 
     Raises ActionError when a placeholder names an input or output that the action does not have.
@@ -60,7 +60,7 @@ def fill(action: Action, places: Places) -> tuple[list[str], dict[str, str]]:
     return argv, {name: _fill(text, action, places) for name, text in action.env.items()}
 
 
-def write_request(action: Action, places: Places, work: Path) -> str:
+def write_request(action: Action, places: RunPaths, work: Path) -> str:
     """Write the request, if the action has one, into its working directory; return it with its placeholders replaced.
 
     `work` is the working directory as this process sees it.
@@ -72,7 +72,7 @@ def write_request(action: Action, places: Places, work: Path) -> str:
     return text
 
 
-def _filled(value: Any, action: Action, places: Places) -> Any:
+def _filled(value: Any, action: Action, places: RunPaths) -> Any:
     """Replace the placeholders in every string of JSON data."""
     if isinstance(value, str):
         return _fill(value, action, places)
@@ -87,7 +87,7 @@ def _texts(action: Action) -> Iterable[str]:
     return (*action.argv, *action.env.values(), action.request)
 
 
-def _fill(text: str, action: Action, places: Places) -> str:
+def _fill(text: str, action: Action, places: RunPaths) -> str:
     def replace(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
         if kind is None:

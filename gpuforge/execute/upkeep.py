@@ -21,7 +21,7 @@ _READERS = 4  # threads; hashing lets others run
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ListedEntry:
     """An entry of a store: its record (None where it cannot be read), its bytes, its last use and its other names."""
 
     key: str
@@ -42,7 +42,7 @@ class Held:
         return Path(self.record.outputs[0]).stem if self.record and self.record.outputs else "unreadable"
 
 
-def entries(store: FolderStore) -> list[Held]:
+def entries(store: FolderStore) -> list[ListedEntry]:
     """Return all entries of a store, the least recently used first."""
     names: dict[str, list[Path]] = {}
     places = []
@@ -55,7 +55,7 @@ def entries(store: FolderStore) -> list[Held]:
     return sorted((each for each in found if each), key=lambda each: (each.used, each.key))
 
 
-def _held(place: Path, aliases: tuple[Path, ...]) -> Held | None:
+def _held(place: Path, aliases: tuple[Path, ...]) -> ListedEntry | None:
     record = None
     try:
         used = place.stat().st_mtime
@@ -65,7 +65,7 @@ def _held(place: Path, aliases: tuple[Path, ...]) -> Held | None:
     except FileNotFoundError:  # another process removed it just now
         return None
     size = sum(file.size for file in record.files) if record else disk_size(place)
-    return Held(place.name, place, record, size, used, aliases)
+    return ListedEntry(place.name, place, record, size, used, aliases)
 
 
 def disk_size(folder: Path) -> int:
@@ -79,24 +79,24 @@ def disk_size(folder: Path) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Damaged:
+class DamagedEntry:
     """An entry whose bytes are not those that were stored: why, and where it lies now; None: it is being made again."""
 
-    entry: Held
+    entry: ListedEntry
     why: str
     aside: Path | None
 
 
 def verify(
-    store: FolderStore, found: Sequence[Held], tell: Callable[[Held], None] = lambda _: None
-) -> list[Damaged]:
+    store: FolderStore, found: Sequence[ListedEntry], tell: Callable[[ListedEntry], None] = lambda _: None
+) -> list[DamagedEntry]:
     """Read every byte of entries, and set those aside that are not what was stored; `tell` is called after each.
 
     KeyboardInterrupt ends it at once.
     """
     stop = threading.Event()
 
-    def look(each: Held) -> tuple[Held, str]:
+    def look(each: ListedEntry) -> tuple[ListedEntry, str]:
         return each, "" if stop.is_set() else _wrong(each, stop)
 
     damaged = []
@@ -104,7 +104,7 @@ def verify(
         try:
             for each, why in pool.map(look, found):
                 if why:
-                    damaged.append(Damaged(each, why, _taken_away(store, each, stop)))
+                    damaged.append(DamagedEntry(each, why, _taken_away(store, each, stop)))
                 tell(each)
         except BaseException:
             stop.set()
@@ -112,7 +112,7 @@ def verify(
     return damaged
 
 
-def _wrong(each: Held, stop: threading.Event) -> str:
+def _wrong(each: ListedEntry, stop: threading.Event) -> str:
     try:
         record = from_json(read_record(each.place))
         return changes(each.place / "out", record, stop.is_set)
@@ -129,7 +129,7 @@ def _wrong(each: Held, stop: threading.Event) -> str:
         return error.diagnostics[0].message
 
 
-def _taken_away(store: FolderStore, each: Held, stop: threading.Event) -> Path | None:
+def _taken_away(store: FolderStore, each: ListedEntry, stop: threading.Event) -> Path | None:
     turn = store.claim(each.key)
     if turn is None:
         return None
@@ -151,8 +151,12 @@ def aside(store: FolderStore) -> list[Path]:
 
 
 def to_prune(
-    found: Sequence[Held], *, unused_since: float | None, most: int | None, in_use: Collection[str] = ()
-) -> Iterator[Held]:
+    found: Sequence[ListedEntry],
+    *,
+    unused_since: float | None,
+    most: int | None,
+    in_use: Collection[str] = (),
+) -> Iterator[ListedEntry]:
     """Yield the entries, least recently used first, that were not used since a time, or are beyond a size in sum.
 
     Those whose keys are `in_use` stay, and count.
@@ -165,7 +169,7 @@ def to_prune(
             yield each
 
 
-def discard(store: FolderStore, each: Held) -> bool:
+def discard(store: FolderStore, each: ListedEntry) -> bool:
     """Remove an entry and its names unless a process has it or has used it just now; return whether it is gone."""
     if not store.discard(each.key, each.used):
         return False
@@ -175,7 +179,7 @@ def discard(store: FolderStore, each: Held) -> bool:
     return True
 
 
-def projects(found: Sequence[Held], uses: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]:
+def projects(found: Sequence[ListedEntry], uses: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]:
     """Return the projects of each entry by its key, from the keys that each project's actions had (`uses`)."""
     by_name: dict[str, set[str]] = {}
     for project, keys in uses.items():

@@ -18,7 +18,7 @@ from gpuforge.errors import ActionError, GpuforgeError
 from gpuforge.execute import failure
 from gpuforge.execute.integrity import survey
 from gpuforge.execute.outcome import ActionResult, Reason
-from gpuforge.execute.runners.runner import Exit, Runner, Source, Task
+from gpuforge.execute.runners.runner import Exit, InputPath, Runner, Task
 from gpuforge.execute.store import Store, Stored
 from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.times import now
@@ -49,7 +49,7 @@ class Work:
     made: Mapping[str, str]
     reason: Reason
     jobs: int = 1
-    sources: Mapping[str, Source] = field(default_factory=dict)
+    sources: Mapping[str, InputPath] = field(default_factory=dict)
     linking: frozenset[str] = frozenset()
 
 
@@ -181,15 +181,15 @@ def _made(work: Work, value: ActionInput, store: Store) -> Stored:
     return stored
 
 
-def _sources(work: Work, store: Store) -> dict[str, Source]:
-    found: dict[str, Source] = {}
+def _sources(work: Work, store: Store) -> dict[str, InputPath]:
+    found: dict[str, InputPath] = {}
     for name, value in work.action.inputs.items():
         if isinstance(value, FileInput):
-            found[name] = work.sources.get(name) or Source(value.path, value.members)
+            found[name] = work.sources.get(name) or InputPath(value.path, value.members)
         elif isinstance(value, ImageInput):
-            found[name] = Source(Path(value.path), in_image=True)
+            found[name] = InputPath(Path(value.path), in_image=True)
         else:
-            found[name] = Source(_made(work, value, store).path(value.output))
+            found[name] = InputPath(_made(work, value, store).path(value.output))
     return found
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from gpuforge import tree
 from gpuforge.errors import MissingError
 from gpuforge.execute import locks
-from gpuforge.execute.runners.runner import Source
+from gpuforge.execute.runners.runner import InputPath
 from gpuforge.tree import remove
 
 VARIABLE = "GPUFORGE_WORK"
@@ -198,7 +198,7 @@ def keep(work: Path, folder: Path | None, action: str) -> Path | None:
     return kept
 
 
-def stage(source: Source, target: Path) -> None:
+def stage(source: InputPath, target: Path) -> None:
     """Copy an input to `target`: writable, with fixed times and modes, links kept as links.
 
     Raises OSError when something cannot be read or written.

@@ -16,7 +16,7 @@ _SHARED = ("License-Expression", "License", "Requires-Python", "Author", "Author
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class FrontExtra:
     """An extra of the front package, and what it installs: a wheel of one CUDA major, with an extra of that wheel."""
 
     extra: str  # "cuda12"
@@ -24,7 +24,7 @@ class Brought:
     with_extra: str = ""
 
 
-def check(wheels: Sequence[bytes], brought: Sequence[Brought]) -> None:
+def check(wheels: Sequence[bytes], brought: Sequence[FrontExtra]) -> None:
     """Raise ActionError unless the wheels, by their METADATA, are of one version and have the extras that are used."""
     versions = {metadata.required(text, "Version"): metadata.required(text, "Name") for text in wheels}
     if len(versions) > 1:
@@ -44,7 +44,7 @@ def check(wheels: Sequence[bytes], brought: Sequence[Brought]) -> None:
                 )
 
 
-def lay_out(tree: Path, distribution: str, of: bytes, brought: Sequence[Brought]) -> WheelName:
+def lay_out(tree: Path, distribution: str, of: bytes, brought: Sequence[FrontExtra]) -> WheelName:
     """Lay out the front package in the folder `tree`; return its name. `of` is the METADATA of one of the wheels."""
     version = metadata.required(of, "Version")
     stem = canonicalize_name(distribution).replace("-", "_")
@@ -55,7 +55,7 @@ def lay_out(tree: Path, distribution: str, of: bytes, brought: Sequence[Brought]
     return WheelName(stem, version, "", "py3", "none", "any")
 
 
-def _metadata(distribution: str, of: bytes, version: str, brought: Sequence[Brought]) -> str:
+def _metadata(distribution: str, of: bytes, version: str, brought: Sequence[FrontExtra]) -> str:
     headers = metadata.parse(of)
     targets = ", ".join(dict.fromkeys(item.distribution for item in brought))
     lines = [

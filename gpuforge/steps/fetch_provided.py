@@ -18,13 +18,13 @@ from packaging.version import Version
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
 from gpuforge.cuda.interfaces import definers
-from gpuforge.cuda.provided import METAPACKAGE, Floor, Provided, Release, Shared, says, shortest
+from gpuforge.cuda.provided import METAPACKAGE, Floor, PackageRelease, Provided, Shared, says, shortest
 from gpuforge.cuda.suffix import suffix_of, without_suffix
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.links import FetchProvided
 from gpuforge.steps import entry
-from gpuforge.steps.remote_wheel import Index, Wheel
+from gpuforge.steps.remote_wheel import IndexWheel, PackageIndex
 from gpuforge.wheel import metadata
 
 _FOLDER = "linkage"  # in the cache: what was read of wheels, by their sha256
@@ -35,7 +35,7 @@ def main(request: FetchProvided) -> None:
     links = json.loads(request.links.read_text())
     found = Provided()
     if links["wanted"]:
-        index = Index(cache_folder() / _FOLDER, request.machine)
+        index = PackageIndex(cache_folder() / _FOLDER, request.machine)
         own = [Requirement(line) for line in links["requires"]]
         found = Search(index, major_of(request.cuda), own).run(links["wanted"])
     else:
@@ -59,7 +59,7 @@ class _Package:
     forgotten_by: dict[str, None] = field(default_factory=dict)
     direct: bool = False
     floor: Floor | None = None
-    newest: Wheel | None = None
+    newest: IndexWheel | None = None
 
     def wants(self, soname: str, symbols: Iterable[str]) -> bool:
         """Add symbols of a library; say whether there is anything new in that."""
@@ -73,12 +73,12 @@ class _Package:
 class Search:
     """Walks from what a wheel needs to what that needs in turn, in the oldest and in the newest releases allowed."""
 
-    def __init__(self, index: Index, cuda: int, own: Iterable[Requirement]) -> None:
+    def __init__(self, index: PackageIndex, cuda: int, own: Iterable[Requirement]) -> None:
         self._index = index
         self._cuda = cuda
         self._own = list(own)
         self._packages: dict[str, _Package] = {}
-        self._releases: dict[tuple[str, str], Release] = {}
+        self._releases: dict[tuple[str, str], PackageRelease] = {}
         self._missing: dict[tuple[str, str], None] = {}
         self._toolkits = self._metapackages()
 
@@ -107,7 +107,7 @@ class Search:
         for wheel, role in ((oldest, "oldest"), (here.newest, "newest")):
             yield from self._follow(wheel, role, list(here.symbols))
 
-    def _allowed(self, package: str) -> list[Wheel]:
+    def _allowed(self, package: str) -> list[IndexWheel]:
         """Return the releases of a package that the project's own requirements and the CUDA major allow."""
         wheels = self._index.wheels(package)
         pinned = [
@@ -130,7 +130,7 @@ class Search:
             )
         return allowed
 
-    def _floor(self, package: str, here: _Package, wheels: list[Wheel]) -> Floor:
+    def _floor(self, package: str, here: _Package, wheels: list[IndexWheel]) -> Floor:
         """Return the oldest release that has all symbols which the newest release has of those wanted."""
         used = {
             soname: sorted(names & self._linked(wheels[-1], soname).defined)
@@ -160,14 +160,14 @@ class Search:
             here.direct,
         )
 
-    def _has(self, wheel: Wheel, used: Mapping[str, list[str]]) -> bool:
+    def _has(self, wheel: IndexWheel, used: Mapping[str, list[str]]) -> bool:
         present = self._index.contents(wheel).libraries
         return all(
             soname in present and set(names) <= self._linked(wheel, soname).defined
             for soname, names in used.items()
         )
 
-    def _linked(self, wheel: Wheel, soname: str) -> LinkedFile:
+    def _linked(self, wheel: IndexWheel, soname: str) -> LinkedFile:
         if soname not in self._index.contents(wheel).libraries:
             raise ActionError.of(
                 f"the wheel needs {soname}, which {wheel.package} {wheel.version}, the newest that it may be "
@@ -176,7 +176,7 @@ class Search:
             )
         return self._index.library(wheel, soname)[1]
 
-    def _follow(self, wheel: Wheel, role: str, sonames: list[str]) -> Iterator[str]:
+    def _follow(self, wheel: IndexWheel, role: str, sonames: list[str]) -> Iterator[str]:
         """Record a release with all of its libraries that come to be loaded; yield further packages to look at."""
         contents = self._index.contents(wheel)
         requires = _projects(contents.requires)
@@ -196,7 +196,7 @@ class Search:
                     yield from self._further(name, needed, requires, found.undefined)
         known = self._releases.get((wheel.package, wheel.version))
         role = "oldest and newest" if known and known.role != role else role
-        self._releases[wheel.package, wheel.version] = Release(
+        self._releases[wheel.package, wheel.version] = PackageRelease(
             wheel.package, wheel.version, role, wheel.file, wheel.sha256, tuple(sorted(requires)),
             tuple(loaded.values()),
         )  # fmt: skip
@@ -247,7 +247,7 @@ class Search:
         return (str(since) if whole else minor), minor
 
 
-def _refuse_lost(wheel: Wheel, soname: str, names: Iterable[str]) -> None:
+def _refuse_lost(wheel: IndexWheel, soname: str, names: Iterable[str]) -> None:
     """Raise ActionError for functions that are this library's by their names, and that it does not define."""
     stem = f"{libraries.stem(soname)}.so"
     lost = sorted(name for name in names if definers(name)[:1] == (stem,))

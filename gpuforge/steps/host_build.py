@@ -16,7 +16,7 @@ from gpuforge.errors import ActionError
 from gpuforge.plan import git_version
 from gpuforge.plan.requests.build import HostBuild
 from gpuforge.steps import cached_compilers, compiler_cache, entry, stable_nvcc
-from gpuforge.steps.venv import Runner, adopt, runner_of
+from gpuforge.steps.venv import HookRunner, adopt, runner_of
 from gpuforge.toolchains.sccache import CacheUse
 
 
@@ -47,7 +47,7 @@ def main(request: HostBuild) -> dict[str, Any]:
     return {"compiler_cache": asdict(used[0])}
 
 
-def build(request: HostBuild, runner: Runner) -> None:
+def build(request: HostBuild, runner: HookRunner) -> None:
     """Run `[build] before`, then the project's build backend; raises ActionError when one of them fails."""
     for command in request.before:
         run_before(runner, command, request.source)
@@ -65,7 +65,7 @@ def build(request: HostBuild, runner: Runner) -> None:
         raise ActionError.of(f"the project cannot be built: {error}") from error
 
 
-def run_before(runner: Runner, command: Sequence[str], source: Path) -> None:
+def run_before(runner: HookRunner, command: Sequence[str], source: Path) -> None:
     """Run one of `[build] before`'s commands in the source folder; raises ActionError when it fails."""
     print("before:", [*command], flush=True)
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuforge import disk
 from gpuforge.package import front_wheel
-from gpuforge.package.front_wheel import Brought
+from gpuforge.package.front_wheel import FrontExtra
 from gpuforge.plan.requests.wheel import PackageFront
 from gpuforge.steps import entry, package_wheel
 from gpuforge.steps.wheelhouse import one_wheel
@@ -16,7 +16,7 @@ from gpuforge.wheel import metadata
 
 def main(spec: PackageFront) -> None:
     """Leave the wheel in the folder `output`."""
-    brought = [Brought(each.extra, each.distribution, each.with_extra) for each in spec.brought]
+    brought = [FrontExtra(each.extra, each.distribution, each.with_extra) for each in spec.brought]
     wheels = [metadata.of_wheel(one_wheel(folder)) for folder in spec.of]
     front_wheel.check(wheels, brought)
     with disk.errors_at(spec.work), tempfile.TemporaryDirectory(prefix="front-", dir=spec.work) as scratch:

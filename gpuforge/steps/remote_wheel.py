@@ -27,7 +27,7 @@ from gpuforge.wheel.remote_archive import RemoteArchive
 _TIMEOUT = 60  # seconds without an answer
 
 
-class Wheel(NamedTuple):
+class IndexWheel(NamedTuple):
     """One wheel on the index."""
 
     package: str
@@ -44,7 +44,7 @@ class Contents(NamedTuple):
     libraries: dict[str, str]
 
 
-class Index:
+class PackageIndex:
     """The package index that pip is configured to use; results are cached in the folder `cache`."""
 
     def __init__(self, cache: Path, machine: str) -> None:
@@ -53,9 +53,9 @@ class Index:
         self._session = session()
         self.url = index_url()
         self._client = PyPISimple(endpoint=self.url, session=self._session)
-        self._pages: dict[str, list[Wheel]] = {}
+        self._pages: dict[str, list[IndexWheel]] = {}
 
-    def wheels(self, package: str) -> list[Wheel]:
+    def wheels(self, package: str) -> list[IndexWheel]:
         """Return one wheel for this machine of each final release that was not yanked, oldest first.
 
         Raises MissingError when the index cannot be reached; a package that it does not have gives an empty list.
@@ -71,7 +71,7 @@ class Index:
             self._pages[package] = [wheels[v] for v in sorted(wheels, key=Version)]
         return self._pages[package]
 
-    def contents(self, wheel: Wheel) -> Contents:
+    def contents(self, wheel: IndexWheel) -> Contents:
         """Return a wheel's requirements and libraries; only its directory and its METADATA are read."""
         cached = self._cached(wheel, "contents")
         if cached is None:
@@ -82,7 +82,7 @@ class Index:
             self._cache_result(wheel, "contents", cached)
         return Contents(tuple(cached["requires"]), cached["libraries"])
 
-    def library(self, wheel: Wheel, soname: str) -> tuple[str, LinkedFile]:
+    def library(self, wheel: IndexWheel, soname: str) -> tuple[str, LinkedFile]:
         """Return a library's folder in a wheel that has it, and what it needs, defines and wants."""
         member = self.contents(wheel).libraries[soname]
         cached = self._cached(wheel, soname)
@@ -110,7 +110,7 @@ class Index:
         )
         return str(PurePosixPath(member).parent), found
 
-    def _wheel(self, package: str, file: DistributionPackage) -> Wheel | None:
+    def _wheel(self, package: str, file: DistributionPackage) -> IndexWheel | None:
         if file.package_type != "wheel":
             return None
         try:
@@ -124,7 +124,9 @@ class Index:
         )
         if version.is_prerelease or not fits:
             return None
-        return Wheel(package, str(version), file.filename, file.url, (file.digests or {}).get("sha256", ""))
+        return IndexWheel(
+            package, str(version), file.filename, file.url, (file.digests or {}).get("sha256", "")
+        )
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
@@ -137,26 +139,26 @@ class Index:
             ) from error
 
     @contextmanager
-    def _open(self, wheel: Wheel) -> Iterator[RemoteArchive]:
+    def _open(self, wheel: IndexWheel) -> Iterator[RemoteArchive]:
         with self._answering(), byte_ranges.opened(self._session, wheel.file, wheel.url) as archive:
             yield archive
 
-    def _file(self, wheel: Wheel, what: str) -> Path:
+    def _file(self, wheel: IndexWheel, what: str) -> Path:
         return self._cache / wheel.sha256[:2] / wheel.sha256 / f"{what}.json"
 
-    def _cached(self, wheel: Wheel, what: str) -> Any:
+    def _cached(self, wheel: IndexWheel, what: str) -> Any:
         try:
             return json.loads(self._file(wheel, what).read_bytes()) if wheel.sha256 else None
         except (OSError, ValueError):  # not there, or half a file, after a crash
             return None
 
-    def _cache_result(self, wheel: Wheel, what: str, data: Any) -> None:
+    def _cache_result(self, wheel: IndexWheel, what: str, data: Any) -> None:
         if not wheel.sha256:
             return
         disk.write_text(self._file(wheel, what), json.dumps(data))
 
 
-def _linked(path: Path, wheel: Wheel, soname: str) -> LinkedFile:
+def _linked(path: Path, wheel: IndexWheel, soname: str) -> LinkedFile:
     try:
         found = linked_file.read(path)
     except MalformedError as error:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge.binary.elf import linked_file
-from gpuforge.cuda.provided import Provided, Release, Shared
+from gpuforge.cuda.provided import PackageRelease, Provided, Shared
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import metadata
 from gpuforge.wheel.archive import Archive, shared_libraries
@@ -31,12 +31,12 @@ def with_tested(provided: Provided, folders: Iterable[Path]) -> Provided:
     return provided._replace(releases=(*provided.releases, *found))
 
 
-def _release(path: Path, package: str, version: str, seen: Mapping[str, set[str]]) -> Release:
+def _release(path: Path, package: str, version: str, seen: Mapping[str, set[str]]) -> PackageRelease:
     with Archive(path) as archive:
         wanted = metadata.requirements(metadata.of_archive(archive))
         requires = {canonicalize_name(r.name) for r in wanted if "extra" not in str(r.marker)}
         libraries = tuple(_loaded(archive, seen[package]))
-    return Release(package, version, ROLE, path.name, "", tuple(sorted(requires)), libraries)
+    return PackageRelease(package, version, ROLE, path.name, "", tuple(sorted(requires)), libraries)
 
 
 def _loaded(archive: Archive, sonames: Iterable[str]) -> Iterator[Shared]:

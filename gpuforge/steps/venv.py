@@ -107,7 +107,7 @@ def cause(output: str) -> str:
     return f": {(causes[-1:] or errors[-1:])[0]}" if errors else ""
 
 
-class Runner(Protocol):
+class HookRunner(Protocol):
     """How `build` has a PEP 517 hook run: a command, its folder, and what is added to the environment."""
 
     def __call__(
@@ -116,7 +116,7 @@ class Runner(Protocol):
         """Run it, raising subprocess.CalledProcessError when it fails."""
 
 
-def runner_of(python: Path) -> Runner:
+def runner_of(python: Path) -> HookRunner:
     """Return a runner that puts the programs of `python`'s environment first on PATH."""
 
     def run(

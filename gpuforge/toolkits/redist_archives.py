@@ -44,7 +44,7 @@ class Archives:
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class RedistArchive:
     """One archive as the release's list has it."""
 
     name: str
@@ -75,7 +75,7 @@ def release_list(wanted: Archives, file: Path) -> Mapping[str, Any]:
     return data
 
 
-def archives(wanted: Archives, data: Mapping[str, Any]) -> Iterator[Archive]:
+def archives(wanted: Archives, data: Mapping[str, Any]) -> Iterator[RedistArchive]:
     """Yield the archives to fetch; raises ActionError for one that is missing or is not what was planned with."""
     for name in sorted({*wanted.needed, *wanted.optional}):
         entry = data.get(name, {})
@@ -87,7 +87,7 @@ def archives(wanted: Archives, data: Mapping[str, Any]) -> Iterator[Archive]:
                 )
             continue
         try:
-            found = Archive(
+            found = RedistArchive(
                 name, entry["version"], row["relative_path"], row["sha256"], int(row.get("size", 0))
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -105,7 +105,7 @@ def archives(wanted: Archives, data: Mapping[str, Any]) -> Iterator[Archive]:
         yield found
 
 
-def unpack(archive: Archive, file: Path, made: Path) -> None:
+def unpack(archive: RedistArchive, file: Path, made: Path) -> None:
     """Unpack an archive into the tree, without its top folder; its licence goes to `dist-info`.
 
     Nothing is written outside the tree (PEP 706's `data` filter, which Python has since 3.11.4, and before that the
@@ -125,7 +125,7 @@ def unpack(archive: Archive, file: Path, made: Path) -> None:
         raise ActionError.of(f"{archive.path} cannot be unpacked: {error}", hint="try again") from error
 
 
-def _place(archive: Archive, inner: tuple[str, ...]) -> PurePosixPath | None:
+def _place(archive: RedistArchive, inner: tuple[str, ...]) -> PurePosixPath | None:
     """Return where a file of an archive goes in the tree, from its path without the top folder."""
     if len(inner) == 1:
         return PurePosixPath("dist-info", archive.name, *inner)

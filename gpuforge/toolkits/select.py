@@ -11,7 +11,7 @@ from gpuforge.cuda.releases import release
 from gpuforge.errors import UsageError
 from gpuforge.toolchains.inventory import Inventory
 from gpuforge.toolkits.providers import PROVIDERS, fetchers
-from gpuforge.toolkits.toolkit import Toolkit, Wanted
+from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 MACHINES = ("x86_64", "aarch64")
 
@@ -31,7 +31,7 @@ def select(
     installations in, instead of the usual ones; `inventory` is the content of the build's image. Raises UsageError
     for an unknown version, provider, library or machine, and MissingError, with what was found, if there is none.
     """
-    wanted = Wanted(release(version).version, libraries, machine, search, inventory)
+    wanted = ToolkitRequest(release(version).version, libraries, machine, search, inventory)
     if machine not in MACHINES:
         raise UsageError.of(f"no CUDA toolkit for machine {machine!r}", hint=f"known: {', '.join(MACHINES)}")
     if provider not in {None, *PROVIDERS}:

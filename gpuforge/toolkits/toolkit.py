@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ToolkitRequest:
     """The toolkit that a build needs."""
 
     minor: str  # "13.0"
@@ -22,7 +22,7 @@ class Wanted:
     inventory: Inventory | None = None  # content of the build's container image; None: the build runs in none
 
 
-class Source(Protocol):
+class ToolkitFiles(Protocol):
     """The files that a toolkit is fetched from, exactly: a dataclass, whose fields are the input of `fetch`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -50,7 +50,7 @@ class Toolkit:
     nvcc: str  # its compiler's version: "13.0.88"
     origin: str  # for people: "PyPI", "Debian trixie and PyPI", "/usr/local/cuda-12.4"
     root: Path | None = None  # the folder, on this machine or in the image
-    source: Source | None = None  # without a `root`
+    source: ToolkitFiles | None = None  # without a `root`
 
     @property
     def size(self) -> int:

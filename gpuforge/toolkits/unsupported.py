@@ -22,7 +22,7 @@ class Host(Protocol):
         """Its version."""
 
 
-class Problem(NamedTuple):
+class Unsupported(NamedTuple):
     """One thing that this toolkit cannot do; `item` is the place in the list that `subject` names, if it is one."""
 
     subject: Literal["archs", "ptx", "host", "toolkit"]
@@ -31,19 +31,19 @@ class Problem(NamedTuple):
     hint: str
 
 
-def problems(*, toolkit: str, host: Host | None, archs: Sequence[str], ptx: str | None) -> list[Problem]:
+def problems(*, toolkit: str, host: Host | None, archs: Sequence[str], ptx: str | None) -> list[Unsupported]:
     """Return everything that cannot work in this combination, each with the nearest one that can."""
     known = next((r for r in releases() if r.version == toolkit), None)
     if known is None:
         message, hint = unknown(toolkit)
-        return [Problem("toolkit", None, message, hint)]
+        return [Unsupported("toolkit", None, message, hint)]
     found = [
-        Problem("archs", index, *_no_such_arch(known, arch, "sm"))
+        Unsupported("archs", index, *_no_such_arch(known, arch, "sm"))
         for index, arch in enumerate(archs)
         if arch not in known.archs
     ]
     if ptx is not None and ptx not in known.archs:
-        found.append(Problem("ptx", None, *_no_such_arch(known, ptx, "compute")))
+        found.append(Unsupported("ptx", None, *_no_such_arch(known, ptx, "compute")))
     if host is not None:
         found.extend(_host_problems(known, host))
     return found
@@ -79,10 +79,10 @@ def _nearest(arch: str, archs: Iterable[str]) -> str:
     return min(archs, key=distance)
 
 
-def _host_problems(known: Release, host: Host) -> Iterator[Problem]:
+def _host_problems(known: Release, host: Host) -> Iterator[Unsupported]:
     accepted = " or ".join(f"{family} {low} to {high}" for family, (low, high) in known.hosts.items())
     if host.family not in known.hosts:
-        yield Problem("host", None, f"{host.family} is not known to work as host compiler of CUDA {known.version}",
+        yield Unsupported("host", None, f"{host.family} is not known to work as host compiler of CUDA {known.version}",
                       f"use {accepted}")  # fmt: skip
         return
     low, high = known.hosts[host.family]
@@ -95,7 +95,7 @@ def _host_problems(known: Release, host: Host) -> Iterator[Problem]:
     ]
     newer = [v for v in fitting if parsed(v) > parsed(known.version)]
     toolkit = newer[0] if newer else fitting[-1] if fitting else None
-    yield Problem(
+    yield Unsupported(
         "host",
         None,
         f"CUDA {known.version} takes {host.family} {low} to {high} as host compiler, not {host.version}",

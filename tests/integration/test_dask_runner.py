@@ -28,7 +28,7 @@ from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.remote import abilities
 from gpuforge.execute.remote.watchdog import LEASE_S
-from gpuforge.execute.runners.choice import Environment, Wanted, chosen
+from gpuforge.execute.runners.choice import Environment, SiteRequest, chosen
 from gpuforge.execute.runners.dask import cluster as dask_cluster
 from gpuforge.execute.runners.dask.cluster import started as started_here
 from gpuforge.execute.runners.docker import setup as docker_setup
@@ -460,7 +460,7 @@ def test_a_container_of_a_worker_that_is_killed_is_removed_and_the_action_runs_a
     tmp_path: Path, test_image: str
 ) -> None:
     """The first container sleeps; in it the action cannot know how often it ran, but where it runs."""
-    sites = docker_setup.sites(Wanted([test_image], True, False, tmp_path, None, lambda _: None))
+    sites = docker_setup.sites(SiteRequest([test_image], True, False, tmp_path, None, lambda _: None))
     action = Action(
         "act",
         "build",

@@ -27,11 +27,11 @@ from gpuforge.execute import engine, workdir
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.observer import Observer
 from gpuforge.execute.outcome import Step
-from gpuforge.execute.perform import Here
+from gpuforge.execute.perform import LocalMachine
 from gpuforge.execute.runners.docker import contained
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local.local_runner import LocalRunner
-from gpuforge.execute.runners.runner import Limits, Source, Task
+from gpuforge.execute.runners.runner import InputPath, Limits, Task
 from gpuforge.execute.store import FolderStore
 from gpuforge.plan import variables
 from gpuforge.plan.action import Action, FileInput
@@ -78,7 +78,7 @@ def task(
     image: ContainerImage,
     script: str,
     *,
-    inputs: Mapping[str, Source] | None = None,
+    inputs: Mapping[str, InputPath] | None = None,
     env: Mapping[str, str] | None = None,
     network: bool = False,
     name: str = "cell/act",
@@ -119,7 +119,7 @@ def test_the_same_paths_everywhere_inputs_read_only_outputs_the_callers(
     )
     env = {"IN": "${in:data}", "STAGED": "${stage:copy}", "OUT": "${out:result}", "LC_ALL": "C"}
     monkeypatch.setenv("HIDDEN", "of the caller")
-    asked = task(tmp_path, image, script, env=env, inputs={"data": Source(data), "copy": Source(data)})
+    asked = task(tmp_path, image, script, env=env, inputs={"data": InputPath(data), "copy": InputPath(data)})
     end = runner.run(asked)
     text = asked.log.read_text()
     assert "\n/tmp/gpuforge/p/cell-act\n" in text  # the folder of working directories is elsewhere here
@@ -319,7 +319,7 @@ def test_outputs_of_a_container_that_are_meant_to_harm_end_at_once(
         [Step(action, "0" * 64)],
         store=store,
         ledger=FileLedger(tmp_path / "ledger"),
-        workers=Here(store, runner),
+        workers=LocalMachine(store, runner),
         jobs=1,
         observer=Silent(),
         logs=tmp_path / "logs",

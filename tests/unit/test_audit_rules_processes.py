@@ -10,7 +10,7 @@ from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
-from gpuforge.cuda.provided import Provided, Release, Shared
+from gpuforge.cuda.provided import PackageRelease, Provided, Shared
 
 STATIC = {".rodata": STATIC_CUDART}
 HALIDE = elf(defined=["halide_error", "halide_cuda_device_interface"])
@@ -651,7 +651,7 @@ def test_makefiles_and_dead_paths_name_the_sdk(tmp_path: Path) -> None:
     )
 
 
-RELEASE = Release(
+RELEASE = PackageRelease(
     "nvidia-curand", "10.4.5.25", "newest", "nvidia_curand-10.4.5.25.whl", "",
     libraries=(Shared("libcurand.so.10", "nvidia/cu13/lib", ("libcudart.so.13", "libm.so.6")),),
 )  # fmt: skip
@@ -668,7 +668,7 @@ RELEASE = Release(
     ],
 )
 def test_gf214_a_required_package_needs_what_nothing_installs(
-    tmp_path: Path, requires: list[str], release: Release, found: int
+    tmp_path: Path, requires: list[str], release: PackageRelease, found: int
 ) -> None:
     files = {"demo/ext.so": elf(needed=["libcurand.so.10"], runpath=CU13)}
     report = audit([wheel(tmp_path, files, requires=requires)], brought=Provided(releases=(release,)))

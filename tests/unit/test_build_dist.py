@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge import digest
-from gpuforge.cli.build_result import SetAside, Wheel
+from gpuforge.cli.build_result import BuiltWheel, SetAside
 from gpuforge.cli.dist import RECORD, keep_current, kept_back
 from gpuforge.execute.outcome import ActionResult, Outcome, Reason
 from gpuforge.manifest.load import ManifestFile
@@ -19,12 +19,12 @@ from gpuforge.plan.site import Machine
 CELL, OTHER = "cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64"
 
 
-def finished(dist: Path, name: str, cell: str = CELL, content: str = "built") -> Wheel:
+def finished(dist: Path, name: str, cell: str = CELL, content: str = "built") -> BuiltWheel:
     """A wheel that a build has put into `dist`."""
     dist.mkdir(exist_ok=True)
     path = dist / name
     path.write_text(content)
-    return Wheel(cell, path, digest.of_file(path), len(content), {})
+    return BuiltWheel(cell, path, digest.of_file(path), len(content), {})
 
 
 def names(folder: Path) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpuforge.cli.build_json import plan_data, result_data
-from gpuforge.cli.build_result import Result, Wheel
+from gpuforge.cli.build_result import BuiltWheel, Result
 from gpuforge.cli.build_text import show_plan, show_result
 from gpuforge.cli.tested import gaps_of_test, words_of_test
 from gpuforge.cli.trial_result import TrialResult
@@ -129,7 +129,9 @@ def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(
         f"{unknown}/test": "not-run",
     }
     results = {a.id: ActionResult(a.id, ends.get(a.id, "done"), Reason("first")) for a in plan.actions}
-    wheel = Wheel(good, Path("dist/demo.whl"), "0" * 64, 1000, {"findings": [], "proved": []}, (typed(TEST),))
+    wheel = BuiltWheel(
+        good, Path("dist/demo.whl"), "0" * 64, 1000, {"findings": [], "proved": []}, (typed(TEST),)
+    )
     result = Result(plan, chosen, Outcome(results), [wheel], 3.0)
 
     show_result(result, images=(), explain=False)

@@ -13,7 +13,7 @@ from recording_engine import Engine, running
 from gpuforge.cli.main import run
 from gpuforge.containers import catalog, stages
 from gpuforge.containers.docker_images import DockerImages
-from gpuforge.containers.stages import Release, Stage
+from gpuforge.containers.stages import DebianRelease, Stage
 from gpuforge.errors import MissingError
 
 MANIFEST = """\
@@ -177,7 +177,9 @@ def bases(stage: Stage) -> Iterator[str]:
         elif isinstance(below, str):
             yield below
         else:
-            assert below is None or isinstance(below, Release)  # its base is `localhost/…` too: see below
+            assert below is None or isinstance(
+                below, DebianRelease
+            )  # its base is `localhost/…` too: see below
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

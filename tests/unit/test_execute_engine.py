@@ -26,7 +26,7 @@ from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
-from gpuforge.execute.perform import Here
+from gpuforge.execute.perform import LocalMachine
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.memory_runner import MemoryRunner
 from gpuforge.execute.runners.runner import Task
@@ -75,7 +75,7 @@ class Rig:
             steps,
             store=self.store,
             ledger=self.ledger,
-            workers=Here(self.store, self.runner),
+            workers=LocalMachine(self.store, self.runner),
             jobs=jobs,
             observer=self.listener,
             logs=self.top / "logs",
@@ -480,7 +480,7 @@ def real(top: Path, steps: Sequence[Step], jobs: int = 2, store: Path | None = N
         steps,
         store=kept,
         ledger=FileLedger(top / "ledger.jsonl"),
-        workers=Here(kept, LocalRunner(root=work, grace=0.5)),
+        workers=LocalMachine(kept, LocalRunner(root=work, grace=0.5)),
         jobs=jobs,
         observer=Listener(),
         logs=top / "logs",
@@ -530,7 +530,7 @@ def test_an_up_to_date_plan_of_thirty_actions_is_decided_in_no_time(tmp_path: Pa
             steps,
             store=store,
             ledger=ledger,
-            workers=Here(store, runner),
+            workers=LocalMachine(store, runner),
             jobs=4,
             observer=Listener(),
             logs=logs,
@@ -659,7 +659,7 @@ def test_workers_that_are_apart_keep_room_themselves(tmp_path: Path, monkeypatch
     rig = Rig(tmp_path, lambda _: together.wait() * 0)
     asked: list[str] = []
 
-    class Apart(Here):
+    class Apart(LocalMachine):
         apart = True
 
         def take_room(self, action: Action) -> bool:

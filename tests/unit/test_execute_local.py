@@ -17,7 +17,7 @@ import pytest
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.local.local_runner import LocalRunner
-from gpuforge.execute.runners.runner import Exit, Limits, Source, Task
+from gpuforge.execute.runners.runner import Exit, InputPath, Limits, Task
 from gpuforge.plan.action import Action, FileInput
 
 
@@ -28,7 +28,7 @@ def task(
     argv: tuple[str, ...] = (),
     env: Mapping[str, str] | None = None,
     passes: tuple[str, ...] = (),
-    inputs: Mapping[str, Source] | None = None,
+    inputs: Mapping[str, InputPath] | None = None,
     outputs: tuple[str, ...] = (),
     name: str = "cell/act",
 ) -> Task:
@@ -95,9 +95,9 @@ def test_outputs_inputs_and_staged_copies(tmp_path: Path, runner: LocalRunner) -
     one.write_text("one")
     one.chmod(0o444)
     inputs = {
-        "one": Source(one),
-        "some": Source(tree, ("bin/tool",)),
-        "all": Source(tree),
+        "one": InputPath(one),
+        "some": InputPath(tree, ("bin/tool",)),
+        "all": InputPath(tree),
     }
     code = """
 import os, sys

@@ -28,7 +28,7 @@ from gpuforge.execute.remote.files import Sender, received
 from gpuforge.execute.remote.job import Job, Run, new_name
 from gpuforge.execute.remote.places import of_client
 from gpuforge.execute.remote.worker import work_on
-from gpuforge.execute.runners.choice import Environment, Wanted, chosen
+from gpuforge.execute.runners.choice import Environment, SiteRequest, chosen
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import FolderStore
 from gpuforge.execute.work import Work
@@ -390,7 +390,7 @@ def test_a_run_without_distributed_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingError) as error:
-        chosen("dask").sites(Wanted([], False, False, tmp_path, None, lambda _: None))
+        chosen("dask").sites(SiteRequest([], False, False, tmp_path, None, lambda _: None))
     assert str(error.value) == (
         "--runner dask needs the Python package distributed, which is not installed\n"
         "  hint: pip install distributed cryptography, or gpuforge with its extra dask"

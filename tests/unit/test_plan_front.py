@@ -16,7 +16,7 @@ from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.lower.front import brought
-from gpuforge.plan.requests.wheel import Brought, PackageFront
+from gpuforge.plan.requests.wheel import FrontExtra, PackageFront
 from gpuforge.plan.site import Machine
 from gpuforge.steps import package_front
 from gpuforge.wheel import metadata
@@ -24,7 +24,7 @@ from gpuforge.wheel import metadata
 Recipe = Callable[..., ManifestFile]
 FRONT = '\n[wheel]\nfront = "demo-cuda"\n'
 BY_EXTRA = ("[cuda]\n", '[cuda]\nrequires = "extra"\n')
-BROUGHT = (Brought("cuda12", "demo-cu12"), Brought("cuda13", "demo-cu13", "cuda13"))
+BROUGHT = (FrontExtra("cuda12", "demo-cu12"), FrontExtra("cuda13", "demo-cu13", "cuda13"))
 
 
 def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
@@ -46,8 +46,8 @@ def test_it_is_made_once_from_one_wheel_of_each_cuda_version(recipe: Recipe, mac
 
 def test_its_extras_are_those_of_the_manifest_whatever_is_chosen(recipe: Recipe, machine: Machine) -> None:
     assert brought(recipe(add=FRONT).manifest) == (
-        Brought("cuda12", "demo-pkg-cu12"),
-        Brought("cuda13", "demo-pkg-cu13"),
+        FrontExtra("cuda12", "demo-pkg-cu12"),
+        FrontExtra("cuda13", "demo-pkg-cu13"),
     )
     file = recipe(BY_EXTRA, add=FRONT)
     assert [(each.extra, each.with_extra) for each in brought(file.manifest)] == [

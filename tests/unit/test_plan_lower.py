@@ -14,7 +14,7 @@ import pytest
 from packaging.version import Version
 
 from gpuforge.errors import UsageError
-from gpuforge.execute.substitution import Places, write_request
+from gpuforge.execute.substitution import RunPaths, write_request
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan import programs, variables
 from gpuforge.plan.action import Action, ActionInput, FileInput
@@ -594,7 +594,7 @@ def test_a_hook_sees_the_toolkit_and_the_variables_of_the_build(
     plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
     found = {}
     for action in plan.actions:
-        places = Places(Path("/w"), Path("/o"), {name: Path("/i", name) for name in action.inputs})
+        places = RunPaths(Path("/w"), Path("/o"), {name: Path("/i", name) for name in action.inputs})
         if text := write_request(action, places, tmp_path):
             found[action.id] = json.loads(text).get("config_settings")
     assert found["py3.11-cu13.0/hook"] == {"cmake.define.TK": "/i/toolkit"}

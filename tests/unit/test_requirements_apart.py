@@ -13,7 +13,7 @@ from test_execute_engine import Listener
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Outcome, Step
-from gpuforge.execute.perform import Here
+from gpuforge.execute.perform import LocalMachine
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.store import FolderStore
 from gpuforge.manifest.load import ManifestFile, load
@@ -67,7 +67,7 @@ class Builds:
             [Step(action, found[action.id].digest, found[action.id].facts) for action in actions],
             store=store,
             ledger=FileLedger(self.folder / "ledger"),
-            workers=Here(store, LocalRunner(root=self.folder / "work", project="")),
+            workers=LocalMachine(store, LocalRunner(root=self.folder / "work", project="")),
             jobs=1,
             observer=Listener(),
             logs=self.folder / "logs" / project,

@@ -13,7 +13,7 @@ from gpuforge.cuda.provided import Provided
 from gpuforge.errors import ActionError
 from gpuforge.package import requirements
 from gpuforge.steps.fetch_provided import Search
-from gpuforge.steps.remote_wheel import Contents, Wheel
+from gpuforge.steps.remote_wheel import Contents, IndexWheel
 
 CURAND, CUDART, CUFFT = "nvidia-curand", "nvidia-cuda-runtime", "nvidia-cufft"
 Library = tuple[str, tuple[str, ...], set[str], set[str]]  # SONAME, NEEDED, defines, wants
@@ -26,14 +26,14 @@ class Shelf:
         self._releases = releases
         self.read: list[str] = []
 
-    def wheels(self, package: str) -> list[Wheel]:
-        return [Wheel(p, v, f"{p}-{v}.whl", "", f"{p}{v}") for p, v in self._releases if p == package]
+    def wheels(self, package: str) -> list[IndexWheel]:
+        return [IndexWheel(p, v, f"{p}-{v}.whl", "", f"{p}{v}") for p, v in self._releases if p == package]
 
-    def contents(self, wheel: Wheel) -> Contents:
+    def contents(self, wheel: IndexWheel) -> Contents:
         requires, libraries = self._releases[wheel.package, wheel.version]
         return Contents(tuple(requires), {name: f"nvidia/cu13/lib/{name}" for name, *_ in libraries})
 
-    def library(self, wheel: Wheel, soname: str) -> tuple[str, LinkedFile]:
+    def library(self, wheel: IndexWheel, soname: str) -> tuple[str, LinkedFile]:
         self.read.append(f"{wheel.package} {wheel.version}")
         _, libraries = self._releases[wheel.package, wheel.version]
         (found,) = (each for each in libraries if each[0] == soname)

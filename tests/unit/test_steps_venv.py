@@ -11,7 +11,7 @@ import pytest
 
 from gpuforge.errors import ActionError
 from gpuforge.execute import workdir
-from gpuforge.execute.runners.runner import Source
+from gpuforge.execute.runners.runner import InputPath
 from gpuforge.steps import venv
 
 
@@ -41,7 +41,7 @@ def stored(tmp_path: Path) -> Path:
 
 def test_a_copy_runs_from_its_own_place_even_with_spaces(stored: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a copy"
-    workdir.stage(Source(stored), folder)
+    workdir.stage(InputPath(stored), folder)
     python = venv.adopt(folder, Path(sys.executable))
     where = "import sys, tool; print(sys.prefix, tool.__file__)"
     found = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True).stdout
@@ -55,7 +55,7 @@ def test_a_copy_runs_from_its_own_place_even_with_spaces(stored: Path, tmp_path:
 
 def test_an_environment_of_another_machine_gets_this_ones_interpreter(stored: Path, tmp_path: Path) -> None:
     folder, other = tmp_path / "copy", tmp_path / "other" / "python3"
-    workdir.stage(Source(stored), folder)
+    workdir.stage(InputPath(stored), folder)
     other.parent.mkdir()
     other.symlink_to(sys.executable)
     python = venv.adopt(folder, other)
@@ -66,7 +66,7 @@ def test_an_environment_of_another_machine_gets_this_ones_interpreter(stored: Pa
 
 def test_a_build_may_correct_a_module_of_its_environment(stored: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
-    workdir.stage(Source(stored), folder)
+    workdir.stage(InputPath(stored), folder)
     (module,) = folder.rglob("tool.py")
     assert module.stat().st_mode & 0o777 == 0o644
     assert (folder / "bin/tool").stat().st_mode & 0o777 == 0o755

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gpuforge.errors import GpuforgeError
-from gpuforge.execute.compiled.place import Place
+from gpuforge.execute.compiled.place import CachePlace
 from gpuforge.execute.shared.names import COMPILED
 
 MOST = 128 << 20  # bytes of an entry
@@ -23,10 +23,10 @@ class Entries:
     A place that fails once is left alone from then on: `tell` gets the reason, and builds compile without it.
     """
 
-    def __init__(self, connect: Callable[[], Place], family: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, connect: Callable[[], CachePlace], family: str, tell: Callable[[str], None]) -> None:
         self._connect, self._family, self._tell = connect, family, tell
         self._guard = threading.Lock()
-        self._place: Place | None = None
+        self._place: CachePlace | None = None
         self._failed = False
         self._room = ROOM
 
@@ -54,7 +54,7 @@ class Entries:
         return f"{COMPILED}/{self._family}/{key[:2]}/{key}"
 
     @contextmanager
-    def _use(self) -> Iterator[Place | None]:
+    def _use(self) -> Iterator[CachePlace | None]:
         """Give the place, or None after its first failure, which is reported."""
         try:
             with self._guard:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuforge.execute.compiled.back_ends import BackEnd
 from gpuforge.execute.compiled.entries import Entries
-from gpuforge.execute.compiled.place import Place
+from gpuforge.execute.compiled.place import CachePlace
 from gpuforge.execute.compiled.service import serving
 from gpuforge.execute.objects.connect import connect
 from gpuforge.toolchains import sccache
@@ -38,7 +38,7 @@ def offered(
         yield variables
 
 
-def _place(environ: Mapping[str, str], url: str | None) -> Callable[[], Place] | None:
+def _place(environ: Mapping[str, str], url: str | None) -> Callable[[], CachePlace] | None:
     if environ.get(sccache.OFF):
         return None
     if name := sccache.back_end(environ):

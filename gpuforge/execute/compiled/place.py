@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Place(Protocol):
+class CachePlace(Protocol):
     """Bytes by name; `Objects` are such a place. Every method raises GpuforgeError when it fails."""
 
     def read(self, name: str, most: int) -> bytes | None:

@@ -26,7 +26,7 @@ Loss = Literal["lost", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class AttemptEnd:
     """How an attempt ended. One that is "lost" has no result: its worker died, or cannot be seen any more."""
 
     how: End | Loss
@@ -62,7 +62,7 @@ class Attempt:
         self._pieces = 0
         self._worker = ""
 
-    def follow(self) -> Ended:
+    def follow(self) -> AttemptEnd:
         """Return how the job ended."""
         pulse = Pulse(self._board.beaten, GONE_S)
         until: float | None = None  # when it is no longer waited for
@@ -79,17 +79,17 @@ class Attempt:
                 continue
             if is_over:
                 how: Loss = "stopped" if self._stop.is_set() else "lost"
-                return Ended(how, self._worker, word=self._ticket.word())
+                return AttemptEnd(how, self._worker, word=self._ticket.word())
             if self._worker and reached - felt >= _SELDOM_S:
                 felt = reached
                 if not pulse.is_there():
-                    return Ended("lost", self._worker, word=f"it was not seen for {GONE_S:.0f} s")
+                    return AttemptEnd("lost", self._worker, word=f"it was not seen for {GONE_S:.0f} s")
             self._idle(not self._worker)
             if self._stop.is_set() and until is None:
                 until = time.monotonic() + (_STOPPING_S if self._worker else 0.0)
                 self._board.kill()
             if until is not None and (self._now.is_set() or time.monotonic() > until):
-                return Ended("stopped", self._worker)
+                return AttemptEnd("stopped", self._worker)
 
     def _wait(self, age: float) -> bool:
         """Wait until it is time for a look at a job that was submitted so many seconds ago; return whether it is over.
@@ -104,7 +104,7 @@ class Attempt:
                 return False
         return self._ticket.wait(0.0)
 
-    def _look(self) -> Ended | None:
+    def _look(self) -> AttemptEnd | None:
         """Copy what is new in the log; return the end, if it is there."""
         ended = self._board.ended(self._action)  # before the log, of which all is there then
         self._worker = self._worker or self._board.taken_by()
@@ -112,4 +112,4 @@ class Attempt:
             with self._log.open("ab") as log:
                 log.write(text)
             self._pieces += 1
-        return Ended(ended[0], self._worker, ended[1]) if ended else None
+        return AttemptEnd(ended[0], self._worker, ended[1]) if ended else None

@@ -13,11 +13,11 @@ from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute.objects.port import Objects, ObjectsError
 from gpuforge.execute.outcome import ActionResult, Reason
 from gpuforge.execute.remote import abilities, failed_workdir
-from gpuforge.execute.remote.attempt import Attempt, Ended
+from gpuforge.execute.remote.attempt import Attempt, AttemptEnd
 from gpuforge.execute.remote.board import Board
 from gpuforge.execute.remote.files import Sender
 from gpuforge.execute.remote.job import Job, Run, new_name
-from gpuforge.execute.remote.places import Places
+from gpuforge.execute.remote.places import SharedPlaces
 from gpuforge.execute.remote.port import Cluster
 from gpuforge.execute.work import Work
 from gpuforge.plan.action import Action, FileInput
@@ -34,7 +34,13 @@ class RemoteWorkers:
     """The workers of a cluster, for one run; `apart` says whether they are on other machines."""
 
     def __init__(
-        self, run: Run, at: Places, cluster: Cluster, images: Mapping[str, ContainerImage], *, apart: bool
+        self,
+        run: Run,
+        at: SharedPlaces,
+        cluster: Cluster,
+        images: Mapping[str, ContainerImage],
+        *,
+        apart: bool,
     ) -> None:
         self.apart = apart
         self._run = run
@@ -128,7 +134,7 @@ class RemoteWorkers:
 
     def _do(self, work: Work, files: dict[str, str], log: Path, waits: Callable[[str], None]) -> ActionResult:
         name, needs = work.action.id, self._needs(work.action)
-        lost: list[Ended] = []
+        lost: list[AttemptEnd] = []
         unfit: dict[str, ActionResult] = {}
         log.parent.mkdir(parents=True, exist_ok=True)
         while not self._stop.is_set():
@@ -152,7 +158,7 @@ class RemoteWorkers:
 
     def _attempt(
         self, job: Job, log: Path, unfit: Mapping[str, ActionResult], waits: Callable[[str], None]
-    ) -> Ended:
+    ) -> AttemptEnd:
         """Submit a job and follow it to its end; nothing of it is left then."""
         action = job.work.action
         board = Board(self._at.objects, self._run.id, job.name)
@@ -251,7 +257,7 @@ def _nobody(action: Action, unfit: Mapping[str, ActionResult]) -> MissingError:
     return MissingError.of(f"no worker can run {action.id}: {message}", hint=problems[0].hint)
 
 
-def _lost(action: Action, lost: list[Ended]) -> ActionError:
+def _lost(action: Action, lost: list[AttemptEnd]) -> ActionError:
     names = ", ".join(dict.fromkeys(each.worker or "no worker had it" for each in lost))
     return ActionError.of(
         f"{action.id} was given up after {len(lost)} workers were lost with it ({names}); the last: {lost[-1].word}",

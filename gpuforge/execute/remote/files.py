@@ -9,7 +9,7 @@ from pathlib import Path
 from gpuforge import digest, tree
 from gpuforge.errors import ActionError
 from gpuforge.execute.integrity import survey
-from gpuforge.execute.runners.runner import Source
+from gpuforge.execute.runners.runner import InputPath
 from gpuforge.execute.store import Store
 from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.times import now
@@ -64,12 +64,12 @@ def _check(value: FileInput, action: str) -> None:
             raise ActionError(changed(value.path / name, action))
 
 
-def received(value: FileInput, key: str, store: Store, action: str) -> Source:
+def received(value: FileInput, key: str, store: Store, action: str) -> InputPath:
     """Return where a worker finds an input that was sent; raises ActionError when it is gone from the store."""
     stored = store.get(key)
     if stored is None:
         message = f"{value.path}, which {action} reads, is no longer in the store"
         raise ActionError.of(message, hint="something removed it while this ran: run the same command again")
     if _FILE in stored.entry.outputs:
-        return Source(stored.path(_FILE) / value.path.name)
-    return Source(stored.path(_FOLDER), value.members)
+        return InputPath(stored.path(_FILE) / value.path.name)
+    return InputPath(stored.path(_FOLDER), value.members)

@@ -17,7 +17,7 @@ from gpuforge.execute.store import FolderStore, Store
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SharedPlaces:
     """The store, the objects by which client and workers talk, and this machine's cache folder."""
 
     store: Store
@@ -25,16 +25,16 @@ class Places:
     cache: Path
 
 
-def of_client(run: Run, folder: Path, store: Store) -> Places:
+def of_client(run: Run, folder: Path, store: Store) -> SharedPlaces:
     """Return the places of a run for its client, which has the store already."""
-    return Places(store, _objects(run, folder, store), folder)
+    return SharedPlaces(store, _objects(run, folder, store), folder)
 
 
-def of_worker(run: Run, environ: Mapping[str, str]) -> Places:
+def of_worker(run: Run, environ: Mapping[str, str]) -> SharedPlaces:
     """Return the places of a run for a worker."""
     folder = run.cache or cache_folder(environ)
     store = _store(run.store, folder)
-    return Places(store, _objects(run, folder, store), folder)
+    return SharedPlaces(store, _objects(run, folder, store), folder)
 
 
 @cache

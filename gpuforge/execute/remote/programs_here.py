@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from gpuforge.errors import MissingError
-from gpuforge.execute.runners.runner import Source
+from gpuforge.execute.runners.runner import InputPath
 from gpuforge.plan.action import Action, FileInput
 from gpuforge.plan.program_identities import identities
 
@@ -18,7 +18,7 @@ class UnfitError(MissingError):
     """This machine cannot do an action that another perhaps can."""
 
 
-def find(action: Action) -> dict[str, Source]:
+def find(action: Action) -> dict[str, InputPath]:
     """Return where the programs among an action's inputs lie on this machine.
 
     Raises UnfitError for those that are not here, or are not the same.
@@ -28,10 +28,10 @@ def find(action: Action) -> dict[str, Source]:
         if not isinstance(value, FileInput) or value.program is None:
             continue
         if value.program == "gpuforge":  # the same: or the worker would not have been given the job
-            found[name] = Source(Path(sys.executable))
+            found[name] = InputPath(Path(sys.executable))
             continue
         if value.digest in identities(value.program, value.path):
-            found[name] = Source(value.path)
+            found[name] = InputPath(value.path)
         elif not os.path.lexists(value.path):
             problems.append(f"has no {value.path}")
         else:

@@ -18,7 +18,7 @@ from gpuforge.execute.remote import failed_workdir, programs_here
 from gpuforge.execute.remote.board import Board
 from gpuforge.execute.remote.files import received
 from gpuforge.execute.remote.job import Job
-from gpuforge.execute.remote.places import Places, of_worker
+from gpuforge.execute.remote.places import SharedPlaces, of_worker
 from gpuforge.execute.remote.programs_here import UnfitError
 from gpuforge.execute.remote.watchdog import Watchdog
 from gpuforge.execute.runners.choice import Environment
@@ -82,7 +82,9 @@ def _note(log: Path, text: str) -> None:
         stream.write(f"{text}\n")
 
 
-def _runner(job: Job, at: Places, cpus: int, failed: Path | None, variables: Mapping[str, str]) -> Runner:
+def _runner(
+    job: Job, at: SharedPlaces, cpus: int, failed: Path | None, variables: Mapping[str, str]
+) -> Runner:
     run = job.run
     limits = run.limits if run.cache else replace(run.limits, cpus=cpus)
     environment = Environment(run.project, at.cache, variables, limits, failed)

@@ -18,7 +18,7 @@ RUNNERS = ("local", "docker", "dask")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SiteRequest:
     """The sites that a build is to run in: the images' names, and whether wheels are tested, or in which image.
 
     `is_chosen` says whether the user named the images on the command line.
@@ -59,7 +59,7 @@ class Setup(Protocol):
     def takes(self) -> Sequence[str]:
         """Those of the options "image", "memory", "scheduler" and "timeout" that it heeds."""
 
-    def sites(self, wanted: Wanted) -> list[ContainerImage]:
+    def sites(self, wanted: SiteRequest) -> list[ContainerImage]:
         """Return the images to build in, ready to run; none for this machine itself.
 
         Raises MissingError and UsageError for what is not there or cannot be done.

@@ -12,7 +12,7 @@ from gpuforge.plan.action import Action
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InputPath:
     """Where an input lies: on this machine or, with `in_image`, in the action's image.
 
     With `members`, only these files of it are staged.
@@ -31,7 +31,7 @@ class Task:
     """
 
     action: Action
-    inputs: Mapping[str, Source]
+    inputs: Mapping[str, InputPath]
     out: Path
     log: Path = field(default=Path("/dev/null"))
     jobs: int = 1

@@ -13,24 +13,24 @@ from gpuforge.execute.shared import contents, names, presence
 from gpuforge.execute.shared.entry_record import Alias, SharedEntry, from_bytes, is_key
 from gpuforge.execute.shared.store import USED, fetch_content
 from gpuforge.execute.store_entry import StoreEntry
-from gpuforge.execute.upkeep import Held
+from gpuforge.execute.upkeep import ListedEntry
 
 _READERS = 8  # threads
 _FORGOTTEN = 86400.0  # seconds after which contents without a record are what a killed build left
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class EntryObjects:
     """An entry of a shared store: its record as it was read, and the names of its objects, the record's first."""
 
-    held: Held
+    held: ListedEntry
     record: SharedEntry | None
     data: bytes
     objects: tuple[str, ...]
     aliases: tuple[str, ...]
 
 
-def entries(objects: Objects) -> list[Kept]:
+def entries(objects: Objects) -> list[EntryObjects]:
     """Return all entries, the least recently used first; what a killed build left long ago is removed."""
     by_key: dict[str, dict[str, Found]] = {}
     for each in objects.find(names.ENTRIES):
@@ -55,17 +55,21 @@ def entries(objects: Objects) -> list[Kept]:
             continue
         used = max(found[names.record(key)].modified, uses.get(names.used(key), 0.0))
         entry: StoreEntry | None = record.entry if record else None
-        held = Held(key, Path(names.record(key)), entry, sum(each.size for each in found.values()), used)
+        held = ListedEntry(
+            key, Path(names.record(key)), entry, sum(each.size for each in found.values()), used
+        )
         ordered = sorted(found, key=lambda name: name != names.record(held.key))
-        kept.append(Kept(held, record, data, tuple(ordered), ()))
-    whole = [Kept(k.held, k.record, k.data, k.objects, tuple(aliases.get(k.held.key, ()))) for k in kept]
+        kept.append(EntryObjects(held, record, data, tuple(ordered), ()))
+    whole = [
+        EntryObjects(k.held, k.record, k.data, k.objects, tuple(aliases.get(k.held.key, ()))) for k in kept
+    ]
     return sorted(whole, key=lambda each: (each.held.used, each.held.key))
 
 
-def compiled(objects: Objects) -> list[Held]:
+def compiled(objects: Objects) -> list[ListedEntry]:
     """Return what the compiler caches of projects have there, each object with the time when it was written."""
     found = objects.find(names.COMPILED)
-    return [Held(each.name, Path(each.name), None, each.size, each.modified) for each in found]
+    return [ListedEntry(each.name, Path(each.name), None, each.size, each.modified) for each in found]
 
 
 def _parsed(key: str, data: bytes) -> SharedEntry | Alias | None:
@@ -87,7 +91,7 @@ def recent(objects: Objects) -> float:
     return presence.oldest(objects) - 2 * USED
 
 
-def discard(objects: Objects, each: Kept) -> bool:
+def discard(objects: Objects, each: EntryObjects) -> bool:
     """Remove an entry and its names, its record first; False where another has taken its place."""
     if objects.read(names.record(each.held.key)) != each.data:
         return False
@@ -96,7 +100,7 @@ def discard(objects: Objects, each: Kept) -> bool:
     return True
 
 
-def verify(objects: Objects, found: Sequence[Kept]) -> list[tuple[Kept, str]]:
+def verify(objects: Objects, found: Sequence[EntryObjects]) -> list[tuple[EntryObjects, str]]:
     """Fetch and unpack all entries; remove and return those that are not what their records say, with the reason."""
     damaged = []
     for each in found:
@@ -106,7 +110,7 @@ def verify(objects: Objects, found: Sequence[Kept]) -> list[tuple[Kept, str]]:
     return damaged
 
 
-def _wrong(objects: Objects, each: Kept) -> str:
+def _wrong(objects: Objects, each: EntryObjects) -> str:
     try:
         record = from_bytes(each.held.key, each.data)
         if isinstance(record, SharedEntry):

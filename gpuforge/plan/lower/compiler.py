@@ -17,14 +17,14 @@ from gpuforge.toolkits.debian_compilers import FetchedCompiler
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class CompilerUse:
     """The inputs that a compiler is, and its programs, by what they compile ("cxx", "cc"), as commands name them."""
 
     inputs: Mapping[str, Input]
     programs: Mapping[str, str]
 
 
-def use(context: Context, host: Compiler, at: Location, *, lay: bool) -> Use:
+def use(context: Context, host: Compiler, at: Location, *, lay: bool) -> CompilerUse:
     """Return how an action calls a compiler of a place.
 
     One that is fetched is found, with `lay`, at the same path on every machine: what is compiled may name its headers.
@@ -33,9 +33,9 @@ def use(context: Context, host: Compiler, at: Location, *, lay: bool) -> Use:
     paths = {"cxx": host.path, "cc": host.c_path or host.path}
     if isinstance(host, FetchedCompiler):
         where = "${lay:host}" if lay else "${in:host}"
-        return Use({"host": fetch(context, host)}, {name: f"{where}/{paths[name]}" for name in names})
+        return CompilerUse({"host": fetch(context, host)}, {name: f"{where}/{paths[name]}" for name in names})
     inputs = {name: program(paths[name], host.identity, at, "compiler") for name in names}
-    return Use(inputs, {name: f"${{in:{name}}}" for name in names})
+    return CompilerUse(inputs, {name: f"${{in:{name}}}" for name in names})
 
 
 def fetch(context: Context, host: FetchedCompiler) -> ActionInput:

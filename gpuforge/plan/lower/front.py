@@ -14,7 +14,7 @@ from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.lower.context import Context, placeholders
 from gpuforge.plan.requests.audit import AuditWheel
-from gpuforge.plan.requests.wheel import Brought, PackageFront
+from gpuforge.plan.requests.wheel import FrontExtra, PackageFront
 
 
 def front_package(context: Context) -> tuple[ActionInput, ActionInput] | None:
@@ -70,14 +70,14 @@ def front_package(context: Context) -> tuple[ActionInput, ActionInput] | None:
     return made, report
 
 
-def brought(manifest: Manifest) -> tuple[Brought, ...]:
+def brought(manifest: Manifest) -> tuple[FrontExtra, ...]:
     """Return the extras of the front package, for every CUDA major of the manifest, the oldest first."""
     found = []
     for toolkit in reversed(toolkits(manifest)):
         distribution = named_for(canonicalize_name(manifest.package.name), major_of(toolkit))
         extra = extra_for(toolkit)
         if manifest.cuda.linkage == "pip" and manifest.cuda.requires == "extra":
-            found += [Brought(each, distribution, each) for each in (extra, f"{extra}-local")]
+            found += [FrontExtra(each, distribution, each) for each in (extra, f"{extra}-local")]
         else:
-            found.append(Brought(extra, distribution))
+            found.append(FrontExtra(extra, distribution))
     return tuple(dict.fromkeys(found))

@@ -70,7 +70,7 @@ def _shared(context: Context, cell: Cell) -> tuple[str, tuple[str, ...]]:
 
 
 def _request(
-    context: Context, cell: Cell, used: compiler.Use, overlays: Mapping[str, FileInput]
+    context: Context, cell: Cell, used: compiler.CompilerUse, overlays: Mapping[str, FileInput]
 ) -> HostBuild:
     manifest = context.file.manifest
     build = manifest.build

@@ -79,7 +79,7 @@ class PackageKernels(Request):
 
 
 @dataclass(frozen=True)
-class Brought:
+class FrontExtra:
     """An extra of the front package ("cuda12"), the wheel that it installs ("name-cu12"), and that wheel's extra."""
 
     extra: str
@@ -94,7 +94,7 @@ class PackageFront(Request):
     program: ClassVar[str] = "package_front"
     of: tuple[Path, ...]  # for each CUDA version a wheel of its metadata, or its folder
     distribution: str
-    brought: tuple[Brought, ...]
+    brought: tuple[FrontExtra, ...]
     work: Path
     output: Path
 

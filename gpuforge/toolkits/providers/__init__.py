@@ -13,16 +13,16 @@ from typing import Any, Protocol, cast, get_args, runtime_checkable
 from gpuforge.cuda import toolkit_providers
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.toolkits.pip import Say
-from gpuforge.toolkits.toolkit import Toolkit, Wanted
+from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 
 class Provider(Protocol):
     """A source of toolkits."""
 
-    def offer(self, wanted: Wanted) -> Toolkit | None:
+    def offer(self, wanted: ToolkitRequest) -> Toolkit | None:
         """Return the toolkit, None if this provider does not have it."""
 
-    def absent(self, wanted: Wanted, elsewhere: str) -> UsageError | MissingError:
+    def absent(self, wanted: ToolkitRequest, elsewhere: str) -> UsageError | MissingError:
         """Return the error for a toolkit that it does not have; `elsewhere` names the providers that have it."""
 
 

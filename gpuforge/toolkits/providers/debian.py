@@ -24,7 +24,7 @@ from gpuforge.toolkits.debian_parts import Part, fetch_part, mirror
 from gpuforge.toolkits.pins import Pin
 from gpuforge.toolkits.pip import Say, quiet
 from gpuforge.toolkits.plain import read
-from gpuforge.toolkits.toolkit import Toolkit, Wanted
+from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 _COMPILER = ("nvidia-cuda-runtime", "nvidia-cuda-nvcc", "nvidia-cuda-cccl")  # wheels with its headers
 _PROGRAMS = frozenset(
@@ -93,7 +93,7 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> PartsAndWhee
     return PartsAndWheels(parts, wheels.choose(row, compiler, libraries, machine))
 
 
-def offer(wanted: Wanted) -> Toolkit | None:
+def offer(wanted: ToolkitRequest) -> Toolkit | None:
     """Return the toolkit, None if Debian does not have it; raises UsageError for a library that it does not have."""
     if wanted.minor not in _releases():
         return None
@@ -102,7 +102,7 @@ def offer(wanted: Wanted) -> Toolkit | None:
     return Toolkit(wanted.minor, "debian", files.identity, nvcc(wanted.minor), origin, source=files)
 
 
-def absent(wanted: Wanted, elsewhere: str) -> UsageError:
+def absent(wanted: ToolkitRequest, elsewhere: str) -> UsageError:
     """Return the error for a toolkit that Debian does not have; `elsewhere` names the providers that have it."""
     return UsageError.of(
         f'provider = "debian" has no CUDA {wanted.minor}; it has {", ".join(minors())}',

@@ -7,10 +7,10 @@ from gpuforge.cuda.version import minor_of
 from gpuforge.errors import MissingError
 from gpuforge.toolkits.pins import beside_toolkits, check_libraries
 from gpuforge.toolkits.providers import pypi
-from gpuforge.toolkits.toolkit import Toolkit, Wanted
+from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 
-def offer(wanted: Wanted) -> Toolkit | None:
+def offer(wanted: ToolkitRequest) -> Toolkit | None:
     """Return the toolkit of exactly that minor, None if the image has none; raises UsageError for unknown libraries."""
     for root, version in wanted.inventory.toolkits.items() if wanted.inventory else ():
         if wanted.inventory and minor_of(version) == wanted.minor:
@@ -22,7 +22,7 @@ def offer(wanted: Wanted) -> Toolkit | None:
     return None
 
 
-def absent(wanted: Wanted, elsewhere: str) -> MissingError:
+def absent(wanted: ToolkitRequest, elsewhere: str) -> MissingError:
     """Return the error for a toolkit that the image does not have; `elsewhere` names the providers that have it."""
     if wanted.inventory is None:
         return MissingError.of(

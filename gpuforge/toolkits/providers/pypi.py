@@ -16,7 +16,7 @@ from gpuforge.toolkits import pins, pip, toolkit_tree
 from gpuforge.toolkits.pins import Pin
 from gpuforge.toolkits.pip import Say, quiet
 from gpuforge.toolkits.plain import read
-from gpuforge.toolkits.toolkit import Toolkit, Wanted
+from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
@@ -49,7 +49,7 @@ def libraries(toolkit: str) -> tuple[str, ...]:
     return tuple(_releases()[toolkit]["extras"])
 
 
-def offer(wanted: Wanted) -> Toolkit | None:
+def offer(wanted: ToolkitRequest) -> Toolkit | None:
     """Return the toolkit, None if PyPI does not have it; raises UsageError for a library that it does not have."""
     if wanted.minor not in _releases():
         return None
@@ -58,7 +58,7 @@ def offer(wanted: Wanted) -> Toolkit | None:
     return Toolkit(wanted.minor, "pypi", identity, source.packages["nvidia-cuda-nvcc"], "PyPI", source=source)
 
 
-def absent(wanted: Wanted, elsewhere: str) -> UsageError:
+def absent(wanted: ToolkitRequest, elsewhere: str) -> UsageError:
     """Return the error for a toolkit that PyPI does not have; `elsewhere` names the providers that have it."""
     return UsageError.of(
         f"PyPI has no compiler of CUDA {wanted.minor}: nvcc is there from CUDA 13 on",

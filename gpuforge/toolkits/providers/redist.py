@@ -21,7 +21,7 @@ from gpuforge.toolkits.pins import check_libraries
 from gpuforge.toolkits.pip import Say, quiet
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.redist_archives import VERSIONS, Archives
-from gpuforge.toolkits.toolkit import Toolkit, Wanted
+from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 PLATFORMS = {"x86_64": "linux-x86_64", "aarch64": "linux-sbsa"}  # NVIDIA's names
 _MACHINES = {platform: machine for machine, platform in PLATFORMS.items()}
@@ -32,7 +32,7 @@ def minors() -> tuple[str, ...]:
     return tuple(_releases())
 
 
-def offer(wanted: Wanted) -> Toolkit | None:
+def offer(wanted: ToolkitRequest) -> Toolkit | None:
     """Return the toolkit, None if there are no archives of it; raises UsageError for a library that is not known."""
     if wanted.minor not in _releases():
         return None
@@ -42,7 +42,7 @@ def offer(wanted: Wanted) -> Toolkit | None:
     return Toolkit(wanted.minor, "redist", identity, files.nvcc, origin, source=files)
 
 
-def absent(wanted: Wanted, elsewhere: str) -> UsageError:
+def absent(wanted: ToolkitRequest, elsewhere: str) -> UsageError:
     """Return the error for a toolkit without archives; `elsewhere` names the providers that have it."""
     return UsageError.of(
         f'provider = "redist" has no CUDA {wanted.minor}; it has {", ".join(minors())}',

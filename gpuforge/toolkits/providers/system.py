@@ -19,13 +19,13 @@ from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import toolkit_version
 from gpuforge.toolkits.pins import beside_toolkits, check_libraries
 from gpuforge.toolkits.providers import pypi
-from gpuforge.toolkits.toolkit import Toolkit, Wanted
+from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 ANSWER_S = 20  # seconds that nvcc may take to say where its toolkit is
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledToolkit:
     """A toolkit found on this machine."""
 
     root: Path
@@ -39,7 +39,7 @@ class Installed:
         return minor_of(self.version)
 
 
-def offer(wanted: Wanted) -> Toolkit | None:
+def offer(wanted: ToolkitRequest) -> Toolkit | None:
     """Return the installation of exactly that minor, None if there is none; raises UsageError for unknown libraries."""
     for found in installed(wanted.search):
         if found.minor == wanted.minor:
@@ -50,7 +50,7 @@ def offer(wanted: Wanted) -> Toolkit | None:
     return None
 
 
-def absent(wanted: Wanted, elsewhere: str) -> MissingError:
+def absent(wanted: ToolkitRequest, elsewhere: str) -> MissingError:
     """Return the error for a toolkit that is not installed; `elsewhere` names the providers that have it."""
     _check_libraries(wanted)
     found = ", ".join(f"{each.version} in {each.root}" for each in installed(wanted.search)) or "none"
@@ -60,13 +60,13 @@ def absent(wanted: Wanted, elsewhere: str) -> MissingError:
     )
 
 
-def _check_libraries(wanted: Wanted) -> None:
+def _check_libraries(wanted: ToolkitRequest) -> None:
     """Raise UsageError for a library that no toolkit has: an installation's own are not known beforehand."""
     known = (*pypi.libraries(pypi.minors()[-1]), *beside_toolkits())
     check_libraries(wanted.libraries, known, wanted.minor)
 
 
-def installed(search: Sequence[Path] | None = None) -> Iterator[Installed]:
+def installed(search: Sequence[Path] | None = None) -> Iterator[InstalledToolkit]:
     """Yield the toolkits below `search` (default: CUDA_PATH, CUDA_HOME, nvcc on PATH, /usr/local/cuda*), each once."""
     seen = set()
     for root in search if search is not None else _usual_roots():
@@ -100,7 +100,7 @@ def _root_of_nvcc_on_path() -> Path | None:
     return Path(os.path.normpath(top[1].strip())) if top else None
 
 
-def _read(root: Path) -> Installed | None:
+def _read(root: Path) -> InstalledToolkit | None:
     try:
         nvcc = detect("nvcc", path=str(root / "bin" / "nvcc"))
     except MissingError:
@@ -111,7 +111,7 @@ def _read(root: Path) -> Installed | None:
         if (root / name).is_file()
     }
     version = toolkit_version(_description(root), nvcc.version)
-    return Installed(root, version, str(nvcc.version), digest.of_data([nvcc.identity, marks]))
+    return InstalledToolkit(root, version, str(nvcc.version), digest.of_data([nvcc.identity, marks]))
 
 
 def _description(root: Path) -> Any:

@@ -14,34 +14,34 @@ _ZIP64_LENGTHS = (0, 8, 16, 24, 28)
 _IN_ZIP64 = 0xFFFFFFFF
 
 
-class Problem(NamedTuple):
+class ExtraFieldProblem(NamedTuple):
     """What is wrong with the extra fields: a kind of `refusals.toml`, and the fact."""
 
     kind: str
     text: str
 
 
-def problem(extra: bytes, method: int, packed: int, size: int) -> Problem | None:
+def problem(extra: bytes, method: int, packed: int, size: int) -> ExtraFieldProblem | None:
     """Return what is wrong with the extra fields of a header with these sizes."""
     seen = set()
     try:
         for kind, value in _fields(extra):
             if kind in seen:
                 refused = "doubled field" if kind in {_ZIP64, _UNICODE_PATH} else "repeated field"
-                return Problem(refused, f"two fields of the kind 0x{kind:04x}")
+                return ExtraFieldProblem(refused, f"two fields of the kind 0x{kind:04x}")
             seen.add(kind)
             if kind == _ZIP64 and not _sound(value, method, packed, size):
-                return Problem(
+                return ExtraFieldProblem(
                     "ZIP64 field", f"a ZIP64 field of {len(value)} bytes that does not fit its sizes"
                 )
             if kind == _UNICODE_PATH:
                 value[5:].decode()
                 if any(byte < 0x20 or byte == 0x7F for byte in value[5:]):
-                    return Problem("other name's characters", ascii(value[5:].decode()))
+                    return ExtraFieldProblem("other name's characters", ascii(value[5:].decode()))
     except UnicodeDecodeError:
-        return Problem("doubled field", "a name that is not UTF-8")
+        return ExtraFieldProblem("doubled field", "a name that is not UTF-8")
     except ValueError as error:
-        return Problem("doubled field", str(error))
+        return ExtraFieldProblem("doubled field", str(error))
     return None
 
 

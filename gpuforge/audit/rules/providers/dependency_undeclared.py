@@ -10,7 +10,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.cuda import libraries
-from gpuforge.cuda.provided import Release, Shared
+from gpuforge.cuda.provided import PackageRelease, Shared
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -30,7 +30,9 @@ RULE = Rule(
 )
 
 
-def _missing(graph: LinkGraph, wheel: WheelFacts, release: Release, library: Shared) -> Iterator[Finding]:
+def _missing(
+    graph: LinkGraph, wheel: WheelFacts, release: PackageRelease, library: Shared
+) -> Iterator[Finding]:
     present = {each.soname for each in release.libraries}
     installed = {*graph.declared[wheel.name], *release.requires}
     for needed in library.needed:
@@ -42,7 +44,7 @@ def _missing(graph: LinkGraph, wheel: WheelFacts, release: Release, library: Sha
 
 
 def _finding(
-    wheel: WheelFacts, release: Release, library: Shared, needed: str, packages: list[str]
+    wheel: WheelFacts, release: PackageRelease, library: Shared, needed: str, packages: list[str]
 ) -> Finding:
     users = sorted({o.file for o in wheel.objects if library.soname in o.needed})
     return RULE.finding(

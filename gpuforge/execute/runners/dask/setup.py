@@ -13,14 +13,14 @@ from gpuforge.execute.perform import Workers
 from gpuforge.execute.remote.client import RemoteWorkers
 from gpuforge.execute.remote.job import Run
 from gpuforge.execute.remote.places import of_client
-from gpuforge.execute.runners.choice import Environment, Wanted
+from gpuforge.execute.runners.choice import Environment, SiteRequest
 from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
 
 takes = ("image", "memory", "timeout", "scheduler")
 
 
-def sites(wanted: Wanted) -> list[ContainerImage]:
+def sites(wanted: SiteRequest) -> list[ContainerImage]:
     """Return the images that the user named, ready to run; without them, workers run local processes.
 
     Raises MissingError without dask, before anything else is done.

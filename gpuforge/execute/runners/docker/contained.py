@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from gpuforge.containers.engine_errors import engine_errors, not_started
-from gpuforge.containers.port import Container, Containers, ContainerSpec, Ended
+from gpuforge.containers.port import Container, ContainerEnd, Containers, ContainerSpec
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import failure
 from gpuforge.execute.runners.activity import Activity
@@ -44,10 +44,10 @@ class Contained:
                 self.running.discard(container.id)
             container.remove()
 
-    def _follow(self, container: Container, output: Iterable[bytes]) -> Ended:
+    def _follow(self, container: Container, output: Iterable[bytes]) -> ContainerEnd:
         with self.activity.guard:  # so that `cancel` sees either no container, or one that it can signal
             if self.activity.cancelled.is_set():
-                return Ended(-signal.SIGTERM)
+                return ContainerEnd(-signal.SIGTERM)
             self.running.add(container.id)
             container.start()
         expired = threading.Event()
@@ -92,7 +92,7 @@ class Contained:
         with suppress(GpuforgeError, OSError), closing(self.connect()) as containers:
             containers.signal(container.id, "SIGKILL")
 
-    def _judge(self, ended: Ended) -> int:
+    def _judge(self, ended: ContainerEnd) -> int:
         if not ended.status or self.activity.cancelled.is_set():
             return ended.status
         action, image = self.task.action.id, self.spec.image_name

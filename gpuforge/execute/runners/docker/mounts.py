@@ -10,7 +10,7 @@ from gpuforge.containers.port import Mount
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.docker import fetch_settings
 from gpuforge.execute.runners.runner import Task
-from gpuforge.execute.substitution import Places, laid, staged
+from gpuforge.execute.substitution import RunPaths, laid, staged
 from gpuforge.plan.action import CacheFolder
 
 INSIDE = workdir.DEFAULT  # what the folder of working directories is called in every container
@@ -22,7 +22,7 @@ class View:
     """What a container sees: the mounts, and the paths of the action in it."""
 
     mounts: tuple[Mount, ...]
-    places: Places
+    places: RunPaths
 
 
 def view(task: Task, paths: workdir.WorkPaths, project: str) -> View:
@@ -40,7 +40,7 @@ def view(task: Task, paths: workdir.WorkPaths, project: str) -> View:
             inputs[name] /= source.path.name
         if name not in copied:
             mounts.append(Mount(source.path, inputs[name]))
-    return View(tuple(mounts), Places(inside.work, inside.out, inputs))
+    return View(tuple(mounts), RunPaths(inside.work, inside.out, inputs))
 
 
 def of_settings(task: Task, passed: Mapping[str, str], home: Path) -> Iterator[Mount]:

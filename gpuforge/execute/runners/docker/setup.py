@@ -12,8 +12,8 @@ from gpuforge.containers.docker_containers import DockerContainers
 from gpuforge.containers.docker_images import DockerImages
 from gpuforge.containers.leftovers import clear_leftovers
 from gpuforge.errors import MissingError
-from gpuforge.execute.perform import Here, Workers
-from gpuforge.execute.runners.choice import Environment, Wanted
+from gpuforge.execute.perform import LocalMachine, Workers
+from gpuforge.execute.runners.choice import Environment, SiteRequest
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local import setup as local_setup
 from gpuforge.execute.store import Store
@@ -24,7 +24,7 @@ from gpuforge.plan.variables import COMPILER_CACHE
 takes = ("image", "memory", "timeout")
 
 
-def sites(wanted: Wanted) -> list[ContainerImage]:
+def sites(wanted: SiteRequest) -> list[ContainerImage]:
     """Return the images to build in, ready to run.
 
     Raises what `obtain.images` does, and MissingError when containers are to have a limit of memory that the engine
@@ -52,7 +52,7 @@ def workers(
     sites: Sequence[ContainerImage], environment: Environment, store: Store
 ) -> AbstractContextManager[Workers]:
     """Make those who do the work."""
-    return nullcontext(Here(store, runner(sites, environment)))
+    return nullcontext(LocalMachine(store, runner(sites, environment)))
 
 
 def runner(sites: Sequence[ContainerImage], environment: Environment) -> DockerRunner:

@@ -17,7 +17,7 @@ from gpuforge.execute.runners.activity import GRACE, Activity
 from gpuforge.execute.runners.local.kept import End, Keepers, Kept
 from gpuforge.execute.runners.log_header import header
 from gpuforge.execute.runners.runner import Exit, Limits, Task
-from gpuforge.execute.substitution import Places, fill, laid, staged, write_request
+from gpuforge.execute.substitution import RunPaths, fill, laid, staged, write_request
 from gpuforge.plan.action import Action
 
 
@@ -85,7 +85,7 @@ class LocalRunner:
                 command.kill() if number == signal.SIGKILL else command.stop()
 
     @contextmanager
-    def _workplace(self, task: Task) -> Iterator[Places]:
+    def _workplace(self, task: Task) -> Iterator[RunPaths]:
         """Give the action its working directory, empty, and remove it in the end.
 
         Folders that are read and the outputs' folder, which lie elsewhere on every machine, get fixed names
@@ -100,7 +100,7 @@ class LocalRunner:
             paths.out.symlink_to(task.out.absolute())
             paths.inputs.mkdir()
             inputs = {name: _linked(source.path, paths.inputs / name) for name, source in task.inputs.items()}
-            yield Places(paths.work, paths.out, inputs)
+            yield RunPaths(paths.work, paths.out, inputs)
 
     def _execute(self, task: Task, argv: list[str], env: dict[str, str], work: Path, request: str) -> int:
         with task.log.open("wb") as log:

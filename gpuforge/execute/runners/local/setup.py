@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from gpuforge.execute.perform import Here, Workers
-from gpuforge.execute.runners.choice import Environment, Wanted
+from gpuforge.execute.perform import LocalMachine, Workers
+from gpuforge.execute.runners.choice import Environment, SiteRequest
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
@@ -14,7 +14,7 @@ from gpuforge.plan.site import ContainerImage
 takes = ("timeout",)
 
 
-def sites(wanted: Wanted) -> list[ContainerImage]:
+def sites(wanted: SiteRequest) -> list[ContainerImage]:
     """Return no image: the site is this machine."""
     return []
 
@@ -23,7 +23,7 @@ def workers(
     sites: Sequence[ContainerImage], environment: Environment, store: Store
 ) -> AbstractContextManager[Workers]:
     """Make those who do the work."""
-    return nullcontext(Here(store, runner(sites, environment)))
+    return nullcontext(LocalMachine(store, runner(sites, environment)))
 
 
 def runner(sites: Sequence[ContainerImage], environment: Environment) -> LocalRunner:
