@@ -73,6 +73,10 @@ SENTENCES = {
     "not-installed": "no {what}: {install}",
     "not-looked-for": "{what} was not looked for",
     "no-iree-driver": "IREE's driver {driver} does not start ({problem}){advice}",
+    "other-iree-release": (
+        "iree-base-runtime {found} is installed, and IREE {needed} compiled the module, which needs the runtime of the "
+        "same release: {install}"
+    ),
     "no-iree-device": "IREE's driver {driver} has no device",
     "no-such-iree-device": "IREE's driver {driver} has no device {device}: there are {count}",
     "own-context": "IREE uses the primary context of a device, and another one is given",

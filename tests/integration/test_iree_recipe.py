@@ -70,6 +70,17 @@ def test_without_the_runtime_of_iree_numpy_computes(
     assert done.stdout.endswith("1000 rows on numpy: right\n")
 
 
+def test_a_runtime_of_another_release_is_named_and_not_used(
+    built: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    python = python_with(built[0], tmp_path / "other", "iree-base-runtime==3.12.*")
+    done = subprocess.run(
+        [python, "-m", "rowsoftmax"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "iree-base-runtime 3.12.0 is installed, and IREE 3.13.0 compiled the module" in done.stdout
+    assert done.stdout.endswith("1000 rows on numpy: right\n")
+
+
 def test_the_runtime_of_iree_opens_cuda_and_nccl_by_name_only(tmp_path: Path) -> None:
     """Neither is NEEDED, so the runtime starts on a machine without them: the audit follows its libraries."""
     subprocess.run(

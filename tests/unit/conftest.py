@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from packaging.version import Version
-from runtime_samples import built_old_stub, built_stub, kernels, old_stub, stub  # noqa: F401  fixtures
+from runtime_samples import (  # noqa: F401  fixtures
+    built_old_stub,
+    built_stub,
+    kernels,
+    old_stub,
+    stub,
+    stub_without_launches,
+)
 from toolkit_samples import Server, publish, serving
 
 from gpuforge.manifest.load import ManifestFile, load

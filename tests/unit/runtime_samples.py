@@ -49,6 +49,12 @@ def old_stub(built_old_stub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return str(shutil.copy(built_old_stub, tmp_path / "libcuda.so.1"))
 
 
+@pytest.fixture(scope="session")
+def stub_without_launches(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A driver that lacks a function that is required. It does not open: nothing of it is kept."""
+    return str(compile_stub(tmp_path_factory.mktemp("lacking-stub"), "-DcuLaunchKernel=cuLaunch"))
+
+
 @pytest.fixture
 def kernels(stub: str, tmp_path: Path) -> KernelSet:
     return KernelSet(write_set(tmp_path / "default-kernels"), env={}, driver=stub)

@@ -106,6 +106,20 @@ def test_a_kernel_that_cannot_be_had_is_reasons(
     assert host(program, home, stub, **env) == (4, reasons.format(driver=stub))
 
 
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [
+        ("10020", "{} is for CUDA 10.2; this runtime needs 11.0 or newer\n"),
+        ("13000", "{} cannot be used as the NVIDIA driver: it lacks cuLaunchKernel\n"),
+    ],
+)
+def test_the_version_is_compared_before_functions(
+    program: Path, home: Path, stub_without_launches: str, version: str, problem: str
+) -> None:
+    found = host(program, home, stub_without_launches, STUB_VERSION=version)
+    assert found == (4, problem.format(stub_without_launches))
+
+
 def test_a_machine_without_a_driver(program: Path, home: Path) -> None:
     assert host(program, home, "libcuda-is-not-here.so.1") == (
         4,

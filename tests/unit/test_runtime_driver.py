@@ -51,6 +51,20 @@ def test_a_library_that_is_no_driver_is_an_answer() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [
+        ("10020", "{} is for CUDA 10.2; this runtime needs 11.0 or newer"),
+        ("13000", "{} cannot be used as the NVIDIA driver: it lacks cuLaunchKernel"),
+    ],
+)
+def test_the_version_is_compared_before_functions(
+    stub_without_launches: str, monkeypatch: pytest.MonkeyPatch, version: str, problem: str
+) -> None:
+    monkeypatch.setenv("STUB_VERSION", version)
+    assert str(probe((stub_without_launches,)).problem) == problem.format(stub_without_launches)
+
+
 def test_a_driver_that_will_not_start_is_an_answer(stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STUB_INIT", "34")
     assert str(probe((stub,)).problem) == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib.metadata
 import json
 import os
 import sys
@@ -133,6 +134,30 @@ def test_without_the_runtime_of_iree_the_reason_says_how_to_get_it(
         KernelUnavailable, match=r"IREE CPU x86-64: no iree\.runtime: pip install iree-base-runtime"
     ):
         made().function("saxpy")
+
+
+@pytest.mark.parametrize("found", ["3.12.0", "3.14.0rc20261101", "4.13.0", "20240828.999"])
+def test_a_runtime_of_another_release_is_named_and_not_loaded(
+    made: Made, use: Any, monkeypatch: pytest.MonkeyPatch, found: str
+) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", {"iree-base-runtime": found}.__getitem__)
+    stub = use(local_task=["default"])
+    with pytest.raises(KernelUnavailable) as caught:
+        made([("iree-cpu", "x86-64", "")]).function("saxpy")
+    assert caught.value.reasons[1:] == (
+        f"IREE CPU x86-64: iree-base-runtime {found} is installed, and IREE 3.13.0 compiled the module, which needs "
+        "the runtime of the same release: pip install iree-base-runtime",
+    )
+    assert stub.opened == []
+
+
+@pytest.mark.parametrize("found", ["3.13.0", "3.13.7rc20261101"])
+def test_a_runtime_of_the_same_release_is_used(
+    made: Made, use: Any, monkeypatch: pytest.MonkeyPatch, found: str
+) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", {"iree-base-runtime": found}.__getitem__)
+    use(local_task=["default"])
+    assert made([("iree-cpu", "x86-64", "")]).function("saxpy").backend == "iree"
 
 
 def test_a_driver_that_hangs_does_not_hang_the_program(

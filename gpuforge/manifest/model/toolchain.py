@@ -28,7 +28,7 @@ class Toolchain(Table):
     """Accepted versions. Default: any version that fits the CUDA toolkit. If the usual host compiler does not fit a
     toolkit and `path` is not set, gpuforge uses another installed compiler in this range, or fetches one (on Debian and
     Ubuntu): `g++-11` for CUDA 11.8. `iree` needs it: the wheel's extra `iree` requires IREE's runtime of the same
-    versions."""
+    versions. Name those of one release (`>=3.13,<3.14`): modules run with the release that compiled them only."""
     path: forms.Text | None = Field(default=None, examples=["/usr/bin/g++-12"])
     """The executable of the host compiler. Default: the one on PATH or in the usual places. Every other toolchain
     refuses this key: nvcc belongs to the toolkit, and a user's compiler is on the user's machine."""

@@ -35,15 +35,38 @@ _opened_by = [0]  # the process that opened a driver: its threads are of no use 
 def devices_for(places: Iterable[Place], env: Mapping[str, str]) -> dict[str, tuple[str, ...] | Reason]:
     """Return the names of the devices for each kind of IREE's images in some places, or why there are none.
 
-    Never raises, and never hangs. A failure is not remembered.
+    Never raises, and never hangs. A failure is not remembered. The release of IREE's runtime is compared with that of
+    the compiler before a library of IREE's is loaded.
     """
-    installs = {
-        image.kind: place.contents.install if place.contents else ""
-        for place in places
-        for image in place.images
-        if image.kind in DRIVERS
-    }
-    return {kind: _off(kind, env) or _names(DRIVERS[kind], env, how) for kind, how in installs.items()}
+    found: dict[str, tuple[str, ...] | Reason] = {}
+    for place in places:
+        compiler, install = (place.contents.compiler, place.contents.install) if place.contents else ("", "")
+        for kind in dict.fromkeys(image.kind for image in place.images if image.kind in DRIVERS):
+            problem = _off(kind, env) or _other_release(compiler, install)
+            found[kind] = problem or _names(DRIVERS[kind], env, install)
+    return found
+
+
+def _other_release(compiler: str, install: str) -> Reason | None:
+    """Return why the installed runtime does not load what a compiler, "iree 3.13.0", has made; None where it may.
+
+    IREE promises no compatibility between releases. A runtime without a distribution is tried as it is.
+    """
+    import importlib.metadata
+
+    try:
+        found = importlib.metadata.version("iree-base-runtime")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    needed = compiler.partition(" ")[2]
+    if not needed or _release(found) == _release(needed):
+        return None
+    return Reason("other-iree-release", {"found": found, "needed": needed, "install": install})
+
+
+def _release(version: str) -> list[str]:
+    """Return what the versions of one release share: 3 and 13 of 3.13.0 and 3.13.1rc20261101."""
+    return version.split(".")[:2]
 
 
 def _off(kind: str, env: Mapping[str, str]) -> Reason | None:
