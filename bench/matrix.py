@@ -96,9 +96,9 @@ def cibuildwheel(recipe: Path, image: str, cuda: str, toolkit: Path, folder: Pat
     project = folder / f"project-{cuda}"
     shutil.rmtree(project, ignore_errors=True)
     shutil.copytree(recipe, project)
-    wanted = load(recipe).manifest.cuda.versions[cuda]
-    codes = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in wanted.archs]
-    codes.append(f"-gencode=arch=compute_{wanted.ptx},code=compute_{wanted.ptx}")
+    cuda_version = load(recipe).manifest.cuda.versions[cuda]
+    codes = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in cuda_version.archs]
+    codes.append(f"-gencode=arch=compute_{cuda_version.ptx},code=compute_{cuda_version.ptx}")
     with (project / "CMakeLists.txt").open("a") as stream:
         stream.write(KERNELS.format(gencode=" ".join(codes)))
     known = catalog.find(image)

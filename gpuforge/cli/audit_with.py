@@ -36,11 +36,11 @@ def installed_with(
     Raises UsageError for what is no environment or no requirement, ActionError for requirements that cannot be
     installed together with the wheels, MissingError when the index cannot be reached.
     """
-    wanted = [_requirement(text) for text in requirements]
+    beside = [_requirement(text) for text in requirements]
     given = [path for path in wheels if path.suffix == ".whl" and path.is_file()]
     installed = _installed(folder) if folder else {}
     where = choice.For(python or _python(folder, given), _machine(given), installed)
-    chosen = choice.choose([*map(_own, given), *wanted], where)
+    chosen = choice.choose([*map(_own, given), *beside], where)
     new = [each for each in chosen if installed.get(each.project) != each.version]
     say(_summary(new, where.python, len(chosen) - len(new)))
     client = session()

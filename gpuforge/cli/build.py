@@ -129,7 +129,7 @@ def command(
     run = _Run.of(made, cache)
     if options.dry_run:
         judged = verdicts(
-            run.steps, store=run.store, ledger=run.ledger, project=run.project, wanted=run.wanted
+            run.steps, store=run.store, ledger=run.ledger, project=run.project, targets=run.targets
         )
         show_plan(made.plan, made.selection, judged, explain=options.explain, as_json=options.as_json)
         return
@@ -172,13 +172,13 @@ def _sites(options: Options, file: ManifestFile, cache: Path) -> list[ContainerI
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A plan with its keys, and where it is run; `wanted` are the actions whose outputs are read afterwards."""
+    """A plan with its keys, and where it is run; `targets` are the actions whose outputs are read afterwards."""
 
     made: Planned
     steps: list[Step]
     store: Store
     ledger: FileLedger
-    wanted: frozenset[str]
+    targets: frozenset[str]
 
     @classmethod
     def of(cls, made: Planned, cache: Path) -> _Run:
@@ -187,8 +187,8 @@ class _Run:
         steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
         ends = [end for each in (plan.wheels, plan.kernels, plan.reports) for end in each.values()]
         tests = [end for each in plan.tests.values() for end in each]
-        wanted = frozenset(end.action for end in (*ends, *tests, *(plan.front or ())))
-        return cls(made, steps, stores.opened(cache), FileLedger(cache / "ledger.jsonl"), wanted)
+        targets = frozenset(end.action for end in (*ends, *tests, *(plan.front or ())))
+        return cls(made, steps, stores.opened(cache), FileLedger(cache / "ledger.jsonl"), targets)
 
     @property
     def project(self) -> str:
@@ -244,7 +244,7 @@ class _Run:
                 observer=observer,
                 logs=cache / "logs",
                 project=self.project,
-                wanted=self.wanted,
+                targets=self.targets,
             )
 
 

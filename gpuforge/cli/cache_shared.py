@@ -23,7 +23,7 @@ from gpuforge.manifest.sizes import size_in_words
 def list_entries(*, as_json: bool) -> None:
     """Print the sizes by kind, the compiler caches' among them, and the last use."""
     objects = _objects()
-    found, compiled = [each.held for each in upkeep.entries(objects)], upkeep.compiled(objects)
+    found, compiled = [each.listed for each in upkeep.entries(objects)], upkeep.compiled(objects)
     if as_json:
         data = [entry_data(each) for each in found]
         size, objects_size = sum(each.size for each in found), sum(each.size for each in compiled)
@@ -38,15 +38,13 @@ def verify(*, as_json: bool) -> bool:
     objects = _objects()
     found = upkeep.entries(objects)
     damaged = upkeep.verify(objects, found)
-    size = sum(each.held.size for each in found)
+    size = sum(each.listed.size for each in found)
     if as_json:
-        data = [entry_data(each.held) | {"reason": why} for each, why in damaged]
+        data = [entry_data(each.listed) | {"reason": why} for each, why in damaged]
         print_json(objects.url, checked=len(found), bytes=size, damaged=data)
     else:
         for each, why in damaged:
-            text = (
-                f"damaged: {each.held.action or each.held.key}: {why}; removed, the next build makes it again"
-            )
+            text = f"damaged: {each.listed.action or each.listed.key}: {why}; removed, the next build makes it again"
             click.echo(printable(text))
         entries = count(len(found), "entry", "entries")
         click.echo(f"read {entries}, {size_in_words(size)}: {len(damaged) or 'none'} damaged")
@@ -57,14 +55,14 @@ def prune(*, older: float | None, size: int | None, dry_run: bool, as_json: bool
     """Remove what was not used for longest, but for what a build that runs on any machine may have been given."""
     objects = _objects()
     found = upkeep.entries(objects)
-    by_key = {each.held.key: each for each in found}
-    held = [each.held for each in found]
+    by_key = {each.listed.key: each for each in found}
+    entries = [each.listed for each in found]
     recent = upkeep.recent(objects)
-    taken = {each.key for each in held if each.used >= recent}
+    taken = {each.key for each in entries if each.used >= recent}
     since = None if older is None else min(time.time(), presence.now(objects)) - older
-    held += upkeep.compiled(objects)
-    held.sort(key=lambda each: each.used)
-    chosen = list(to_prune(held, unused_since=since, most=size, in_use=taken))
+    entries += upkeep.compiled(objects)
+    entries.sort(key=lambda each: each.used)
+    chosen = list(to_prune(entries, unused_since=since, most=size, in_use=taken))
     compiled = [each for each in chosen if each.key not in by_key]
     removed = [
         each
@@ -75,7 +73,7 @@ def prune(*, older: float | None, size: int | None, dry_run: bool, as_json: bool
         for each in compiled:
             objects.remove(each.key)
     freed = sum(each.size for each in (*removed, *compiled))
-    left = sum(each.size for each in held) - freed
+    left = sum(each.size for each in entries) - freed
     if as_json:
         data = [entry_data(each) for each in removed]
         print_json(

@@ -32,8 +32,8 @@ def failure(action: Action, result: ActionResult) -> Text:
 
 def _before_message(result: ActionResult) -> tuple[str, ...]:
     """Return the last lines without the command's own `error: …`, which is told as the cause."""
-    said = f"error: {result.error.message}" if result.error else ""
-    return result.tail[: result.tail.index(said)] if said in result.tail else result.tail
+    message = f"error: {result.error.message}" if result.error else ""
+    return result.tail[: result.tail.index(message)] if message in result.tail else result.tail
 
 
 def print_text(console: Console, text: Text) -> None:

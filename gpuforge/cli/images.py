@@ -55,14 +55,14 @@ def build(images: Images | None, names: tuple[str, ...], network: str | None) ->
     """
     from gpuforge.containers.image_build import ImageBuilder
 
-    wanted = [in_catalog(name) for name in names]
+    chosen = [in_catalog(name) for name in names]
     begin = time.monotonic()
 
     def show(text: str) -> None:
         say(text if text.startswith("  ") else f"[{time.monotonic() - begin:7.1f} s] {text}")
 
     builder = ImageBuilder(connected(images), cache_dir(), show, network)
-    for image in wanted:
+    for image in chosen:
         made = builder.make(image)
         click.echo(f"{image.name}: {'made' if made.new else 'is there already'}: {image.reference}")
 

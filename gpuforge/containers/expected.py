@@ -32,10 +32,10 @@ class Expected(ContainerImage):
 
     def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
         """Return the first compiler that the image is known or may be thought to have in a version range."""
-        wanted = SpecifierSet(specifier or "")
+        allowed = SpecifierSet(specifier or "")
         known = self.majors if family == "g++" and not path else None
         for major in ANY_MAJOR if known is None else known:
-            version = next((v for v in _versions(major) if v in wanted), None)
+            version = next((v for v in _versions(major) if v in allowed), None)
             if version is not None:
                 place = Path(path or f"/usr/bin/{family}-{major}")
                 return Compiler(family, place, version, f"{family} {version.major}", place)

@@ -29,8 +29,8 @@ def contents(images: Images, image: EngineImage, name: str, cache: Path) -> Inve
     Raises MissingError for an image without a shell and ActionError for one that cannot be run. Of an image without
     any Python only the machine type and the C library are known.
     """
-    wanted = digest.of_data([image.id, platform.machine(), _SHELL, SCRIPT, question()])
-    kept = cache / f"{wanted[:32]}.json"
+    key = digest.of_data([image.id, platform.machine(), _SHELL, SCRIPT, question()])
+    kept = cache / f"{key[:32]}.json"
     if kept.is_file():
         try:
             return Inventory.parse(name, kept.read_text())

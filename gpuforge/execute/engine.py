@@ -37,16 +37,16 @@ def run(
     observer: Observer,
     logs: Path,
     project: str,
-    wanted: Collection[str] = (),
+    targets: Collection[str] = (),
 ) -> Outcome:
     """Bring every step's outputs into the store, running only what is needed, and return how each one ended.
 
     `jobs` is the number of job slots; `logs` the folder for one log per action; `project` names the manifest
-    in the ledger; `wanted` the ids whose outputs the caller reads, beside those of the last steps.
+    in the ledger; `targets` the ids whose outputs the caller reads, beside those of the last steps.
     A failed step fails only the steps that need it. KeyboardInterrupt in the calling thread stops the
     running commands (a second one, at once and by force) and ends in an Outcome with `interrupted`.
     """
-    found = verdicts(steps, store=store, ledger=ledger, project=project, wanted=wanted)
+    found = verdicts(steps, store=store, ledger=ledger, project=project, targets=targets)
     keys = {step.action.id: step.key for step in steps}
     linking = frozenset(step.action.id for step in steps if step.action.links_out)
     context = RunContext(ledger, workers, logs, project, keys, linking)

@@ -25,14 +25,14 @@ class Verdict:
 
 
 def verdicts(
-    steps: Sequence[Step], *, store: Store, ledger: Ledger, project: str, wanted: Collection[str] = ()
+    steps: Sequence[Step], *, store: Store, ledger: Ledger, project: str, targets: Collection[str] = ()
 ) -> dict[str, Verdict]:
     """Return the verdict on every step, in their order.
 
-    Only what is needed runs: the steps that no other reads, those in `wanted`, and what a step that runs
+    Only what is needed runs: the steps that no other reads, those in `targets`, and what a step that runs
     reads. So a stored wheel needs nothing, even when the outputs it was made from are no longer stored.
     """
-    stored = _needed(steps, store, wanted)
+    stored = _needed(steps, store, targets)
     running = frozenset(name for name, entry in stored.items() if entry is None)
     found: dict[str, Verdict] = {}
     for step in steps:
@@ -48,11 +48,11 @@ def verdicts(
     return found
 
 
-def _needed(steps: Sequence[Step], store: Store, wanted: Collection[str]) -> dict[str, Stored | None]:
+def _needed(steps: Sequence[Step], store: Store, targets: Collection[str]) -> dict[str, Stored | None]:
     """Look up, from the last steps backwards, every step that something needs."""
     by_id = {step.action.id: step for step in steps}
     graph = {name: step.action.needs for name, step in by_id.items()}
-    needed = (set(by_id) - {need for needs in graph.values() for need in needs}) | set(wanted)
+    needed = (set(by_id) - {need for needs in graph.values() for need in needs}) | set(targets)
     found: dict[str, Stored | None] = {}
     for name in reversed(tuple(TopologicalSorter(graph).static_order())):
         if name in needed:

@@ -48,14 +48,14 @@ def choose(requirements: Sequence[str], where: For) -> list[Chosen]:
     MissingError when the index cannot be reached.
     """
     with tempfile.TemporaryDirectory(prefix="gpuforge-") as folder:
-        wanted, lock = Path(folder, "wanted.in"), Path(folder, _LOCK)
-        wanted.write_text("".join(f"{line}\n" for line in requirements))
+        requirements_file, lock = Path(folder, "wanted.in"), Path(folder, _LOCK)
+        requirements_file.write_text("".join(f"{line}\n" for line in requirements))
         if where.installed:
             lock.write_text(_preferred(where.installed))
         options = [f"--python-version={where.python}", f"--python-platform={where.machine}-{_PLATFORM}"]
         options += ["--format=pylock.toml", f"--output-file={lock}"]
         names = ", ".join(line.partition(" @ ")[0] for line in requirements)
-        answer = uv.compile_requirements(wanted, options, names)
+        answer = uv.compile_requirements(requirements_file, options, names)
         if answer.returncode:
             raise ActionError.of(
                 f"these cannot be installed together: {names}{uv.reason(answer.stderr)}",

@@ -25,7 +25,9 @@ _UNREACHABLE = (
 )
 
 
-def compile_requirements(wanted: Path, options: Sequence[str], what: str) -> subprocess.CompletedProcess[str]:
+def compile_requirements(
+    requirements_file: Path, options: Sequence[str], what: str
+) -> subprocess.CompletedProcess[str]:
     """Let uv choose a wheel for each of the requirements in a file, and for all that they need.
 
     `what` names the requirements in a message. Where nothing fits, the answer's status is not 0, and `reason` has the
@@ -43,7 +45,7 @@ def compile_requirements(wanted: Path, options: Sequence[str], what: str) -> sub
         environ["SSL_CERT_FILE"] = bundle
     environ |= {"UV_NO_WRAP": "1"}
     answer = subprocess.run(
-        [*command, *options, "--", str(wanted)],
+        [*command, *options, "--", str(requirements_file)],
         env=environ,
         capture_output=True,
         text=True,

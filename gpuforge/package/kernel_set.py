@@ -182,8 +182,8 @@ def _module(module: KernelModule, target: Path) -> dict[str, Any]:
 
 
 def _image(image: KernelImage) -> dict[str, str]:
-    said = {"kind": image.kind, "arch": image.arch}
-    return {**said, "isa": image.isa} if image.isa else said
+    described = {"kind": image.kind, "arch": image.arch}
+    return {**described, "isa": image.isa} if image.isa else described
 
 
 def new_folder(parent: Path, name: str) -> Path:

@@ -13,15 +13,15 @@ from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import unpacked
 
-Wanted = dict[str, dict[str, set[str]]]  # distribution -> SONAME -> symbols that the wheel leaves undefined
+Needed = dict[str, dict[str, set[str]]]  # distribution -> SONAME -> symbols that the wheel leaves undefined
 
 
-def wanted_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> Wanted:
+def needed_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> Needed:
     """Return what an unpacked wheel needs of each distribution; raises ActionError for a damaged file.
 
     The symbols are all that the files with such a library leave undefined; the exports of the libraries assign them.
     """
-    found: Wanted = {}
+    found: Needed = {}
     defined: set[str] = set()
     present = {path.name for path in unpacked.files(tree)}
     for member, elf in read_tree(tree).items():

@@ -74,12 +74,12 @@ class Bounds:
     outside: tuple[str, ...]
 
     @classmethod
-    def after(cls, wanted: Requirement) -> Bounds:
+    def after(cls, requirement: Requirement) -> Bounds:
         """Make it of a requirement with two bounds; the excluded versions lie just outside of them."""
-        bounds = {s.operator: Version(s.version) for s in wanted.specifier}
+        bounds = {s.operator: Version(s.version) for s in requirement.specifier}
         low, high = bounds[">="], bounds["<"]
         below = f"{low.major}.{low.minor - 1}.99999" if low.minor else f"{low.major - 1}.99999"
-        line = wanted.name + ",".join(sorted((str(s) for s in wanted.specifier), reverse=True))
+        line = requirement.name + ",".join(sorted((str(s) for s in requirement.specifier), reverse=True))
         return cls(line, (below, str(high), f"{high}.99999"))
 
     def as_narrow(self, own: Requirement) -> bool:
@@ -100,10 +100,8 @@ def _allows_any(own: Requirement, versions: Sequence[str]) -> bool:
 
 def _of_name(present: Sequence[Requirement], line: str) -> list[Requirement]:
     """Return the requirements of the same distribution as a line with extras, as for CUDA's metapackage."""
-    wanted = Requirement(line)
-    return [
-        r for r in present if wanted.extras and canonicalize_name(r.name) == canonicalize_name(wanted.name)
-    ]
+    added = Requirement(line)
+    return [r for r in present if added.extras and canonicalize_name(r.name) == canonicalize_name(added.name)]
 
 
 def _check(own: Requirement, distribution: str, linked: str) -> None:

@@ -74,11 +74,11 @@ def index(folder: Path, releases: Iterable[str]) -> dict[str, str]:
     An installer reads the index to know what the labels stand for. Raises ActionError when two wheels of one
     release have one label for different properties.
     """
-    wanted = set(releases)
+    requested = set(releases)
     variants: dict[str, dict[str, Any]] = defaultdict(dict)
     for path in sorted(folder.glob("*.whl")):
         release = release_of(path.name)
-        if release not in wanted:
+        if release not in requested:
             continue
         for found, properties in _read(path)["variants"].items():
             if variants[release].setdefault(found, properties) != properties:

@@ -54,11 +54,11 @@ def of_compile(file: ManifestFile, item: Object) -> tuple[Advice, ...]:
 
 def _libraries(file: ManifestFile) -> Iterator[Advice]:
     """Yield one for each CUDA library that the manifest does not ask for."""
-    wanted = file.manifest.cuda.libraries
-    place = file.place("cuda", "libraries") if wanted else file.place("cuda")
+    requested = file.manifest.cuda.libraries
+    place = file.place("cuda", "libraries") if requested else file.place("cuda")
     for name in headers.by_library():
-        if name not in wanted:
-            listed = ", ".join(f'"{each}"' for each in (*wanted, name))
+        if name not in requested:
+            listed = ", ".join(f'"{each}"' for each in (*requested, name))
             pattern = rf"{_NOT_FOUND.format(_headers(name))}|^\s+CUDA::{name}\s*$|cannot find (?i:-l{name})\b"
             yield Advice(
                 pattern, f"write libraries = [{listed}] below [cuda] ({place}): the toolkit came without it"
@@ -67,14 +67,14 @@ def _libraries(file: ManifestFile) -> Iterator[Advice]:
 
 def _unreached(file: ManifestFile) -> Iterator[Advice]:
     """Yield what to do about files that the toolkit has, and that a project's own command does not look for there."""
-    wanted = file.manifest.cuda.libraries
-    there = "|".join((_EVERY, *(_headers(name) for name in wanted if name in headers.by_library())))
+    requested = file.manifest.cuda.libraries
+    there = "|".join((_EVERY, *(_headers(name) for name in requested if name in headers.by_library())))
     yield Advice(
         _NOT_FOUND.format(there),
         'write CPATH = "{toolkit}/include" below [build.env]: the toolkit has this header, and the command does not '
         "look there",
     )
-    linked = "|".join(("cudart", "cuda", *map(re.escape, wanted)))
+    linked = "|".join(("cudart", "cuda", *map(re.escape, requested)))
     yield Advice(
         rf"cannot find (?i:-l(?:{linked}))\b",
         'write LIBRARY_PATH = "{toolkit}/lib64:{toolkit}/lib64/stubs" below [build.env]: the toolkit has this library, '

@@ -21,7 +21,7 @@ def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Co
     if not cell.cuda:
         return {**of_host(file, cell, host), "cell": cell.id, "naming": cell.naming, **_axes(cell)}
     toolkit = at.toolkits[cell.cuda]
-    wanted = file.manifest.cuda.versions[cell.cuda]
+    cuda_version = file.manifest.cuda.versions[cell.cuda]
     return {
         "gpuforge": __version__,
         "cell": cell.id,
@@ -38,8 +38,8 @@ def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Co
             "provider": toolkit.provider,
             "packages": dict(toolkit.packages),
         },
-        "archs": list(variables.real(wanted.archs)),
-        "ptx": list(variables.virtual(wanted.archs, wanted.ptx)),
+        "archs": list(variables.real(cuda_version.archs)),
+        "ptx": list(variables.virtual(cuda_version.archs, cuda_version.ptx)),
         "narrowed": _of_manifest(file.whole.cuda.versions[cell.cuda]) if file.whole else None,
         "manifest": {"sha256": _manifest_digest(file)},
     }

@@ -194,16 +194,16 @@ def _tag(python: str, abi: str | None) -> str:
     return f"{tag}-abi3" if abi == "abi3" else tag
 
 
-def _fits(toolkit: str, wanted: str) -> bool:
-    return toolkit == wanted or toolkit.partition(".")[0] == wanted
+def _fits(toolkit: str, requested: str) -> bool:
+    return toolkit == requested or toolkit.partition(".")[0] == requested
 
 
 def _check_cuda(file: ManifestFile, cuda: Sequence[str]) -> None:
     known = [version.toolkit for version in file.manifest.cuda.versions.values()]
-    for wanted in cuda:
-        if not any(_fits(toolkit, wanted) for toolkit in known):
+    for requested in cuda:
+        if not any(_fits(toolkit, requested) for toolkit in known):
             raise UsageError.of(
-                f"--cuda {wanted}: the manifest has no such toolkit",
+                f"--cuda {requested}: the manifest has no such toolkit",
                 hint=f"it has {', '.join(known)}" if known else "it has no [cuda]",
                 place=file.place("cuda"),
             )
@@ -215,18 +215,18 @@ def _check_python(file: ManifestFile, python: Sequence[str]) -> None:
         return  # one wheel serves every Python: any choice is that wheel
     if package.abi == "abi3":
         floor = _number(package.python[0])
-        for wanted in python:
-            if _number(wanted) < floor:
+        for requested in python:
+            if _number(requested) < floor:
                 raise UsageError.of(
-                    f"--python {wanted}: the wheel's stable ABI starts at {package.python[0]}",
+                    f"--python {requested}: the wheel's stable ABI starts at {package.python[0]}",
                     hint=f"choose {package.python[0]} or newer",
                     place=file.place("package", "python"),
                 )
         return
-    for wanted in python:
-        if wanted not in package.python:
+    for requested in python:
+        if requested not in package.python:
             raise UsageError.of(
-                f"--python {wanted}: the manifest has no such Python",
+                f"--python {requested}: the manifest has no such Python",
                 hint=f"it has {', '.join(package.python)}",
                 place=file.place("package", "python"),
             )
@@ -269,10 +269,10 @@ def _not_selected(
     cuda: Sequence[str],
     python: Sequence[str],
     axis: Mapping[str, Sequence[str]],
-    wanted: str | None,
+    cell_id: str | None,
 ) -> Reason | None:
-    if wanted is not None:
-        return None if cell.id == wanted else _by_option("--cell", (wanted,))
+    if cell_id is not None:
+        return None if cell.id == cell_id else _by_option("--cell", (cell_id,))
     if cuda and not any(_fits(cell.toolkit, w) for w in cuda):
         return _by_option("--cuda", cuda)
     if python and cell.python not in python:
@@ -287,6 +287,6 @@ def _by_option(option: str, values: Sequence[str], **facts: tuple[str, ...]) -> 
     return Reason("not-selected", {"option": (option,), "values": tuple(values), **facts})
 
 
-def _nearest(wanted: str, known: Sequence[str]) -> str:
-    close = get_close_matches(wanted, known, n=3, cutoff=0.5)
+def _nearest(requested: str, known: Sequence[str]) -> str:
+    close = get_close_matches(requested, known, n=3, cutoff=0.5)
     return f"nearest: {', '.join(close)}" if close else f"it has {', '.join(known)}"

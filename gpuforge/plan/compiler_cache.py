@@ -23,18 +23,18 @@ def sharing(file: ManifestFile) -> Sharing:
 
     What a build writes into the cache is linked by later builds, so no project gets another's cache by naming it.
     """
-    own, wanted = file.path.resolve(), file.manifest.build.compiler_cache
-    if wanted is None:
+    own, setting = file.path.resolve(), file.manifest.build.compiler_cache
+    if setting is None:
         return Sharing(file.manifest.package.name, (own,))
     manifests, refused = {own}, []
-    for folder in wanted.with_:
+    for folder in setting.with_:
         other = (file.folder / folder).resolve() / own.name
-        reason = _reason(other, wanted.name, own)
+        reason = _reason(other, setting.name, own)
         if reason:
             refused.append(f"the compiler cache is not shared with {folder}: {reason}")
         else:
             manifests.add(other)
-    return Sharing(wanted.name, tuple(sorted(manifests)), tuple(refused))
+    return Sharing(setting.name, tuple(sorted(manifests)), tuple(refused))
 
 
 def _reason(other: Path, name: str, own: Path) -> str:
@@ -43,9 +43,9 @@ def _reason(other: Path, name: str, own: Path) -> str:
         found = load(other, alone=True)
     except GpuforgeError as error:
         return str(error).splitlines()[0]
-    wanted = found.manifest.build.compiler_cache
-    if wanted is None or wanted.name != name:
+    setting = found.manifest.build.compiler_cache
+    if setting is None or setting.name != name:
         return f'its manifest does not have [build] compiler-cache with the name "{name}"'
-    if own not in {(found.folder / folder).resolve() / own.name for folder in wanted.with_}:
+    if own not in {(found.folder / folder).resolve() / own.name for folder in setting.with_}:
         return "its manifest does not name this project"
     return ""

@@ -61,10 +61,10 @@ def _has_targets(manifest: Manifest, item: Object) -> bool:
 def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object]) -> Expectation:
     table = manifest.cuda.versions[key] if key is not None else None
     without = not manifest.cuda.versions  # a package without CUDA
-    wanted = targets(table.archs, table.ptx) if table else ()
+    code = targets(table.archs, table.ptx) if table else ()
     return Expectation(
-        cubins=tuple(target.arch.sm for target in wanted if target.real),
-        ptx=tuple(dict.fromkeys(target.arch.compute for target in wanted if target.ptx)),
+        cubins=tuple(target.arch.sm for target in code if target.real),
+        ptx=tuple(dict.fromkeys(target.arch.compute for target in code if target.ptx)),
         host_only=tuple(HostOnly(o.name, o.files, o.needs) for o in objects if o.role == "host-only"),
         gpu=tuple(GpuFiles(o.name, o.files) for o in objects if o.role == "gpu"),
         kernel_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "module"),

@@ -48,16 +48,16 @@ def host_compilers(
 
 def _fitting(file: ManifestFile, cuda: str, usual: Compiler, site: Site) -> Compiler | None:
     """Return the first compiler that the toolkit takes, of the families that the manifest allows."""
-    wanted = accepted(file, cuda, usual.family)
+    accepted_families = accepted(file, cuda, usual.family)
     low, high = _majors(file, cuda).get(usual.family, (1, 0))
     if low <= usual.version.major <= high:
         return usual
-    for family, versions in wanted.items():
+    for family, versions in accepted_families.items():
         try:
             return site.detect(family, path=None, specifier=versions)
         except MissingError:
             continue
-    offers = (site.offered(family, versions) for family, versions in wanted.items())
+    offers = (site.offered(family, versions) for family, versions in accepted_families.items())
     return next((offer.compiler for offer in offers if offer and not offer.lacking), None)
 
 

@@ -23,21 +23,21 @@ def narrow(file: ManifestFile, archs: Sequence[str]) -> ManifestFile:
         raise UsageError.of(
             f"--archs {','.join(archs)}: the manifest has no [cuda]", hint="leave the option out"
         )
-    wanted = tuple(dict.fromkeys(_number(text) for text in archs))
-    versions = {name: _narrowed(version, wanted) for name, version in file.manifest.cuda.versions.items()}
+    numbers = tuple(dict.fromkeys(_number(text) for text in archs))
+    versions = {name: _narrowed(version, numbers) for name, version in file.manifest.cuda.versions.items()}
     cuda = file.manifest.cuda.model_copy(update={"versions": versions})
     manifest = file.manifest.model_copy(update={"cuda": cuda})
-    return replace(file, manifest=manifest, narrowed=wanted, whole=file.manifest)
+    return replace(file, manifest=manifest, narrowed=numbers, whole=file.manifest)
 
 
-def having(version: CudaVersion, wanted: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the architectures `wanted` ("90") that a toolkit is to compile for, in its own order."""
-    return tuple(number for arch in version.archs if (number := _bare(arch)) in wanted)
+def having(version: CudaVersion, archs: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the architectures `archs` ("90") that a toolkit is to compile for, in its own order."""
+    return tuple(number for arch in version.archs if (number := _bare(arch)) in archs)
 
 
-def _narrowed(version: CudaVersion, wanted: Sequence[str]) -> CudaVersion:
-    archs = tuple(arch for arch in version.archs if _bare(arch) in wanted)
-    ptx = version.ptx if version.ptx in wanted else None
+def _narrowed(version: CudaVersion, numbers: Sequence[str]) -> CudaVersion:
+    archs = tuple(arch for arch in version.archs if _bare(arch) in numbers)
+    ptx = version.ptx if version.ptx in numbers else None
     return version.model_copy(update={"archs": archs, "ptx": ptx}) if archs else version
 
 

@@ -155,11 +155,11 @@ def _names(selection: Selection, field: str) -> list[str]:
 
 def toolkit_of(file: ManifestFile, cuda: str, machine: str, site: Site) -> Toolkit:
     """Return the toolkit of `[cuda.<cuda>]`; its errors carry that place."""
-    wanted = file.manifest.cuda.versions[cuda]
+    cuda_version = file.manifest.cuda.versions[cuda]
     try:
         return select_toolkit(
-            wanted.toolkit,
-            provider=wanted.provider,
+            cuda_version.toolkit,
+            provider=cuda_version.provider,
             libraries=file.manifest.cuda.libraries,
             machine=machine,
             inventory=site.image.inventory if site.image else None,
@@ -175,9 +175,9 @@ def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site)
     """Yield what cannot work in `[cuda.<cuda>]` with this host compiler (None: any), and the nearest that can."""
     if not cuda:
         return
-    wanted = file.manifest.cuda.versions[cuda]
+    cuda_version = file.manifest.cuda.versions[cuda]
     for problem in unsupported.problems(
-        toolkit=wanted.toolkit, host=host, archs=real(wanted.archs), ptx=wanted.ptx
+        toolkit=cuda_version.toolkit, host=host, archs=real(cuda_version.archs), ptx=cuda_version.ptx
     ):
         keys: tuple[str | int, ...] = ("cuda", cuda, problem.subject)
         hint = problem.hint

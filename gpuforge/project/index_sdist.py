@@ -19,7 +19,7 @@ from gpuforge.steps.sdist import unpack
 _HINT = "name a project on the index, a folder or an sdist: `gpuforge init cufinufft==2.5.1`"
 
 
-def wanted(text: str) -> Requirement:
+def requirement_of(text: str) -> Requirement:
     """Return a project's name, with a version or a range of them; raises UsageError for anything else."""
     try:
         requirement = Requirement(text)

@@ -136,7 +136,7 @@ def _of_config(files: Files) -> Metadata:
 
 
 def _of_script(script: Script) -> Metadata:
-    said = script.arguments
-    classifiers = said.get("classifiers", ())
-    one = {key: values[0] for key, values in said.items() if values}
+    arguments = script.arguments
+    classifiers = arguments.get("classifiers", ())
+    one = {key: values[0] for key, values in arguments.items() if values}
     return Metadata(one.get("name"), one.get("version"), one.get("python_requires"), classifiers)

@@ -40,4 +40,4 @@ def obtain(project: str, manifest: Path, scratch: Path) -> tuple[Origin, Path]:
             f"{path} is neither a folder nor an sdist" if path.exists() else f"{path} does not exist",
             hint="name a folder, an sdist (NAME-VERSION.tar.gz or .zip), or a project on the index",
         )
-    return index_sdist.fetch(index_sdist.wanted(project), scratch)
+    return index_sdist.fetch(index_sdist.requirement_of(project), scratch)

@@ -185,11 +185,11 @@ def _gencodes(module: ast.Module) -> Iterator[Gencode]:
         node, version = pending.pop()
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from (Gencode(text, _at(node), version) for text in re.findall(_GENCODE, node.value))
-        asked = version
+        required = version
         if isinstance(node, ast.If):
-            asked = _asked(node.test) or version
+            required = _asked(node.test) or version
             pending += [(each, version) for each in node.orelse]
-            pending += [(each, asked) for each in node.body]
+            pending += [(each, required) for each in node.body]
         else:
             pending += [(each, version) for each in ast.iter_child_nodes(node)]
 

@@ -22,11 +22,11 @@ from gpuforge.steps.venv import runner_of
 def main(request: AskBackend) -> None:
     """Write to `answer` what the backend requires: none where the wheels of `lock` meet all of it."""
     git_version.write(request.source, request.version)
-    asked = requested(request, protected(request.environment, request.python, request.scratch))
+    answer = requested(request, protected(request.environment, request.python, request.scratch))
     wheels = json.loads(request.lock.read_text())["wheels"]
-    unmet = [] if all(is_met(text, wheels) for text in asked) else asked
+    unmet = [] if all(is_met(text, wheels) for text in answer) else answer
     request.answer.write_text(json.dumps(unmet) + "\n")
-    print(f"the backend requires: {', '.join(asked) or 'nothing else'}", flush=True)
+    print(f"the backend requires: {', '.join(answer) or 'nothing else'}", flush=True)
 
 
 def requested(request: AskBackend, python: Path) -> list[str]:
@@ -46,11 +46,11 @@ def requested(request: AskBackend, python: Path) -> list[str]:
 
 def is_met(requirement: str, wheels: Iterable[str]) -> bool:
     """Say whether wheels, by their names, hold what the backend asks for, as far as names and versions tell."""
-    wanted = constraints.plain(requirement)
+    parsed = constraints.plain(requirement)
     found = dict(parse_wheel_filename(name)[:2] for name in wheels)
-    version = found.get(canonicalize_name(wanted.name))
-    plain = not (wanted.extras or wanted.marker)
-    return plain and version is not None and wanted.specifier.contains(version, prereleases=True)
+    version = found.get(canonicalize_name(parsed.name))
+    plain = not (parsed.extras or parsed.marker)
+    return plain and version is not None and parsed.specifier.contains(version, prereleases=True)
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ def main(request: FetchBeside) -> None:
     metadata.refuse_references(metadata.requirements(metadata.of_wheel(wheel)), wheel.name)
     own = filename.project(wheel.name)
     extras = f"[{','.join(request.extras)}]" if request.extras else ""
-    wanted = request.scratch / "wanted.in"
-    wanted.write_text(f"{own}{extras} @ {wheel.as_uri()}\n{request.beside}\n")
-    lines = resolve(wanted, request.python, own, request.beside, request.own)
+    requirements_file = request.scratch / "wanted.in"
+    requirements_file.write_text(f"{own}{extras} @ {wheel.as_uri()}\n{request.beside}\n")
+    lines = resolve(requirements_file, request.python, own, request.beside, request.own)
     ours = {own, *(filename.project(path.name) for path in _wheels(request.own))}
     chosen = {canonicalize_name(r.name): r for r in lines if canonicalize_name(r.name) not in ours}
     wheelhouse.download(
@@ -48,14 +48,14 @@ def main(request: FetchBeside) -> None:
 
 
 def resolve(
-    wanted: Path, python: Path, own: str, beside: str, wheels: Path | None = None
+    requirements_file: Path, python: Path, own: str, beside: str, wheels: Path | None = None
 ) -> list[Requirement]:
     """Return what uv chooses for the requirements in a file; raises ActionError with uv's reason in short.
 
     `wheels` is a folder with more of what can be chosen.
     """
     options = [f"--python={python}", *([f"--find-links={wheels}"] if wheels else [])]
-    answer = uv.compile_requirements(wanted, options, beside)
+    answer = uv.compile_requirements(requirements_file, options, beside)
     print(answer.stderr, answer.stdout, sep="", flush=True)
     if answer.returncode == 0:
         return [Requirement(line) for line in answer.stdout.splitlines() if line and line[0] not in "#-/ "]

@@ -82,13 +82,13 @@ class Search:
         self._missing: dict[tuple[str, str], None] = {}
         self._toolkits = self._metapackages()
 
-    def run(self, wanted: Mapping[str, Mapping[str, Iterable[str]]]) -> Provided:
+    def run(self, needed: Mapping[str, Mapping[str, Iterable[str]]]) -> Provided:
         """Return everything that was found; raises ActionError for a package or symbol that no release has."""
-        for package, symbols in wanted.items():
+        for package, symbols in needed.items():
             here = self._packages.setdefault(package, _Package(direct=True))
             for soname, names in symbols.items():
                 here.wants(soname, names)
-        queue = list(wanted)
+        queue = list(needed)
         while queue:
             package = queue.pop(0)
             queue += [each for each in self._look_at(package) if each not in queue]

@@ -20,8 +20,8 @@ _LONGEST = 1_000_000  # bytes of the answer of a backend
 
 def main(request: FetchRequirements) -> None:
     """Fill the folder `output`, and write to `lock` what was requested and each wheel's sha256."""
-    wanted = [*required(request.source), *request.requires, *answered(request.answer)]
-    everything = list(dict.fromkeys(wanted))
+    requirements = [*required(request.source), *request.requires, *answered(request.answer)]
+    everything = list(dict.fromkeys(requirements))
     limits = [rewritten(request.constraints, request.scratch)] if request.constraints else []
     wheelhouse.download(
         request.python,

@@ -41,13 +41,13 @@ def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
     The index is pip's own setting (default: PyPI); proxies and CA bundles are those of the environment.
     Raises MissingError without network, ActionError when the file is not there or has another sha256.
     """
-    wanted = Requirement(requirement)
-    (pin,) = wanted.specifier
+    release = Requirement(requirement)
+    (pin,) = release.specifier
     index = public(index_url())
     try:
         with PyPISimple(endpoint=index_url(), session=session()) as client:
-            page = client.get_project_page(canonicalize_name(wanted.name))
-            package = _sdist(page.packages, wanted.name, pin.version, index)
+            page = client.get_project_page(canonicalize_name(release.name))
+            package = _sdist(page.packages, release.name, pin.version, index)
             target = folder / Path(package.filename).name
             print(f"downloading {package.filename}", flush=True)
             client.download_package(
@@ -55,7 +55,7 @@ def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
             )
     except NoSuchProjectError as error:
         raise ActionError.of(
-            f"{index} has no project {wanted.name}", hint="check [package] source"
+            f"{index} has no project {release.name}", hint="check [package] source"
         ) from error
     except (DigestMismatchError, NoDigestsError) as error:
         raise ActionError.of(

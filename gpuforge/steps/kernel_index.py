@@ -77,8 +77,8 @@ def made_by(compiler: CompiledBy) -> kernel_set.Toolchain:
     if compiler.lock:
         files = json.loads(compiler.lock.read_bytes())["wheels"]
         found = (parse_wheel_filename(file) for file in files)
-        wanted = canonicalize_name(compiler.package)
-        version = next(str(release) for name, release, *_ in found if name == wanted)
+        project = canonicalize_name(compiler.package)
+        version = next(str(release) for name, release, *_ in found if name == project)
     return kernel_set.Toolchain(compiler.family, version)
 
 

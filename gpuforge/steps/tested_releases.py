@@ -33,8 +33,8 @@ def with_tested(provided: Provided, folders: Iterable[Path]) -> Provided:
 
 def _release(path: Path, package: str, version: str, seen: Mapping[str, set[str]]) -> PackageRelease:
     with Archive(path) as archive:
-        wanted = metadata.requirements(metadata.of_archive(archive))
-        requires = {canonicalize_name(r.name) for r in wanted if "extra" not in str(r.marker)}
+        requirements = metadata.requirements(metadata.of_archive(archive))
+        requires = {canonicalize_name(r.name) for r in requirements if "extra" not in str(r.marker)}
         libraries = tuple(_loaded(archive, seen[package]))
     return PackageRelease(package, version, ROLE, path.name, "", tuple(sorted(requires)), libraries)
 

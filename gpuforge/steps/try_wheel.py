@@ -115,9 +115,9 @@ def secluded(request: TryWheel) -> MachineCuda:
 
 def installed(wheel: Path, python: Path, wheels: Sequence[Path], extras: Sequence[str]) -> dict[str, Any]:
     """Install the wheel with what it declares and nothing else; return what is there then."""
-    wanted = as_requirement(wheel, extras)
-    print(f"installing {Path(wanted).name}", flush=True)
-    require(python, [wanted], wheels)
+    requirement = as_requirement(wheel, extras)
+    print(f"installing {Path(requirement).name}", flush=True)
+    require(python, [requirement], wheels)
     command = [str(python), "-I", "-c", "import platform; print(platform.python_version())"]
     version = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     there = packages(python)

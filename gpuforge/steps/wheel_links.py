@@ -20,16 +20,16 @@ def main(request: WheelLinks) -> None:
         shutil.copytree(folder, tree / f"kernels{number}")
     more = json.loads(request.pins_file.read_text()) if request.pins_file else {}
     pins = {**request.pins, **more}
-    wanted = links.wanted_of(tree, request.cuda, pins)
+    needed = links.needed_of(tree, request.cuda, pins)
     data = {
         "wanted": {
             distribution: {soname: sorted(names) for soname, names in symbols.items()}
-            for distribution, symbols in wanted.items()
+            for distribution, symbols in needed.items()
         },
         "requires": [str(requirement) for requirement in own if requirement.marker is None],
     }
     request.output.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
-    print(f"CUDA libraries are needed from: {', '.join(sorted(wanted)) or 'none'}")
+    print(f"CUDA libraries are needed from: {', '.join(sorted(needed)) or 'none'}")
 
 
 if __name__ == "__main__":

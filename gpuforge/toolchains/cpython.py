@@ -61,9 +61,9 @@ def find(minor: str, *, or_newer: bool = False, search: Sequence[Path] | None = 
     Looks at the interpreter gpuforge runs on, at `python3.N` on PATH, at manylinux's `/opt/python` and at
     pyenv's versions. Raises MissingError with what was found where, and what to install.
     """
-    wanted = [minor, *(newer(minor) if or_newer else [])]
+    minors = [minor, *(newer(minor) if or_newer else [])]
     without_headers: Interpreter | None = None
-    for version in wanted:
+    for version in minors:
         for path in _candidates(version, search):
             found = ask(path)
             if found is None or not found.version.startswith(f"{version}."):

@@ -93,7 +93,7 @@ class Looked:
     """What was tried on the way, for the message when nothing fits."""
 
     family: Family
-    wanted: SpecifierSet
+    allowed: SpecifierSet
     refused: list[str] = field(default_factory=list)
     seen: set[Path] = field(default_factory=set)
 
@@ -120,8 +120,8 @@ class Looked:
             self.refused.append(f"{path}: is not {self.family.name} (it says {first!r})")
             return None
         version, identity = parsed
-        if not self.wanted.contains(version, prereleases=True):
-            self.refused.append(f"{path}: version {version} is not {self.wanted}")
+        if not self.allowed.contains(version, prereleases=True):
+            self.refused.append(f"{path}: version {version} is not {self.allowed}")
             return None
         return Compiler(
             self.family.name, path, version, identity, self.family.c_compiler(path, is_file=is_file)
@@ -129,11 +129,11 @@ class Looked:
 
     def failure(self, where: str) -> MissingError:
         """Return the error that says what was wanted, where it was looked for, and what was found there."""
-        what = f"{self.family.name} {self.wanted}".strip()
+        what = f"{self.family.name} {self.allowed}".strip()
         found = "; ".join(self.refused) or "nothing by that name there"
         hint = self.family.install
-        if str(self.wanted) and ": version " in found:
-            hint = f"install a version that is {self.wanted} (Debian and others have several), or widen the range"
+        if str(self.allowed) and ": version " in found:
+            hint = f"install a version that is {self.allowed} (Debian and others have several), or widen the range"
         return MissingError.of(f"no usable {what}: looked at {where}; found: {found}", hint=hint)
 
 

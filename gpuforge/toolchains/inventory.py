@@ -81,18 +81,24 @@ class Inventory:
     @classmethod
     def parse(cls, name: str, answer: str) -> Inventory:
         """Read what `SCRIPT` printed; raises ValueError or KeyError for anything else."""
-        said = json.loads(answer)
-        compilers = {Path(path): text for path, text in said["compilers"]}
+        reported = json.loads(answer)
+        compilers = {Path(path): text for path, text in reported["compilers"]}
         toolkits = {
-            Path(root): _cuda_version(known, compilers, root) for root, known in said["toolkits"].items()
+            Path(root): _cuda_version(known, compilers, root) for root, known in reported["toolkits"].items()
         }
         found: dict[str, Interpreter] = {}
-        for _, facts in said["pythons"]:
+        for _, facts in reported["pythons"]:
             python = read(facts)
             if python is not None:
                 found.setdefault(python.version, python)
         return cls(
-            name, said["machine"], said["glibc"], compilers, tuple(found.values()), toolkits, said["path"]
+            name,
+            reported["machine"],
+            reported["glibc"],
+            compilers,
+            tuple(found.values()),
+            toolkits,
+            reported["path"],
         )
 
     def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:

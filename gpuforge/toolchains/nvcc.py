@@ -89,9 +89,9 @@ TOOLCHAIN = Toolchain(
 
 def gencode(archs: Iterable[str], ptx: Iterable[str]) -> list[str]:
     """Return the `-gencode` arguments for real architectures (`80`, `90a`, `100f`) and, after them, PTX images."""
-    wanted = [Target(Arch.parse(arch)) for arch in archs]
-    wanted += [Target(Arch.parse(arch), real=False, ptx=True) for arch in ptx]
-    return [argument for target in wanted for argument in target.gencode]
+    targets = [Target(Arch.parse(arch)) for arch in archs]
+    targets += [Target(Arch.parse(arch), real=False, ptx=True) for arch in ptx]
+    return [argument for target in targets for argument in target.gencode]
 
 
 def images(archs: Iterable[str], ptx: Iterable[str]) -> str:

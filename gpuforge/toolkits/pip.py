@@ -52,11 +52,13 @@ def fetch_wheels(pins: Sequence[Pin], partial: Path, say: Say) -> None:
         f"fetching {len(pins)} packages ({max(megabytes, 1):.0f} MB): "
         + " ".join(f"{p.package}=={p.version}" for p in pins)
     )
-    wanted = partial / "requirements.txt"
-    wanted.write_text("".join(f"{pin.package}=={pin.version} --hash=sha256:{pin.sha256}\n" for pin in pins))
+    requirements_file = partial / "requirements.txt"
+    requirements_file.write_text(
+        "".join(f"{pin.package}=={pin.version} --hash=sha256:{pin.sha256}\n" for pin in pins)
+    )
     scratch = partial / "tmp"
     scratch.mkdir()
-    argv = [sys.executable, *PIP, f"--target={partial / 'site'}", f"--requirement={wanted}"]
+    argv = [sys.executable, *PIP, f"--target={partial / 'site'}", f"--requirement={requirements_file}"]
     env = {**os.environ, "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"}
     status, output = pip_output.run(argv, say, env)
     if status != 0:

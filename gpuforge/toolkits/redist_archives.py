@@ -54,14 +54,14 @@ class RedistArchive:
     size: int  # bytes
 
 
-def release_list(wanted: Archives, file: Path) -> Mapping[str, Any]:
+def release_list(source: Archives, file: Path) -> Mapping[str, Any]:
     """Return the release's list; raises MissingError when there is none, ActionError when it is something else."""
-    url = f"{wanted.url}/redistrib_{wanted.label}.json"
+    url = f"{source.url}/redistrib_{source.label}.json"
     try:
         download(url, file)
     except GoneError:
         raise MissingError.of(
-            f"no list of CUDA {wanted.label}'s archives at {url}",
+            f"no list of CUDA {source.label}'s archives at {url}",
             hint="check GPUFORGE_REDIST_URL: the folder that holds redistrib_*.json",
         ) from None
     try:
@@ -75,15 +75,15 @@ def release_list(wanted: Archives, file: Path) -> Mapping[str, Any]:
     return data
 
 
-def archives(wanted: Archives, data: Mapping[str, Any]) -> Iterator[RedistArchive]:
+def archives(source: Archives, data: Mapping[str, Any]) -> Iterator[RedistArchive]:
     """Yield the archives to fetch; raises ActionError for one that is missing or is not what was planned with."""
-    for name in sorted({*wanted.needed, *wanted.optional}):
+    for name in sorted({*source.needed, *source.optional}):
         entry = data.get(name, {})
-        row = entry.get(wanted.platform)
+        row = entry.get(source.platform)
         if row is None:
-            if name in wanted.needed:
+            if name in source.needed:
                 raise ActionError.of(
-                    f"CUDA {wanted.label} has no {name} for {wanted.platform} among NVIDIA's archives"
+                    f"CUDA {source.label} has no {name} for {source.platform} among NVIDIA's archives"
                 )
             continue
         try:
@@ -97,9 +97,9 @@ def archives(wanted: Archives, data: Mapping[str, Any]) -> Iterator[RedistArchiv
         path = PurePosixPath(found.path)
         if path.is_absolute() or ".." in path.parts:
             raise ActionError.of(f"the list of archives has {name} at {found.path}, outside its folder")
-        if name == "cuda_nvcc" and found.version != wanted.nvcc:
+        if name == "cuda_nvcc" and found.version != source.nvcc:
             raise ActionError.of(
-                f"CUDA {wanted.label} should have nvcc {wanted.nvcc}, and the list of archives has {found.version}",
+                f"CUDA {source.label} should have nvcc {source.nvcc}, and the list of archives has {found.version}",
                 hint="report it: gpuforge's table of releases is wrong",
             )
         yield found

@@ -31,15 +31,15 @@ def select(
     installations in, instead of the usual ones; `inventory` is the content of the build's image. Raises UsageError
     for an unknown version, provider, library or machine, and MissingError, with what was found, if there is none.
     """
-    wanted = ToolkitRequest(release(version).version, libraries, machine, search, inventory)
+    request = ToolkitRequest(release(version).version, libraries, machine, search, inventory)
     if machine not in MACHINES:
         raise UsageError.of(f"no CUDA toolkit for machine {machine!r}", hint=f"known: {', '.join(MACHINES)}")
     if provider not in {None, *PROVIDERS}:
         raise UsageError.of(f"unknown toolkit provider {provider!r}", hint=f"known: {', '.join(PROVIDERS)}")
     for name, each in PROVIDERS.items():
-        if provider in {None, name} and (toolkit := each.offer(wanted)):
+        if provider in {None, name} and (toolkit := each.offer(request)):
             return toolkit
-    raise PROVIDERS[provider or "system"].absent(wanted, _elsewhere(wanted.minor))
+    raise PROVIDERS[provider or "system"].absent(request, _elsewhere(request.minor))
 
 
 def _elsewhere(minor: str) -> str:

@@ -36,9 +36,9 @@ def test_the_plan_shows_where_each_toolkit_comes_from(
     plan = lower(recipe(), chosen.cells, machine)
     found = keys(plan.actions)
     steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
-    wanted = {end.action for end in plan.wheels.values()}
+    targets = {end.action for end in plan.wheels.values()}
     judged = verdicts(
-        steps, store=MemoryStore(tmp_path / "store"), ledger=MemoryLedger(), project="p", wanted=wanted
+        steps, store=MemoryStore(tmp_path / "store"), ledger=MemoryLedger(), project="p", targets=targets
     )
 
     show_plan(plan, chosen, judged, explain=False, as_json=False)

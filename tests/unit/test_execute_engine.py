@@ -70,7 +70,7 @@ class Rig:
         self.listener = Listener()
         self.top = top
 
-    def run(self, *steps: Step, jobs: int = 1, wanted: tuple[str, ...] = ()) -> Outcome:
+    def run(self, *steps: Step, jobs: int = 1, targets: tuple[str, ...] = ()) -> Outcome:
         return engine.run(
             steps,
             store=self.store,
@@ -80,7 +80,7 @@ class Rig:
             observer=self.listener,
             logs=self.top / "logs",
             project="p",
-            wanted=wanted,
+            targets=targets,
         )
 
 
@@ -122,7 +122,7 @@ def test_a_pruned_store_entry_that_nobody_needs_is_not_made_again(rig: Rig) -> N
     del rig.store.entries[steps[0].key], rig.store.entries[steps[1].key]
     assert rig.run(*steps).ok
     assert len(rig.runner.ran) == 3
-    rig.run(*steps, wanted=("build",))
+    rig.run(*steps, targets=("build",))
     assert rig.runner.ran[3:] == ["fetch", "build"]
 
 

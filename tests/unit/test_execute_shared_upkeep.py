@@ -27,11 +27,16 @@ def test_entries_have_their_names_sizes_and_last_use(tmp_path: Path) -> None:
     store.alias(OTHER, KEY)
     age(tmp_path, 100)
     (kept,) = upkeep.entries(store.objects)
-    assert (kept.held.key, kept.held.action, kept.held.kind, kept.aliases) == (KEY, "k", "kernel", (OTHER,))
-    assert kept.held.size == sum(each.size for each in store.objects.find(f"entries/ab/{KEY}"))
-    before = kept.held.used
+    assert (kept.listed.key, kept.listed.action, kept.listed.kind, kept.aliases) == (
+        KEY,
+        "k",
+        "kernel",
+        (OTHER,),
+    )
+    assert kept.listed.size == sum(each.size for each in store.objects.find(f"entries/ab/{KEY}"))
+    before = kept.listed.used
     assert machine(tmp_path, "two").get(KEY) is not None
-    assert upkeep.entries(store.objects)[0].held.used > before + 99 * 3600
+    assert upkeep.entries(store.objects)[0].listed.used > before + 99 * 3600
 
 
 def test_a_machine_that_uses_its_own_copy_is_seen_to_use_it(tmp_path: Path) -> None:
@@ -41,7 +46,7 @@ def test_a_machine_that_uses_its_own_copy_is_seen_to_use_it(tmp_path: Path) -> N
     os.utime(mark, (mark.stat().st_mtime - USED - 1,) * 2)
     assert machine(tmp_path, "one").get(KEY) is not None
     (kept,) = upkeep.entries(machine(tmp_path, "one").objects)
-    assert kept.held.used > presence.now(machine(tmp_path, "one").objects) - 60
+    assert kept.listed.used > presence.now(machine(tmp_path, "one").objects) - 60
 
 
 def test_an_entry_is_removed_with_its_names_and_only_as_it_was_seen(tmp_path: Path) -> None:
@@ -74,14 +79,14 @@ def test_what_was_used_since_the_oldest_live_build_began_stays(tmp_path: Path) -
     put(store)
     age(tmp_path, 10)
     (kept,) = upkeep.entries(store.objects)
-    assert kept.held.used < upkeep.recent(store.objects)
+    assert kept.listed.used < upkeep.recent(store.objects)
     with store.present():
         (began,) = [name for name in store.objects.names("builds") if name.endswith("/began")]
-        then = kept.held.used
+        then = kept.listed.used
         os.utime(tmp_path / "shared" / began, (then, then))
-        assert kept.held.used >= upkeep.recent(store.objects)
+        assert kept.listed.used >= upkeep.recent(store.objects)
     assert store.objects.names("builds") == []
-    assert kept.held.used < upkeep.recent(store.objects)
+    assert kept.listed.used < upkeep.recent(store.objects)
 
 
 def test_a_build_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
@@ -105,9 +110,9 @@ def test_verify_finds_every_harm(tmp_path: Path, harm: str) -> None:
         assert damaged == []  # a name, which is followed and refused where it is used
         return
     ((kept, why),) = damaged
-    assert kept.held.key == KEY
+    assert kept.listed.key == KEY
     assert why.startswith(HARMS[harm][1])
-    assert [each.held.key for each in upkeep.entries(store.objects)] == ["ef" + "0" * 62]
+    assert [each.listed.key for each in upkeep.entries(store.objects)] == ["ef" + "0" * 62]
 
 
 def test_what_a_killed_upload_left_is_removed_when_it_is_old(tmp_path: Path) -> None:

@@ -57,11 +57,11 @@ def keep(store: MemoryStore, *steps: Step) -> None:
 
 
 def reasons(
-    steps: list[Step], store: MemoryStore, *entries: LedgerEntry, wanted: tuple[str, ...] = ()
+    steps: list[Step], store: MemoryStore, *entries: LedgerEntry, targets: tuple[str, ...] = ()
 ) -> dict[str, str]:
     ledger = MemoryLedger()
     ledger.entries += entries
-    found = verdicts(steps, store=store, ledger=ledger, project="p", wanted=wanted)
+    found = verdicts(steps, store=store, ledger=ledger, project="p", targets=targets)
     assert all(verdict.run == words(verdict.reason).startswith("runs: ") for verdict in found.values())
     return {name: words(verdict.reason) for name, verdict in found.items()}
 
@@ -89,7 +89,7 @@ def test_only_what_is_needed_runs(store: MemoryStore) -> None:
         "wheel": "not needed: everything that reads it is stored",
         "audit": "reused: same inputs as on 2026-11-21 14:03 (12.3 s saved)",
     }
-    assert reasons(steps, store, wanted=("wheel",))["fetch"] == "runs: never ran before"
+    assert reasons(steps, store, targets=("wheel",))["fetch"] == "runs: never ran before"
 
 
 def test_a_stored_step_in_the_middle_stops_the_need(store: MemoryStore) -> None:

@@ -59,7 +59,7 @@ class Setup(Protocol):
     def takes(self) -> Sequence[str]:
         """Those of the options "image", "memory", "scheduler" and "timeout" that it heeds."""
 
-    def sites(self, wanted: SiteRequest) -> list[ContainerImage]:
+    def sites(self, request: SiteRequest) -> list[ContainerImage]:
         """Return the images to build in, ready to run; none for this machine itself.
 
         Raises MissingError and UsageError for what is not there or cannot be done.

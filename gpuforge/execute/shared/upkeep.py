@@ -23,7 +23,7 @@ _FORGOTTEN = 86400.0  # seconds after which contents without a record are what a
 class EntryObjects:
     """An entry of a shared store: its record as it was read, and the names of its objects, the record's first."""
 
-    held: ListedEntry
+    listed: ListedEntry
     record: SharedEntry | None
     data: bytes
     objects: tuple[str, ...]
@@ -55,15 +55,16 @@ def entries(objects: Objects) -> list[EntryObjects]:
             continue
         used = max(found[names.record(key)].modified, uses.get(names.used(key), 0.0))
         entry: StoreEntry | None = record.entry if record else None
-        held = ListedEntry(
+        listed = ListedEntry(
             key, Path(names.record(key)), entry, sum(each.size for each in found.values()), used
         )
-        ordered = sorted(found, key=lambda name: name != names.record(held.key))
-        kept.append(EntryObjects(held, record, data, tuple(ordered), ()))
-    whole = [
-        EntryObjects(k.held, k.record, k.data, k.objects, tuple(aliases.get(k.held.key, ()))) for k in kept
+        ordered = sorted(found, key=lambda name: name != names.record(listed.key))
+        kept.append(EntryObjects(listed, record, data, tuple(ordered), ()))
+    complete = [
+        EntryObjects(k.listed, k.record, k.data, k.objects, tuple(aliases.get(k.listed.key, ())))
+        for k in kept
     ]
-    return sorted(whole, key=lambda each: (each.held.used, each.held.key))
+    return sorted(complete, key=lambda each: (each.listed.used, each.listed.key))
 
 
 def compiled(objects: Objects) -> list[ListedEntry]:
@@ -93,9 +94,9 @@ def recent(objects: Objects) -> float:
 
 def discard(objects: Objects, each: EntryObjects) -> bool:
     """Remove an entry and its names, its record first; False where another has taken its place."""
-    if objects.read(names.record(each.held.key)) != each.data:
+    if objects.read(names.record(each.listed.key)) != each.data:
         return False
-    for name in (*each.objects, names.used(each.held.key), *map(names.record, each.aliases)):
+    for name in (*each.objects, names.used(each.listed.key), *map(names.record, each.aliases)):
         objects.remove(name)
     return True
 
@@ -112,12 +113,12 @@ def verify(objects: Objects, found: Sequence[EntryObjects]) -> list[tuple[EntryO
 
 def _wrong(objects: Objects, each: EntryObjects) -> str:
     try:
-        record = from_bytes(each.held.key, each.data)
+        record = from_bytes(each.listed.key, each.data)
         if isinstance(record, SharedEntry):
             with tempfile.TemporaryDirectory(prefix="gpuforge-") as folder:
                 for output, content in record.contents.items():
                     packed = Path(folder, content.token)
-                    fetch_content(objects, each.held.key, content, packed)
+                    fetch_content(objects, each.listed.key, content, packed)
                     contents.unpack(packed, Path(folder, "out"), record.files(output))
                     packed.unlink()
     except ValueError as error:

@@ -66,7 +66,7 @@ def _beside(
     """Fetch what `[audit] beside` names, each resolved together with the wheel."""
     at = context.machine.tested_at(cell)
     major = major_of(cell.toolkit) if cell.toolkit else None
-    wanted = [text for text in context.file.manifest.audit.beside if is_for(text, major)]
+    packages = [text for text in context.file.manifest.audit.beside if is_for(text, major)]
     kernels = {"kernels": ActionInput(own.action, "declared")} if own else {}
     return {
         f"beside{number}": context.add_step(
@@ -94,7 +94,7 @@ def _beside(
             cells=(cell.id,),
             **context.by_pip,
         )
-        for number, requirement in enumerate(wanted)
+        for number, requirement in enumerate(packages)
     }
 
 

@@ -108,9 +108,9 @@ def _sources(
 def _compile(context: Context, cell: Cell, item: Object, source: str) -> ActionInput:
     """Compile one source of a fallback object for every architecture of its toolkit into one fatbin."""
     file, at = context.file, context.machine.kernels_at(cell.cuda)
-    wanted = file.manifest.cuda.versions[cell.cuda]
+    cuda_version = file.manifest.cuda.versions[cell.cuda]
     host = compiler.use(context, at.hosts[cell.cuda], at, lay=False)
-    archs, ptx = variables.real(wanted.archs), variables.virtual(wanted.archs, wanted.ptx)
+    archs, ptx = variables.real(cuda_version.archs), variables.virtual(cuda_version.archs, cuda_version.ptx)
     action = Action(
         id=f"{kernels_name(context, cell)}/{item.name}/{source}",
         kind="compile",

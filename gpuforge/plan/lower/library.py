@@ -48,9 +48,9 @@ def _compile_by_nvcc(context: Context, cell: Cell, item: Object, compiled: Seque
     file = context.file
     at = context.machine.kernels_at(cell.cuda)
     host = compiler.use(context, at.hosts[cell.cuda], at, lay=False)
-    wanted = file.manifest.cuda.versions[cell.cuda]
+    cuda_version = file.manifest.cuda.versions[cell.cuda]
     paths = _paths(file, item, compiled)
-    archs, ptx = variables.real(wanted.archs), variables.virtual(wanted.archs, wanted.ptx)
+    archs, ptx = variables.real(cuda_version.archs), variables.virtual(cuda_version.archs, cuda_version.ptx)
     argv = nvcc.library_argv(
         "${in:toolkit}/bin/nvcc",
         sources=(*paths["sources"], *paths["abi"]),

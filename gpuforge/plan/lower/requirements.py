@@ -47,9 +47,9 @@ def lock(context: Context, cell: Cell, at: Location) -> ActionInput:
 
 def _all(context: Context, cell: Cell, at: Location) -> str:
     first = _fetch(context, cell, at, NOTHING, "requirements", "fetch the build requirements")
-    asked = _asked(context, cell, at, first)
+    answer = _asked(context, cell, at, first)
     return _fetch(
-        context, cell, at, asked, "backend-requirements", "fetch what the build backend needs", answered=True
+        context, cell, at, answer, "backend-requirements", "fetch what the build backend needs", answered=True
     )
 
 
@@ -133,9 +133,9 @@ def _asked(context: Context, cell: Cell, at: Location, fetch: str) -> ActionInpu
     inputs = {"source": source(context), "env": env, "lock": ActionInput(fetch, LOCK)}
     seen = variables.hook(at.path)
     if manifest.host_cuda:
-        wanted = manifest.cuda.versions[cell.cuda]
+        cuda_version = manifest.cuda.versions[cell.cuda]
         inputs["toolkit"] = toolkit(context, cell, at)
-        seen |= variables.hook_cuda(at.path, wanted.archs, wanted.ptx)
+        seen |= variables.hook_cuda(at.path, cuda_version.archs, cuda_version.ptx)
     action = _add(
         context,
         cell,

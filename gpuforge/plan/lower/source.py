@@ -17,19 +17,21 @@ def source(context: Context) -> Input:
     """Return the source tree."""
     if context.tree is not None:
         return context.tree
-    wanted = context.file.manifest.package.source
-    if isinstance(wanted, PypiSource):
-        return _fetched(context, Sdist(wanted.pypi, wanted.sha256), "source", f"the source {wanted.pypi}")
-    if isinstance(wanted, PathSource):
-        return _unpacked(context, (context.file.folder / wanted.path).resolve())
-    assert isinstance(wanted, GitSource)  # noqa: S101  the manifest has these three
-    what = f"the source {wanted.git} at {wanted.rev}"
-    return _fetched(context, Revision(wanted.git, wanted.rev), "source", what)
+    declared = context.file.manifest.package.source
+    if isinstance(declared, PypiSource):
+        return _fetched(
+            context, Sdist(declared.pypi, declared.sha256), "source", f"the source {declared.pypi}"
+        )
+    if isinstance(declared, PathSource):
+        return _unpacked(context, (context.file.folder / declared.path).resolve())
+    assert isinstance(declared, GitSource)  # noqa: S101  the manifest has these three
+    what = f"the source {declared.git} at {declared.rev}"
+    return _fetched(context, Revision(declared.git, declared.rev), "source", what)
 
 
-def sdist(context: Context, wanted: PypiSource) -> ActionInput:
+def sdist(context: Context, release: PypiSource) -> ActionInput:
     """Return an unpacked sdist of `[build] overlay`."""
-    return _fetched(context, Sdist(wanted.pypi, wanted.sha256), f"overlay/{wanted.folder}", wanted.pypi)
+    return _fetched(context, Sdist(release.pypi, release.sha256), f"overlay/{release.folder}", release.pypi)
 
 
 def _fetched(context: Context, requested: Sdist | Revision, name: str, what: str) -> ActionInput:

@@ -30,13 +30,13 @@ def _test(context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | N
     `own` is its kernels wheel, where kernels have one. One wheel for many Pythons is tested on the one that builds it,
     which is the lowest at hand.
     """
-    manifest, wanted = context.file.manifest, context.file.manifest.test
+    manifest, test = context.file.manifest, context.file.manifest.test
     at = context.machine.tested_at(cell)
     wheels = installed(context, cell, wheel, own) | ({"kernels": own} if own else {})
     inputs: dict[str, Input] = {"python": compiler.interpreter(cell, at), "wheel": wheel, **wheels}
-    if any("project" in braces.names(word) for word in wanted.command):
+    if any("project" in braces.names(word) for word in test.command):
         inputs["project"] = source(context)
-    if wanted.command and wanted.sources:
+    if test.command and test.sources:
         inputs["tests"] = source_files.test_sources(context.file)
     if manifest.cuda.linkage == "system":
         inputs["toolkit"] = toolkit(context, cell, at)
@@ -49,10 +49,10 @@ def _test(context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | N
         extras=extras(context.file, cell),
         cuda=cell.toolkit,
         package=manifest.package.import_,
-        imports=wanted.imports,
+        imports=test.imports,
         stub=not context.gpu,
-        requires=wanted.requires,
-        command=wanted.command,
+        requires=test.requires,
+        command=test.command,
         project=Path("${stage:project}") if "project" in inputs else None,
         folder=Path("${stage:tests}") if "tests" in inputs else None,
         toolkit=Path("${in:toolkit}") if "toolkit" in inputs else None,
@@ -85,12 +85,12 @@ def installed(
 
 def _shared(context: Context, cell: Cell) -> ActionInput | None:
     """Fetch what the test command needs, once per Python and while the wheels are built; None for nothing."""
-    wanted = context.file.manifest.test
-    if not (wanted.command and wanted.requires):
+    test = context.file.manifest.test
+    if not (test.command and test.requires):
         return None
     image = context.machine.tested_at(cell).image
     request = FetchTestRequirements(
-        python=Path("${in:python}"), requires=wanted.requires, output=Path("${out:wheels}")
+        python=Path("${in:python}"), requires=test.requires, output=Path("${out:wheels}")
     )
     return _fetch(
         context,
@@ -109,10 +109,10 @@ def _declared(
 
     Wheels that declare the same share the result.
     """
-    wanted = context.file.manifest.test
+    test = context.file.manifest.test
     request = FetchTestRequirements(
         python=Path("${in:python}"),
-        requires=wanted.requires if wanted.command else (),
+        requires=test.requires if test.command else (),
         wheel=Path("${in:wheel}"),
         extras=extras(context.file, cell),
         cuda=cell.toolkit,

@@ -90,12 +90,12 @@ def _request(
 
 def make_variant(context: Context, cell: Cell, wheel: ActionInput, report: ActionInput) -> ActionInput:
     """Make the variant wheel of the proved one; after the audit, as few tools read the names of variants yet."""
-    wanted = context.file.manifest.cuda.versions[cell.cuda]
+    cuda_version = context.file.manifest.cuda.versions[cell.cuda]
     return context.add_step(
         VariantWheel(
             wheel=Path("${in:wheel}"),
             cuda=cell.toolkit,
-            gpus=variant.gpus(wanted.archs, wanted.ptx),
+            gpus=variant.gpus(cuda_version.archs, cuda_version.ptx),
             output=Path("${out:wheel}"),
         ),
         context.machine.at(cell),

@@ -92,8 +92,10 @@ def _allowed(project: Project) -> tuple[tuple[str, ...], str]:
     if required is None:
         return PYTHONS, "every-python"
     try:
-        wanted = SpecifierSet(required.text)
-        fitting = tuple(version for version in PYTHONS if f"{version}.99" in wanted or version in wanted)
+        specifier = SpecifierSet(required.text)
+        fitting = tuple(
+            version for version in PYTHONS if f"{version}.99" in specifier or version in specifier
+        )
     except ValueError:  # no specifiers, or of a version with thousands of digits
         return PYTHONS, "every-python"
     return (fitting, "requires-python") if fitting else (PYTHONS, "requires-none")

@@ -155,8 +155,8 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
         try:
             product = _product(recipe, toolchain, compiler, work, here, package)
         except Stopped as stopped:
-            told = _kept(stopped.log, log)
-            raise Stopped(f"{recipe.name}: {stopped}; {told}{_in_use(recipe, package)}") from None
+            kept_log = _kept(stopped.log, log)
+            raise Stopped(f"{recipe.name}: {stopped}; {kept_log}{_in_use(recipe, package)}") from None
         made = replace(
             _made(recipe, toolchain, compiler, product, arch, sources),
             home=recorded(str(package.home)),
@@ -260,13 +260,13 @@ def _by(build: Build) -> str:
 def _made(
     recipe: Recipe, toolchain: Toolchain, compiler: Compiler, library: Path, arch: str, extra: Sequence[Path]
 ) -> Build:
-    told = any("{arch}" in word for word in toolchain.argv)
+    for_arch = any("{arch}" in word for word in toolchain.argv)
     return Build(
         file=Path(recipe.name if library.is_dir() else f"lib{recipe.name}.so"),
         size=0 if library.is_dir() else library.stat().st_size,
         toolchain=toolchain.name,
         compiler=compiler.label,
-        arch=f"sm_{arch}" if arch and told else "",
+        arch=f"sm_{arch}" if arch and for_arch else "",
         sources=tuple(recorded(str(source)) for source in extra),
     )
 

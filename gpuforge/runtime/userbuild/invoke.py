@@ -112,8 +112,10 @@ def _failure(compiler: Compiler, status: int, log: bytes, work: Path) -> str:
     how = f"was ended by {_signal(-status)}" if status < 0 else f"failed with exit status {status}"
     text = log.decode(errors="replace").replace(f"{work / 'sources'}/", "").replace(f"{work}/", "")
     lines = text.splitlines()
-    told = [line.strip() for line in lines if _TELLING.search(line)] or [line.strip() for line in lines[-1:]]
-    return f"{compiler.label} {how}" + (f": {told[0][:300]}" if told else "")
+    telling = [line.strip() for line in lines if _TELLING.search(line)] or [
+        line.strip() for line in lines[-1:]
+    ]
+    return f"{compiler.label} {how}" + (f": {telling[0][:300]}" if telling else "")
 
 
 def _signal(number: int) -> str:

@@ -19,10 +19,10 @@ from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 class Provider(Protocol):
     """A source of toolkits."""
 
-    def offer(self, wanted: ToolkitRequest) -> Toolkit | None:
+    def offer(self, request: ToolkitRequest) -> Toolkit | None:
         """Return the toolkit, None if this provider does not have it."""
 
-    def absent(self, wanted: ToolkitRequest, elsewhere: str) -> UsageError | MissingError:
+    def absent(self, request: ToolkitRequest, elsewhere: str) -> UsageError | MissingError:
         """Return the error for a toolkit that it does not have; `elsewhere` names the providers that have it."""
 
 

@@ -93,19 +93,19 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> PartsAndWhee
     return PartsAndWheels(parts, wheels.choose(row, compiler, libraries, machine))
 
 
-def offer(wanted: ToolkitRequest) -> Toolkit | None:
+def offer(request: ToolkitRequest) -> Toolkit | None:
     """Return the toolkit, None if Debian does not have it; raises UsageError for a library that it does not have."""
-    if wanted.minor not in _releases():
+    if request.minor not in _releases():
         return None
-    files = source(wanted.minor, wanted.libraries, wanted.machine)
-    origin = f"Debian {_releases()[wanted.minor]['suite']} and PyPI"
-    return Toolkit(wanted.minor, "debian", files.identity, nvcc(wanted.minor), origin, source=files)
+    files = source(request.minor, request.libraries, request.machine)
+    origin = f"Debian {_releases()[request.minor]['suite']} and PyPI"
+    return Toolkit(request.minor, "debian", files.identity, nvcc(request.minor), origin, source=files)
 
 
-def absent(wanted: ToolkitRequest, elsewhere: str) -> UsageError:
+def absent(request: ToolkitRequest, elsewhere: str) -> UsageError:
     """Return the error for a toolkit that Debian does not have; `elsewhere` names the providers that have it."""
     return UsageError.of(
-        f'provider = "debian" has no CUDA {wanted.minor}; it has {", ".join(minors())}',
+        f'provider = "debian" has no CUDA {request.minor}; it has {", ".join(minors())}',
         hint=f"leave the provider out: {elsewhere}",
     )
 

@@ -10,27 +10,27 @@ from gpuforge.toolkits.providers import pypi
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 
-def offer(wanted: ToolkitRequest) -> Toolkit | None:
+def offer(request: ToolkitRequest) -> Toolkit | None:
     """Return the toolkit of exactly that minor, None if the image has none; raises UsageError for unknown libraries."""
-    for root, version in wanted.inventory.toolkits.items() if wanted.inventory else ():
-        if wanted.inventory and minor_of(version) == wanted.minor:
+    for root, version in request.inventory.toolkits.items() if request.inventory else ():
+        if request.inventory and minor_of(version) == request.minor:
             known = (*pypi.libraries(pypi.minors()[-1]), *beside_toolkits())
-            check_libraries(wanted.libraries, known, wanted.minor)
-            nvcc = wanted.inventory.detect("nvcc", path=str(root / "bin" / "nvcc"))
+            check_libraries(request.libraries, known, request.minor)
+            nvcc = request.inventory.detect("nvcc", path=str(root / "bin" / "nvcc"))
             identity = digest.of_data([nvcc.identity, version])
-            return Toolkit(wanted.minor, "image", identity, str(nvcc.version), str(root), root=root)
+            return Toolkit(request.minor, "image", identity, str(nvcc.version), str(root), root=root)
     return None
 
 
-def absent(wanted: ToolkitRequest, elsewhere: str) -> MissingError:
+def absent(request: ToolkitRequest, elsewhere: str) -> MissingError:
     """Return the error for a toolkit that the image does not have; `elsewhere` names the providers that have it."""
-    if wanted.inventory is None:
+    if request.inventory is None:
         return MissingError.of(
             "provider = 'image' takes the CUDA toolkit from a container image, and this build runs in none",
             hint=f"build with --runner docker, or leave the provider out: {elsewhere}",
         )
-    present = ", ".join(f"{version} in {root}" for root, version in wanted.inventory.toolkits.items())
+    present = ", ".join(f"{version} in {root}" for root, version in request.inventory.toolkits.items())
     return MissingError.of(
-        f"no CUDA {wanted.minor} in image {wanted.inventory.name}; it has {present or 'none'}",
+        f"no CUDA {request.minor} in image {request.inventory.name}; it has {present or 'none'}",
         hint=f"choose another image, or leave the provider out: {elsewhere}",
     )

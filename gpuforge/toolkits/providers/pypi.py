@@ -49,19 +49,21 @@ def libraries(toolkit: str) -> tuple[str, ...]:
     return tuple(_releases()[toolkit]["extras"])
 
 
-def offer(wanted: ToolkitRequest) -> Toolkit | None:
+def offer(request: ToolkitRequest) -> Toolkit | None:
     """Return the toolkit, None if PyPI does not have it; raises UsageError for a library that it does not have."""
-    if wanted.minor not in _releases():
+    if request.minor not in _releases():
         return None
-    source = Wheels(pins.choose(_releases()[wanted.minor], COMPILER, wanted.libraries, wanted.machine))
+    source = Wheels(pins.choose(_releases()[request.minor], COMPILER, request.libraries, request.machine))
     identity = digest.of_data(sorted(pin.sha256 for pin in source.pins))
-    return Toolkit(wanted.minor, "pypi", identity, source.packages["nvidia-cuda-nvcc"], "PyPI", source=source)
+    return Toolkit(
+        request.minor, "pypi", identity, source.packages["nvidia-cuda-nvcc"], "PyPI", source=source
+    )
 
 
-def absent(wanted: ToolkitRequest, elsewhere: str) -> UsageError:
+def absent(request: ToolkitRequest, elsewhere: str) -> UsageError:
     """Return the error for a toolkit that PyPI does not have; `elsewhere` names the providers that have it."""
     return UsageError.of(
-        f"PyPI has no compiler of CUDA {wanted.minor}: nvcc is there from CUDA 13 on",
+        f"PyPI has no compiler of CUDA {request.minor}: nvcc is there from CUDA 13 on",
         hint=f"leave the provider out: {elsewhere}",
     )
 

@@ -32,20 +32,20 @@ def minors() -> tuple[str, ...]:
     return tuple(_releases())
 
 
-def offer(wanted: ToolkitRequest) -> Toolkit | None:
+def offer(request: ToolkitRequest) -> Toolkit | None:
     """Return the toolkit, None if there are no archives of it; raises UsageError for a library that is not known."""
-    if wanted.minor not in _releases():
+    if request.minor not in _releases():
         return None
-    files = source(wanted.minor, wanted.libraries, wanted.machine)
+    files = source(request.minor, request.libraries, request.machine)
     identity = digest.of_data(asdict(files))
     origin = f"NVIDIA's archives of {files.label}"
-    return Toolkit(wanted.minor, "redist", identity, files.nvcc, origin, source=files)
+    return Toolkit(request.minor, "redist", identity, files.nvcc, origin, source=files)
 
 
-def absent(wanted: ToolkitRequest, elsewhere: str) -> UsageError:
+def absent(request: ToolkitRequest, elsewhere: str) -> UsageError:
     """Return the error for a toolkit without archives; `elsewhere` names the providers that have it."""
     return UsageError.of(
-        f'provider = "redist" has no CUDA {wanted.minor}; it has {", ".join(minors())}',
+        f'provider = "redist" has no CUDA {request.minor}; it has {", ".join(minors())}',
         hint=f"leave the provider out: {elsewhere}",
     )
 
@@ -85,8 +85,8 @@ def fetch(
     provision_redist(read(Archives, source), destination, say=say)
 
 
-def provision_redist(wanted: Archives, destination: Path, *, say: Say = quiet) -> None:
-    """Download the archives that `wanted` names, check and unpack them; make the toolkit tree at `destination`.
+def provision_redist(source: Archives, destination: Path, *, say: Say = quiet) -> None:
+    """Download the archives that `source` names, check and unpack them; make the toolkit tree at `destination`.
 
     `destination` must not exist or be an empty folder; nothing is left there when it fails. Raises MissingError
     when the server cannot be reached or has no such release, ActionError when something is not as it should be.
@@ -95,19 +95,19 @@ def provision_redist(wanted: Archives, destination: Path, *, say: Say = quiet) -
         made = partial / "tree"
         made.mkdir()
         found = list(
-            redist_archives.archives(wanted, redist_archives.release_list(wanted, partial / "list.json"))
+            redist_archives.archives(source, redist_archives.release_list(source, partial / "list.json"))
         )
         versions = {}
         for archive in found:
             say(f"fetching {archive.name} {archive.version} ({archive.size / 1e6:.0f} MB)")
             file = partial / "archive"
-            download(f"{wanted.url}/{archive.path}", file, sha256=archive.sha256)
+            download(f"{source.url}/{archive.path}", file, sha256=archive.sha256)
             redist_archives.unpack(archive, file, made)
             file.unlink()
-            if archive.name in wanted.projects:
-                versions[wanted.projects[archive.name]] = archive.version
+            if archive.name in source.projects:
+                versions[source.projects[archive.name]] = archive.version
         (made / VERSIONS).write_text(json.dumps(versions, indent=1, sort_keys=True) + "\n")
-        toolkit_tree.complete(made, _MACHINES[wanted.platform])
+        toolkit_tree.complete(made, _MACHINES[source.platform])
     say(f"CUDA toolkit ready in {destination}")
 
 

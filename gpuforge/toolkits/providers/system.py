@@ -39,31 +39,31 @@ class InstalledToolkit:
         return minor_of(self.version)
 
 
-def offer(wanted: ToolkitRequest) -> Toolkit | None:
+def offer(request: ToolkitRequest) -> Toolkit | None:
     """Return the installation of exactly that minor, None if there is none; raises UsageError for unknown libraries."""
-    for found in installed(wanted.search):
-        if found.minor == wanted.minor:
-            _check_libraries(wanted)
+    for found in installed(request.search):
+        if found.minor == request.minor:
+            _check_libraries(request)
             return Toolkit(
-                wanted.minor, "system", found.identity, found.nvcc, str(found.root), root=found.root
+                request.minor, "system", found.identity, found.nvcc, str(found.root), root=found.root
             )
     return None
 
 
-def absent(wanted: ToolkitRequest, elsewhere: str) -> MissingError:
+def absent(request: ToolkitRequest, elsewhere: str) -> MissingError:
     """Return the error for a toolkit that is not installed; `elsewhere` names the providers that have it."""
-    _check_libraries(wanted)
-    found = ", ".join(f"{each.version} in {each.root}" for each in installed(wanted.search)) or "none"
+    _check_libraries(request)
+    found = ", ".join(f"{each.version} in {each.root}" for each in installed(request.search)) or "none"
     return MissingError.of(
-        f"no CUDA {wanted.minor} on this machine; found: {found}",
-        hint=f"install it in /usr/local/cuda-{wanted.minor}, or set CUDA_PATH to its folder; or {elsewhere}",
+        f"no CUDA {request.minor} on this machine; found: {found}",
+        hint=f"install it in /usr/local/cuda-{request.minor}, or set CUDA_PATH to its folder; or {elsewhere}",
     )
 
 
-def _check_libraries(wanted: ToolkitRequest) -> None:
+def _check_libraries(request: ToolkitRequest) -> None:
     """Raise UsageError for a library that no toolkit has: an installation's own are not known beforehand."""
     known = (*pypi.libraries(pypi.minors()[-1]), *beside_toolkits())
-    check_libraries(wanted.libraries, known, wanted.minor)
+    check_libraries(request.libraries, known, request.minor)
 
 
 def installed(search: Sequence[Path] | None = None) -> Iterator[InstalledToolkit]:

@@ -22,8 +22,8 @@ def differing(archive: Archive, listing: str) -> Iterator[str]:
     """
     members = {member.name: member for member in archive.members}
     rows = record.rows(archive.chunks(members[listing]))
-    wanted = {row.name: row.digest.partition("=") for row in rows if row.digest and row.name in members}
-    for name, (algorithm, _, digest) in wanted.items():
+    digests = {row.name: row.digest.partition("=") for row in rows if row.digest and row.name in members}
+    for name, (algorithm, _, digest) in digests.items():
         if algorithm not in _ALGORITHMS:
             continue
         found = hashlib.new(algorithm)

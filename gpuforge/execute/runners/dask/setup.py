@@ -20,7 +20,7 @@ from gpuforge.plan.site import ContainerImage
 takes = ("image", "memory", "timeout", "scheduler")
 
 
-def sites(wanted: SiteRequest) -> list[ContainerImage]:
+def sites(request: SiteRequest) -> list[ContainerImage]:
     """Return the images that the user named, ready to run; without them, workers run local processes.
 
     Raises MissingError without dask, before anything else is done.
@@ -30,11 +30,11 @@ def sites(wanted: SiteRequest) -> list[ContainerImage]:
         raise MissingError.of(
             message, hint="pip install distributed cryptography, or gpuforge with its extra dask"
         )
-    if not wanted.is_chosen:
+    if not request.is_chosen:
         return []
     from gpuforge.execute.runners.docker import setup as docker_setup  # noqa: PLC0415  it loads the engine's client
 
-    return docker_setup.sites(wanted)
+    return docker_setup.sites(request)
 
 
 @contextmanager

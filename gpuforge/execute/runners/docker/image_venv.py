@@ -164,10 +164,10 @@ def _packages(minor: str) -> list[str]:
     names, seen = ["gpuforge"], {"gpuforge"}
     while names:
         for text in requires(names.pop()) or ():
-            wanted = Requirement(text)
-            name = canonicalize_name(wanted.name)
+            requirement = Requirement(text)
+            name = canonicalize_name(requirement.name)
             environment = {"python_version": minor, "python_full_version": f"{minor}.0", "extra": ""}
-            if name not in seen and (not wanted.marker or wanted.marker.evaluate(environment)):
+            if name not in seen and (not requirement.marker or requirement.marker.evaluate(environment)):
                 seen.add(name)
                 names.append(name)
     return sorted(seen - {"gpuforge"})

@@ -24,7 +24,7 @@ from gpuforge.plan.variables import COMPILER_CACHE
 takes = ("image", "memory", "timeout")
 
 
-def sites(wanted: SiteRequest) -> list[ContainerImage]:
+def sites(request: SiteRequest) -> list[ContainerImage]:
     """Return the images to build in, ready to run.
 
     Raises what `obtain.images` does, and MissingError when containers are to have a limit of memory that the engine
@@ -32,7 +32,7 @@ def sites(wanted: SiteRequest) -> list[ContainerImage]:
     """
     client = connect()
     containers = DockerContainers(client)
-    if wanted.memory and not containers.limits_memory():
+    if request.memory and not containers.limits_memory():
         raise MissingError.of(
             "this container engine cannot limit memory",
             hint="leave --memory out; an engine that runs without root needs cgroup v2, with its memory controller",
@@ -40,11 +40,11 @@ def sites(wanted: SiteRequest) -> list[ContainerImage]:
     clear_leftovers(containers)
     return obtain.images(
         DockerImages(client),
-        wanted.images,
-        test=wanted.test,
+        request.images,
+        test=request.test,
         machine=machine_type(),
-        cache=wanted.cache / "images",
-        pulls=lambda reference: wanted.say(f"pulling {reference} …"),
+        cache=request.cache / "images",
+        pulls=lambda reference: request.say(f"pulling {reference} …"),
     )
 
 

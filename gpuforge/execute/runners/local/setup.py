@@ -14,7 +14,7 @@ from gpuforge.plan.site import ContainerImage
 takes = ("timeout",)
 
 
-def sites(wanted: SiteRequest) -> list[ContainerImage]:
+def sites(request: SiteRequest) -> list[ContainerImage]:
     """Return no image: the site is this machine."""
     return []
 
