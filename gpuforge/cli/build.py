@@ -20,8 +20,8 @@ from gpuforge.cli.build_text import show_plan, show_result
 from gpuforge.cli.collect import collect
 from gpuforge.cli.dist import keep_current, kept_back
 from gpuforge.cli.main import INTERRUPTED
-from gpuforge.cli.options import SIZE, cache_dir, images, selection
-from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
+from gpuforge.cli.options import SIZE, Choice, cache_dir, images, selection
+from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, planned
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute import engine
@@ -103,24 +103,13 @@ class Options:
 )
 @click.pass_context
 @errors_as_json
-def command(
-    ctx: click.Context,
-    /,
-    path: Path,
-    cuda: tuple[str, ...],
-    python: tuple[str, ...],
-    axis: tuple[str, ...],
-    archs: tuple[str, ...],
-    cell: str | None,
-    **rest: Any,
-) -> None:
+def command(ctx: click.Context, /, choice: Choice, **rest: Any) -> None:
     """Build the wheels of the manifest in PATH (default: here), prove and test each; what is done already is reused."""
     began = time.monotonic()
     options = Options(**rest)
     _refuse_runner(ctx, options.runner)
     cache = cache_dir()
     build_folders.check(options.dist, cache, os.environ)
-    choice = Choice(path, cuda, python, axis, archs, cell)
 
     def sites(file: ManifestFile) -> list[ContainerImage]:
         return _sites(options, file, cache)
@@ -135,7 +124,7 @@ def command(
         return
     outcome = run.perform(options, cache)
     wheels = collect(made.plan, run.steps, run.store, outcome, options.dist)
-    missing = [] if archs else kept_back(made.plan, outcome)  # a quick try takes nobody's place
+    missing = [] if choice.archs else kept_back(made.plan, outcome)  # a quick try takes nobody's place
     aside = keep_current(options.dist, made.file.manifest.package.name, wheels, missing)
     result = Result(made.plan, made.selection, outcome, wheels, time.monotonic() - began, aside)
     if options.as_json:

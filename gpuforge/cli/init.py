@@ -61,7 +61,8 @@ def _written(target: Path, text: str, found: list[Guess | Note]) -> int:
     """Write the manifest, and report its guesses and whether it can be planned."""
     from gpuforge import disk
     from gpuforge.cli import init_text
-    from gpuforge.cli.planning import Choice, planned
+    from gpuforge.cli.options import Choice
+    from gpuforge.cli.planning import planned
     from gpuforge.plan.survey import machine_type
 
     disk.write_text(target, text)

@@ -14,8 +14,8 @@ from packaging.utils import canonicalize_name
 from gpuforge.cli import ci, stores
 from gpuforge.cli.arguments import errors_as_json
 from gpuforge.cli.left_out import as_data, by_reason
-from gpuforge.cli.options import images, selection
-from gpuforge.cli.planning import DEFAULT_IMAGE, Choice, Planned, planned
+from gpuforge.cli.options import Choice, images, selection
+from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, planned
 from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog, expected
 from gpuforge.containers.image_reference import refuse_name
@@ -41,12 +41,7 @@ from gpuforge.plan.survey import machine_type
 )
 @errors_as_json
 def command(
-    path: Path,
-    cuda: tuple[str, ...],
-    python: tuple[str, ...],
-    axis: tuple[str, ...],
-    archs: tuple[str, ...],
-    cell: str | None,
+    choice: Choice,
     images: tuple[str, ...],
     form: str,
 ) -> None:
@@ -56,12 +51,10 @@ def command(
     holds is taken from gpuforge's own list, so none is fetched.
     """
     machine = machine_type()
-    made = planned(
-        Choice(path, cuda, python, axis, archs, cell), machine, lambda file: places(file, images, machine)
-    )
+    made = planned(choice, machine, lambda file: places(file, images, machine))
     options = [*(word for name in images for word in ("--image", name))]
     options += ["--archs", ",".join(made.file.narrowed)] if made.file.narrowed else []
-    jobs = [job(made, path, item, options) for item in made.selection.cells]
+    jobs = [job(made, choice.path, item, options) for item in made.selection.cells]
     if form == "table":
         table(jobs, made.selection)
         return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,8 +53,26 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     return tuple(dict.fromkeys(item for item in items if item))
 
 
-def selection(function: F) -> F:
-    """Add PATH and the options that choose cells of a manifest and what they are built for."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the user chose: PATH, --cuda, --python, --axis, --archs and --cell."""
+
+    path: Path
+    cuda: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+    axis: tuple[str, ...] = ()
+    archs: tuple[str, ...] = ()
+    cell: str | None = None
+
+
+def selection(function: Callable[..., None]) -> Callable[..., None]:
+    """Add PATH and the options that choose cells of a manifest; the command gets them as one `choice`."""
+
+    @functools.wraps(function)
+    def command(*arguments: Any, **options: Any) -> None:
+        chosen = {each.name: options.pop(each.name) for each in fields(Choice)}
+        function(*arguments, choice=Choice(**chosen), **options)
+
     for decorate in (
         click.option("--cell", metavar="ID", help="Only this cell, as `gpuforge matrix` names it."),
         click.option(
@@ -84,8 +104,8 @@ def selection(function: F) -> F:
         ),
         click.argument("path", type=PATH, default=Path()),
     ):
-        function = decorate(function)
-    return function
+        command = decorate(command)
+    return command
 
 
 images = click.option(

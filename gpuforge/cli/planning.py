@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from gpuforge.cli.options import Choice
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.architectures import spelled_out
 from gpuforge.plan.cell import Selection, select
@@ -15,18 +15,6 @@ from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import resolve
 
 DEFAULT_IMAGE = "manylinux_2_28"
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What the user chose: PATH, --cuda, --python, --axis, --archs and --cell."""
-
-    path: Path
-    cuda: tuple[str, ...] = ()
-    python: tuple[str, ...] = ()
-    axis: tuple[str, ...] = ()
-    archs: tuple[str, ...] = ()
-    cell: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +44,10 @@ def planned(
         file, machine, cuda=choice.cuda, python=choice.python, axis=choice.axis, cell=choice.cell
     )
     places = sites(file)
-    asked = [
+    requested = [
         name
         for name, given in (("cuda", choice.cuda or choice.cell), ("python", choice.python or choice.cell))
         if given
     ]
-    found, selection = resolve(file, selection, requested=asked, sites=places)
+    found, selection = resolve(file, selection, requested=requested, sites=places)
     return Planned(file, selection, places, lower(file, selection.cells, found, test=test, gpu=gpu))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -77,20 +76,10 @@ def _wheels(stage: Stage, folder: Path, log: Log) -> None:
         f"--platform=manylinux2014_{stage.machine}", f"--dest={folder / 'wheels'}",
         f"--requirement={folder / _REQUIREMENTS}",
     ]  # fmt: skip
-    done = subprocess.run(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    for line in done.stdout.splitlines():
-        log.write(line)
-    if done.returncode == 0:
+    status, output = log.run(argv)
+    if status == 0:
         return
-    if any(sign in done.stdout for sign in pip.NO_NETWORK):
+    if any(sign in output for sign in pip.NO_NETWORK):
         raise MissingError.of(
             f"cannot fetch what the image's Pythons need: {log.last()}",
             hint="check the network; behind a proxy set HTTPS_PROXY, with a company's own certificate set PIP_CERT",

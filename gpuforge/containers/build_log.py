@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -51,3 +52,31 @@ class Log:
     def last(self) -> str:
         """Return the last line, or "no output"."""
         return self.tail[-1] if self.tail else "no output"
+
+    def run(self, argv: Sequence[str], environ: Mapping[str, str] | None = None) -> tuple[int, str]:
+        """Run a command to its end, its output in the log; return its status and its output.
+
+        An interruption ends the command.
+        """
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environ,
+            start_new_session=True,  # Ctrl-C is ours to pass on
+        )
+        assert process.stdout is not None  # noqa: S101  the process has a pipe
+        lines = []
+        with process.stdout:
+            try:
+                for line in process.stdout:
+                    self.write(line)
+                    lines.append(line)
+                return process.wait(), "".join(lines)
+            except BaseException:
+                process.kill()
+                process.wait()
+                raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 from gpuforge import digest
@@ -107,27 +106,8 @@ def _alone(argv: list[str]) -> list[str]:
 
 
 def _run(what: str, argv: list[str], scratch: Path, log: Log) -> None:
-    """Run a command to its end, its output in the log; a failure or an interruption ends it and all it started."""
-    process = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
-        start_new_session=True,  # Ctrl-C is ours to pass on
-    )
-    assert process.stdout is not None  # noqa: S101  the process has a pipe
-    with process.stdout:
-        try:
-            for line in process.stdout:
-                log.write(line)
-            status = process.wait()
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
+    """Run a command to its end, its output in the log; raises ActionError when it fails."""
+    status, _ = log.run(argv, {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"})
     if status == 0:
         return
     if shutil.disk_usage(scratch).free < _FULL:

@@ -15,6 +15,7 @@ from .errors import DriverError
 from .frame import Frame
 from .memory import Memory
 from .stream import stream_handle
+from .upload import filled
 
 Dim = Union[int, "tuple[int, ...]"]
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
@@ -68,13 +69,7 @@ class Kernel:
 
         Raises TypeError, ValueError, DriverError.
         """
-        memory = Memory(self._context, memoryview(source).nbytes)
-        try:
-            memory.write(source)
-        except BaseException:
-            memory.free()
-            raise
-        return memory
+        return filled(self.memory(memoryview(source).nbytes), source)
 
     def launch(self, grid: Dim, block: Dim, *arguments: Any, shared: int = 0, stream: Any = None) -> None:
         """Queue the kernel on a stream over `grid` blocks of `block` threads, each a number or up to three.

@@ -14,7 +14,7 @@ import fsspec
 
 from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError
-from gpuforge.execute.objects.port import MOST, VARIABLE, Found, ObjectsError
+from gpuforge.execute.objects.port import MOST, VARIABLE, Found, ObjectsError, within
 from gpuforge.execute.objects.secrets import hidden
 
 _BLOCK = 1 << 24  # bytes of one request
@@ -51,9 +51,7 @@ class RemoteObjects:
                     data: bytes = stream.read(most + 1)
             except FileNotFoundError:
                 return None
-            if len(data) > most:
-                raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes")
-            return data
+            return within(data, most)
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, in place of one that is there."""

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from gpuforge import tree
 from gpuforge.diagnostics import shown
-from gpuforge.execute.objects.port import MOST, VARIABLE, Found, ObjectsError
+from gpuforge.execute.objects.port import MOST, VARIABLE, Found, ObjectsError, within
 
 _PARTS = ".parts"  # incomplete objects
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -47,9 +47,7 @@ class FolderObjects:
                 data = tree.read(self.root, name, most + 1)
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            if len(data) > most:
-                raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes")
-            return data
+            return within(data, most)
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, in place of one that is there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +24,13 @@ class Found:
     name: str
     size: int
     modified: float  # seconds since the epoch
+
+
+def within(data: bytes, most: int) -> bytes:
+    """Return an object's bytes, of which one more than `most` was read; raises OSError if it is there."""
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes")
+    return data
 
 
 class Objects(Protocol):

@@ -139,17 +139,25 @@ def described(context: Context, cell: Cell, item: Object, libraries: Iterable[st
     host = at.hosts[cell.cuda]
     by_nvcc = _by_nvcc(context, item)
     levels: Sequence[str | None] = [None] if by_nvcc else item.cpu or [""]
+    made_by = CompiledBy(host.family, str(host.version))
+    if by_nvcc:
+        made_by = CompiledBy("nvcc", at.toolkits[cell.cuda].nvcc)
+    listed = [
+        CompiledLibrary(Path(f"${{in:{name}}}"), level) for name, level in zip(libraries, levels, strict=True)
+    ]
+    return index(context, cell, item, made_by, listed)
+
+
+def index(
+    context: Context, cell: Cell, item: Object, made_by: CompiledBy, libraries: Iterable[CompiledLibrary]
+) -> KernelIndex:
+    """Return the index of libraries that one compiler has made for an object."""
     return KernelIndex(
         name=item.name,
         role="fallback",
         toolkit=cell.toolkit,
-        toolchain=CompiledBy("nvcc", at.toolkits[cell.cuda].nvcc)
-        if by_nvcc
-        else CompiledBy(host.family, str(host.version)),
-        libraries=tuple(
-            CompiledLibrary(Path(f"${{in:{name}}}"), level)
-            for name, level in zip(libraries, levels, strict=True)
-        ),
+        toolchain=made_by,
+        libraries=tuple(libraries),
         abi=abi.identity(context.file, item),
         stands_in_for=item.stands_in_for or "",
         fallbacks=tuple(abi.fallbacks_of(context.file, item)),

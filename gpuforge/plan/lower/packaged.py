@@ -14,7 +14,7 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower import compiler
+from gpuforge.plan.lower import compiler, library
 from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.requirements import LOCK
 from gpuforge.plan.requests.build import MakeEnvironment
@@ -78,23 +78,11 @@ def described(
     lock: dict[str, Input] = {"lock": ActionInput(_fetch(this), LOCK)}
     if this.package.makes == "module":
         return _described_modules(this, made_by, compiled), lock
-    index = KernelIndex(
-        name=item.name,
-        role="fallback",
-        toolkit=cell.toolkit,
-        toolchain=made_by,
-        libraries=tuple(
-            CompiledLibrary(
-                Path(f"${{in:library{number}}}"), target.arch if target.kind == "library" else None
-            )
-            for number, target in enumerate(this.targets())
-        ),
-        abi=abi.identity(context.file, item),
-        stands_in_for=item.stands_in_for or "",
-        fallbacks=tuple(abi.fallbacks_of(context.file, item)),
-        output=Path("${out:kernels}"),
-    )
-    return index, lock
+    libraries = [
+        CompiledLibrary(Path(f"${{in:library{number}}}"), target.arch if target.kind == "library" else None)
+        for number, target in enumerate(this.targets())
+    ]
+    return library.index(context, cell, item, made_by, libraries), lock
 
 
 def _described_modules(this: _Compilation, made_by: CompiledBy, compiled: Sequence[str]) -> KernelIndex:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ..arguments import reader
 from ..index import Refused
 from ..reason import Reason
+from ..upload import filled
 from .memory import IreeDevice, IreeMemory
 from .signature import DECLARATION, SIZES, Parameter, read
 
@@ -75,9 +76,7 @@ class IreeKernel:
 
     def upload(self, source: Any) -> IreeMemory:
         """Return device memory with a copy of a contiguous buffer; raises TypeError, ValueError, DriverError."""
-        memory = self.memory(memoryview(source).nbytes)
-        memory.write(source)
-        return memory
+        return filled(self.memory(memoryview(source).nbytes), source)
 
     def launch(self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None) -> None:
         """Call the function; it has ended when this returns.

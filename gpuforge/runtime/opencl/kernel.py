@@ -9,6 +9,7 @@ from typing import Any
 
 from ..arguments import is_array, is_scalar, reader
 from ..dimensions import three
+from ..upload import filled
 from .context import OpenClContext
 from .memory import Copies, OpenClMemory
 
@@ -41,13 +42,7 @@ class OpenClKernel:
 
     def upload(self, source: Any) -> OpenClMemory:
         """Return device memory with a copy of a contiguous buffer; raises TypeError, ValueError, DriverError."""
-        memory = self.memory(memoryview(source).nbytes)
-        try:
-            memory.write(source)
-        except BaseException:
-            memory.free()
-            raise
-        return memory
+        return filled(self.memory(memoryview(source).nbytes), source)
 
     def launch(self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None) -> None:
         """Queue the kernel over `grid` work-groups of `block` work-items, each a number or up to three.
