@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import product
 from typing import Literal
 
 from gpuforge.diagnostics import Diagnostic
@@ -21,11 +22,12 @@ class Cell:
 
     `python` is "3.11", or "3" when one wheel serves every Python; `cuda` is the manifest's name of the
     toolkit ("13"), `toolkit` its version ("13.0"), both "" for a package without CUDA; `naming` is the strategy for the
-    wheel's name. `axes` are the values that are its own ("torch", "2.11"). It is tested at each of `points`, and built
-    at the first.
+    wheel's name. `build_id` is the id without the strategy, which wheels that differ only in their names share. `axes`
+    are the values that are its own ("torch", "2.11"). It is tested at each of `points`, and built at the first.
     """
 
     id: str
+    build_id: str
     python: str
     cuda: str
     toolkit: str
@@ -77,30 +79,16 @@ def matrix(file: ManifestFile, machine: str) -> tuple[Cell, ...]:
     namings = ("plain",) if plain else manifest.wheel.naming
     toolkits = [(name, each.toolkit, each.axes) for name, each in manifest.cuda.versions.items()]
     spans = manifest.wheel.spans
-    return tuple(
-        Cell(
-            id="-".join(
-                [
-                    _tag(python, package.abi),
-                    *([f"cu{toolkit}"] if toolkit else []),
-                    *filter(None, [label(own := _own(points[0], spans))]),
-                    machine,
-                    *([naming] if len(namings) > 1 else []),
-                ]
-            ),
-            python=python,
-            cuda=name,
-            toolkit=toolkit,
-            machine=machine,
-            naming=naming,
-            axes=own,
-            points=points,
-        )
-        for name, toolkit, axes in toolkits or [("", "", {})]
-        for python in pythons
-        for points in wheels({**manifest.axes, **axes}, spans)
-        for naming in namings
-    )
+    found = []
+    for name, toolkit, axes in toolkits or [("", "", {})]:
+        for python, points in product(pythons, [*wheels({**manifest.axes, **axes}, spans)]):
+            own = _own(points[0], spans)
+            cuda = f"cu{toolkit}" if toolkit else ""
+            build_id = "-".join(filter(None, [_tag(python, package.abi), cuda, label(own), machine]))
+            for naming in namings:
+                own_id = f"{build_id}-{naming}" if len(namings) > 1 else build_id
+                found.append(Cell(own_id, build_id, python, name, toolkit, machine, naming, own, points))
+    return tuple(found)
 
 
 def _own(point: Point, spans: Sequence[str]) -> Values:

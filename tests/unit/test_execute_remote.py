@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import platform
 import subprocess
 import sys
 import threading
@@ -143,22 +144,38 @@ def test_a_pulse_is_there_for_as_long_as_it_changes() -> None:
     assert pulse.is_there()
 
 
+def test_an_engine_names_an_ability_as_earlier_versions_did() -> None:
+    for each in (
+        abilities.identity(),
+        abilities.machine(),
+        abilities.MEMORY,
+        abilities.Ability("", "cpus 2"),
+    ):
+        assert abilities.Ability.of_label(each.label) == each
+    assert abilities.machine().label == f"machine {platform.machine()}"
+    assert abilities.identity().label.startswith("gpuforge ")
+
+
 def test_what_an_action_needs_and_what_a_worker_lacks() -> None:
     plain, contained = action(), action(image="sha256:1", gpu=True)
-    machine = {abilities.identity(): 1.0, abilities.machine(): 1.0, "memory": 16e9}
+    machine = {abilities.identity(): 1.0, abilities.machine(): 1.0, abilities.MEMORY: 16e9}
     assert [*abilities.lacking(abilities.needed(plain, int(32e9)), machine)] == []
-    assert [*abilities.lacking(abilities.needed(contained, int(32e9)), machine)] == [
+    assert [*map(str, abilities.lacking(abilities.needed(contained, int(32e9)), machine))] == [
         "has no container engine",
         "has 16 GB of memory, not 32",
         "has no GPU",
     ]
     assert [
-        *abilities.lacking(abilities.needed(contained, None), machine | {"containers": 1, "gpus": 8})
+        *abilities.lacking(
+            abilities.needed(contained, None), machine | {abilities.CONTAINERS: 1, abilities.GPUS: 8}
+        )
     ] == []
-    others = {"gpuforge 0.0.9 (code 0) on Python 3.12": 1.0, abilities.machine(): 1.0}
+    others = {abilities.Ability("gpuforge", "0.0.9 (code 0) on Python 3.12"): 1.0, abilities.machine(): 1.0}
     needs = abilities.needed(plain, None)
-    assert [*abilities.lacking(needs, others)] == ["has gpuforge 0.0.9 (code 0) on Python 3.12"]
-    assert next(abilities.lacking(needs, {})) == "was started without gpuforge's preload"
+    assert [*map(str, abilities.lacking(needs, others))] == ["has gpuforge 0.0.9 (code 0) on Python 3.12"]
+    assert str(next(abilities.lacking(needs, {}))) == "was started without gpuforge's preload"
+    other = {abilities.identity(): 1.0, abilities.Ability("machine", "riscv64"): 1.0}
+    assert [*map(str, abilities.lacking(needs, other))] == [f"runs on riscv64, not on {platform.machine()}"]
     assert client.unable(needs, {}) == "a worker; none is there yet"
     assert client.unable(needs, {"w1": others, "w2": machine}) == ""
     assert client.unable(needs, {f"w{n}": others for n in range(5)}).endswith("; and 2 more")
@@ -237,13 +254,13 @@ class ThreadCluster:
         self.avoided: list[Collection[str]] = []
         self.has = {abilities.identity(): 1.0, abilities.machine(): 1.0}
 
-    def submit(self, job: Job, needs: Mapping[str, float], avoid: Collection[str]) -> ThreadTicket:
+    def submit(self, job: Job, needs: abilities.Abilities, avoid: Collection[str]) -> ThreadTicket:
         self.avoided.append(tuple(avoid))
         name = next(each for each in self.workers() if each not in avoid)
         do = self.does.pop(0) if self.does else work_on
         return ThreadTicket(lambda: do(job, name, 1))
 
-    def workers(self) -> Mapping[str, Mapping[str, float]]:
+    def workers(self) -> Mapping[str, abilities.Abilities]:
         return {"w1": self.has, "w2": self.has}
 
 
@@ -361,7 +378,7 @@ def test_a_worker_that_sees_another_store_says_so(tmp_path: Path) -> None:
 
 def test_workers_without_this_gpuforge_are_refused_at_the_start(tmp_path: Path) -> None:
     cluster = ThreadCluster()
-    cluster.has = {"gpuforge 0.0.9 (code 0) on Python 3.12": 1.0}
+    cluster.has = {abilities.Ability("gpuforge", "0.0.9 (code 0) on Python 3.12"): 1.0}
     run = Run("run", "p", "c", Limits(), cache=tmp_path)
     at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
     with pytest.raises(

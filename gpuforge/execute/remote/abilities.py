@@ -10,6 +10,7 @@ from contextlib import closing
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Literal, NamedTuple, cast, get_args
 
 import gpuforge
 from gpuforge import digest
@@ -17,29 +18,76 @@ from gpuforge.containers.connect import connect
 from gpuforge.errors import MissingError
 from gpuforge.plan.action import Action
 
-CONTAINERS = "containers"
-GPUS = "gpus"
-MEMORY = "memory"
 _DEVICES = "nvidia[0-9]*"  # of /dev; the driver makes one for each GPU
+AbilityKind = Literal["", "gpuforge", "machine", "containers", "gpus", "memory"]
+_KINDS = frozenset(get_args(AbilityKind)) - {""}
+
+
+class Ability(NamedTuple):
+    """What a worker has an amount of: memory in bytes, a gpuforge or a machine by its name; "" is others' kind."""
+
+    kind: AbilityKind
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """Return the name by which an engine's scheduler matches it: "machine x86_64"."""
+        return f"{self.kind} {self.name}".strip()
+
+    @classmethod
+    def of_label(cls, label: str) -> Ability:
+        """Return the ability that an engine has under this name."""
+        kind, _, name = label.partition(" ")
+        return cls(cast("AbilityKind", kind), name) if kind in _KINDS else cls("", label)
+
+
+Abilities = Mapping[Ability, float]
+CONTAINERS, GPUS, MEMORY = Ability("containers"), Ability("gpus"), Ability("memory")
+
+
+class Lack(NamedTuple):
+    """An ability of which a worker has less than is needed; `other` is its own one of the same kind, if any."""
+
+    ability: Ability
+    needed: float
+    has: float
+    other: Ability | None
+
+    def __str__(self) -> str:
+        """Write it as what is to be said of the worker."""
+        match self.ability.kind:
+            case "gpuforge":
+                return f"has {self.other.label}" if self.other else "was started without gpuforge's preload"
+            case "machine":
+                return f"runs on {self.other.name if self.other else 'another machine'}, not on {self.ability.name}"
+            case "containers":
+                return "has no container engine"
+            case "gpus":
+                return "has no GPU"
+            case "memory":
+                return f"has {self.has / 1e9:.0f} GB of memory, not {self.needed / 1e9:.0f}"
+            case _:
+                return f"lacks {self.ability.name}"
 
 
 @cache
-def identity() -> str:
+def identity() -> Ability:
     """Return what a worker must have in common with the client: gpuforge's version and code, and the Python."""
     root = Path(gpuforge.__file__).parent
     code = [path for path in root.rglob("*") if path.suffix in {".py", ".toml", ".json"}]
     python = ".".join(map(str, sys.version_info[:2]))
-    return f"gpuforge {version('gpuforge')} (code {digest.of_files(root, code)[:12]}) on Python {python}"
+    name = f"{version('gpuforge')} (code {digest.of_files(root, code)[:12]}) on Python {python}"
+    return Ability("gpuforge", name)
 
 
-def machine() -> str:
-    """Return the name of the ability to run programs of this machine's type."""
-    return f"machine {platform.machine()}"
+def machine() -> Ability:
+    """Return the ability to run programs of this machine's type."""
+    return Ability("machine", platform.machine())
 
 
-def of_this_machine() -> dict[str, float]:
+def of_this_machine() -> dict[Ability, float]:
     """Return what a worker on this machine can do."""
-    found: dict[str, float] = {identity(): 1, machine(): 1, MEMORY: _memory()}
+    found: dict[Ability, float] = {identity(): 1, machine(): 1, MEMORY: _memory()}
     try:
         with closing(connect()):
             found[CONTAINERS] = 1
@@ -54,9 +102,9 @@ def _memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def needed(action: Action, memory: int | None) -> dict[str, float]:
+def needed(action: Action, memory: int | None) -> dict[Ability, float]:
     """Return what a worker must be able to do for an action; `memory` is the limit of its container, if any."""
-    found: dict[str, float] = {identity(): 1, machine(): 1}
+    found: dict[Ability, float] = {identity(): 1, machine(): 1}
     if action.image:
         found[CONTAINERS] = 1
         if memory:
@@ -66,19 +114,9 @@ def needed(action: Action, memory: int | None) -> dict[str, float]:
     return found
 
 
-def lacking(needs: Mapping[str, float], has: Mapping[str, float]) -> Iterator[str]:
-    """Yield, in words, what a worker lacks of what an action needs."""
-    for name, amount in needs.items():
-        if has.get(name, 0) >= amount:
-            continue
-        if name == identity():
-            other = next((each for each in has if each.startswith("gpuforge ")), "")
-            yield f"has {other}" if other else "was started without gpuforge's preload"
-        elif name == CONTAINERS:
-            yield "has no container engine"
-        elif name == GPUS:
-            yield "has no GPU"
-        elif name == MEMORY:
-            yield f"has {has.get(name, 0) / 1e9:.0f} GB of memory, not {amount / 1e9:.0f}"
-        else:
-            yield f"is no {name}"
+def lacking(needs: Abilities, has: Abilities) -> Iterator[Lack]:
+    """Yield what a worker lacks of what an action needs."""
+    for ability, amount in needs.items():
+        if (there := has.get(ability, 0)) < amount:
+            other = next((each for each in has if each.kind == ability.kind), None)
+            yield Lack(ability, amount, there, other)

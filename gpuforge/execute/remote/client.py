@@ -13,6 +13,7 @@ from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute.objects.port import Objects, ObjectsError
 from gpuforge.execute.outcome import ActionResult, Reason
 from gpuforge.execute.remote import abilities, failed_workdir
+from gpuforge.execute.remote.abilities import Abilities, Ability
 from gpuforge.execute.remote.attempt import Attempt, AttemptEnd
 from gpuforge.execute.remote.board import Board
 from gpuforge.execute.remote.files import Sender
@@ -51,11 +52,13 @@ class RemoteWorkers:
         self._stop = threading.Event()
         self._now = threading.Event()
         self._guard = threading.Lock()
-        self._rooms: dict[str, frozenset[tuple[str, float]]] = {}  # by action with the workers: what it needs
+        self._rooms: dict[
+            str, frozenset[tuple[Ability, float]]
+        ] = {}  # by action with the workers: what it needs
         self._fit: dict[
-            frozenset[tuple[str, float]], int
+            frozenset[tuple[Ability, float]], int
         ] = {}  # by what is needed: how many workers seen can do it
-        self._seen: Mapping[str, Mapping[str, float]] = {}
+        self._seen: Mapping[str, Abilities] = {}
         self._seen_at = -_WORKERS_S
 
     @contextmanager
@@ -89,7 +92,7 @@ class RemoteWorkers:
         reasons = refused({abilities.identity(): 1.0}, self._workers())
         if reasons:
             raise MissingError.of(
-                f"no worker has what this client has, {abilities.identity()}: {reasons}",
+                f"no worker has what this client has, {abilities.identity().label}: {reasons}",
                 hint="install the same gpuforge for the same Python there; docs/clusters.md shows how",
             )
 
@@ -182,10 +185,10 @@ class RemoteWorkers:
             board.kill()
         return ended
 
-    def _needs(self, action: Action) -> dict[str, float]:
+    def _needs(self, action: Action) -> dict[Ability, float]:
         return abilities.needed(action, self._run.limits.memory)
 
-    def _workers(self) -> Mapping[str, Mapping[str, float]]:
+    def _workers(self) -> Mapping[str, Abilities]:
         with self._guard:
             if time.monotonic() - self._seen_at >= _WORKERS_S:
                 self._seen, self._seen_at = self._cluster.workers(), time.monotonic()
@@ -233,17 +236,19 @@ class _Idle:
             )
 
 
-def refused(needs: Mapping[str, float], workers: Mapping[str, Mapping[str, float]]) -> str:
+def refused(needs: Abilities, workers: Mapping[str, Abilities]) -> str:
     """Return what each worker lacks for what needs this; "" if one lacks nothing, or none is there."""
     reasons = {name: [*abilities.lacking(needs, has)] for name, has in workers.items()}
     if not all(reasons.values()):
         return ""
-    listed = "; ".join(f"{name} {' and '.join(each)}" for name, each in [*reasons.items()][:_LISTED])
+    listed = "; ".join(
+        f"{name} {' and '.join(map(str, each))}" for name, each in [*reasons.items()][:_LISTED]
+    )
     more = len(reasons) - _LISTED
     return f"{listed}; and {more} more" if more > 0 else listed
 
 
-def unable(needs: Mapping[str, float], workers: Mapping[str, Mapping[str, float]]) -> str:
+def unable(needs: Abilities, workers: Mapping[str, Abilities]) -> str:
     """Return what an action waits for that needs this; "" if a worker that is there can do it."""
     if not workers:
         return "a worker; none is there yet"

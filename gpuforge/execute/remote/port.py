@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from gpuforge.execute.remote.abilities import Abilities
 from gpuforge.execute.remote.job import Job
 
 
@@ -24,8 +25,8 @@ class Ticket(Protocol):
 class Cluster(Protocol):
     """An engine with its workers."""
 
-    def submit(self, job: Job, needs: Mapping[str, float], avoid: Collection[str]) -> Ticket:
+    def submit(self, job: Job, needs: Abilities, avoid: Collection[str]) -> Ticket:
         """Give a job to a worker that has what it needs, and is none of those to avoid, as soon as one is free."""
 
-    def workers(self) -> Mapping[str, Mapping[str, float]]:
+    def workers(self) -> Mapping[str, Abilities]:
         """Return what each worker that is there can do, by its name; raises MissingError without an engine."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower.context import Context
-from gpuforge.plan.lower.requirements import requirements
+from gpuforge.plan.lower.requirements import environment_name, requirements
 from gpuforge.plan.requests.carried import CarriedLibraries
 
 
@@ -23,7 +23,7 @@ def carried(context: Context, cell: Cell) -> ActionInput:
         ),
         at,
         "carried.json",
-        id=f"{env.action.removesuffix('/environment')}/carried",
+        id=f"{environment_name(context, cell, at)}/carried",
         kind="prepare",
         title=f"see which libraries the build environment has for Python {cell.python}",
         inputs={"env": env},

@@ -64,7 +64,7 @@ def _shared(context: Context, cell: Cell) -> tuple[str, tuple[str, ...]]:
     """Return the name of the host build of a cell, and the cells that share it."""
     if context.file.manifest.host_cuda:
         users = context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes)
-        return cell.id.removesuffix(f"-{cell.naming}"), users
+        return cell.build_id, users
     at, _ = context.machine.host_at(cell)
     return python_name(context, cell, at), context.users(python=cell.python, part=of_build)
 

@@ -24,7 +24,6 @@ def provided(
     """
     if context.file.manifest.cuda.linkage != "pip" or not cell.cuda:
         return None
-    name = cell.id.removesuffix(f"-{cell.naming}")
     return context.add_step(
         FetchProvided(
             links=Path("${in:links}"),
@@ -34,10 +33,10 @@ def provided(
         ),
         None,
         "provided.json",
-        id=f"{name}/provided",
+        id=f"{cell.build_id}/provided",
         kind="fetch",
-        title=f"look at what the CUDA packages of {name} have and need",
-        inputs={"links": _links(context, cell, name, host, libraries)},
+        title=f"look at what the CUDA packages of {cell.build_id} have and need",
+        inputs={"links": _links(context, cell, host, libraries)},
         outputs=("provided.json",),
         by_content=True,
         facts=context.pip_facts,
@@ -48,9 +47,7 @@ def provided(
     )
 
 
-def _links(
-    context: Context, cell: Cell, name: str, host: ActionInput, libraries: Sequence[ActionInput]
-) -> ActionInput:
+def _links(context: Context, cell: Cell, host: ActionInput, libraries: Sequence[ActionInput]) -> ActionInput:
     at = context.machine.at(cell)
     found = at.toolkits[cell.cuda]
     archives = {"toolkit": toolkit(context, cell, at)} if found.packages_file else {}
@@ -66,9 +63,9 @@ def _links(
         ),
         at,
         "links.json",
-        id=f"{name}/links",
+        id=f"{cell.build_id}/links",
         kind="package",
-        title=f"see what {name} wants of CUDA's libraries",
+        title=f"see what {cell.build_id} wants of CUDA's libraries",
         inputs={"wheel": host, **numbered(libraries), **archives},
         outputs=("links.json",),
         by_content=True,

@@ -165,12 +165,13 @@ def _add(
 ) -> str:
     """Add an action that is done once for a Python or, if what the backend `answered` counts, for a toolkit, too."""
     of_toolkit = answered and context.file.manifest.host_cuda
+    shared = environment_name(context, cell, at) if answered else python_name(context, cell, at)
     fields["inputs"] |= {"python": compiler.interpreter(cell, at)}
     return context.add_step(
         request,
         at,
         fields["outputs"][0],
-        id=f"{python_name(context, cell, at)}{f'-cu{cell.toolkit}' if of_toolkit else ''}/{name}",
+        id=f"{shared}/{name}",
         title=f"{title} for Python {cell.python}{f' and CUDA {cell.toolkit}' if of_toolkit else ''}"
         + context.words(of_build),
         by_content=True,
@@ -182,6 +183,12 @@ def _add(
 def python_name(context: Context, cell: Cell, at: Location) -> str:
     """Return the name of what is done once for a Python: "py3.11", in an image "py3.11-bookworm"."""
     return f"py{cell.python}{context.label(of_build)}" + (f"-{at.image.name}" if at.image else "")
+
+
+def environment_name(context: Context, cell: Cell, at: Location) -> str:
+    """Return the name of what is done once for a build environment: "py3.11", with a toolkit "py3.11-cu13.0"."""
+    of_toolkit = f"-cu{cell.toolkit}" if context.file.manifest.host_cuda else ""
+    return f"{python_name(context, cell, at)}{of_toolkit}"
 
 
 def _constraints(context: Context, name: str) -> FileInput:

@@ -12,7 +12,7 @@ from distributed import Client, Future, LocalCluster, Security
 from distributed.client import ClosedClientError
 
 from gpuforge.errors import MissingError
-from gpuforge.execute.remote.abilities import lacking
+from gpuforge.execute.remote.abilities import Abilities, Ability, lacking
 from gpuforge.execute.remote.job import Job
 from gpuforge.execute.runners.dask import preload
 from gpuforge.execute.runners.dask.task import run
@@ -78,7 +78,7 @@ class DaskCluster:
         self._client = client
         self.address = address
 
-    def submit(self, job: Job, needs: Mapping[str, float], avoid: Collection[str]) -> DaskTicket:
+    def submit(self, job: Job, needs: Abilities, avoid: Collection[str]) -> DaskTicket:
         """Give a job to a worker; the task's key has the action's name."""
         fit: set[str] = set()
         if avoid:
@@ -91,7 +91,7 @@ class DaskCluster:
                 key=(_GROUP, job.name),
                 pure=False,
                 retries=0,
-                resources=dict(needs),
+                resources={each.label: amount for each, amount in needs.items()},
                 workers=[*fit] or None,
                 priority=job.work.action.priority,
             )
@@ -100,7 +100,7 @@ class DaskCluster:
         # Without this, dask would wait for the same workers for ever, whoever joins.
         return DaskTicket(future, lambda: bool(fit) and fit.isdisjoint(self.workers()))
 
-    def workers(self) -> Mapping[str, Mapping[str, float]]:
+    def workers(self) -> Mapping[str, Abilities]:
         """Return what each worker that is there can do, by its address."""
         scheduler = self._client.scheduler
         if scheduler is None:
@@ -109,7 +109,11 @@ class DaskCluster:
             found = self._client.sync(scheduler.identity, n_workers=-1)["workers"]
         except _ERRORS as error:
             raise _unreachable(self.address, error) from error
-        return {name: each.get("resources", {}) for name, each in found.items()}
+        return {name: _abilities(each.get("resources", {})) for name, each in found.items()}
+
+
+def _abilities(resources: Mapping[str, float]) -> Abilities:
+    return {Ability.of_label(label): amount for label, amount in resources.items()}
 
 
 @contextmanager

@@ -18,8 +18,9 @@ _guards: list[subprocess.Popen[bytes]] = []  # for as long as this process lives
 
 def dask_setup(worker: Worker) -> None:
     """Add what this machine can do to the worker's resources, unless `--resources` says otherwise."""
-    found = {**abilities.of_this_machine(), CPUS: len(os.sched_getaffinity(0))}
-    for name, amount in found.items():
+    found = abilities.of_this_machine()
+    resources = {each.label: amount for each, amount in found.items()}
+    for name, amount in {**resources, CPUS: len(os.sched_getaffinity(0))}.items():
         worker.state.total_resources.setdefault(name, amount)
         worker.state.available_resources.setdefault(name, amount)
     if abilities.CONTAINERS in found:
