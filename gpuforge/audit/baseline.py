@@ -1,11 +1,13 @@
 """Findings that were there before: a file lists them, and the audit accepts them and no new one.
 
-A finding is identified by its rule, its severity, the project, and the file, the library and the item of each of its
-subjects, so that its words may change. What changes from build to build (the hash in a grafted library's name, the
-Python of an extension's name, the version in a wheel's name) is written `*`. A finding that became more severe is a
-new one.
+A finding is identified by its rule, its severity, the project, and of each of its subjects the file, the library, the
+item, the kind and each of its names, so that its words may change. What changes from build to build (the hash in a
+grafted library's name, the Python of an extension's name, the version in a wheel's name) is written `*`. A finding
+that became more severe is a new one.
 
-Files of schema 1 have the sentence of each subject instead of its fields; they are still read.
+Older files are still read. In schema 1 a row has the sentence of a subject instead of its fields. In schema 2 a row has
+neither kind nor name: one that names a file, a library or an item accepts every kind and name of it. One without any of
+these accepts only a subject without any: it does not tell which finding of the wheel was seen.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
@@ -25,14 +28,15 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subj
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
 
-SCHEMA = 2
+SCHEMA = 3
 REASON = "in the baseline"
 _CHANGING = (
     (re.compile(r"([-.])[0-9a-f]{8}(?=[.]so\b)"), r"\1*"),  # auditwheel's and delocate's hashes
     (re.compile(r"\bcpython-3\d+(?=-)"), "cpython-*"),
     (re.compile(r"\bcp3\d+-cp3\d+t?-"), "*-"),
 )
-_FIELDS = ("file", "library", "item")
+_PLACE = ("file", "library", "item")
+_FIELDS = (*_PLACE, "kind", "name")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,23 +49,30 @@ class Known:
     file: str = ""
     library: str = ""
     item: str = ""
-    sentence: str = ""  # of a file of schema 1, instead of these three
+    kind: str = ""
+    name: str = ""  # one of the subject's names
+    sentence: str = ""  # of a file of schema 1, instead of these five
     provider: str = field(default="", compare=False)  # what such a sentence may name instead of the library
+    schema: int = field(default=SCHEMA, compare=False)  # of the file
 
     def __str__(self) -> str:
         """Write it as a line of a message."""
-        subject = self.sentence or ": ".join(filter(None, (self.file, self.item, self.library)))
+        subject = self.sentence or ": ".join(
+            filter(None, (self.file, self.item, self.library, self.kind, self.name))
+        )
         return f"{self.code} {self.project}: {subject or 'the wheel as a whole'}"
 
     def accepts(self, other: Known) -> bool:
         """Say whether this row of a file accepts a subject of the same rule and project."""
         if SEVERITIES.index(other.severity) < SEVERITIES.index(self.severity):
             return False
-        if not self.sentence:
-            return all(getattr(self, name) == getattr(other, name) for name in _FIELDS)
+        if self.schema > 1:
+            place = any(getattr(self, name) for name in _PLACE)
+            fields = _PLACE if self.schema == 2 and place else _FIELDS
+            return all(getattr(self, name) == getattr(other, name) for name in fields)
         if other.provider and f"the one of {other.provider}," in self.sentence:
             return True
-        return all(_names(self.sentence, getattr(other, name)) for name in _FIELDS)
+        return all(_names(self.sentence, getattr(other, name)) for name in (*_PLACE, "name"))
 
 
 @dataclass(frozen=True)
@@ -98,10 +109,10 @@ class Acceptance(Protocol):
 
 
 def read(path: Path) -> Baseline:
-    """Read a baseline of this schema or the former one. Raises UsageError for a file that is not one."""
+    """Read a baseline of this schema or an older one. Raises UsageError for a file that is not one."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(data, dict) or data["schema"] not in (1, SCHEMA):
+        if not isinstance(data, dict) or data["schema"] not in range(1, SCHEMA + 1):
             raise ValueError(f"its schema is not {SCHEMA}")
         return Baseline(frozenset(_row(row, data["schema"]) for row in data["findings"]))
     except OSError as error:
@@ -127,7 +138,7 @@ def _row(row: dict[str, Any], schema: int) -> Known:
         texts |= {name: row.get(name, "") for name in _FIELDS}
     if not all(isinstance(text, str) for text in texts.values()) or row["severity"] not in SEVERITIES:
         raise ValueError(f"a finding of it cannot be understood: {row}")
-    return Known(**texts)
+    return Known(**texts, schema=schema)
 
 
 def dumps(findings: Iterable[Finding]) -> str:
@@ -158,10 +169,17 @@ def of_finding(finding: Finding) -> Iterator[Known]:
     """Yield a finding's subjects as a baseline has them."""
     project = project_of(finding.wheel)
     for subject in finding.subjects or (Subject(),):
-        for place in subject.needed_by or (subject.file,):
-            file, library, item = map(_unchanging, (place, subject.library, subject.item))
+        for place, name in product(subject.needed_by or (subject.file,), subject.names or ("",)):
             yield Known(
-                finding.code, finding.severity, project, file, library, item, provider=subject.provider
+                finding.code,
+                finding.severity,
+                project,
+                file=_unchanging(place),
+                library=_unchanging(subject.library),
+                item=_unchanging(subject.item),
+                kind=_unchanging(subject.kind),
+                name=_unchanging(name),
+                provider=subject.provider,
             )
 
 

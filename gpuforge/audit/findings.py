@@ -9,8 +9,8 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 class Subject(NamedTuple):
     """One thing that a finding is about.
 
-    `file`, `library` and `item` identify it in baselines, with each file of `needed_by`; the other fields may be
-    reworded. `audit.report.sentences` makes a line of text from it.
+    `file`, `library`, `item` and `kind` identify it in baselines, with each file of `needed_by` and each of `names`;
+    the other fields may be reworded. `audit.report.sentences` makes a line of text from it.
     """
 
     file: str = ""  # a member of the wheel
@@ -18,6 +18,9 @@ class Subject(NamedTuple):
     item: str = ""  # what in the file: an architecture, an entry of RPATH, a platform tag, a CUDA version
     provider: str = ""  # the package or the file that has the library
     detail: str = ""  # what else is known about it, in words
+    kind: str = (
+        ""  # what else tells it from others: a constant word for the problem, a provider; no text shows it
+    )
     names: tuple[str, ...] = ()  # what the detail lists: symbols, versions, files
     needed_by: tuple[str, ...] = ()
     loaded_by: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Self
 
 from gpuforge.binary.facts import DeviceCode, ElfObject
 from gpuforge.wheel.checks.refusal import Refusal
-from gpuforge.wheel.dist_info import Identity
+from gpuforge.wheel.dist_info import Identity, Problem
 from gpuforge.wheel.record import Record
 
 Form = Literal["wheel", "nested", "unpacked", "installed", "folder", "file"]  # what was given to read
@@ -89,7 +89,7 @@ class WheelFacts(NamedTuple):
         {}
     )  # the description of a kernels wheel, in the wheel itself
     preloads: tuple[Preload, ...] = ()
-    metadata_problems: tuple[str, ...] = ()
+    metadata_problems: tuple[Problem, ...] = ()
     identities: tuple[Identity, ...] = ()
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read
     corrupt: frozenset[str] = frozenset()  # those of them that cannot even be unpacked

@@ -90,7 +90,9 @@ class SymbolNames(NamedTuple):
 class BrokenSegment(NamedTuple):
     """What is wrong with the segments of an ELF file."""
 
-    text: str
+    part: str  # "PT_LOAD 1", "the table of strings"
+    kind: str  # which problem it has, in a word
+    problem: str  # the same for people: "overlaps the one before it"
     loads: bool = False  # the dynamic linker does not look, and other tools read something else
 
 

@@ -79,7 +79,7 @@ def intact(before: Files, after: Files) -> None:
     """
     for member, elf in sorted(after.items()):
         known = before[member].broken if member in before else ()
-        if broken := [problem.text for problem in elf.broken if problem not in known]:
+        if broken := [f"{problem.part} {problem.problem}" for problem in elf.broken if problem not in known]:
             raise ActionError.of(
                 f"{member} was broken when its search path or a library's name was written into it: {broken[0]}",
                 hint="strip it before, not after the build back end changed it, or use another patchelf: "

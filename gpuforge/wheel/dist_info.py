@@ -27,13 +27,20 @@ class Identity(NamedTuple):
     version: str
 
 
+class Problem(NamedTuple):
+    """What keeps installers from using the metadata: its kind, a constant word, and the same for people."""
+
+    kind: str
+    text: str
+
+
 class DistInfo(NamedTuple):
     """The content of a `.dist-info` folder; empty for binaries that are not in a wheel."""
 
     tags: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     record: Record | None = None
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     project: str = ""
     version: str = ""
     folder: str = ""  # its own name, without ".dist-info"
@@ -55,13 +62,18 @@ class DistInfo(NamedTuple):
     @classmethod
     def of(cls, archive: Archive, folders: Collection[str]) -> Self:
         """Read the first of these `.dist-info` folders. Raises MalformedError for a broken archive."""
-        problems = [f"it has {len(folders)} .dist-info folders"] if len(folders) > 1 else []
+        several = Problem("several .dist-info folders", f"it has {len(folders)} .dist-info folders")
+        problems = [several] if len(folders) > 1 else []
         folder = min(folders)
         paths = {f"{folder}/{name}": name for name in _LARGEST}
         found = {
             paths[m.name]: m for m in archive.members if m.name in paths and m.size <= _LARGEST[paths[m.name]]
         }
-        problems += [f"its .dist-info folder has no {name}" for name in _LARGEST if name not in found]
+        problems += [
+            Problem(f"no {name}", f"its .dist-info folder has no {name}")
+            for name in _LARGEST
+            if name not in found
+        ]
         wheel, text = (archive.data(found[name]) if name in found else b"" for name in ("WHEEL", "METADATA"))
         declared = _parsed(archive, text)
         requires = tuple(metadata.fields(declared, "Requires-Dist"))
@@ -71,7 +83,7 @@ class DistInfo(NamedTuple):
             try:
                 listed = record.compare(archive.chunks(found["RECORD"]), archive.members, archive.budget)
             except csv.Error:
-                problems.append("its RECORD is not a list of comma-separated values")
+                problems.append(Problem("RECORD", "its RECORD is not a list of comma-separated values"))
         return cls(
             tags=wheel_file.tags(wheel),
             requires=requires,

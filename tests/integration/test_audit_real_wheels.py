@@ -191,7 +191,7 @@ def test_xformers_wants_another_major_than_torch_brings(said: Said) -> None:
 
 def test_an_abi3_wheel_is_asked_for_its_symbols(said: Said) -> None:
     assert said("torchao==0.18.0")["GF504", "warning"] == (
-        "torchao/_C_mxfp8.cpython-310-x86_64-linux-gnu.so is for CPython 3.10 alone",
+        "torchao/_C_mxfp8.cpython-310-x86_64-linux-gnu.so: for CPython 3.10 alone",
     )
 
 

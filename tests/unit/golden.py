@@ -27,6 +27,19 @@ def finding_text(finding: Finding) -> str:
     return f"{finding.severity}: {finding.message}\n{subjects}fix: {finding.remedy}\n"
 
 
+WHOLE_WHEEL = {"GF401", "GF708", "GF714"}  # what these find may be true of a wheel as a whole
+
+
+def hold_identity(finding: Finding) -> None:
+    """Fail unless fields, and not words alone, tell each subject from the others and from the wheel as a whole."""
+    known = [(s.file, s.library, s.item, s.kind, s.names, s.needed_by) for s in finding.subjects]
+    assert all(map(any, known)) or finding.code in WHOLE_WHEEL
+    assert len(known) == len(set(known)) > 0
+
+
 def hold_findings(code: str, findings: Iterable[tuple[str, Finding]]) -> None:
-    """Compare what a rule says, in each of the named cases, with its golden file."""
+    """Compare what a rule says, in each of the named cases, with its golden file, and hold what identifies it."""
+    findings = list(findings)
+    for _, found in findings:
+        hold_identity(found)
     hold(f"findings/{code}.txt", "\n".join(f"# {case}\n{finding_text(found)}" for case, found in findings))

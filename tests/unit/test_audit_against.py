@@ -36,7 +36,13 @@ def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -
         "error",
         finding.wheel,
         files=(f"demo.libs/{HASHED}",),
-        subjects=(Subject(detail=f"{HASHED}, loaded through libhost.so; nvhpc 24.9 brings libnvomp.so"),),
+        subjects=(
+            Subject(
+                file=f"demo.libs/{HASHED}",
+                detail="loaded through libhost.so; nvhpc 24.9 brings",
+                names=("libnvomp.so",),
+            ),
+        ),
         message="Code that users build with nvhpc 24.9 brings second copies of libraries that this wheel loads. Both "
         "copies run in one process, each with its own state.",
         remedy="Compile the code that users link with g++ alone, and leave these libraries out of the wheel: "
@@ -87,7 +93,7 @@ def test_a_runtime_linked_in_meets_the_toolkits_own(tmp_path: Path) -> None:
     what = against.of(f"toolkit:{tmp_path / 'cuda'}")
     (finding,) = found(tmp_path, {"demo/a.so": elf(sections={".rodata": STATIC_CUDART})}, what)
     assert lines(finding) == (
-        f"a.so has a CUDA runtime linked in; the toolkit {tmp_path}/cuda brings libcudart.so.13",
+        f"demo/a.so: a CUDA runtime is linked in; the toolkit {tmp_path}/cuda brings libcudart.so.13",
     )
     assert not found(tmp_path, {"demo/a.so": elf(sections={".rodata": b"/cudart.shm"})}, what)
 
@@ -99,7 +105,7 @@ def test_a_toolkit_of_another_major_than_the_required_packages(tmp_path: Path) -
     keys = {"requires": ["nvidia-cuda-runtime"]}
     (finding,) = found(tmp_path, {"demo/a.so": extension}, against.of(str(tmp_path / "lib")), **keys)
     assert lines(finding) == (
-        "libcudart.so.13 of nvidia-cuda-runtime, needed by a.so; "
+        "libcudart.so.13 (nvidia-cuda-runtime), NEEDED by demo/a.so; "
         f"the folder {tmp_path}/lib brings libcudart.so.12",
     )
     (tmp_path / "lib" / "libcudart.so.12").rename(tmp_path / "lib" / "libcudart.so.13")

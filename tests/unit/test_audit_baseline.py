@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,14 @@ import test_audit_rules
 import test_audit_rules_device
 import test_audit_rules_platform
 import test_audit_rules_processes
+import test_audit_together
 from audit_cases import findings
+from audit_samples import elf, wheel
 
-from gpuforge.audit import baseline
+from gpuforge.audit import audit, baseline
 from gpuforge.audit.findings import Finding, Ignored, Subject
 from gpuforge.errors import UsageError
+from gpuforge.expectation import Expectation, HostOnly
 
 WHEEL = "demo_pkg-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 FINDING = Finding(
@@ -46,7 +50,7 @@ def test_a_file_of_it(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(baseline.dumps([FINDING, FINDING]))
     assert json.loads(path.read_text()) == {
-        "schema": 2,
+        "schema": 3,
         "findings": [
             {
                 "code": "GF201",
@@ -92,6 +96,99 @@ def test_a_new_finding_is_not(change: dict[str, object]) -> None:
     assert not known(FINDING).covers(FINDING._replace(**change))  # type: ignore[arg-type]
 
 
+EXT = "demo/ext.so"
+
+
+def declared(folder: Path, *requires: str) -> list[Finding]:
+    return list(audit([wheel(folder, {EXT: elf()}, requires=requires)]).findings)
+
+
+def beside_torch(folder: Path, requirement: str) -> list[Finding]:
+    own = wheel(folder, {EXT: elf()}, requires=[requirement])
+    return list(audit([own, test_audit_together.torch(folder)]).findings)
+
+
+def promised(folder: Path, content: bytes, pattern: str = "demo/*.so") -> list[Finding]:
+    expectation = Expectation(host_only=(HostOnly("core", (pattern,)),))
+    return list(audit([wheel(folder, {EXT: content})], expectation=expectation).findings)
+
+
+def ruled(code: str, found: list[Finding]) -> Finding:
+    (one,) = (f for f in found if f.code == code)
+    return one
+
+
+# a finding, and the nearest one of the same rule and wheel that is another
+NEAREST: dict[str, tuple[Callable[[Path], list[Finding]], Callable[[Path], list[Finding]]]] = {
+    "GF504": (
+        lambda folder: audit_abi3(folder, "_PyObject_MakeTpCall"),
+        lambda folder: audit_abi3(folder, "_PyLong_Sign"),
+    ),
+    "GF601": (
+        lambda folder: promised(folder, elf(needed=["libcudart.so.12"])),
+        lambda folder: promised(folder, elf(needed=["libcublas.so.12"])),
+    ),
+    "GF602": (
+        lambda folder: promised(folder, elf(), "demo/a*.so"),
+        lambda folder: promised(folder, elf(), "demo/b*.so"),
+    ),
+    "GF704": (
+        lambda folder: declared(folder, "numpy >>= 1"),
+        lambda folder: declared(folder, "scipy >>= 1"),
+    ),
+    "GF710": (
+        lambda folder: beside_torch(folder, "torch==2.9.1"),
+        lambda folder: beside_torch(folder, "torch==2.8.0"),
+    ),
+}  # fmt: skip
+
+
+def audit_abi3(folder: Path, symbol: str) -> list[Finding]:
+    files = {"demo/ext.abi3.so": elf(undefined=[symbol])}
+    name = "demo-1.0-cp39-abi3-manylinux_2_17_x86_64.whl"
+    return list(audit([wheel(folder, files, name=name)]).findings)
+
+
+@pytest.mark.parametrize("code", NEAREST)
+def test_a_baseline_accepts_no_other_finding_of_its_rule(code: str, tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder in folders:
+        folder.mkdir()
+    one, other = (ruled(code, make(folder)) for make, folder in zip(NEAREST[code], folders, strict=True))
+    (path := tmp_path / "baseline.json").write_text(baseline.dumps([one]))
+    held = baseline.read(path)
+    assert held.covers(one)
+    assert not held.covers(other)
+
+
+def of_schema_2(folder: Path, **row: str) -> baseline.Baseline:
+    rows = [{"code": "GF201", "severity": "warning", "project": "demo-pkg", **row}]
+    (path := folder / "baseline.json").write_text(json.dumps({"schema": 2, "findings": rows}))
+    return baseline.read(path)
+
+
+def test_a_baseline_of_schema_2_accepts_each_kind_and_name_of_a_file_that_it_names(tmp_path: Path) -> None:
+    held = of_schema_2(tmp_path, file="demo/a.so")
+    for subject in (
+        Subject("demo/a.so"),
+        Subject("demo/a.so", kind="needs"),
+        Subject("demo/a.so", names=("x",)),
+    ):
+        assert held.covers(FINDING._replace(subjects=(subject,)))
+    for subject in (
+        Subject("demo/b.so", kind="needs"),
+        Subject("demo/a.so", item="sm_80"),
+        Subject(kind="needs"),
+    ):
+        assert not held.covers(FINDING._replace(subjects=(subject,)))
+
+
+def test_a_row_of_schema_2_that_names_nothing_accepts_only_the_wheel_as_a_whole(tmp_path: Path) -> None:
+    held = of_schema_2(tmp_path)
+    assert held.covers(FINDING._replace(subjects=(Subject(detail="too large"),)))
+    assert not held.covers(FINDING._replace(subjects=(Subject(kind="requires torch==2.9.1"),)))
+
+
 def test_what_was_mended_is_told() -> None:
     held = known(FINDING, FINDING._replace(code="GF302", subjects=(Subject("demo/a.so"),)))
     assert [str(k) for k in baseline.unused(held, [Ignored(FINDING, held.reason)])] == [
@@ -103,9 +200,9 @@ def test_what_was_mended_is_told() -> None:
     ("text", "said"),
     [
         ("{", "it is not a baseline: Expecting property name"),
-        ("[]", "it is not a baseline: its schema is not 2"),
+        ("[]", "it is not a baseline: its schema is not 3"),
         ("{}", "it is not a baseline: it has no 'schema'"),
-        ('{"schema": 3, "findings": []}', "it is not a baseline: its schema is not 2"),
+        ('{"schema": 4, "findings": []}', "it is not a baseline: its schema is not 3"),
         ('{"schema": 1}', "it is not a baseline: it has no 'findings'"),
         ('{"schema": 1, "findings": [{"code": "GF101"}]}', "it is not a baseline: it has no 'severity'"),
         ('{"schema": 1, "findings": [7]}', "it is not a baseline: 'int' object is not subscriptable"),

@@ -117,8 +117,8 @@ def test_a_baseline_is_written_kept_and_told_of(tmp_path: Path, capfd: pytest.Ca
     mended = str(wheel(tmp_path, OK))
     assert run(["audit", mended, "--baseline", str(base)]) == 0
     assert capfd.readouterr().err == (
-        "note: in the baseline, and not found: GF301 demo: demo/ext.so\n"
-        "note: in the baseline, and not found: GF301 demo: demo/new.so\n"
+        "note: in the baseline, and not found: GF301 demo: demo/ext.so: RPATH libs\n"
+        "note: in the baseline, and not found: GF301 demo: demo/new.so: RPATH libs\n"
     )
 
 

@@ -214,7 +214,7 @@ CASES = {
         {"demo/ext.so": elf(runpath="")},
     ),
     "the build machine's folder, and something is lost": Case(
-        "GF302", "error", ("demo/ext.so: RPATH /build/lib; it needs libc10.so",),
+        "GF302", "error", ("demo/ext.so: RPATH /build/lib: it needs libc10.so",),
         {"demo/ext.so": elf(rpath="/build/lib", needed=["libc10.so"])},
         {"demo/ext.so": elf(rpath="$ORIGIN", needed=["libc10.so"])},
         requires=["torch"],

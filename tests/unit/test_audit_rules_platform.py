@@ -47,12 +47,12 @@ def recipe(**change: object) -> bytes:
 CASES = {
     "a module for one version in an abi3 wheel": Case(
         "GF504", "error",
-        ("demo/ext.cpython-310-x86_64-linux-gnu.so is for CPython 3.10 alone, and wants PyFrame_GetBack",),
+        ("demo/ext.cpython-310-x86_64-linux-gnu.so: for CPython 3.10 alone: wants PyFrame_GetBack",),
         {"demo/ext.cpython-310-x86_64-linux-gnu.so": module("PyFrame_GetBack", "PyLong_Type", "free")},
         {"demo/ext.cpython-310-x86_64-linux-gnu.so": None, "demo/ext.abi3.so": module("PyLong_Type")}, name=ABI3,
     ),
     "what a library of the stable ABI may define": Case(
-        "GF504", "warning", ("demo/ext.abi3.so wants PyDate_FromDate",),
+        "GF504", "warning", ("demo/ext.abi3.so: wants PyDate_FromDate",),
         {
             "demo/ext.abi3.so": elf(
                 strings=["PyInit_ext"], undefined=["PyDate_FromDate"], needed=["libhelp.abi3.so.6"]
@@ -61,28 +61,28 @@ CASES = {
         {"demo/ext.abi3.so": module("PyLong_Type")}, name=ABI3,
     ),
     "one that wants nothing else": Case(
-        "GF504", "warning", ("demo/ext.cpython-310-x86_64-linux-gnu.so is for CPython 3.10 alone",),
+        "GF504", "warning", ("demo/ext.cpython-310-x86_64-linux-gnu.so: for CPython 3.10 alone",),
         {"demo/ext.cpython-310-x86_64-linux-gnu.so": module("PyLong_Type")},
         {"demo/ext.cpython-311-x86_64-linux-gnu.so": module("PyLong_Type")}, name=ABI3,
     ),
     "a module for another version": Case(
-        "GF504", "error", ("demo/ext.cpython-312-x86_64-linux-gnu.so is for CPython 3.12 alone",),
+        "GF504", "error", ("demo/ext.cpython-312-x86_64-linux-gnu.so: for CPython 3.12 alone",),
         {"demo/ext.cpython-312-x86_64-linux-gnu.so": module()},
         {"demo/ext.cpython-311-x86_64-linux-gnu.so": module(), "demo/ext.cpython-312-x86_64-linux-gnu.so": None},
     ),
     "a module for another version, under a tag without an ABI": Case(
-        "GF504", "error", ("demo/ext.cpython-310-x86_64-linux-gnu.so is for CPython 3.10 alone",),
+        "GF504", "error", ("demo/ext.cpython-310-x86_64-linux-gnu.so: for CPython 3.10 alone",),
         {"demo/ext.cpython-310-x86_64-linux-gnu.so": module("PyLong_Type")},
         {"demo/ext.cpython-310-x86_64-linux-gnu.so": None, "demo/ext.so": module("_PyObject_MakeTpCall")},
         name=ONE_PYTHON,
     ),
     "a symbol that is not in the stable ABI": Case(
-        "GF504", "error", ("demo/ext.abi3.so wants _PyObject_MakeTpCall",),
+        "GF504", "error", ("demo/ext.abi3.so: wants _PyObject_MakeTpCall",),
         {"demo/ext.abi3.so": module("_PyObject_MakeTpCall")},
         {"demo/ext.abi3.so": module("PyLong_Type")}, name=ANY_PYTHON,
     ),
     "a symbol of a later stable ABI": Case(
-        "GF504", "error", ("demo/ext.abi3.so wants PyBuffer_Release",),
+        "GF504", "error", ("demo/ext.abi3.so: wants PyBuffer_Release",),
         {"demo/ext.abi3.so": module("PyBuffer_Release")}, {"demo/ext.abi3.so": module("PyLong_Type")}, name=ABI3,
     ),
     "a newer processor": Case(
@@ -123,12 +123,12 @@ CASES = {
         {"demo/ext.so": elf()}, {"demo/ext.so": None, "demo-1.0.data/platlib/demo/ext.so": elf()}, purelib=True,
     ),
     "stored twice": Case(
-        "GF707", "warning", ("demo/a.so = demo/b.so, 1,024 KiB each",),
+        "GF707", "warning", ("demo/a.so: 1,024 KiB, which are also in demo/b.so",),
         {"demo/a.so": elf(sections={".x": NOISE}), "demo/b.so": elf(sections={".x": NOISE})},
         {"demo/b.so": elf(sections={".y": NOISE})},
     ),
     "a program under several names": Case(
-        "GF707", "info", ("demo/bin/a = demo/bin/a-3.21, 1,024 KiB each",),
+        "GF707", "info", ("demo/bin/a: 1,024 KiB, which are also in demo/bin/a-3.21",),
         {name: elf(sections={".x": NOISE}, interpreter="/lib64/x") for name in ("demo/bin/a", "demo/bin/a-3.21")},
         {"demo/bin/a": elf(sections={".y": NOISE}, interpreter="/lib64/x")},
     ),

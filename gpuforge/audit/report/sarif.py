@@ -95,7 +95,7 @@ def _result(finding: Finding) -> dict[str, Any]:
         "level": _LEVELS[finding.severity],
         "message": {"text": _plain(f"{finding.message}{subjects}\nRemedy: {finding.remedy}")},
         "locations": [_location(finding.wheel, file) for file in finding.files[:_MOST_LOCATIONS] or ("",)],
-        "partialFingerprints": {"causeAndSubjects/v2": _fingerprint(finding)},
+        "partialFingerprints": {"causeAndSubjects/v3": _fingerprint(finding)},
     }
 
 

@@ -23,6 +23,7 @@ from gpuforge.errors import MalformedError
 _PAGE = 1 << 12  # bytes: no Linux has smaller pages
 _LARGEST_PAGE = 1 << 16  # linkers round the end of PT_GNU_RELRO up to it
 _NAMES = {PT_DYNAMIC: "PT_DYNAMIC", PT_INTERP: "PT_INTERP", PT_GNU_RELRO: "PT_GNU_RELRO"}
+_STRINGS = "the table of strings"
 _TEXTS = {DT_NEEDED: "NEEDED", DT_SONAME: "SONAME", DT_RPATH: "RPATH", DT_RUNPATH: "RUNPATH"}
 
 
@@ -32,26 +33,31 @@ def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:
     if header.type == RELOCATABLE or not header.segments:
         return ()
     loads = [segment for segment in header.segments if segment.type == PT_LOAD]
-    texts = [text for index, load in enumerate(loads) if (text := _of_load(index, load, file.window.size))]
+    broken = [found for index, load in enumerate(loads) if (found := _of_load(index, load, file.window.size))]
     for index, (one, other) in enumerate(pairwise(loads), 1):
         if other.address < one.address:
-            texts.append(f"PT_LOAD {index} lies at a lower address than the one before it")
+            broken.append(_load(index, "order", "lies at a lower address than the one before it"))
         elif one.address + one.memory > other.address:
-            texts.append(f"PT_LOAD {index} overlaps the one before it")
-    if texts:  # the other segments are measured by these
-        return tuple(map(BrokenSegment, texts))
-    found = [problem for segment in header.segments if (problem := _of_other(segment, loads))]
-    return tuple(found) or _of_strings(file, header)
+            broken.append(_load(index, "overlap", "overlaps the one before it"))
+    if broken:  # the other segments are measured by these
+        return tuple(broken)
+    others = [problem for segment in header.segments if (problem := _of_other(segment, loads))]
+    return tuple(others) or _of_strings(file, header)
 
 
-def _of_load(index: int, load: Segment, size: int) -> str:
+def _load(index: int, kind: str, problem: str) -> BrokenSegment:
+    return BrokenSegment(f"PT_LOAD {index}", kind, problem)
+
+
+def _of_load(index: int, load: Segment, size: int) -> BrokenSegment | None:
     if (load.address - load.offset) % _PAGE:
-        return f"PT_LOAD {index}: address {load.address:#x} and offset {load.offset:#x} differ within a page"
+        places = f"address {load.address:#x} and offset {load.offset:#x}"
+        return _load(index, "page", f"has {places}, which differ within a page")
     if load.offset + load.size > size:
-        return f"PT_LOAD {index} ends at byte {load.offset + load.size}, behind the end of the file"
+        return _load(index, "end", f"ends at byte {load.offset + load.size}, behind the end of the file")
     if load.memory < load.size:
-        return f"PT_LOAD {index} is larger in the file than in memory"
-    return ""
+        return _load(index, "size", "is larger in the file than in memory")
+    return None
 
 
 def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
@@ -62,9 +68,9 @@ def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
     load = next((m for m in loads if _within(segment, m, room)), None)
     if load is None:
         in_a_page = any(_within(segment, m, _PAGE) for m in loads)  # which is mapped whole
-        return BrokenSegment(f"{name} lies in no PT_LOAD segment", loads=in_a_page)
+        return BrokenSegment(name, "outside", "lies in no PT_LOAD segment", loads=in_a_page)
     if segment.address - load.address != segment.offset - load.offset:
-        return BrokenSegment(f"{name} has another place in the file than in memory", loads=True)
+        return BrokenSegment(name, "place", "has another place in the file than in memory", loads=True)
     return None
 
 
@@ -82,20 +88,20 @@ def _of_strings(file: ElfFile, header: Header) -> tuple[BrokenSegment, ...]:
     if not values:
         return ()
     if DT_STRTAB not in values or DT_STRSZ not in values:
-        return (BrokenSegment("the dynamic section names no string table"),)
+        return (BrokenSegment("the dynamic section", "strings", "names no string table"),)
     start, size = values[DT_STRTAB], values[DT_STRSZ]
     try:
         header.file_offset(start)
     except MalformedError:
-        return (BrokenSegment("the table of strings lies in no PT_LOAD segment"),)
+        return (BrokenSegment(_STRINGS, "outside", "lies in no PT_LOAD segment"),)
     names = {tag for tag, value in file.dynamic.entries if tag in _TEXTS and value >= size}
     if names:
         return tuple(
-            BrokenSegment(f"{_TEXTS[tag]} lies behind the table of strings", loads=tag == DT_SONAME)
+            BrokenSegment(_TEXTS[tag], "end", "lies behind the table of strings", loads=tag == DT_SONAME)
             for tag in sorted(names)
         )
     try:
         header.file_offset(start + max(size - 1, 0))
     except MalformedError:
-        return (BrokenSegment("the table of strings ends in no PT_LOAD segment", loads=True),)
+        return (BrokenSegment(_STRINGS, "end", "ends in no PT_LOAD segment", loads=True),)
     return ()

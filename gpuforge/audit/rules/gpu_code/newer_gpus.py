@@ -66,7 +66,7 @@ def _judge(
             wheel,
             code,
             "error" if missing else "warning",
-            f"{code.file}: {_archs(code)}; nothing for {_list(lost)}",
+            f"{_archs(code)}; nothing for {_list(lost)}",
             f"The wheel has neither machine code nor PTX for any GPU of {' and '.join(missing)}."
             if missing
             else "Kernels have neither machine code nor PTX for newer GPUs.",
@@ -79,7 +79,7 @@ def _judge(
             wheel,
             code,
             "info",
-            f"{code.file}: not on each of {_list(partly)}; at worst {worst.none} of "
+            f"not on each of {_list(partly)}; at worst {worst.none} of "
             f"{worst.none + worst.native + worst.jit} containers do not run ({worst.generation.capability})",
             "Some kernels have no code for GPUs that other kernels in the same file support.",
             f"A launch of such a kernel fails there with {_NO_IMAGE}.",
@@ -89,7 +89,7 @@ def _judge(
             wheel,
             code,
             "info",
-            f"{code.file}: {_archs(code)}",
+            _archs(code),
             "Kernels run on all current GPUs from their oldest architecture on, and some have no PTX.",
             "Future GPUs cannot run the kernels without PTX.",
         )
@@ -106,13 +106,13 @@ def _list(table: Sequence[Reach]) -> str:
 
 
 def _finding(
-    wheel: WheelFacts, code: DeviceCode, severity: Severity, subject: str, what: str, why: str
+    wheel: WheelFacts, code: DeviceCode, severity: Severity, detail: str, what: str, why: str
 ) -> Finding:
     return RULE.finding(
         wheel.name,
         severity=severity,
         files=(code.file,),
-        subjects=(Subject(detail=subject),),
+        subjects=(Subject(file=code.file, detail=detail),),
         what=what,
         why=why,
         fix="Add PTX of the newest architecture (-gencode arch=compute_X,code=compute_X), or machine "

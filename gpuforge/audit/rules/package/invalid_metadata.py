@@ -13,6 +13,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import parse
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.wheel.dist_info import Problem
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -25,7 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if problems:
             yield RULE.finding(
                 wheel.name,
-                subjects=tuple(Subject(detail=problem) for problem in problems),
+                subjects=tuple(Subject(detail=problem.text, kind=problem.kind) for problem in problems),
                 what="Installers cannot use the metadata of the wheel.",
                 why="pip refuses the wheel, or installs it under a wrong name or version.",
                 fix="Correct the lines above: see the PyPA specifications of the wheel format and of core metadata.",
@@ -41,34 +42,38 @@ RULE = Rule(
 )
 
 
-def _problems(wheel: WheelFacts) -> Iterator[str]:
+def _problems(wheel: WheelFacts) -> Iterator[Problem]:
     yield from wheel.metadata_problems
     if not wheel.file_tags:
-        yield f"{wheel.name} is not the file name of a wheel (name-version-python-abi-platform.whl)"
+        text = f"{wheel.name} is not the file name of a wheel (name-version-python-abi-platform.whl)"
+        yield Problem("file name", text)
     else:
         yield from _contradictions(wheel)
     if wheel.requires:
         yield from _unparsable(wheel.requires)
 
 
-def _unparsable(requires: Iterable[str]) -> Iterator[str]:
+def _unparsable(requires: Iterable[str]) -> Iterator[Problem]:
     for line in requires:
         try:
             parse(line)
         except InvalidRequirement as error:
-            yield f"Requires-Dist: {line}: {str(error).splitlines()[0]}"
+            yield Problem(f"Requires-Dist: {line}", f"Requires-Dist: {line}: {str(error).splitlines()[0]}")
 
 
-def _contradictions(wheel: WheelFacts) -> Iterator[str]:
+def _contradictions(wheel: WheelFacts) -> Iterator[Problem]:
     for identity in wheel.identities:
+        place = identity.place
         if not identity.name:
-            yield f"{identity.place} gives no name"
+            yield Problem(f"no name: {place}", f"{place} gives no name")
         elif canonicalize_name(identity.name) != wheel.project:
-            yield f"{identity.place} is of {identity.name!r}, the file name of {wheel.project!r}"
+            text = f"{place} is of {identity.name!r}, the file name of {wheel.project!r}"
+            yield Problem(f"name: {place}: {identity.name}", text)
         if not identity.version:
-            yield f"{identity.place} gives no version"
+            yield Problem(f"no version: {place}", f"{place} gives no version")
         elif not _same(identity.version, wheel.version):
-            yield f"{identity.place} is of version {identity.version}, the file name of {wheel.version}"
+            text = f"{place} is of version {identity.version}, the file name of {wheel.version}"
+            yield Problem(f"version: {place}", text)
 
 
 def _same(one: str, other: str) -> bool:

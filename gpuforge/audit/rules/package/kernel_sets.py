@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import NamedTuple
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
@@ -28,7 +29,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield _finding(wheel, f"{kernels.folder}/index.json", problem)
         for name in (*expectation.kernel_sets, *expectation.library_sets) if expectation else ():
             if name not in names:
-                yield _finding(wheel, "", f"the fallback object {name!r} of the manifest is not in the wheel")
+                text = f"the fallback object {name!r} of the manifest is not in the wheel"
+                yield _finding(wheel, "", _Problem(f"{name} is missing", text))
 
 
 RULE = Rule(
@@ -40,37 +42,44 @@ RULE = Rule(
 )
 
 
-def _problems(wheel: WheelFacts, kernels: KernelSet) -> Iterator[tuple[str, str]]:
+class _Problem(NamedTuple):
+    """What does not match: its kind, a constant word with the names it is about, and the same in words."""
+
+    kind: str
+    text: str
+
+
+def _problems(wheel: WheelFacts, kernels: KernelSet) -> Iterator[tuple[str, _Problem]]:
     """Yield each file that does not match the index, with the problem."""
     if kernels.problem:
-        yield "index.json", kernels.problem
+        yield "index.json", _Problem("unreadable", kernels.problem)
         return
     key, what = (
         ("libraries", "a library") if kernels.listing.get("kind") == "library" else ("modules", "a module")
     )
     entries = kernels.listing.get(key)
     if kernels.listing.get("schema") != 1 or not isinstance(entries, list) or not entries:
-        yield "index.json", f"it is not an index of schema 1 with {key}"
+        yield "index.json", _Problem("schema", f"it is not an index of schema 1 with {key}")
         return
     indexed = set()
     for entry in entries:
         if not isinstance(entry, Mapping) or not isinstance(entry.get("file"), str):
-            yield "index.json", f"{what} has no file"
+            yield "index.json", _Problem("entry", f"{what} has no file")
             continue
         file = entry["file"]
         indexed.add(file)
         if file not in kernels.digests:
-            yield file, "it is in the index and not in the wheel"
+            yield file, _Problem("missing", "it is in the index and not in the wheel")
         elif kernels.digests[file] != entry.get("sha256"):
-            yield file, "its sha256 is not the one in the index"
+            yield file, _Problem("differs", "its sha256 is not the one in the index")
         else:
             compare = _library_images if key == "libraries" else _images
             yield from compare(wheel, f"{kernels.folder}/{file}", file, entry.get("images"))
     for file in sorted(kernels.digests.keys() - indexed):
-        yield file, "it is in the folder and not in the index"
+        yield file, _Problem("not listed", "it is in the folder and not in the index")
 
 
-def _targets(kernels: KernelSet, wanted: Sequence[str] | None) -> Iterator[str]:
+def _targets(kernels: KernelSet, wanted: Sequence[str] | None) -> Iterator[_Problem]:
     """Yield the targets of the manifest that a set's index has no image for, and images for others."""
     entries = kernels.listing.get("libraries", kernels.listing.get("modules"))
     if wanted is None or not isinstance(entries, list):
@@ -81,11 +90,13 @@ def _targets(kernels: KernelSet, wanted: Sequence[str] | None) -> Iterator[str]:
         if isinstance(entry, Mapping)
         for kind, arch in _listed(entry.get("images"))
     }
-    yield from (f"it has nothing for the target {name} of the manifest" for name in sorted({*wanted} - found))
-    yield from (f"it has {name}, which is no target of the manifest" for name in sorted(found - {*wanted}))
+    for name in sorted({*wanted} - found):
+        yield _Problem(f"{name} is missing", f"it has nothing for the target {name} of the manifest")
+    for name in sorted(found - {*wanted}):
+        yield _Problem(f"{name} is not declared", f"it has {name}, which is no target of the manifest")
 
 
-def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[str]:
+def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[_Problem]:
     """Compare the fallbacks of a recipe with those in the wheel; those in kernels wheels are checked by GF711."""
     there = {kernels.folder.rpartition("/")[2]: kernels.listing for kernels in wheel.kernels}
     apart = wheel.kernels_wheels.get("sets")
@@ -98,13 +109,16 @@ def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[str]
     named = [*(fallbacks if isinstance(fallbacks, list) else ()), recipe.get("cpu")]
     for name in (each for each in named if isinstance(each, str) and each):
         if name not in there and name not in known:
-            yield f"its fallback {name!r} is not in the wheel"
+            yield _Problem(f"{name} is missing", f"its fallback {name!r} is not in the wheel")
         listing = there.get(name, {})
         if listing.get("kind") == "library" and listing.get("abi") != recipe.get("abi"):
-            yield f"it has the ABI {recipe.get('abi')}, and its fallback {name!r} {listing.get('abi')}"
+            text = f"it has the ABI {recipe.get('abi')}, and its fallback {name!r} {listing.get('abi')}"
+            yield _Problem(f"ABI of {name}", text)
 
 
-def _library_images(wheel: WheelFacts, member: str, file: str, listed: object) -> Iterator[tuple[str, str]]:
+def _library_images(
+    wheel: WheelFacts, member: str, file: str, listed: object
+) -> Iterator[tuple[str, _Problem]]:
     """Compare the GPU code of each container of a library with the index; a library for CPUs has none."""
     images = _listed(listed)
     if any(kind == "library" for kind, _ in images):
@@ -114,7 +128,7 @@ def _library_images(wheel: WheelFacts, member: str, file: str, listed: object) -
     yield from _compare(file, images, real)
 
 
-def _images(wheel: WheelFacts, member: str, file: str, listed: object) -> Iterator[tuple[str, str]]:
+def _images(wheel: WheelFacts, member: str, file: str, listed: object) -> Iterator[tuple[str, _Problem]]:
     containers = next((code.containers for code in wheel.device if code.file == member), ())
     real = {(e.kind, e.target) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
     images = _listed(listed)
@@ -137,18 +151,24 @@ def _word(value: object) -> str | None:
 
 def _compare(
     file: str, images: set[tuple[object, object]], real: Set[tuple[str, str]]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, _Problem]]:
     for kind, arch in sorted(images - real, key=str):
-        yield file, f"the index lists {kind} {arch}, which is not in it"
+        yield (
+            file,
+            _Problem(f"{kind} {arch} is missing", f"the index lists {kind} {arch}, which is not in it"),
+        )
     for kind, arch in sorted(real - images, key=str):
-        yield file, f"it has {kind} {arch}, which the index does not list"
+        yield (
+            file,
+            _Problem(f"{kind} {arch} is not listed", f"it has {kind} {arch}, which the index does not list"),
+        )
 
 
-def _finding(wheel: WheelFacts, file: str, problem: str) -> Finding:
+def _finding(wheel: WheelFacts, file: str, problem: _Problem) -> Finding:
     return RULE.finding(
         wheel.name,
         files=(file,) if file else (),
-        subjects=(Subject(file=file, detail=problem),),
+        subjects=(Subject(file=file, detail=problem.text, kind=problem.kind),),
         what="Kernel sets do not match their index.",
         why="The runtime refuses them, or finds no kernel.",
         fix="Build the wheel again, and change no file after it was indexed.",

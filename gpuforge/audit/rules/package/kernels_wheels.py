@@ -23,7 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 across=True,
-                subjects=tuple(dict.fromkeys(Subject(detail=reason) for each in reasons for reason in each)),
+                subjects=tuple(dict.fromkeys(subject for each in reasons for subject in each)),
                 what="The kernels wheel does not match the wheel of the package.",
                 why="The runtime refuses its kernels, and the package computes on the CPU.",
                 fix="Publish and install the wheels of one build.",
@@ -42,18 +42,25 @@ def _names(listing: Mapping[str, object]) -> set[object]:
     return {each.get("distribution") for each in _tables(listing.get("wheels"))}
 
 
-def _reasons(about: Mapping[str, object], package: WheelFacts) -> Iterator[str]:
+def _reasons(about: Mapping[str, object], package: WheelFacts) -> Iterator[Subject]:
     known = package.kernels_wheels
     if about.get("version") != known.get("version"):
-        yield f"its version is {about.get('version')}, and {package.name} has {known.get('version')}"
+        text = f"its version is {about.get('version')}, and {package.name} has {known.get('version')}"
+        yield Subject(provider=package.name, detail=text, kind=f"version of {package.project}")
         return
     there = {each.get("name"): each.get("abi") for each in _tables(about.get("sets"))}
     for each in _tables(known.get("sets")):
         name = each.get("name")
         if name not in there:
-            yield f"it lacks the kernel set {name}, which {package.name} needs"
+            text = f"it lacks the kernel set {name}, which {package.name} needs"
+            yield Subject(provider=package.name, detail=text, kind=f"{name} of {package.project} is missing")
         elif there[name] != each.get("abi"):
-            yield f"{name} has the interface {there[name]}, and {package.name} was built for {each.get('abi')}"
+            text = (
+                f"{name} has the interface {there[name]}, and {package.name} was built for {each.get('abi')}"
+            )
+            yield Subject(
+                provider=package.name, detail=text, kind=f"interface of {name} of {package.project}"
+            )
 
 
 def _tables(value: object) -> list[Mapping[str, object]]:

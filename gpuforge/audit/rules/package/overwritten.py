@@ -109,7 +109,8 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
                 subjects=(
                     Subject(
                         detail=f"{shorten(shared)}: {one.package}, by {one.line!r}, and "
-                        f"{other.package}, by {other.line!r}"
+                        f"{other.package}, by {other.line!r}",
+                        kind=f"{one.package} and {other.package}",
                     ),
                 ),
                 what="Required packages install libraries for different CUDA versions under the same names.",

@@ -25,7 +25,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 files=tuple(bound),
-                subjects=(Subject(detail=f"{len(bound)} shared objects, such as {bound[0]}"),),
+                subjects=(
+                    Subject(
+                        detail=f"{len(bound)} shared objects, such as {bound[0]}", kind="Root-Is-Purelib"
+                    ),
+                ),
                 what="WHEEL has Root-Is-Purelib: true, and the wheel contains shared objects.",
                 why="Where lib and lib64 differ, search paths between these objects and other packages break.",
                 fix="Write Root-Is-Purelib: false (setuptools: a distclass with has_ext_modules; "

@@ -18,13 +18,13 @@ _FIX = "Write RECORD again after the last change, as `wheel pack` does."
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare RECORD with the archive: the names, the sizes where it has them, and the hashes if that was asked for."""
     for wheel in graph.wheels:
-        problems = list(_problems(wheel))
+        problems = tuple(_problems(wheel))
         if problems:
             yield RULE.finding(
                 wheel.name,
-                files=tuple(file for file, _ in problems if file),
+                files=tuple(problem.file for problem in problems if problem.file),
                 severity="warning",
-                subjects=tuple(Subject(file=file, detail=problem) for file, problem in problems),
+                subjects=problems,
                 what="RECORD does not match the files of the wheel.",
                 why="Installers may refuse the wheel, and cannot uninstall all of it.",
                 fix=_FIX,
@@ -50,20 +50,21 @@ RULE = Rule(
 )
 
 
-def _problems(wheel: WheelFacts) -> Iterator[tuple[str, str]]:
+def _problems(wheel: WheelFacts) -> Iterator[Subject]:
     if wheel.record is None:
         return  # reported as GF704
     if wheel.record.more:
-        yield "", f"{wheel.record.more:,} lines of RECORD besides those below are of no file in the wheel"
+        text = f"{wheel.record.more:,} lines of RECORD besides those below are of no file in the wheel"
+        yield Subject(detail=text, kind="more")
     for name in wheel.record.unlisted:
         if not name.endswith(_UNLISTED):
-            yield name, "not in RECORD"
+            yield Subject(file=name, detail="not in RECORD", kind="not listed")
     for name, (digest, size) in wheel.record.odd.items():
         if name.endswith(_UNLISTED):
             continue
         if name not in wheel.members:
-            yield name, "in RECORD and not in the wheel"
+            yield Subject(file=name, detail="in RECORD and not in the wheel", kind="missing")
         elif size is not None and size != wheel.members[name]:
-            yield name, f"{wheel.members[name]} bytes, and {size} in RECORD"
+            yield Subject(file=name, detail=f"{wheel.members[name]} bytes, and {size} in RECORD", kind="size")
         elif not digest:
-            yield name, "without a hash in RECORD"
+            yield Subject(file=name, detail="without a hash in RECORD", kind="no hash")

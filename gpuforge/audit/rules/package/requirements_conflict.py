@@ -61,7 +61,11 @@ def _refused(wheel: WheelFacts, others: list[WheelFacts]) -> Iterator[Finding]:
             across=True,
             files=checking,
             subjects=(
-                Subject(detail=f"CUDA {own}, where {other.project} {other.version} has {other.cuda_release}"),
+                Subject(
+                    provider=other.project,
+                    detail=f"CUDA {own}, where {other.project} {other.version} has {other.cuda_release}",
+                    kind=f"CUDA {own} and {other.cuda_release} of {other.project}",
+                ),
             ),
             what=f"The wheel was built with another CUDA release than torch, and {checking[0]} raises an error then.",
             why="The import of the package fails.",
@@ -74,7 +78,13 @@ def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
     return RULE.finding(
         wheel.name,
         across=True,
-        subjects=(Subject(detail=f"{line!r}, where {others[0].project} {given} is given"),),
+        subjects=(
+            Subject(
+                provider=others[0].project,
+                detail=f"{line!r}, where {others[0].project} {given} is given",
+                kind=f"requires {line}",
+            ),
+        ),
         what="These wheels cannot be installed together: one requires a different version of the other.",
         why="pip refuses them, and objects that were compiled for the required version may not work with "
         "this one.",

@@ -14,15 +14,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare each recipe with the files beside it, and the sets with the manifest."""
     for wheel in graph.wheels:
         for sources in wheel.sources:
-            for problem in _problems(sources):
-                yield _finding(wheel, f"{sources.folder}/recipe.json", problem)
+            for kind, problem in _problems(sources):
+                yield _finding(wheel, f"{sources.folder}/recipe.json", kind, problem)
         names = {sources.folder.rpartition("/")[2] for sources in wheel.sources}
         expectation = graph.expectation_of(wheel)
         for name in expectation.source_sets if expectation else ():
             if name not in names:
-                yield _finding(
-                    wheel, "", f"the user-compiled object {name!r} of the manifest is not in the wheel"
-                )
+                problem = f"the user-compiled object {name!r} of the manifest is not in the wheel"
+                yield _finding(wheel, "", f"{name} is missing", problem)
 
 
 RULE = Rule(
@@ -34,16 +33,17 @@ RULE = Rule(
 )
 
 
-def _problems(sources: SourceSet) -> Iterator[str]:
+def _problems(sources: SourceSet) -> Iterator[tuple[str, str]]:
+    """Yield each problem of a recipe: its kind, and the same in words."""
     if sources.problem:
-        yield sources.problem
+        yield "unreadable", sources.problem
         return
     if (
         sources.recipe.get("schema") != 1
         or not sources.recipe.get("sources")
         or not sources.recipe.get("toolchains")
     ):
-        yield "it is not a recipe of schema 1 with sources and toolchains"
+        yield "schema", "it is not a recipe of schema 1 with sources and toolchains"
         return
     listed: list[object] = []
     for key in ("sources", "includes"):
@@ -51,18 +51,18 @@ def _problems(sources: SourceSet) -> Iterator[str]:
         listed += entries if isinstance(entries, list) else []
     for entry in listed:
         if not isinstance(entry, Mapping) or not isinstance(entry.get("file"), str):
-            yield "an entry names no file"
+            yield "entry", "an entry names no file"
         elif entry["file"] not in sources.digests:
-            yield f"{entry['file']} is not in the wheel"
+            yield f"{entry['file']} is missing", f"{entry['file']} is not in the wheel"
         elif sources.digests[entry["file"]] != entry.get("sha256"):
-            yield f"the sha256 of {entry['file']} is not the one in the recipe"
+            yield f"{entry['file']} differs", f"the sha256 of {entry['file']} is not the one in the recipe"
 
 
-def _finding(wheel: WheelFacts, file: str, problem: str) -> Finding:
+def _finding(wheel: WheelFacts, file: str, kind: str, problem: str) -> Finding:
     return RULE.finding(
         wheel.name,
         files=(file,) if file else (),
-        subjects=(Subject(file=file, detail=problem),),
+        subjects=(Subject(file=file, detail=problem, kind=kind),),
         what="User-compiled sources do not match their recipe.",
         why="Users cannot compile them.",
         fix="Build the wheel again, and change no file after the recipe was written.",

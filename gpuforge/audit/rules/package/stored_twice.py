@@ -31,7 +31,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wheel.name,
                     severity="info" if started else "warning",
                     files=tuple(members),
-                    subjects=(Subject(detail=f"{' = '.join(members)}, {size >> 10:,} KiB each"),),
+                    subjects=(
+                        Subject(
+                            file=members[0],
+                            detail=f"{size >> 10:,} KiB, which are also in",
+                            names=tuple(members[1:]),
+                        ),
+                    ),
                     what=f"The same {'program' if started else 'binary'} is in the wheel under several names, often "
                     "former symbolic links.",
                     why="Users download and install each copy."

@@ -23,9 +23,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue
         largest = sorted(sizes, key=lambda file: -sizes[file])
         named = [file for file in largest if sizes[file] * _SHARE >= total] or largest[:1]
-        others = len(largest) - len(named)
+        others = tuple(largest[len(named) :])
         rest = (
-            [Subject(detail=f"{others:,} others, {total - sum(map(sizes.__getitem__, named)) >> 10:,} KiB")]
+            [Subject(detail=f"{sum(map(sizes.__getitem__, others)) >> 10:,} KiB in", names=others)]
             if others
             else []
         )

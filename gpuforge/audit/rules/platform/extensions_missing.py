@@ -21,7 +21,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 subjects=(
                     Subject(
                         detail=f"{', '.join(wheel.file_tags)}, "
-                        f"and [package] python lists {', '.join(expectation.python)}"
+                        f"and [package] python lists {', '.join(expectation.python)}",
+                        kind="for any Python",
                     ),
                 ),
                 what="The wheel has no extension module, and the manifest builds a wheel for each Python.",

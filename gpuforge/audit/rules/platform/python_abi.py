@@ -61,12 +61,11 @@ def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> I
             continue
         (version,) = found
         bad = sorted(module.undefined(_GROUP) - _stable().keys())
-        text = f"{module.file} is for CPython {version[0]}.{version[1:]} alone"
+        alone = f"for CPython {version[0]}.{version[1:]} alone"
         yield _finding(
             wheel,
-            module,
+            Subject(file=module.file, item=alone, detail="wants" if bad else "", names=tuple(bad)),
             "error" if bad or not promises_many else "warning",
-            text + (f", and wants {', '.join(bad)}" if bad else ""),
             "Modules are named for one Python version, and the tags promise more versions.",
             "On the other versions the import fails with ModuleNotFoundError.",
         )
@@ -88,9 +87,8 @@ def _by_symbols(
     if unknown:
         yield _finding(
             wheel,
-            found,
+            Subject(file=found.file, detail="wants", kind="not stable", names=tuple(unknown)),
             "warning" if helped else "error",
-            f"{found.file} wants {', '.join(unknown)}",
             "Modules for the stable ABI use Python symbols that are not in it.",
             "The import works only if a NEEDED library for the stable ABI (libNAME.abi3.so) defines them."
             if helped
@@ -101,9 +99,8 @@ def _by_symbols(
         kept = _oldest(wheel, floor) >= version
         yield _finding(
             wheel,
-            found,
+            Subject(file=found.file, detail="wants", kind="newer", names=tuple(later)),
             "warning" if kept else "error",
-            f"{found.file} wants {', '.join(later)}",
             f"The tags promise CPython {floor[0]}.{floor[1]}, and modules use symbols that joined the stable ABI in "
             f"{version[0]}.{version[1]}.",
             f"Nothing breaks: Requires-Python: {wheel.python} excludes older versions."
@@ -127,14 +124,12 @@ def _oldest(wheel: WheelFacts, floor: _Version) -> _Version:
     return 3, next(fitting, floor[1])
 
 
-def _finding(
-    wheel: WheelFacts, found: ElfObject, severity: Severity, subject: str, what: str, why: str
-) -> Finding:
+def _finding(wheel: WheelFacts, subject: Subject, severity: Severity, what: str, why: str) -> Finding:
     return RULE.finding(
         wheel.name,
         severity=severity,
-        files=(found.file,),
-        subjects=(Subject(detail=subject),),
+        files=(subject.file,),
+        subjects=(subject,),
         what=what,
         why=why,
         fix="Build every module with Py_LIMITED_API of the version in the tag (abi3audit checks it), or "

@@ -20,7 +20,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 severity="warning" if loads else "error",
                 files=(found.file,),
-                subjects=tuple(Subject(file=found.file, item=problem.text) for problem in found.broken),
+                subjects=tuple(
+                    Subject(
+                        file=found.file,
+                        detail=f"{each.part} {each.problem}",
+                        kind=f"{each.part}, {each.kind}",
+                    )
+                    for each in found.broken
+                ),
                 what="Segments of objects do not fit together.",
                 why="The dynamic linker loads them, and tools that read the file see something else."
                 if loads

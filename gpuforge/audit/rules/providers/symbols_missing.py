@@ -97,7 +97,11 @@ def _finding(found: ElfObject, library: str, called: list[str], sets: Iterable[L
         found.wheel,
         severity="error" if first else "warning",
         files=(found.file,),
-        subjects=(Subject(file=found.file, detail=f"calls {shorten(called)}, and does not NEED {library}"),),
+        subjects=(
+            Subject(
+                file=found.file, detail=f"calls {shorten(called)}, and does not NEED {library}", kind=library
+            ),
+        ),
         what="Objects call CUDA functions that no library loaded with them defines.",
         why="The import, or the first call, fails with `undefined symbol`.",
         fix="Link with the library (-lcudart, CUDA::cudart), or open it with dlopen. -Wl,-z,defs lists "

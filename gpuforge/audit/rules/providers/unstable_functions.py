@@ -52,7 +52,7 @@ def _finding(wheel: WheelFacts, found: ElfObject, package: str, names: Sequence[
         wheel.name,
         severity="warning" if wanted else "error",
         files=(found.file,),
-        subjects=(Subject(item=package, detail=f"{', '.join(names[:_SHOWN])}{more}"),),
+        subjects=(Subject(file=found.file, item=package, detail=f"{', '.join(names[:_SHOWN])}{more}"),),
         what=f"Files use C++ functions of {package}, which have another form in each release, and {promise} several.",
         why="With another release than that of the build, the import fails with “undefined symbol”, or a function "
         "reads the wrong memory.",

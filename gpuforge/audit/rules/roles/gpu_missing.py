@@ -9,11 +9,10 @@ from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import has_kernels, own_code
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.wording import shorten
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find patterns that match no file, and matched files without kernels; their architectures are GF401's."""
+    """Find patterns that match no file, and matched files without kernels; GF401 compares their architectures."""
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
         promises = expectation.gpu if expectation else ()
@@ -23,11 +22,16 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 files = files_of((pattern,), wheel)
                 lacking = sorted(files - compiled)
                 if lacking or not files:
-                    found = f"without GPU code: {shorten(lacking)}" if files else "no file"
                     yield RULE.finding(
                         wheel.name,
                         files=tuple(lacking),
-                        subjects=(Subject(detail=f"{pattern!r} of the object {promised.name!r}: {found}"),),
+                        subjects=(
+                            Subject(
+                                item=f"{pattern!r} of the object {promised.name!r}",
+                                detail="without GPU code:" if files else "no file",
+                                names=tuple(lacking),
+                            ),
+                        ),
                         what="Files that the manifest declares as GPU code are missing or contain none.",
                         why="Users get a package whose GPU functions are absent: some builds skip them without an "
                         "error when they find no compiler.",

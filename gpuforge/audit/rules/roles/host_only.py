@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.host.closure import Loaded, closure
@@ -32,7 +32,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield RULE.finding(
                         wheel.name,
                         files=(file,),
-                        subjects=tuple(Subject(file=file, detail=trace) for trace in traces),
+                        subjects=tuple(Subject(file=file, detail=text, kind=kind) for kind, text in traces),
                         what=f"The object {promised.name!r} is declared host-only, and these files are not.",
                         why="They may not load, or not link, on a machine without a GPU stack.",
                         fix="Compile and link these files with the host compiler alone. Move GPU code into a "
@@ -50,6 +50,19 @@ RULE = Rule(
 )
 
 
+class _Trace(NamedTuple):
+    """What contradicts the promise: a constant word, with the names it is about, and the same in words."""
+
+    kind: str
+    text: str
+
+    def of(self, loaded: Loaded) -> Self:
+        """Return the trace as one in a library that the file loads."""
+        return self._replace(
+            kind=f"{self.kind} in {loaded.object.file}", text=f"{self.text}{_through(loaded.chain)}"
+        )
+
+
 class _File:
     """One host-only file, what was found in it, and what it loads from its wheel."""
 
@@ -60,45 +73,39 @@ class _File:
         needed = [name for part in self._evidence.parts for name in part.needs]
         self._loaded = list(closure(graph, wheel, file, needed, promised.needs))
 
-    def traces(self) -> Iterator[str]:
+    def traces(self) -> Iterator[_Trace]:
         """Yield everything that contradicts the promise, one line each."""
         yield from _of_evidence(self._evidence)
-        yield from self._needs(self._evidence, ())
-        yield from self._static_cudart(
-            (), next((o for o in self._wheel.objects if o.file == self._file), None)
-        )
+        yield from self._needs(self._evidence)
+        yield from _static_cudart(next((o for o in self._wheel.objects if o.file == self._file), None))
         yield from self._wants()
         for loaded in self._loaded:
-            yield from self._of_library(loaded)
+            yield from (trace.of(loaded) for trace in self._of_library(loaded))
 
-    def _of_library(self, loaded: Loaded) -> Iterator[str]:
+    def _of_library(self, loaded: Loaded) -> Iterator[_Trace]:
         """Yield the traces in a library of the wheel that the file loads."""
         name = stack.member(loaded.object.name)
         if name is not None and name.casefold() in self._allowed:
             return
         evidence = self._graph.evidence.get((self._wheel.name, loaded.object.file))
         if evidence is not None:
-            yield from (f"{trace}{_through(loaded.chain)}" for trace in _of_evidence(evidence))
-            yield from self._needs(evidence, loaded.chain)
-            yield from self._static_cudart(loaded.chain, loaded.object)
+            yield from _of_evidence(evidence)
+            yield from self._needs(evidence)
+            yield from _static_cudart(loaded.object)
         else:  # of a GPU stack, and not allowed: its NEEDED alone is of interest
-            yield from self._needed(loaded.object.needed, loaded.chain)
+            yield from self._needed(loaded.object.needed)
 
-    def _needs(self, evidence: Evidence, chain: tuple[str, ...]) -> Iterator[str]:
+    def _needs(self, evidence: Evidence) -> Iterator[_Trace]:
         for part in evidence.parts:
-            yield from self._needed(part.needs, chain)
+            yield from self._needed(part.needs)
 
-    def _needed(self, names: Sequence[str], chain: tuple[str, ...]) -> Iterator[str]:
+    def _needed(self, names: Sequence[str]) -> Iterator[_Trace]:
         for name in names:
             known = stack.member(name)
             if known is not None and known.casefold() not in self._allowed:
-                yield f"needs {name}{_whose(name)}{_through(chain)}"
+                yield _Trace(f"needs {name}", f"needs {name}{_whose(name)}")
 
-    def _static_cudart(self, chain: tuple[str, ...], found: ElfObject | None) -> Iterator[str]:
-        if found is not None and "static-cudart" in found.markers:
-            yield f"a static libcudart{_through(chain)}"
-
-    def _wants(self) -> Iterator[str]:
+    def _wants(self) -> Iterator[_Trace]:
         """Yield the libraries that the file wants symbols of without a word of them in NEEDED, as archives do."""
         files = [self._file, *(loaded.object.file for loaded in self._loaded)]
         read = [e for file in files if (e := self._graph.evidence.get((self._wheel.name, file)))]
@@ -110,10 +117,16 @@ class _File:
                 if symbol not in given and library not in needed and library.casefold() not in self._allowed:
                     wanted.setdefault(library, []).append(symbol)
         for library, symbols in wanted.items():
-            yield f"wants {shorten(list(dict.fromkeys(symbols)))} of lib{library}"
+            text = f"wants {shorten(list(dict.fromkeys(symbols)))} of lib{library}"
+            yield _Trace(f"wants lib{library}", text)
 
 
-def _of_evidence(evidence: Evidence) -> Iterator[str]:
+def _static_cudart(found: ElfObject | None) -> Iterator[_Trace]:
+    if found is not None and "static-cudart" in found.markers:
+        yield _Trace("static libcudart", "a static libcudart")
+
+
+def _of_evidence(evidence: Evidence) -> Iterator[_Trace]:
     """Yield the GPU code and the marks of compilers in one file, those of an archive's members together."""
     code: dict[str, list[str]] = {}
     compilers: dict[str, list[str]] = {}
@@ -125,10 +138,11 @@ def _of_evidence(evidence: Evidence) -> Iterator[str]:
             compilers.setdefault(compiler, []).append(part.name)
         for mark in part.marks:
             marks.setdefault(mark.compiler, {}).setdefault(mark.place, mark.text)
-    yield from (f"{kind}{_members(evidence, members)}" for kind, members in code.items())
+    yield from (_Trace(kind, f"{kind}{_members(evidence, members)}") for kind, members in code.items())
     for compiler, members in compilers.items():
         shown = [f"{place} {_quoted(text)}" for place in PLACES if (text := marks[compiler].get(place))]
-        yield f"made by {compiler} ({', '.join(shown)}){_members(evidence, members)}"
+        text = f"made by {compiler} ({', '.join(shown)}){_members(evidence, members)}"
+        yield _Trace(f"made by {compiler}", text)
 
 
 def _quoted(text: str) -> str:

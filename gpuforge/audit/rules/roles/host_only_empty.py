@@ -23,7 +23,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield RULE.finding(
                         wheel.name,
                         subjects=(
-                            Subject(detail=f"{pattern!r} of the object {promised.name!r}: {_matched(files)}"),
+                            Subject(
+                                item=f"{pattern!r} of the object {promised.name!r}", detail=_matched(files)
+                            ),
                         ),
                         what="Patterns of host-only objects match no binary in the wheel.",
                         why="Nothing is checked for these patterns.",

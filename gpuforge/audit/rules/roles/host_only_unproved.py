@@ -24,11 +24,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         expectation = graph.expectation_of(wheel)
         for promised in expectation.host_only if expectation else ():
             for file in sorted(files_of(promised.patterns, wheel)):
-                if reasons := list(_reasons(graph, wheel, promised, file)):
+                if subjects := tuple(_subjects(graph, wheel, promised, file)):
                     yield RULE.finding(
                         wheel.name,
                         files=(file,),
-                        subjects=tuple(Subject(detail=reason) for reason in reasons),
+                        subjects=subjects,
                         what=f"Files of the host-only object {promised.name!r} cannot be proved to be host-only.",
                         why="They may contain GPU code that the audit does not see.",
                         fix="Build them as machine code for a CPU: without -flto or with -ffat-lto-objects, and "
@@ -46,24 +46,24 @@ RULE = Rule(
 )
 
 
-def _reasons(graph: LinkGraph, wheel: WheelFacts, promised: HostOnly, file: str) -> Iterator[str]:
+def _subjects(graph: LinkGraph, wheel: WheelFacts, promised: HostOnly, file: str) -> Iterator[Subject]:
     evidence = graph.evidence.get((wheel.name, file))
     if evidence is None:
-        yield f"{file}: it was not read"
+        yield Subject(file=file, detail="it was not read")
         return
-    yield from _of_evidence(evidence, "")
+    yield from _of_evidence(evidence, ())
     needed = {name for part in evidence.parts for name in part.needs}
     for loaded in closure(graph, wheel, file, needed, promised.needs):
         evidence_of_library = graph.evidence.get((wheel.name, loaded.object.file))
         if evidence_of_library is not None:
-            yield from _of_evidence(evidence_of_library, f", which {file} loads")
+            yield from _of_evidence(evidence_of_library, (file,))
             needed.update(loaded.object.needed)
     for damaged, problem in wheel.damaged.items():  # the graph does not have these
         if damaged.rpartition("/")[2] in needed:
-            yield f"{damaged}, which {file} loads: {problem}"
+            yield Subject(file=damaged, detail=problem, loaded_by=(file,))
 
 
-def _of_evidence(evidence: Evidence, loaded: str) -> Iterator[str]:
+def _of_evidence(evidence: Evidence, loaded_by: tuple[str, ...]) -> Iterator[Subject]:
     """Yield each reason once, with the members of an archive that it is true of."""
     members: dict[str, list[str]] = {}
     for part in evidence.parts:
@@ -71,5 +71,5 @@ def _of_evidence(evidence: Evidence, loaded: str) -> Iterator[str]:
             members.setdefault(part.unproved, []).append(part.name)
     for reason, names in members.items():
         named = [name for name in names if name]
-        where = f", {len(named):,} of {len(evidence.parts):,} members ({shorten(named)})" if named else ""
-        yield f"{evidence.file}{where}{loaded}: {reason}"
+        where = f"{len(named):,} of {len(evidence.parts):,} members ({shorten(named)}): " if named else ""
+        yield Subject(file=evidence.file, detail=f"{where}{reason}", loaded_by=loaded_by)

@@ -105,6 +105,7 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
                     Subject(
                         item=f"CUDA {cuda}",
                         detail=f"{shorten(names)}, {f'by {line!r}' if line else 'in the wheel'}",
+                        kind=", ".join(sorted(names)),
                     )
                     for cuda, lines in sorted(majors.items())
                     for line, names in lines.items()

@@ -38,7 +38,8 @@ class LoadedLibrary(NamedTuple):
         """Return what a finding says about it."""
         provider = {"wheel": "", "package": self.origin.name, "system": "the system"}[self.origin.source]
         library = self.file or self.soname
-        return Subject("", library, item, provider, detail, loaded_by=(str(self.loader),), wheel=self.wheel)
+        loaders = (str(self.loader),)
+        return Subject("", library, item, provider, detail, provider, loaded_by=loaders, wheel=self.wheel)
 
 
 def loaded_libraries(

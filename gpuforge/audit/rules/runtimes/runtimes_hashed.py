@@ -53,8 +53,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     subjects=(
                         *(_subject(graph, o, family) for o, family in chosen),
                         *(
-                            Subject(detail=text)
-                            for text in _pinned(wheel)
+                            Subject(file=file, item=f"asks for {what}")
+                            for what, file in _pinned(wheel).items()
                             if any(family in _SDKS for _, family in chosen)
                         ),
                     ),
@@ -180,10 +180,9 @@ def _linkable(found: ElfObject) -> bool:
     return not found.program and re.fullmatch(r"lib[^-]+\.so", found.name) is not None
 
 
-def _pinned(wheel: WheelFacts) -> Iterator[str]:
-    """Say which compilers the wheel's build files ask its users for: each once, with the first file."""
+def _pinned(wheel: WheelFacts) -> Mapping[str, str]:
+    """Return the compilers that the wheel's build files ask its users for, each with the first file that does."""
     first_files: dict[str, str] = {}
     for pin in wheel.pins:
-        first_files.setdefault(pin.what, pin.file.rpartition("/")[2])
-    for what, file in first_files.items():
-        yield f"{file} asks for {what}"
+        first_files.setdefault(pin.what, pin.file)
+    return first_files

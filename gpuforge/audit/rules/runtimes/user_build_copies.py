@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpuforge.audit.causes import join
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
@@ -24,13 +25,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     if graph.against is None:
         return
     for wheel in graph.wheels:
-        copies = dict(_own_copies(graph, wheel, graph.against))
-        needed = dict(_of_packages(graph, wheel, graph.against))
+        copies = tuple(_own_copies(graph, wheel, graph.against))
+        needed = tuple(_of_packages(graph, wheel, graph.against))
         if copies or needed:
             yield RULE.finding(
                 wheel.name,
-                files=tuple(dict.fromkeys([*copies, *needed])),
-                subjects=tuple(Subject(detail=text) for text in (*copies.values(), *needed.values())),
+                files=tuple(dict.fromkeys([*(s.file for s in copies), *(s.needed_by[0] for s in needed)])),
+                subjects=join((*copies, *needed)),
                 what=f"Code that users build with {graph.against.label} brings second copies of libraries that "
                 "this wheel loads.",
                 why="Both copies run in one process, each with its own state.",
@@ -67,25 +68,28 @@ def _same_soname(plain: str, other: str) -> bool:
     return ours == theirs or not ours or not theirs
 
 
-def _own_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[tuple[str, str]]:
+def _own_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[Subject]:
     for found in wheel.objects:
         if not found.links or found.program:
             continue
         if others := second_copies(found.soname or found.name, against):
-            yield found.file, f"{found.name}, {_entered(graph, found)}; {_brought(others, against)}"
+            detail = f"{_entered(graph, found)}; {against.label} brings"
+            yield Subject(file=found.file, detail=detail, names=others)
         elif "static-cudart" in found.markers and (others := against.brings("libcudart.so")):
-            yield found.file, f"{found.name} has a CUDA runtime linked in; {_brought(others, against)}"
+            detail = f"a CUDA runtime is linked in; {against.label} brings"
+            yield Subject(file=found.file, detail=detail, kind="static", names=others)
 
 
-def _of_packages(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[tuple[str, str]]:
+def _of_packages(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[Subject]:
     for edge in graph.of(wheel):
         if edge.provider.source == "package" and (others := second_copies(edge.needed, against)):
-            needed = f"{edge.needed} of {edge.provider.package}, needed by {edge.loader.name}"
-            yield edge.loader.file, f"{needed}; {_brought(others, against)}"
-
-
-def _brought(others: tuple[str, ...], against: Against) -> str:
-    return f"{against.label} brings {', '.join(others)}"
+            yield Subject(
+                library=edge.needed,
+                provider=edge.provider.package,
+                detail=f"{against.label} brings",
+                names=others,
+                needed_by=(edge.loader.file,),
+            )
 
 
 def _entered(graph: LinkGraph, found: ElfObject) -> str:

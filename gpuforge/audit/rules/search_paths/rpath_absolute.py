@@ -33,8 +33,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wanted = any(e.provider.source in ("package", "nobody") for e in graph.from_object(found))
                     yield _finding(found, f"{kind} {entry}", "warning" if wanted else "info", _SYSTEM)
                 elif lost and not is_for_other_framework(graph, found):
-                    subject = f"{kind} {entry}; it needs {', '.join(lost)}"
-                    yield _finding(found, subject, "error", _ONLY_THERE)
+                    needs = f"it needs {', '.join(lost)}"
+                    yield _finding(found, f"{kind} {entry}", "error", _ONLY_THERE, needs)
                 else:
                     yield _finding(found, f"{kind} {entry}", "warning", _UNUSED)
 
@@ -85,13 +85,13 @@ def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
     ]
 
 
-def _finding(found: ElfObject, subject: str, severity: Severity, text: _Text) -> Finding:
+def _finding(found: ElfObject, item: str, severity: Severity, text: _Text, detail: str = "") -> Finding:
     what, why = text
     return RULE.finding(
         found.wheel,
         severity=severity,
         files=(found.file,),
-        subjects=(Subject(file=found.file, detail=subject),),
+        subjects=(Subject(file=found.file, item=item, detail=detail),),
         what=what,
         why=why,
         fix="Replace them with paths relative to $ORIGIN, or remove them: patchelf --set-rpath "

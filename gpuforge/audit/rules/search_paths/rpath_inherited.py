@@ -26,11 +26,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             and any(edge.route == Route("RPATH", entry) for entry in layout.entries(found.rpath or ""))
         ]
         if led:
-            entries = dict.fromkeys(str(edge.route) for edge in led)
+            entries = tuple(dict.fromkeys(edge.route.entry for edge in led if edge.route))
             yield RULE.finding(
                 found.wheel,
                 files=(found.file,),
-                subjects=(Subject(file=found.file, detail=", ".join(entries)),),
+                subjects=(Subject(file=found.file, detail="RPATH", names=entries),),
                 what="Objects find the libraries of other packages by RPATH, not RUNPATH.",
                 why="Users cannot replace these libraries with LD_LIBRARY_PATH, and libraries loaded through "
                 "these objects search the same folders.",

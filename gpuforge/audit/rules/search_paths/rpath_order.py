@@ -10,6 +10,7 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link import layout, package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.route import Route
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -22,6 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for entry in _before(edge):
             yield _finding(
                 edge,
+                entry.entry,
                 f"{entry} before {edge.route}",
                 "Folders of the system or of other packages come first in the search paths.",
                 "If such a folder has a copy of the library, of any version, that copy is loaded.",
@@ -29,6 +31,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for entry in _behind(edge, places[edge.loader.wheel]):
             yield _finding(
                 edge,
+                entry.entry,
                 f"{edge.route}, to {edge.provider.package}, before {entry}",
                 "Search paths lead to another package before the wheel's own library of that name.",
                 "Where that package is installed, its library is loaded instead.",
@@ -43,11 +46,11 @@ RULE = Rule(
 )
 
 
-def _finding(edge: Edge, subject: str, what: str, why: str) -> Finding:
+def _finding(edge: Edge, kind: str, detail: str, what: str, why: str) -> Finding:
     return RULE.finding(
         edge.loader.wheel,
         files=(edge.loader.file,),
-        subjects=(Subject(file=edge.loader.file, library=edge.needed, detail=subject),),
+        subjects=(Subject(file=edge.loader.file, library=edge.needed, detail=detail, kind=kind),),
         what=what,
         why=why,
         fix="Put the entry that leads to the right library first, and remove the others: patchelf "
@@ -55,15 +58,15 @@ def _finding(edge: Edge, subject: str, what: str, why: str) -> Finding:
     )
 
 
-def _behind(edge: Edge, places: set[str]) -> Iterator[str]:
+def _behind(edge: Edge, places: set[str]) -> Iterator[Route]:
     """Yield the entry after the one that leads to a package in which the wheel has a library of its own."""
     if edge.provider.source != "package":
         return
     after = dropwhile(lambda entry: entry.route != edge.route, layout.search(edge.loader, ()))
-    yield from islice((str(e.route) for e in after if f"{e.folder}/{edge.needed}" in places), 1)
+    yield from islice((e.route for e in after if f"{e.folder}/{edge.needed}" in places), 1)
 
 
-def _before(edge: Edge) -> Iterator[str]:
+def _before(edge: Edge) -> Iterator[Route]:
     rivals = {
         posixpath.join(layout.SITE, library.folder) for library in package_tables.candidates(edge.needed)
     }
@@ -72,4 +75,4 @@ def _before(edge: Edge) -> Iterator[str]:
             return
         outside = not f"{entry.folder}/".startswith(f"{layout.ENVIRONMENT}/")
         if (outside and entry.folder.startswith(layout.SHARED)) or entry.folder in rivals:
-            yield str(entry.route)
+            yield entry.route

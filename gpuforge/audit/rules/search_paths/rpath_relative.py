@@ -22,7 +22,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield RULE.finding(
                         found.wheel,
                         files=(found.file,),
-                        subjects=(Subject(file=found.file),),
+                        subjects=(Subject(file=found.file, kind=f"{kind} {entry}"),),
                         what=f"{kind} has the entry {entry!r}, which "
                         + (
                             "is relative to the working directory."
