@@ -50,7 +50,8 @@ def devices_for(places: Iterable[Place], env: Mapping[str, str]) -> dict[str, tu
 def _other_release(compiler: str, install: str) -> Reason | None:
     """Return why the installed runtime does not load what a compiler, "iree 3.13.0", has made; None where it may.
 
-    IREE promises no compatibility between releases. A runtime without a distribution is tried as it is.
+    The runtime 3.12 loads no module of the compiler 3.11 (https://github.com/iree-org/iree/releases/tag/v3.12.0), and
+    other pairs are not tested. A runtime without a distribution is tried as it is.
     """
     import importlib.metadata
 
