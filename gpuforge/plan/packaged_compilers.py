@@ -75,8 +75,8 @@ def wrong_objects(
     compiler = file.manifest.toolchains[item.toolchain or ""].compiler
     title, place = f"object {item.name!r}", file.place("objects", number, "toolchain")
     if item.kind != package.makes:
-        wanted = f'write kind = "{package.makes}"'
-        yield Diagnostic(f"{title}: {compiler} makes no {item.kind} of it", place, wanted)
+        hint = f'write kind = "{package.makes}"'
+        yield Diagnostic(f"{title}: {compiler} makes no {item.kind} of it", place, hint)
     suffixes = registry.toolchain(compiler).compiles
     for pattern_number, pattern in enumerate(item.sources):
         if PurePosixPath(pattern).suffix not in suffixes:

@@ -55,9 +55,9 @@ def resolve(
     surveys = [_Survey(file, selection, site, requested) for site in sites or [ThisMachine()]]
     buildable = tuple(c for c in selection.cells if any(not survey.lacks(c) for survey in surveys))
     others = [c for c in selection.cells if c not in buildable]
-    wanted = [c for c in others if all(requested & survey.lacks(c).keys() for survey in surveys)]
-    if wanted or not buildable:
-        refused = dict.fromkeys(e for c in wanted or others for s in surveys for e in s.lacks(c).values())
+    chosen = [c for c in others if all(requested & survey.lacks(c).keys() for survey in surveys)]
+    if chosen or not buildable:
+        refused = dict.fromkeys(e for c in chosen or others for s in surveys for e in s.lacks(c).values())
         problems = [d for error in refused for d in error.diagnostics]
         raise MissingError.all_of(dict.fromkeys(problems))
     left_out = [
@@ -128,7 +128,7 @@ class _Survey:
     def _clean(
         self, file: ManifestFile, site: Site, pythons: Iterable[str], toolkits: Mapping[str, Toolkit]
     ) -> Location | None:
-        """Return the image that the site's wheels are tested in; a Python that it lacks is lacking here."""
+        """Return the image that the site's wheels are tested in; a Python that it lacks is chosen here."""
         image = site.image.test if site.image else None
         if image is None:
             return None

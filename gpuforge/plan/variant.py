@@ -17,9 +17,9 @@ from gpuforge.cuda.runs_on import RENAMED, Version, binary_mismatch
 
 def gpus(archs: Sequence[str], ptx: str | None) -> tuple[str, ...]:
     """Return the values of `sm_arch` for a manifest's `archs` and `ptx`: "90_real", "90_virtual"."""
-    wanted = targets(archs, ptx)
-    real = [f"{name}_real" for target in wanted if target.real for name in _of_machine_code(target.arch)]
-    virtual = [f"{name}_virtual" for target in wanted if target.ptx for name in _of_ptx(target.arch)]
+    code = targets(archs, ptx)
+    real = [f"{name}_real" for target in code if target.real for name in _of_machine_code(target.arch)]
+    virtual = [f"{name}_virtual" for target in code if target.ptx for name in _of_ptx(target.arch)]
     return tuple(dict.fromkeys([*real, *virtual]))
 
 

@@ -32,7 +32,7 @@ class BoundLaunch:
             self._kernel.launch_plainly(self._frame, self._queue)
             return
         try:
-            if replay.look(*replay.at) or replay.held.value != replay.expected:
+            if replay.look(*replay.at) or replay.current.value != replay.expected:
                 self._kernel.launch_plainly(self._frame, self._queue)
                 return
             code = replay.send(replay.instance, replay.queue)

@@ -46,7 +46,7 @@ class Build:
     asked: str = ""  # the toolchain that the user asked for: "", its name, or "NAME=PATH"
 
 
-class Place:
+class BuildsFolder:
     """Where the builds of one object of one wheel lie: sources or toolchains that change give another place."""
 
     def __init__(self, folder: Path) -> None:
@@ -91,14 +91,14 @@ class Place:
                 os.utime(self.folder / ACTIVE)
 
 
-def place_in(folder: str, recipe: str) -> Place:
+def place_in(folder: str, recipe: str) -> BuildsFolder:
     """Return the place of an object's builds: `folder` with a digest of its recipe file; raises OSError."""
     with open(recipe, "rb") as stream:
         digest = hashlib.sha256(stream.read()).hexdigest()
-    return Place(Path(f"{folder}-{digest[:_DIGITS]}").absolute())
+    return BuildsFolder(Path(f"{folder}-{digest[:_DIGITS]}").absolute())
 
 
-def former(place: Place, home: str) -> tuple[Place, Build] | None:
+def former(place: BuildsFolder, home: str) -> tuple[BuildsFolder, Build] | None:
     """Return the user's last build of an object for another release, which was in the same folder; None without one."""
     own = recorded(os.path.realpath(home))
     found = []
@@ -111,16 +111,16 @@ def former(place: Place, home: str) -> tuple[Place, Build] | None:
     return max(found, key=lambda each: each[0])[1:] if found else None
 
 
-def places(folder: Path) -> list[Place]:
+def places(folder: Path) -> list[BuildsFolder]:
     """Return the places of all builds of a package, whose folder this is."""
     try:
         entries = sorted(folder.iterdir())
     except OSError:
         return []
-    return [Place(entry) for entry in entries if re.fullmatch(f".+-[0-9a-f]{{{_DIGITS}}}", entry.name)]
+    return [BuildsFolder(entry) for entry in entries if re.fullmatch(f".+-[0-9a-f]{{{_DIGITS}}}", entry.name)]
 
 
-def object_of(place: Place) -> str:
+def object_of(place: BuildsFolder) -> str:
     """Return the name of the object that a place is for."""
     return place.folder.name.rpartition("-")[0]
 

@@ -35,11 +35,13 @@ def locked(file: Path, digest: str, *, patience: float) -> Iterator[bool]:
         yield False
         return
     try:
-        held = _acquire(handle, int(digest[:15], 16), patience)
+        is_locked = _acquire(handle, int(digest[:15], 16), patience)
         try:
-            yield held
+            yield is_locked
         finally:
-            if held:  # a forked child may have the file open as well: closing it here would not unlock it
+            if (
+                is_locked
+            ):  # a forked child may have the file open as well: closing it here would not unlock it
                 _request(handle, fcntl.F_UNLCK, int(digest[:15], 16))
     finally:
         os.close(handle)

@@ -9,38 +9,38 @@ from typing import Any
 from . import builds, cpu, document, elf
 from .errors import KernelUnavailable
 from .index import image, made_by
-from .look import Wanted, user_folder, variable
+from .look import Lookup, user_folder, variable
 from .machine import Probe, probe
 from .reason import Reason
 from .resolve import Build, Candidate, Origin, judge
 from .switches import gpu_disabled
 from .wheels import Listing, installed, listing, none_installed
 
-__all__ = ["Wanted", "candidates", "place_of"]
+__all__ = ["Lookup", "candidates", "place_of"]
 ABI_SYMBOL = "gpuforge_abi_id"
 
 
-def candidates(wanted: Wanted) -> tuple[Candidate, ...]:
+def candidates(lookup: Lookup) -> tuple[Candidate, ...]:
     """Return every place where a library is looked for, in order; raises KernelUnavailable for a damaged wheel.
 
     Whether a shipped library runs here is judged for the first GPU, which CUDA's runtime takes when nothing is said.
     The driver is opened only where a library has GPU code.
     """
-    file = os.path.join(wanted.home, "sources", wanted.name, "recipe.json")
+    file = os.path.join(lookup.home, "sources", lookup.name, "recipe.json")
     recipe = read(file)
-    known = listing(wanted.home)
+    known = listing(lookup.home)
     try:
         if recipe is not None:
             names, abi = document.file_names(recipe, "fallbacks"), demanded(recipe)
         else:
-            file = os.path.join(wanted.home, "kernels", wanted.name, "index.json")
-            names, abi = _without_sources(wanted, read(file), known)
+            file = os.path.join(lookup.home, "kernels", lookup.name, "index.json")
+            names, abi = _without_sources(lookup, read(file), known)
     except document.Damaged as error:
         raise KernelUnavailable([str(Reason("damaged", {"file": file, "problem": error}))]) from error
     return (
-        *explicit_library(wanted, abi),
-        *([built_library(wanted, abi)] if recipe else []),
-        *_shipped(wanted, names, abi, known),
+        *explicit_library(lookup, abi),
+        *([built_library(lookup, abi)] if recipe else []),
+        *_shipped(lookup, names, abi, known),
     )
 
 
@@ -62,15 +62,15 @@ def demanded(data: dict[str, Any]) -> str | Reason:
 
 
 def _without_sources(
-    wanted: Wanted, index: dict[str, Any] | None, known: Listing | None
+    lookup: Lookup, index: dict[str, Any] | None, known: Listing | None
 ) -> tuple[tuple[str, ...], str | Reason]:
     """Return the objects whose libraries are tried, and the ABI id, of an object that users do not compile."""
     if index is not None and index.get("kind") == "library":
-        return (wanted.name, *document.file_names(index, "fallbacks")), demanded(index)
-    if known is None or wanted.name not in known.sets:
-        raise KernelUnavailable([str(Reason("no-library-set", {"name": wanted.name}))])
-    others = (name for name, each in known.sets.items() if each.stands_in_for == wanted.name)
-    return (wanted.name, *others), known.sets[wanted.name].abi
+        return (lookup.name, *document.file_names(index, "fallbacks")), demanded(index)
+    if known is None or lookup.name not in known.sets:
+        raise KernelUnavailable([str(Reason("no-library-set", {"name": lookup.name}))])
+    others = (name for name, each in known.sets.items() if each.stands_in_for == lookup.name)
+    return (lookup.name, *others), known.sets[lookup.name].abi
 
 
 def wrong_abi(path: str, abi: str | Reason) -> Reason | None:
@@ -90,14 +90,14 @@ def wrong_abi(path: str, abi: str | Reason) -> Reason | None:
     return Reason("other-abi", {"file": path, "found": found, "expected": abi})
 
 
-def place_of(wanted: Wanted) -> builds.Place:
+def place_of(lookup: Lookup) -> builds.BuildsFolder:
     """Return where the user's builds of an object lie: sources or toolchains that change give another place.
 
     Raises KernelUnavailable when the recipe cannot be read.
     """
-    recipe = os.path.join(wanted.home, "sources", wanted.name, "recipe.json")
+    recipe = os.path.join(lookup.home, "sources", lookup.name, "recipe.json")
     try:
-        return builds.place_in(user_folder(wanted.package, wanted.name, wanted.env), recipe)
+        return builds.place_in(user_folder(lookup.package, lookup.name, lookup.env), recipe)
     except OSError as error:
         raise KernelUnavailable([f"{recipe}: {error.strerror or error}"]) from error
 
@@ -116,10 +116,10 @@ def read(path: str) -> dict[str, Any] | None:
     return data
 
 
-def explicit_library(wanted: Wanted, abi: str | Reason) -> list[Candidate]:
+def explicit_library(lookup: Lookup, abi: str | Reason) -> list[Candidate]:
     """Return the library that the environment names, if it names one."""
-    named = variable(wanted.package, wanted.name)
-    file = wanted.env.get(named, "")
+    named = variable(lookup.package, lookup.name)
+    file = lookup.env.get(named, "")
     if not file:
         return []
     file = os.path.abspath(file)  # the loader would look for a bare name in the system's folders
@@ -127,16 +127,16 @@ def explicit_library(wanted: Wanted, abi: str | Reason) -> list[Candidate]:
     return [_candidate(Origin.EXPLICIT, file, refusal, Reason("unread", {"variable": named}))]
 
 
-def built_library(wanted: Wanted, abi: str | Reason) -> Candidate:
+def built_library(lookup: Lookup, abi: str | Reason) -> Candidate:
     """Return what the user has compiled: a library or, of a set of modules, a folder of device images."""
-    place = place_of(wanted)
+    place = place_of(lookup)
     try:
         build = place.active()
     except builds.BuildUnusable as error:
         return _candidate(Origin.USER_BUILD, str(place.folder), Reason("unusable", {"problem": str(error)}))
     if build is None:
-        facts = {"command": f"python -m {wanted.package}._gpuforge compile"}
-        earlier = builds.former(place, wanted.home)
+        facts = {"command": f"python -m {lookup.package}._gpuforge compile"}
+        earlier = builds.former(place, lookup.home)
         if earlier is None:
             return _candidate(Origin.USER_BUILD, "", Reason("not-compiled", facts))
         facts["release"] = earlier[1].release or "an earlier release"
@@ -144,14 +144,14 @@ def built_library(wanted: Wanted, abi: str | Reason) -> Candidate:
     file = str(build.file)
     refusal = None if os.path.isdir(file) else _cut_short(file, build.size) or wrong_abi(file, abi)
     if refusal and not build.file.exists() and _replaced(place, build):
-        return built_library(wanted, abi)
+        return built_library(lookup, abi)
     if refusal is None:
         place.touch()
     facts = {"compiler": build.compiler, "arch": f" for {build.arch}" if build.arch else ""}
     return _candidate(Origin.USER_BUILD, file, refusal, Reason("made-here", facts))
 
 
-def _replaced(place: builds.Place, build: builds.Build) -> bool:
+def _replaced(place: builds.BuildsFolder, build: builds.Build) -> bool:
     """Return whether `compile` has put another build in use since this one was read."""
     try:
         return place.active() != build
@@ -159,41 +159,41 @@ def _replaced(place: builds.Place, build: builds.Build) -> bool:
         return True
 
 
-def cpu_library(wanted: Wanted, name: str, abi: str | Reason) -> list[Build]:
+def cpu_library(lookup: Lookup, name: str, abi: str | Reason) -> list[Build]:
     """Return the libraries of the object `name`, which do a kernel set's work where there is no GPU."""
-    return [build._replace(origin=Origin.CPU) for build in _builds(wanted, name, abi, listing(wanted.home))]
+    return [build._replace(origin=Origin.CPU) for build in _builds(lookup, name, abi, listing(lookup.home))]
 
 
 def _shipped(
-    wanted: Wanted, names: Sequence[str], abi: str | Reason, known: Listing | None
+    lookup: Lookup, names: Sequence[str], abi: str | Reason, known: Listing | None
 ) -> tuple[Candidate, ...]:
-    found = [build for name in names for build in _builds(wanted, name, abi, known)]
+    found = [build for name in names for build in _builds(lookup, name, abi, known)]
     if not found:
-        folder = os.path.join(wanted.home, "kernels")
+        folder = os.path.join(lookup.home, "kernels")
         found = [Build(Origin.SHIPPED, folder, problem=Reason("nothing-shipped"))]
-    return judge(found, _machine(wanted, found), wanted.env)
+    return judge(found, _machine(lookup, found), lookup.env)
 
 
-def _machine(wanted: Wanted, found: Sequence[Build]) -> Probe:
-    if wanted.machine is not None:
-        return wanted.machine
+def _machine(lookup: Lookup, found: Sequence[Build]) -> Probe:
+    if lookup.machine is not None:
+        return lookup.machine
     images = [image for build in found for image in build.images]
-    gpu = any(image.kind != "library" for image in images) and not gpu_disabled(wanted.env)
+    gpu = any(image.kind != "library" for image in images) and not gpu_disabled(lookup.env)
     machine = probe() if gpu else Probe(None)
     leveled = any(image.kind == "library" and image.arch for image in images)
     return machine._replace(cpu=cpu.look()) if leveled else machine
 
 
-def _builds(wanted: Wanted, name: str, abi: str | Reason, known: Listing | None) -> list[Build]:
+def _builds(lookup: Lookup, name: str, abi: str | Reason, known: Listing | None) -> list[Build]:
     """Return the libraries of one fallback object, in the wheel itself or in its kernels wheels."""
     if known is None or name not in known.sets:
-        return _in_folder(os.path.join(wanted.home, "kernels", name), name, abi)
-    return list(_apart(wanted, name, abi)) or [Build(Origin.SHIPPED, "", problem=none_installed(known))]
+        return _in_folder(os.path.join(lookup.home, "kernels", name), name, abi)
+    return list(_apart(lookup, name, abi)) or [Build(Origin.SHIPPED, "", problem=none_installed(known))]
 
 
-def _apart(wanted: Wanted, name: str, abi: str | Reason) -> Iterator[Build]:
+def _apart(lookup: Lookup, name: str, abi: str | Reason) -> Iterator[Build]:
     """Yield the libraries in the kernels wheels that are installed, those for the newest CUDA first."""
-    for wheel in installed(wanted.home, wanted.package):
+    for wheel in installed(lookup.home, lookup.package):
         problem = wheel.problem_of(name)
         if problem is not None:
             yield Build(Origin.SHIPPED, wheel.home, problem=problem, wheel=wheel.distribution)

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 from .driver import Driver, Image
 from .errors import DriverError
-from .modules import Held, Modules
+from .modules import LoadedModule, Modules
 
 
 class Function(NamedTuple):
     """A kernel as the driver holds it: a CUfunction, and its module, which stays loaded as long as this is there."""
 
     handle: int
-    held: Held[Image]
+    loaded: LoadedModule[Image]
 
 
 class Context:
@@ -42,9 +42,9 @@ class Context:
         `read` returns the module's bytes and is called once; a module that failed to load is tried again next
         time. Raises DriverError.
         """
-        held = self._modules.hold(digest, lambda: self._load(read))
+        loaded = self._modules.hold(digest, lambda: self._load(read))
         with self.current():
-            return Function(self.driver.function(held.module, name), held)
+            return Function(self.driver.function(loaded.module, name), loaded)
 
     def release(self) -> None:
         """Let go of all modules; one of which somebody has a kernel is unloaded when the kernel is gone."""

@@ -29,9 +29,9 @@ class Kernel:
         "_current",
         "_function",
         "_handle",
-        "_held",
         "_launch",
         "_layouts",
+        "_loaded",
         "_sizes",
         "name",
     )
@@ -39,7 +39,7 @@ class Kernel:
 
     def __init__(self, name: str, context: Context, function: Function) -> None:
         driver = context.driver
-        self._held = function.held
+        self._loaded = function.loaded
         self.name = name
         self._context = context
         self._handle = function.handle
@@ -95,7 +95,7 @@ class Kernel:
             if (
                 replay is None
                 or replay.look(*replay.at)
-                or replay.held.value != replay.expected
+                or replay.current.value != replay.expected
                 or replay.update(replay.instance, replay.node, frame.node)
             ):
                 frame.set_stream(queue)
@@ -126,16 +126,16 @@ class Kernel:
 
     def launch_plainly(self, frame: Frame, queue: int) -> None:
         """Queue the kernel as the frame says, without a graph; make one after some launches. Raises DriverError."""
-        held = c_void_p()
-        if self._current(byref(held)) or held.value != self._context.handle:
-            code = self._elsewhere(held.value, frame.config, frame.parameters)
+        current = c_void_p()
+        if self._current(byref(current)) or current.value != self._context.handle:
+            code = self._elsewhere(current.value, frame.config, frame.parameters)
         else:
             code = self._launch(frame.config, self._function, frame.parameters, None)
         if code:
             raise self.error("cuLaunchKernel", code)
         frame.left -= 1
         if not frame.left:
-            frame.make_replay(self._context, queue, self._held)
+            frame.make_replay(self._context, queue, self._loaded)
 
     def _layout(self, arguments: tuple[Any, ...]) -> Layout:
         layout = Layout(arguments)
@@ -156,9 +156,9 @@ class Kernel:
                 f"grid {grid}, block {block}, shared {shared}, stream {queue}: {error}"
             ) from None
 
-    def _elsewhere(self, held: int | None, config: Any, parameters: Any) -> int:
+    def _elsewhere(self, current: int | None, config: Any, parameters: Any) -> int:
         """Launch where another context is current, or none: then a primary one stays current, as with cudart."""
-        if not held and self._context.primary:
+        if not current and self._context.primary:
             self._context.driver.call("cuCtxSetCurrent", self._context.handle)
             return int(self._launch(config, self._function, parameters, None))
         with self._context.current():

@@ -68,9 +68,9 @@ class KernelLibrary:
 
     def candidates(self) -> tuple[Candidate, ...]:
         """Return every place where the library is looked for, in order; raises KernelUnavailable."""
-        from .candidates import Wanted, candidates
+        from .candidates import Lookup, candidates
 
-        return candidates(Wanted(self.name, self.home, self.package, self.env, self.machine))
+        return candidates(Lookup(self.name, self.home, self.package, self.env, self.machine))
 
     def explain(self) -> str:
         """Say for each place whether its library is used, fits or is refused, and why."""

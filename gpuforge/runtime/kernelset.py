@@ -213,11 +213,11 @@ class KernelSet:
             except DriverError as error:  # the device is taken, or has no room left for a context
                 unable = f"GPU {device}: {error}"
             judged = self._judged(named, machine, home.ordinal if home else device)
-            wanted = [c for c in judged if c.origin <= last]
+            allowed = [c for c in judged if c.origin <= last]
             if is_foreign(context):
-                wanted = [c for c in wanted if c.origin is Origin.OPENCL]
+                allowed = [c for c in allowed if c.origin is Origin.OPENCL]
             request = Request(name, named, home, device, context, self.env, cache)
-            kernel = load(request, wanted, self.places(), machine, failures)
+            kernel = load(request, allowed, self.places(), machine, failures)
             if kernel is not None:
                 break
         for candidate in judged:

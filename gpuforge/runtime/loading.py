@@ -105,9 +105,9 @@ def _load(
     if kind == "opencl" and place.sources:
         from .opencl import load as opencl
 
-        wanted = opencl.Wanted.of(module, place.sources, env, use_cache=request.use_cache)
+        compilation = opencl.Compilation.of(module, place.sources, env, use_cache=request.use_cache)
         own = request.context if is_foreign(request.context) else None
-        return opencl.load(name, wanted, env, request.device, own)
+        return opencl.load(name, compilation, env, request.device, own)
     if kind in IREE:
         from .iree import load as iree
 

@@ -23,7 +23,7 @@ HOME = "GPUFORGE_KERNEL_HOME"
 _FILES = (".fatbin", ".cubin", ".ptx")
 
 
-class Wanted(NamedTuple):
+class Lookup(NamedTuple):
     """What is looked up: an object's name, the runtime's folder, its package, and the user's environment.
 
     `machine` is what the machine has, None: it is looked at when that is needed.
@@ -122,38 +122,38 @@ def user_folder(package: str, name: str, env: Mapping[str, str]) -> str:
 def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple[Place, ...]:
     """Return every place that has, or should have, a build of a set, in the order in which they are tried."""
     home = os.path.dirname(os.path.dirname(shipped))
-    wanted = Wanted(name, home, package, env)
+    lookup = Lookup(name, home, package, env)
     recipe, problem = _recipe(os.path.join(home, "sources", name))
-    explicit = _explicit(wanted, recipe.abi if recipe else "")
+    explicit = _explicit(lookup, recipe.abi if recipe else "")
     if recipe is None:
         user = user_folder(package, name, env)
         own = [_own_folder(user)] if os.path.isdir(user) else []
-        there = _shipped(wanted, shipped, problem)
+        there = _shipped(lookup, shipped, problem)
         known = listing(home)
         apart = known.sets.get(name) if known else None
         cpu = apart.cpu if apart else next((place.contents.cpu for place in there if place.contents), "")
-        return (*explicit, *own, *there, *_cpu(wanted, cpu, ""))
+        return (*explicit, *own, *there, *_cpu(lookup, cpu, ""))
     fallback = os.path.join(home, "kernels", recipe.fallback)
     return (
         *explicit,
-        _built(wanted, recipe),
+        _built(lookup, recipe),
         *_here(recipe, "nvrtc", Origin.CACHED_BUILD),
-        *(_shipped(wanted, fallback, None) if recipe.fallback else ()),
+        *(_shipped(lookup, fallback, None) if recipe.fallback else ()),
         *_here(recipe, "opencl", Origin.OPENCL),
-        *_cpu(wanted, recipe.cpu, recipe.abi),
+        *_cpu(lookup, recipe.cpu, recipe.abi),
     )
 
 
-def _shipped(wanted: Wanted, folder: str, problem: Reason | None) -> tuple[Place, ...]:
+def _shipped(lookup: Lookup, folder: str, problem: Reason | None) -> tuple[Place, ...]:
     """Return the places in the wheel itself and in its kernels wheels, those for the newest CUDA first."""
     if os.path.isdir(folder):
         return (_folder(Origin.SHIPPED, folder),)
     name = os.path.basename(folder)
-    known = listing(wanted.home)
+    known = listing(lookup.home)
     if known is None or name not in known.sets:
         return (Place(Origin.SHIPPED, folder, problem=problem or Reason("no-set", {"name": name})),)
     places = []
-    for wheel in installed(wanted.home, wanted.package):
+    for wheel in installed(lookup.home, lookup.package):
         inside, refused = os.path.join(wheel.home, "kernels", name), wheel.problem_of(name)
         place = Place(Origin.SHIPPED, inside, problem=refused) if refused else _folder(Origin.SHIPPED, inside)
         places.append(place._replace(wheel=wheel.distribution))
@@ -176,13 +176,13 @@ def _here(recipe: Recipe, family: str, origin: Origin) -> Iterator[Place]:
         yield Place(origin, sources.folder, contents=sources.contents(recipe.name), sources=sources)
 
 
-def _cpu(wanted: Wanted, name: str, abi: str) -> Iterator[Place]:
+def _cpu(lookup: Lookup, name: str, abi: str) -> Iterator[Place]:
     """Yield the places of the library that does a set's work on the CPU, where it has one."""
     if not name:
         return
     from .candidates import cpu_library
 
-    for build in cpu_library(wanted, name, abi):
+    for build in cpu_library(lookup, name, abi):
         image = build.images[0] if build.images else Image("library")
         yield Place(
             *(Origin.CPU, build.place),
@@ -193,21 +193,21 @@ def _cpu(wanted: Wanted, name: str, abi: str) -> Iterator[Place]:
         )
 
 
-def _built(wanted: Wanted, recipe: Recipe) -> Place:
+def _built(lookup: Lookup, recipe: Recipe) -> Place:
     """Return the place of what `compile` made of a set's sources: images, or a library for the CPU."""
     from .candidates import built_library
 
-    candidate = built_library(wanted, recipe.abi)
+    candidate = built_library(lookup, recipe.abi)
     file, problem = candidate.build.place, candidate.build.problem
     if problem is None and os.path.isdir(file):
         return _folder(Origin.USER_BUILD, file)
     return Place(Origin.USER_BUILD, file, file=file, image=Image("library"), problem=problem)
 
 
-def _explicit(wanted: Wanted, abi: str) -> Iterator[Place]:
+def _explicit(lookup: Lookup, abi: str) -> Iterator[Place]:
     """Yield the place that the environment names, if it names one."""
-    named = variable(wanted.package, wanted.name)
-    path = wanted.env.get(named)
+    named = variable(lookup.package, lookup.name)
+    path = lookup.env.get(named)
     if not path:
         return
     if os.path.isfile(os.path.join(path, FILE)):
@@ -217,7 +217,7 @@ def _explicit(wanted: Wanted, abi: str) -> Iterator[Place]:
     elif os.path.isfile(path) and path.endswith(".so"):
         from .candidates import explicit_library
 
-        (build,) = [candidate.build for candidate in explicit_library(wanted, abi)]
+        (build,) = [candidate.build for candidate in explicit_library(lookup, abi)]
         yield Place(Origin.EXPLICIT, path, file=build.place, image=Image("library"), problem=build.problem)
     else:
         problem = Reason("not-kernels", {"variable": named, "file": path})

@@ -81,15 +81,15 @@ def libraries(env: Mapping[str, str]) -> dict[str, str | Reason]:
 
     OpenCL's loader is not opened where the environment switches it off.
     """
-    asked: dict[str, tuple[Table, Callable[[Any], str]]] = {
+    queries: dict[str, tuple[Table, Callable[[Any], str]]] = {
         "NVML": (NVML, _nvml),
         "NCCL": (NCCL, _nccl),
         "OpenCL": (OPENCL, _opencl),
     }
     off = opencl_off(env)
     if off is not None:
-        del asked["OpenCL"]
-    attempts = {name: Attempt(table, partial(_ask, table, ask)) for name, (table, ask) in asked.items()}
+        del queries["OpenCL"]
+    attempts = {name: Attempt(table, partial(_ask, table, ask)) for name, (table, ask) in queries.items()}
     found = {name: attempt.wait(patience(env)) for name, attempt in attempts.items()}
     return found if off is None else {**found, "OpenCL": _unopened(off)}
 

@@ -22,7 +22,7 @@ class Modules(Generic[Module]):
         self._lock = threading.Lock()
         self._slots: dict[str, _Slot[Module]] = {}
 
-    def hold(self, digest: str, load: Callable[[], Module]) -> Held[Module]:
+    def hold(self, digest: str, load: Callable[[], Module]) -> LoadedModule[Module]:
         """Return the module of `digest`, held until it is released; `load` loads it if need be.
 
         Threads that ask at the same time load once. Raises what `load` raises.
@@ -34,7 +34,7 @@ class Modules(Generic[Module]):
             with slot.loading:
                 if slot.module is None:
                     slot.module = load()
-                return Held(slot.module, lambda: self._let_go(digest, slot))
+                return LoadedModule(slot.module, lambda: self._let_go(digest, slot))
         except BaseException:
             self._let_go(digest, slot)
             raise
@@ -62,7 +62,7 @@ class Modules(Generic[Module]):
             self._unload(unused)
 
 
-class Held(Generic[Module]):
+class LoadedModule(Generic[Module]):
     """A module that stays loaded until `release`, or until nobody has this object; releasing twice is harmless."""
 
     def __init__(self, module: Module, release: Callable[[], None]) -> None:

@@ -42,11 +42,11 @@ def can_replay(driver: Driver) -> bool:
 class Replay:
     """An instantiated graph with one kernel, for one stream. Not for two threads at once.
 
-    It may be launched while `look(*at)` returns 0 and leaves `expected` in `held`: the kernel's context is current,
+    It may be launched while `look(*at)` returns 0 and leaves `expected` in `current`: the kernel's context is current,
     for the default stream, which each context has; no capture is under way, for any other.
     """
 
-    __slots__ = ("_context", "_graph", "_instance", "_kept", "at", "expected", "held", "instance", "look", "node",
+    __slots__ = ("_context", "_graph", "_instance", "_kept", "at", "current", "expected", "instance", "look", "node",
                  "queue", "send", "update")  # fmt: skip
 
     def __init__(self, context: Context, parameters: Any, queue: int, kept: object) -> None:
@@ -61,14 +61,14 @@ class Replay:
             driver.call("cuGraphInstantiateWithFlags", byref(self._instance), self._graph, 0)
         self.node, self.instance = c_void_p.from_param(node.value), c_void_p.from_param(self._instance.value)
         self.queue = c_void_p.from_param(queue)
-        self.held = c_void_p()
+        self.current = c_void_p()
         if queue in _DEFAULT:
             self.look = driver.quick("cuCtxGetCurrent", holds_gil=True)
-            self.at: tuple[Any, ...] = (byref(self.held),)
+            self.at: tuple[Any, ...] = (byref(self.current),)
             self.expected: int | None = context.handle
         else:
             self.look = driver.quick("cuStreamIsCapturing", holds_gil=True)
-            self.at = (self.queue, byref(self.held))
+            self.at = (self.queue, byref(self.current))
             self.expected = None
         _alive.add(id(self))
         self.update = driver.quick("cuGraphExecKernelNodeSetParams_v2", holds_gil=True)

@@ -32,7 +32,7 @@ class Expected(NamedTuple):
     cpu: str = ""
 
 
-class Known(NamedTuple):
+class PossibleWheel(NamedTuple):
     """A kernels wheel that this package can have, installed or not: `extra` brings it, `folder` is its own."""
 
     distribution: str
@@ -45,7 +45,7 @@ class Listing(NamedTuple):
 
     distribution: str
     version: str
-    wheels: tuple[Known, ...]
+    wheels: tuple[PossibleWheel, ...]
     sets: Mapping[str, Expected]
 
 
@@ -67,7 +67,7 @@ def listing(home: str) -> Listing | None:
     try:
         data = _read(os.path.join(home, LISTING))
         wheels = tuple(
-            Known(
+            PossibleWheel(
                 document.text(wheel, "distribution"),
                 document.file_name(wheel, "folder"),
                 document.text(wheel, "extra"),
@@ -107,11 +107,11 @@ def installed(home: str, package: str, path: Sequence[str] | None = None) -> tup
 
 def none_installed(known: Listing) -> Reason:
     """Return the reason that no kernels wheel is there, with what would install one."""
-    wanted = " or ".join(f"'{known.distribution}[{wheel.extra}]'" for wheel in known.wheels)
-    return Reason("no-kernels-wheel", {"wanted": wanted})
+    extras = " or ".join(f"'{known.distribution}[{wheel.extra}]'" for wheel in known.wheels)
+    return Reason("no-kernels-wheel", {"wanted": extras})
 
 
-def _judged(known: Listing, wheel: Known, home: str) -> KernelsWheel:
+def _judged(known: Listing, wheel: PossibleWheel, home: str) -> KernelsWheel:
     file = os.path.join(home, FILE)
     try:
         data = _read(file)
@@ -124,8 +124,8 @@ def _judged(known: Listing, wheel: Known, home: str) -> KernelsWheel:
             wheel.distribution, home, Reason("damaged", {"file": file, "problem": str(error)})
         )
     if version != known.version:
-        wanted = f"'{known.distribution}[{wheel.extra}]'"
-        facts = {"wheel": wheel.distribution, "found": version, "expected": known.version, "wanted": wanted}
+        extra = f"'{known.distribution}[{wheel.extra}]'"
+        facts = {"wheel": wheel.distribution, "found": version, "expected": known.version, "wanted": extra}
         return KernelsWheel(wheel.distribution, home, Reason("other-version", facts))
     refused = {
         name: Reason(

@@ -32,9 +32,9 @@ json.dump(answer, sys.stdout)
 def main(spec: CommandLibrary) -> None:
     """Leave the library at `output`; raises ActionError when the command makes none that can be used."""
     python = adopt(spec.environment, spec.python)
-    wanted = _identity(spec, python)
+    identity = _identity(spec, python)
     template = (spec.runtime / "abi.c").read_text(encoding="utf-8")
-    spec.abi_file.write_text(f'#define GPUFORGE_ABI_ID "{wanted}"\n{template}', encoding="utf-8")
+    spec.abi_file.write_text(f'#define GPUFORGE_ABI_ID "{identity}"\n{template}', encoding="utf-8")
     folder = spec.scratch / "run"
     folder.mkdir()
     print("command:", *spec.argv, flush=True)
@@ -52,7 +52,7 @@ def main(spec: CommandLibrary) -> None:
             "brings it in [build] requires",
         ) from error
     library = _product(spec, folder)
-    _check(spec, python, library, wanted)
+    _check(spec, python, library, identity)
     shutil.copyfile(library, spec.output)
 
 
@@ -80,14 +80,14 @@ def _product(spec: CommandLibrary, folder: Path) -> Path:
     return found[0]
 
 
-def _check(spec: CommandLibrary, python: Path, library: Path, wanted: str) -> None:
+def _check(spec: CommandLibrary, python: Path, library: Path, identity: str) -> None:
     if not spec.abi:
         return
     found = _ask(spec, python, "symbol", str(library), "gpuforge_abi_id")
-    if found != wanted:
+    if found != identity:
         raise ActionError.of(
             f"object {spec.name!r}: the library that {spec.argv[0]} made has "
-            + (f"the ABI id {found}, not {wanted}" if isinstance(found, str) else "no ABI id"),
+            + (f"the ABI id {found}, not {identity}" if isinstance(found, str) else "no ABI id"),
             hint="the command must link {abi} in, a C file that g++ and nvc++ take among their objects",
         )
 

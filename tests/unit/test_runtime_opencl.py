@@ -125,8 +125,8 @@ def test_options_of_the_user_enter_the_key(tmp_path: Path, monkeypatch: pytest.M
     sources = recipe.sources["opencl"]
     (module,) = sources.modules.values()
 
-    def wanted(options: str = "") -> load.Wanted:
-        return load.Wanted.of(module, sources, {"GPUFORGE_OPENCL_OPTIONS": options})
+    def wanted(options: str = "") -> load.Compilation:
+        return load.Compilation.of(module, sources, {"GPUFORGE_OPENCL_OPTIONS": options})
 
     plain, other = wanted(), wanted("-cl-fast-relaxed-math -DN=1")
     here = device("a CPU", CPU)

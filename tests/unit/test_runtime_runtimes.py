@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from audit_samples import elf
 
-from gpuforge.runtime.userbuild.installed import Part, parts, release
+from gpuforge.runtime.userbuild.installed import LibraryGroup, parts, release
 from gpuforge.runtime.userbuild.runtimes import conflicts
 
 STATIC_CUDART = {".rodata": b"\0/cudart.shm.%x\0"}
@@ -182,7 +182,7 @@ def judged(tmp_path: Path, case: Case) -> list[tuple[str, str, str]]:
     site, machine = tmp_path / "site", tmp_path / "machine"
     lay(machine, case.machine)
     (library,) = lay(tmp_path, {"libanswers.so": case.library or needing(*case.needed)})
-    found = [Part("", lay(site, case.wheel)), Part("other", lay(site, case.required))]
+    found = [LibraryGroup("", lay(site, case.wheel)), LibraryGroup("other", lay(site, case.required))]
     env = {"LD_LIBRARY_PATH": f"{machine}:{site}/demo"}
     return [
         (conflict.there.kind, conflict.there.path.name, conflict.there.owner)

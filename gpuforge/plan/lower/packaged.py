@@ -49,8 +49,8 @@ class _Compilation:
 
     def targets(self) -> Sequence[Target]:
         """Return what it compiles for; `plan.supported` has refused targets that it does not know."""
-        wanted = self.context.file.manifest.toolchains[self.item.toolchain or ""].targets
-        return self.package.targets(wanted, self.cell.machine)
+        names = self.context.file.manifest.toolchains[self.item.toolchain or ""].targets
+        return self.package.targets(names, self.cell.machine)
 
 
 def compile_kernels(

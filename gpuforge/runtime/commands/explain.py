@@ -33,10 +33,10 @@ def run(options: argparse.Namespace) -> int:
             f"error: no kernel set or library {', '.join(unknown)} in this package; it has: {there}\n"
         )
         return 2
-    wanted = options.set or known
+    sets = options.set or known
     facts = PackageFacts(
-        tuple(facts_of(KernelSet.shipped(name)) for name in shipped_names() if name in wanted),
-        tuple(library_facts_of(KernelLibrary.shipped(name)) for name in library_names() if name in wanted),
+        tuple(facts_of(KernelSet.shipped(name)) for name in shipped_names() if name in sets),
+        tuple(library_facts_of(KernelLibrary.shipped(name)) for name in library_names() if name in sets),
         libraries(os.environ),
     )
     shown = json.dumps(package_as_data(facts), indent=2) if options.json else package_as_text(facts)

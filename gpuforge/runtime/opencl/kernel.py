@@ -80,9 +80,9 @@ class OpenClKernel:
     def _enqueue(self, queue: Any, grid: Any, block: Any, values: list[Any], given: tuple[Any, ...]) -> None:
         import pyopencl as cl
 
-        wanted = self._kernel.num_args
-        if len(values) != wanted:
-            raise TypeError(f"the kernel has {wanted} parameters, and {len(values)} arguments are given")
+        parameters = self._kernel.num_args
+        if len(values) != parameters:
+            raise TypeError(f"the kernel has {parameters} parameters, and {len(values)} arguments are given")
         size = tuple(groups * items for groups, items in zip(grid, block))
         with self._lock:
             for number, value in enumerate(values):

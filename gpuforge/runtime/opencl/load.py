@@ -24,7 +24,7 @@ _PYOPENCL_OPTIONS = "PYOPENCL_BUILD_OPTIONS"  # pyopencl adds them to those of e
 _LONGEST_LOG = 4000  # characters of the compiler's log that a reason keeps
 
 
-class Wanted(NamedTuple):
+class Compilation(NamedTuple):
     """A module to compile: its set's sources, the options that users add to theirs, and where compiled code is kept.
 
     With `use_cache` False nothing is looked up in the cache, nor kept there.
@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
     @classmethod
     def of(
         cls, module: Module, sources: Sources, env: Mapping[str, str], *, use_cache: bool = True
-    ) -> Wanted:
+    ) -> Compilation:
         """Return what is wanted in an environment.
 
         Options that name folders make it uncached: the key cannot tell what lies in them.
@@ -66,15 +66,17 @@ def needs_of(sources: Sources) -> Needs:
     return Needs(sources.install, sources.devices, sources.extensions)
 
 
-def load(name: str, wanted: Wanted, env: Mapping[str, str], device: int, context: Any) -> OpenClKernel:
+def load(
+    name: str, compilation: Compilation, env: Mapping[str, str], device: int, context: Any
+) -> OpenClKernel:
     """Return a kernel of a source, compiled for a device, or for the device of a context of pyopencl's.
 
     What was compiled before comes from the cache. Raises Refused with the compiler's log, DriverError for a kernel
     that is not there.
     """
-    home = OpenClContext(context) if context is not None else _home(wanted.sources, env, device)
-    program = home.program(wanted.key(home.device), partial(_build, wanted, home))
-    return OpenClKernel(name, wanted.module.source, home, program)
+    home = OpenClContext(context) if context is not None else _home(compilation.sources, env, device)
+    program = home.program(compilation.key(home.device), partial(_build, compilation, home))
+    return OpenClKernel(name, compilation.module.source, home, program)
 
 
 def prepare(sources: Sources, env: Mapping[str, str]) -> str:
@@ -84,9 +86,9 @@ def prepare(sources: Sources, env: Mapping[str, str]) -> str:
     """
     home = _home(sources, env, 0)
     for module in sources.modules.values():
-        wanted = Wanted.of(module, sources, env)
-        key = wanted.key(home.device)
-        wanted.cache.obtain(key, partial(_compile, wanted, home), cache=wanted.use_cache)
+        compilation = Compilation.of(module, sources, env)
+        key = compilation.key(home.device)
+        compilation.cache.obtain(key, partial(_compile, compilation, home), cache=compilation.use_cache)
     return home.name
 
 
@@ -101,32 +103,34 @@ def _home(sources: Sources, env: Mapping[str, str], device: int) -> OpenClContex
     return context_of(found[device])
 
 
-def _build(wanted: Wanted, home: OpenClContext, key: CacheKey) -> Any:
+def _build(compilation: Compilation, home: OpenClContext, key: CacheKey) -> Any:
     import pyopencl as cl
 
     for attempt in range(2):  # what the driver refuses to load is dropped, and compiled once more
-        binary = wanted.cache.obtain(key, partial(_compile, wanted, home), cache=wanted.use_cache)
+        binary = compilation.cache.obtain(
+            key, partial(_compile, compilation, home), cache=compilation.use_cache
+        )
         try:
             return cl.Program(home.context, [home.device], [binary]).build(cache_dir=False)
         except cl.Error as error:
             if attempt:
                 raise home.failure(
-                    "clCreateProgramWithBinary", error, wanted.module.name, wanted.module.source
+                    "clCreateProgramWithBinary", error, compilation.module.name, compilation.module.source
                 ) from error
-            wanted.cache.discard(key)
+            compilation.cache.discard(key)
     raise AssertionError  # the loop has returned or raised
 
 
-def _compile(wanted: Wanted, home: OpenClContext) -> bytes:
+def _compile(compilation: Compilation, home: OpenClContext) -> bytes:
     """Compile a source for a context's device; raises Refused with the compiler's log."""
     import pyopencl as cl
 
-    module, sources = wanted.module, wanted.sources
+    module, sources = compilation.module, compilation.sources
     program = cl.Program(home.context, module.read().decode("utf-8", "surrogateescape"))
     try:
         with _without_spaces(sources.folder) as folder:
             folders = [word.replace(sources.folder, folder) for word in sources.with_folders()]
-            options = [*sources.filled(), *folders, *wanted.own]
+            options = [*sources.filled(), *folders, *compilation.own]
             with warnings.catch_warnings():  # NVIDIA's compiler always prints something
                 warnings.simplefilter("ignore", cl.CompilerWarning)
                 built = program.build(options, devices=[home.device], cache_dir=False)

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ..builds import ACTIVE, SCHEMA, Build, BuildUnusable, Place, guard, object_of
+from ..builds import ACTIVE, SCHEMA, Build, BuildsFolder, BuildUnusable, guard, object_of
 
 _LOCK, _OWNER, _WORK, _HIDDEN = "lock", "owner", "work-", ".compile-"
 
 
 @contextlib.contextmanager
-def work(place: Place) -> Iterator[Path]:
+def work(place: BuildsFolder) -> Iterator[Path]:
     """Give a new folder to compile in, on the file system of the builds; it is removed afterwards.
 
     What killed processes left behind is removed, too. Raises OSError, and BuildUnusable where others could put code in.
@@ -67,7 +67,7 @@ def _held(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def activate(place: Place, library: Path, made: Build) -> Build:
+def activate(place: BuildsFolder, library: Path, made: Build) -> Build:
     """Put what was checked in the `work` folder in use and remove the build before it; raises OSError.
 
     It is a library, or a folder of images.
@@ -93,7 +93,7 @@ def activate(place: Place, library: Path, made: Build) -> Build:
     return build
 
 
-def remove(place: Place) -> bool:
+def remove(place: BuildsFolder) -> bool:
     """Take the build out of use and remove it with its log; return whether there was one. Raises OSError."""
     if not place.folder.is_dir():
         return False
@@ -105,19 +105,19 @@ def remove(place: Place) -> bool:
     return there
 
 
-def log_of(place: Place) -> Path:
+def log_of(place: BuildsFolder) -> Path:
     """Return where the output of the last compilation that failed is kept; the next that does not removes it."""
     return place.folder / f"{object_of(place)}.log"
 
 
 @contextlib.contextmanager
-def _locked(place: Place) -> Iterator[None]:
+def _locked(place: BuildsFolder) -> Iterator[None]:
     with (place.folder / _LOCK).open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _clean(place: Place) -> None:
+def _clean(place: BuildsFolder) -> None:
     """Remove builds that are not in use, and the work of processes that are gone."""
     try:
         active = place.active()

@@ -9,7 +9,7 @@ from pathlib import Path
 from .. import elf
 from ..candidates import wrong_abi
 from .execute import execute
-from .installed import Part
+from .installed import LibraryGroup
 from .outcome import Stopped
 from .recipe import Recipe, Toolchain
 from .runtimes import Conflict, conflicts, kinds_of
@@ -19,7 +19,7 @@ _LOADING_S = 120  # seconds; a runtime may look for devices
 
 
 def check(
-    library: Path, recipe: Recipe, toolchain: Toolchain, parts: Sequence[Part], env: Mapping[str, str]
+    library: Path, recipe: Recipe, toolchain: Toolchain, parts: Sequence[LibraryGroup], env: Mapping[str, str]
 ) -> None:
     """Raise Stopped unless the library can be used in one process with the wheel and what it requires."""
     refusal = wrong_abi(str(library), recipe.abi)

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from ..arch import Arch
-from ..builds import ACTIVE, Build, BuildUnusable, Place, former, recorded
-from ..candidates import Wanted, candidates, place_of
+from ..builds import ACTIVE, Build, BuildsFolder, BuildUnusable, former, recorded
+from ..candidates import Lookup, candidates, place_of
 from ..errors import KernelUnavailable
 from ..kernelset import KernelSet
 from ..loading import named
@@ -144,7 +144,7 @@ def _remove(recipe: Recipe, package: Package) -> str:
 def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> str:
     machine = Probe(None) if gpu_disabled(package.env) else probe()
     arch = Arch(*machine.devices[0].capability).number if machine.devices else ""
-    here = modules.Here(machine, arch, (), package.env, options.timeout)
+    here = modules.CompileInputs(machine, arch, (), package.env, options.timeout)
     asked, sources = _asked(recipe, package, options, here)
     here = replace(here, extra=sources)
     toolchain, compiler = select(recipe, asked, how_to_install, _finder(recipe, here))
@@ -176,7 +176,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
 
 
 def _asked(
-    recipe: Recipe, package: Package, options: argparse.Namespace, here: modules.Here
+    recipe: Recipe, package: Package, options: argparse.Namespace, here: modules.CompileInputs
 ) -> tuple[str, list[Path]]:
     """Return the toolchain and the sources that the user asks for, or did for the release before this one."""
     own = [source.absolute() for source in options.sources]
@@ -199,7 +199,7 @@ def _asked(
     return build.asked if there else "", [Path(source) for source in build.sources]
 
 
-def _finder(recipe: Recipe, here: modules.Here) -> Find:
+def _finder(recipe: Recipe, here: modules.CompileInputs) -> Find:
     """Return what finds a toolchain's compiler: for a set of modules also one that is no program."""
     if recipe.kind == "module":
         return partial(modules.find, here=here)
@@ -207,7 +207,12 @@ def _finder(recipe: Recipe, here: modules.Here) -> Find:
 
 
 def _product(
-    recipe: Recipe, toolchain: Toolchain, compiler: Compiler, work: Path, here: modules.Here, package: Package
+    recipe: Recipe,
+    toolchain: Toolchain,
+    compiler: Compiler,
+    work: Path,
+    here: modules.CompileInputs,
+    package: Package,
 ) -> Path:
     """Compile, and check what was made: a library, or a folder of images; raises Stopped."""
     if recipe.kind == "module":
@@ -230,7 +235,9 @@ def _product(
     return product
 
 
-def _prepare(recipe: Recipe, package: Package, here: modules.Here, options: argparse.Namespace) -> str:
+def _prepare(
+    recipe: Recipe, package: Package, here: modules.CompileInputs, options: argparse.Namespace
+) -> str:
     """Compile for OpenCL: what is kept is the kernel cache's, and is used where nothing before it in the order fits."""
     if options.output:
         others = ", ".join(each.name for each in recipe.toolchains if each.family != "opencl")
@@ -272,7 +279,9 @@ def _made(
 
 
 @contextlib.contextmanager
-def _work(recipe: Recipe, package: Package, output: Path | None) -> Iterator[tuple[Path, Place | None]]:
+def _work(
+    recipe: Recipe, package: Package, output: Path | None
+) -> Iterator[tuple[Path, BuildsFolder | None]]:
     """Give the folder to compile in, and the place of the user's builds, None where `--output` names a folder."""
     if output is not None:
         with activation.work_in(output) as work:
@@ -283,7 +292,7 @@ def _work(recipe: Recipe, package: Package, output: Path | None) -> Iterator[tup
         yield work, place
 
 
-def _parts(recipe: Recipe, package: Package) -> list[installed.Part]:
+def _parts(recipe: Recipe, package: Package) -> list[installed.LibraryGroup]:
     """Return what is in the process already: the package, what it requires, and the libraries of its other objects."""
     others = [
         _used(other, package)
@@ -293,7 +302,7 @@ def _parts(recipe: Recipe, package: Package) -> list[installed.Part]:
     builds = tuple(Path(used.build.place) for used in others if used and used.origin is not Origin.SHIPPED)
     return [
         *installed.parts(package.home, package.name, without=recipe.fallbacks),
-        *([installed.Part("", builds)] if builds else []),
+        *([installed.LibraryGroup("", builds)] if builds else []),
     ]
 
 
@@ -332,5 +341,5 @@ def _used(recipe: Recipe, package: Package) -> Candidate | None:
     return next((c for c in candidates(_wanted(recipe, package)) if c.accepted), None)
 
 
-def _wanted(recipe: Recipe, package: Package) -> Wanted:
-    return Wanted(recipe.name, str(package.home), package.name, package.env)
+def _wanted(recipe: Recipe, package: Package) -> Lookup:
+    return Lookup(recipe.name, str(package.home), package.name, package.env)

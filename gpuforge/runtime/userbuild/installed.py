@@ -21,7 +21,7 @@ _EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)["']|["']([^"']+)["']\s*==\s*
 
 
 @dataclass(frozen=True)
-class Part:
+class LibraryGroup:
     """Libraries that come into the process together: the wheel's (`owner` is ""), or those of a package it requires."""
 
     owner: str
@@ -35,7 +35,7 @@ class _Requirement:
     of: frozenset[str]  # the extras that it belongs to; none: it is always required
 
 
-def parts(home: Path, package: str, *, without: Sequence[str]) -> list[Part]:
+def parts(home: Path, package: str, *, without: Sequence[str]) -> list[LibraryGroup]:
     """Return the wheel's libraries, then those of each package that it requires and that is installed.
 
     `home` is this runtime's folder in the package (an import name). The kernel sets `without` are left out, in kernels
@@ -48,8 +48,8 @@ def parts(home: Path, package: str, *, without: Sequence[str]) -> list[Part]:
     unused = {place / "kernels" / name for place in kernels for name in without}
     required = _required(wheel, site) if wheel else ()
     found = [
-        Part("", _libraries(own, unused)),
-        *(Part(str(other.metadata["Name"]), _libraries(_files(other), unused)) for other in required),
+        LibraryGroup("", _libraries(own, unused)),
+        *(LibraryGroup(str(other.metadata["Name"]), _libraries(_files(other), unused)) for other in required),
     ]
     return [part for part in found if part.libraries]
 

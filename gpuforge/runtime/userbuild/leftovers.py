@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..builds import BuildUnusable, Place, object_of, place_in, places
+from ..builds import BuildsFolder, BuildUnusable, object_of, place_in, places
 
 UNUSED_DAYS = 30
 
@@ -22,7 +22,7 @@ def remove_leftovers(user: Path) -> list[Path]:
     return [place.folder for place in _all(user) if _left_over(place) and _removed(place)]
 
 
-def _all(user: Path) -> Iterator[Place]:
+def _all(user: Path) -> Iterator[BuildsFolder]:
     try:
         packages = sorted(user.iterdir())
     except OSError:
@@ -31,7 +31,7 @@ def _all(user: Path) -> Iterator[Place]:
         yield from places(package)
 
 
-def _left_over(place: Place) -> bool:
+def _left_over(place: BuildsFolder) -> bool:
     try:
         build = place.active()
         used = place.used() if build else place.folder.stat().st_mtime
@@ -47,6 +47,6 @@ def _left_over(place: Place) -> bool:
         return True
 
 
-def _removed(place: Place) -> bool:
+def _removed(place: BuildsFolder) -> bool:
     shutil.rmtree(place.folder, ignore_errors=True)
     return not place.folder.exists()

@@ -29,7 +29,7 @@ FOLDER = "modules"  # what is made of sources for a GPU: an index.json and the i
 
 
 @dataclass(frozen=True)
-class Here:
+class CompileInputs:
     """What modules are compiled for and with: this machine, the user's own sources, environment and time limit."""
 
     machine: Probe
@@ -39,7 +39,7 @@ class Here:
     limit: float
 
 
-def find(toolchain: Toolchain, here: Here, *, path: str = "") -> Compiler | Absent:
+def find(toolchain: Toolchain, here: CompileInputs, *, path: str = "") -> Compiler | Absent:
     """Return what compiles a toolchain's part of a set on this machine, or why nothing does."""
     if toolchain.family == "opencl" and here.extra:
         return Absent(toolchain, ("`compile` takes no sources of yours for it",))
@@ -64,7 +64,7 @@ def find(toolchain: Toolchain, here: Here, *, path: str = "") -> Compiler | Abse
     return Compiler("nvrtc", Path(found.file), found.release)
 
 
-def make(recipe: Recipe, toolchain: Toolchain, compiler: Compiler, work: Path, here: Here) -> Path:
+def make(recipe: Recipe, toolchain: Toolchain, compiler: Compiler, work: Path, here: CompileInputs) -> Path:
     """Compile a toolchain's part of a set; return the folder of images, or the library for the CPU.
 
     A source of the user's that has the name of one of the package's takes its place. Raises Stopped, OSError.
@@ -113,7 +113,7 @@ def check(made: Path) -> None:
             raise Stopped(f"what was compiled does not load: {str(error).splitlines()[0]}") from error
 
 
-def prepare_opencl(recipe: Recipe, here: Here) -> str:
+def prepare_opencl(recipe: Recipe, here: CompileInputs) -> str:
     """Compile the OpenCL sources into the kernel cache, and return for which device; raises Stopped."""
     from ..opencl import load
 
@@ -123,7 +123,7 @@ def prepare_opencl(recipe: Recipe, here: Here) -> str:
         raise Stopped(str(error)) from error
 
 
-def _opencl(toolchain: Toolchain, here: Here) -> Compiler | Absent:
+def _opencl(toolchain: Toolchain, here: CompileInputs) -> Compiler | Absent:
     from ..opencl.devices import Needs, devices
 
     needs = Needs(toolchain.install.get("", ""), toolchain.devices, toolchain.extensions)
@@ -143,7 +143,13 @@ def _included(recipe: Recipe, compiled: Sequence[str]) -> tuple[str, ...]:
 
 
 def _image(
-    recipe: Recipe, toolchain: Toolchain, compiler: Compiler, work: Path, here: Here, stem: str, file: Path
+    recipe: Recipe,
+    toolchain: Toolchain,
+    compiler: Compiler,
+    work: Path,
+    here: CompileInputs,
+    stem: str,
+    file: Path,
 ) -> bytes:
     """Return the machine code of one source."""
     if compiler.family == "nvrtc":
@@ -159,7 +165,7 @@ def _image(
     return product.read_bytes()
 
 
-def _by_nvrtc(recipe: Recipe, compiler: Compiler, here: Here, stem: str, file: Path) -> bytes:
+def _by_nvrtc(recipe: Recipe, compiler: Compiler, here: CompileInputs, stem: str, file: Path) -> bytes:
     from .. import compiled
 
     part = _sources_of(recipe, "nvrtc")
@@ -185,7 +191,7 @@ def _sources_of(recipe: Recipe, family: str) -> sources.Sources:
     return found.sources[family]
 
 
-def _target(compiler: Compiler, here: Here) -> str:
+def _target(compiler: Compiler, here: CompileInputs) -> str:
     """Return the architecture of what was made: NVRTC may know only an older one than the GPU's."""
     found = (
         _nvrtc(compiler, here).target(Arch.parse(here.arch).capability)
@@ -196,7 +202,7 @@ def _target(compiler: Compiler, here: Here) -> str:
     return found.sm
 
 
-def _nvrtc(compiler: Compiler, here: Here) -> Nvrtc:
+def _nvrtc(compiler: Compiler, here: CompileInputs) -> Nvrtc:
     """Return the library that `find` has found."""
     found = nvrtc.find({nvrtc.SWITCH: str(compiler.path)}, here.machine.driver or (0, 0), "")
     assert isinstance(found, Nvrtc)  # noqa: S101  it is open

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .. import elf
 from .families import FAMILIES, NVIDIAS
-from .installed import Part
+from .installed import LibraryGroup
 from .loader import Loaded, graph
 
 # auditwheel's libx-0a1b2c3d.so.1 and delocate's libx.0a1b2c3d.so.1
@@ -49,9 +49,9 @@ class Conflict:
     brought: Runtime
 
 
-def conflicts(parts: Sequence[Part], library: Path, env: Mapping[str, str]) -> list[Conflict]:
+def conflicts(parts: Sequence[LibraryGroup], library: Path, env: Mapping[str, str]) -> list[Conflict]:
     """Return the runtimes of which a new library would bring another copy into a process with these parts."""
-    brought = list(_runtimes(Part("", (library,)), {CUDART, OPENMP}, env))
+    brought = list(_runtimes(LibraryGroup("", (library,)), {CUDART, OPENMP}, env))
     kinds = {runtime.kind for runtime in brought}
     there = [runtime for part in parts for runtime in _runtimes(part, kinds, env)] if kinds else []
     own = {runtime.image for runtime in there if not runtime.owner and runtime.image}
@@ -68,7 +68,7 @@ def kinds_of(names: Sequence[str]) -> set[str]:
     return {kind for name in names for kind in [_kind(name)] if kind}
 
 
-def _runtimes(part: Part, searched: set[str], env: Mapping[str, str]) -> Iterator[Runtime]:
+def _runtimes(part: LibraryGroup, searched: set[str], env: Mapping[str, str]) -> Iterator[Runtime]:
     """Yield the runtimes that a part loads. Files are searched for those of the kinds `searched` alone."""
     for library in graph(part.libraries, env):
         kind = _kind(library.soname) or _kind(library.name)
@@ -107,7 +107,7 @@ def _two_copies(old: Runtime, new: Runtime) -> bool:
     return FAMILIES.get(_stem(new.image)) in _ONE_VERSION and old.path.read_bytes() != new.path.read_bytes()
 
 
-def _of_nvidia(library: Loaded, part: Part) -> bool:
+def _of_nvidia(library: Loaded, part: LibraryGroup) -> bool:
     return _stem(library.name) in NVIDIAS or part.owner.startswith("nvidia-")
 
 

@@ -14,16 +14,16 @@ Find = Callable[..., Union[Compiler, Absent]]  # of a toolchain and, with `path`
 
 def select(
     recipe: Recipe,
-    wanted: str,
+    requested: str,
     how_to_install: Callable[[Toolchain], str],
     find: Find,
 ) -> tuple[Toolchain, Compiler]:
-    """Return a toolchain and its compiler. `wanted` is "", a toolchain's name, or "NAME=PATH"; raises Stopped."""
-    name, equals, path = wanted.partition("=")
+    """Return a toolchain and its compiler. `requested` is "", a toolchain's name, or "NAME=PATH"; raises Stopped."""
+    name, equals, path = requested.partition("=")
     toolchains = [toolchain for toolchain in recipe.toolchains if not name or toolchain.name == name]
     if not toolchains or (equals and not path):
         known = ", ".join(toolchain.name for toolchain in recipe.toolchains)
-        raise Stopped(f"{recipe.name} has no toolchain {wanted!r}; it has: {known}", USAGE)
+        raise Stopped(f"{recipe.name} has no toolchain {requested!r}; it has: {known}", USAGE)
     absent: list[Absent] = []
     for toolchain in toolchains:
         found = find(toolchain, path=path)
