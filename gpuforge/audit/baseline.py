@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from packaging.utils import canonicalize_name
 
@@ -81,6 +81,11 @@ class Baseline:
 
     known: frozenset[Known]
     reason: str = REASON
+
+    @classmethod
+    def of(cls, findings: Iterable[Finding]) -> Self:
+        """Return a baseline that accepts these findings and nothing else."""
+        return cls(frozenset(known for finding in findings for known in of_finding(finding)))
 
     def covers(self, finding: Finding) -> bool:
         """Say whether each subject of a finding is known, at this severity or a worse one."""
@@ -143,7 +148,7 @@ def _row(row: dict[str, Any], schema: int) -> Known:
 
 def dumps(findings: Iterable[Finding]) -> str:
     """Return the text of a baseline that accepts these findings and nothing else."""
-    known = sorted({one for finding in findings for one in of_finding(finding)})
+    known = sorted(Baseline.of(findings).known)
     rows = [
         {"code": k.code, "severity": k.severity, "project": k.project}
         | {name: value for name in _FIELDS if (value := getattr(k, name))}

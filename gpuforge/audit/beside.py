@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuforge.audit import audit
-from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Proof
+from gpuforge.audit.baseline import Baseline
+from gpuforge.audit.findings import SEVERITIES, Ignored, Proof
 from gpuforge.audit.judge import Ignore, Report, WheelReport
 
 
@@ -34,15 +35,15 @@ def _with(
     held: WheelReport, own: Sequence[Path], neighbour: Neighbour, accepted: Sequence[Ignore]
 ) -> WheelReport:
     together = audit([*neighbour.wheels, *own])  # the last of them is the one that findings of both are of
-    apart = {_key(f) for each in (list(own), list(neighbour.wheels)) for f in audit(each).findings}
-    new = [f for f in together.findings if _key(f) not in apart]
+    apart = Baseline.of(f for each in (list(own), list(neighbour.wheels)) for f in audit(each).findings)
+    new = [finding for finding in together.findings if not apart.covers(finding)]
     found, ignored = [], []
     for finding in new:
         told = finding._replace(
             wheel=held.facts.name,
             across=False,  # the others are not in this report
             files=finding.files if finding.wheel == held.facts.name else (),
-            message=f"beside {neighbour.requirement}: {finding.message}",
+            beside=neighbour.requirement,
         )
         reason = next((i.reason for i in accepted if i.covers(told)), None)
         if reason is None:
@@ -55,7 +56,3 @@ def _with(
         text = f"{neighbour.requirement}: {len(neighbour.packages)} packages fit beside it"
         proofs += (Proof("beside", f"{text}, and nothing is found in one process with them"),)
     return held._replace(findings=tuple(worst_first), ignored=(*held.ignored, *ignored), proofs=proofs)
-
-
-def _key(finding: Finding) -> tuple[object, ...]:
-    return finding.code, finding.severity, finding.wheel, finding.message, finding.subjects

@@ -11,7 +11,7 @@ def by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Join findings that differ in files and subjects alone; the worst come first."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
-        key = (finding.code, finding.severity, finding.message, finding.remedy, finding.across)
+        key = (finding.code, finding.severity, finding.what, finding.why, finding.fix, finding.across)
         groups.setdefault(key, []).append(finding)
     joined = [
         group[0]._replace(

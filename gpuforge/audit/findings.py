@@ -30,21 +30,37 @@ class Subject(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One cause, and everything that it is true of: `message` is the cause, `subjects` differ by file."""
+    """One cause, and everything that it is true of: `subjects` differ by file.
+
+    `what` is the fact and `why` what breaks for users, each in one sentence. `fix` is a command or a line to add.
+    """
 
     code: str
     severity: Severity
     wheel: str
     files: tuple[str, ...]
     subjects: tuple[Subject, ...]
-    message: str
-    remedy: str
+    what: str
+    why: str
+    fix: str
     across: bool = False  # it is true of several of the wheels together, and of none alone
+    beside: str = ""  # the requirement that it is true beside of, if it is not true without it
 
     @property
     def file(self) -> str:
         """The first of its files; "" when it is about the wheel as a whole."""
         return self.files[0] if self.files else ""
+
+    @property
+    def message(self) -> str:
+        """The cause as reports have it: what, and why it breaks."""
+        beside = f"beside {self.beside}:" if self.beside else ""
+        return " ".join(filter(None, (beside, self.what, self.why)))
+
+    @property
+    def remedy(self) -> str:
+        """The fix, by the name that reports have for it."""
+        return self.fix
 
 
 class Ignored(NamedTuple):

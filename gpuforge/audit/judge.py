@@ -15,8 +15,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import inputs
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.wheel import fault
-from gpuforge.audit.rules import OF_PROCESSES, RULES
-from gpuforge.audit.rules.package import too_large
+from gpuforge.audit.rules import RULES
 from gpuforge.audit.together import Together, together
 from gpuforge.binary.facts import ElfObject
 from gpuforge.diagnostics import Diagnostic, Place
@@ -116,7 +115,7 @@ def _judged(
     expectation = question.expectation
     accepted = [*question.ignore, *accepted_by(expectation)]
     graph = _graph(facts, question)
-    if expectation and expectation.host_only:
+    if any("host-only files" in rule.needs for rule in RULES):
         graph.evidence = collect(given.found, graph)
     findings = _findings(graph)
     wheels = tuple(
@@ -205,9 +204,9 @@ def _findings(graph: link.LinkGraph) -> dict[str, list[Finding]]:
     for rule in RULES:
         for finding in rule.check(graph):
             judged = wheels[finding.wheel]
-            if judged.beside and not (finding.across or rule in OF_PROCESSES):
+            if judged.beside and not (finding.across or rule.of_process):
                 continue
-            if judged.form in rule.applies_to and (rule is too_large.RULE or not judged.too_large):
+            if judged.form in rule.applies_to and (rule.of_too_large or not judged.too_large):
                 found.setdefault(finding.wheel, []).append(_with_owners(finding, names))
     return found
 

@@ -70,6 +70,7 @@ def sample() -> Report:
                 Subject("bad/a|b.so", detail="<b>'$ORIGIN' & `ticks`</b> *stars* $ORIGIN/x"),
             ),
             "RPATH has the entry 'bad.libs' & <more>",
+            "",
             "remove it (`patchelf --set-rpath`)",
         ),
         Finding(
@@ -79,10 +80,18 @@ def sample() -> Report:
             (),
             (Subject(detail="the tag | in WHEEL"),),
             "the tags are not those",
+            "",
             "rename it",
         ),
         Finding(
-            "GF503", "info", BAD, ("bad/x.so",), (Subject("bad/x.so \x1b[31m"),), "it asks for it", "do not"
+            "GF503",
+            "info",
+            BAD,
+            ("bad/x.so",),
+            (Subject("bad/x.so \x1b[31m"),),
+            "it asks for it",
+            "",
+            "do not",
         ),
     )
     ignored = Ignored(
@@ -93,6 +102,7 @@ def sample() -> Report:
             ("bad.libs/libnvc-ca879ffd.so",),
             (Subject(library="libnvc"),),
             "twice",
+            "",
             "not",
         ),
         "known <since> 1.0",

@@ -43,9 +43,9 @@ def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -
                 names=("libnvomp.so",),
             ),
         ),
-        message="Code that users build with nvhpc 24.9 brings second copies of libraries that this wheel loads. Both "
-        "copies run in one process, each with its own state.",
-        remedy="Compile the code that users link with g++ alone, and leave these libraries out of the wheel: "
+        what="Code that users build with nvhpc 24.9 brings second copies of libraries that this wheel loads.",
+        why="Both copies run in one process, each with its own state.",
+        fix="Compile the code that users link with g++ alone, and leave these libraries out of the wheel: "
         "auditwheel repair --exclude NAME",
     )
 

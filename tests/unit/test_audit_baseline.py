@@ -34,6 +34,7 @@ FINDING = Finding(
         ),
     ),
     "nobody has it",
+    "",
     "bring it",
 )
 
@@ -43,7 +44,7 @@ def needed(library: str, file: str) -> Subject:
 
 
 def known(*findings: Finding) -> baseline.Baseline:
-    return baseline.Baseline(frozenset(k for f in findings for k in baseline.of_finding(f)))
+    return baseline.Baseline.of(findings)
 
 
 def test_a_file_of_it(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_a_file_of_it(tmp_path: Path) -> None:
         {"wheel": "demo_pkg-1.1-cp313-cp313-manylinux_2_28_x86_64.whl"},
         {"wheel": "dist/" + WHEEL},
         {"severity": "info"},
-        {"message": "worded otherwise"},
+        {"what": "worded otherwise"},
         {"subjects": (needed("libx-99999999.so.1", "demo/ext.cpython-313-x86_64-linux-gnu.so"),)},
         {"subjects": (FINDING.subjects[0]._replace(detail="worded otherwise"),)},
     ],

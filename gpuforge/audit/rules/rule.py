@@ -1,15 +1,16 @@
-"""What a rule is: its code, its title, the inputs that it applies to, the proof that it contradicts, and its check."""
+"""What a rule is: its code, its title, what it applies to and needs, the proof that it contradicts, and its check."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
 from gpuforge.audit.findings import Finding, Severity, Subject, Topic
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Form
 
+Need = Literal["host-only files"]  # read completely, with what they load from their wheel
 EVERY_INPUT: frozenset[Form] = frozenset(get_args(Form))
 SEVERAL_FILES = EVERY_INPUT - {"file"}  # not a single binary
 PACKAGES = SEVERAL_FILES - {"folder"}  # with metadata; a folder of binaries declares nothing
@@ -29,6 +30,13 @@ class Rule:
     title: str
     check: Callable[[LinkGraph], Iterator[Finding]]
     applies_to: frozenset[Form] = EVERY_INPUT
+    of_process: bool = (
+        False  # a finding about one package is one about the process that it is in with others, too
+    )
+    of_too_large: bool = False  # it judges wheels that are too large to judge
+    needs: frozenset[Need] = (
+        frozenset()
+    )  # what is read for it besides the graph, and only if there is a rule for it
     contradicts: Topic | None = None  # the proof that does not hold beside a finding of this rule
     contradicts_from: Severity = "warning"  # the lowest severity of a finding that contradicts it
 
@@ -47,7 +55,6 @@ class Rule:
         """Return a finding of this rule, of the rule's severity if no other is given.
 
         `across` says that several of the wheels together make it true.
-        `what` is the fact and `why` what breaks for users, each in one sentence. `fix` is a command or a line to add.
         """
         return Finding(
             self.code,
@@ -55,7 +62,8 @@ class Rule:
             wheel,
             tuple(files),
             tuple(subjects),
-            f"{what} {why}",
+            what,
+            why,
             fix,
             across,
         )

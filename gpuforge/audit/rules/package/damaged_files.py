@@ -48,4 +48,5 @@ RULE = Rule(
     severity="error",
     title="a file in the wheel is damaged",
     check=check,
+    of_process=True,
 )

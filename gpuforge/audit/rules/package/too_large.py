@@ -27,4 +27,6 @@ RULE = Rule(
     severity="error",
     title="the wheel is too large to judge",
     check=check,
+    of_process=True,
+    of_too_large=True,
 )

@@ -46,6 +46,7 @@ RULE = Rule(
     severity="error",
     title="a host-only object contains GPU code or traces of a GPU toolchain",
     check=check,
+    needs=frozenset({"host-only files"}),
     contradicts="host-only",
 )
 

@@ -38,6 +38,7 @@ RULE = Rule(
     severity="error",
     title="a host-only object's pattern matches no binary in the wheel",
     check=check,
+    needs=frozenset({"host-only files"}),
     contradicts="host-only",
 )
 

@@ -42,6 +42,7 @@ RULE = Rule(
     severity="error",
     title="a host-only file cannot be proved to be host-only",
     check=check,
+    needs=frozenset({"host-only files"}),
     contradicts="host-only",
 )
 

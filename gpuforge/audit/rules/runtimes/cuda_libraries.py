@@ -47,6 +47,7 @@ RULE = Rule(
     severity="warning",
     title="a CUDA library would be loaded into one process several times",
     check=check,
+    of_process=True,
 )
 
 

@@ -46,6 +46,7 @@ RULE = Rule(
     severity="error",
     title="libraries of two CUDA majors would be loaded into one process",
     check=check,
+    of_process=True,
 )
 
 

@@ -37,6 +37,7 @@ RULE = Rule(
     severity="error",
     title="two CUDA runtimes would be loaded into one process",
     check=check,
+    of_process=True,
 )
 
 

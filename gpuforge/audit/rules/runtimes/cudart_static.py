@@ -40,6 +40,7 @@ RULE = Rule(
     severity="warning",
     title="a static CUDA runtime and another copy of it would be loaded into one process",
     check=check,
+    of_process=True,
 )
 
 

@@ -33,6 +33,7 @@ RULE = Rule(
     severity="warning",
     title="two C or C++ standard libraries would be loaded into one process",
     check=check,
+    of_process=True,
 )
 
 

@@ -34,6 +34,7 @@ RULE = Rule(
     severity="error",
     title="several libraries of a wheel have Halide's runtime",
     check=check,
+    of_process=True,
 )
 
 

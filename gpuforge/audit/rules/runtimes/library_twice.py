@@ -38,6 +38,7 @@ RULE = Rule(
     severity="error",
     title="a library is in the wheel twice, under its own name and as a grafted copy",
     check=check,
+    of_process=True,
 )
 
 

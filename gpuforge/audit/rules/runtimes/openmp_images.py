@@ -37,6 +37,7 @@ RULE = Rule(
     severity="warning",
     title="several OpenMP runtimes would be loaded into one process",
     check=check,
+    of_process=True,
 )
 
 

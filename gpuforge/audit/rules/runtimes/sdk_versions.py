@@ -43,4 +43,5 @@ RULE = Rule(
     severity="warning",
     title="objects of two NVIDIA HPC SDKs would be loaded into one process",
     check=check,
+    of_process=True,
 )

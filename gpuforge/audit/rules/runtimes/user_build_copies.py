@@ -45,6 +45,7 @@ RULE = Rule(
     severity="error",
     title="a user's own build would bring a second copy of a library into the process",
     check=check,
+    of_process=True,
     contradicts="against",
 )
 
