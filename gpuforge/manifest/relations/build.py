@@ -13,7 +13,14 @@ from gpuforge.manifest.quoting import quote
 
 _EXAMPLE = 'add, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
 _ARCHITECTURES = ("CMAKE_CUDA_ARCHITECTURES", "CUDAARCHS")
-_NATIVE = re.compile(r"CMAKE_CUDA_ARCHITECTURES(:\w+)?=native\b|(^|\s)(-arch|--gpu-architecture)[= ]native\b")
+# CMake; nvcc, clang++ and nvc++; nvcc's `-gencode arch=compute_80,code=[sm_80,native]`
+_NATIVE = re.compile(
+    r"""((?<!\w)|(?<=-D))(CMAKE_CUDA_ARCHITECTURES(:\w+)?|CUDAARCHS)=["']?native\b
+    |(?<![^\s"'=,])(-arch|-code|--(gpu-architecture|gpu-code|offload-arch|cuda-gpu-arch))[=\s]\s*["']?native\b
+    |(?<![^\s"'=,])-gpu=\S*\bccnative\b
+    |(?<![^\s"'=,])(-gencode|--generate-code)[=\s]\s*\S*[=,\[]native\b""",
+    re.VERBOSE,
+)
 _FILLED = ("config-settings", "env", "before")  # the keys of [build] whose strings may hold placeholders
 
 
@@ -36,9 +43,13 @@ def native(data: Raw) -> Iterator[Problem]:
     """Yield settings that compile GPU code for the build machine's own GPU, whatever `archs` lists."""
     build = table(data, "build")
     for title in ("config-settings", "env"):
+        before: tuple[KeyPath, str] = ((), "")  # the string before in a list: `["-arch", "native"]`
         for inside, text in _texts(build.get(title)):
             named = str(inside[0]).rpartition(".")[2] if inside else ""
-            if (named in _ARCHITECTURES and text.strip() == "native") or _NATIVE.search(text):
+            call = f"{before[1]} {text}" if inside[:-1] == before[0] and isinstance(inside[-1], int) else text
+            before = (inside[:-1], text)
+            ends = max((found.end() for found in _NATIVE.finditer(call)), default=0)
+            if (named in _ARCHITECTURES and text.strip() == "native") or ends > len(call) - len(text):
                 yield Problem(
                     ("build", title, *inside),
                     f"[build] {title}: {quote(text)} compiles GPU code for the GPU of the build machine only",
