@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,14 +12,18 @@ from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.report.sentences import lines
 
+Content = bytes | Callable[[], bytes]  # what is large is made when it is needed
+
 
 @dataclass(frozen=True)
 class Case:
     code: str
     severity: str
     subject: tuple[str, ...]
-    files: Mapping[str, bytes]
-    but: Mapping[str, bytes | None]  # what must change for the rule to be silent; None: the file is not there
+    files: Mapping[str, Content]
+    but: Mapping[
+        str, Content | None
+    ]  # what must change for the rule to be silent; None: the file is not there
     requires: Sequence[str] = ()
     name: str = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
     tags: Sequence[str] | None = None
@@ -28,9 +32,9 @@ class Case:
 
 
 def findings(
-    case: Case, files: Mapping[str, bytes | None], folder: Path, *, fixed: bool = False
+    case: Case, files: Mapping[str, Content | None], folder: Path, *, fixed: bool = False
 ) -> list[Finding]:
-    held = {name: data for name, data in files.items() if data is not None}
+    held = {name: data() if callable(data) else data for name, data in files.items() if data is not None}
     whole = fixed and not case.but
     path = wheel(
         folder,

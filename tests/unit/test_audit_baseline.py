@@ -245,6 +245,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", OLD)
 def test_a_baseline_of_schema_1_still_accepts_its_findings(name: str, tmp_path: Path) -> None:
     """The rows are as --write-baseline wrote them for these wheels when a row had a sentence."""

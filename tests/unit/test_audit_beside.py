@@ -89,6 +89,7 @@ def test_uvs_reason_is_one_line_without_its_hints() -> None:
     assert reason("") == ""
 
 
+@pytest.mark.thorough
 def test_a_names_versions_are_those_of_all_indexes_as_pip_sees_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

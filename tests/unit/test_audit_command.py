@@ -184,6 +184,7 @@ def test_the_step_reports_and_passes(tmp_path: Path) -> None:
         assert json.loads((tmp_path / "r.json").read_text())["findings"] == []
 
 
+@pytest.mark.thorough
 def test_the_step_fails_on_an_error_and_still_reports(tmp_path: Path) -> None:
     done = step(tmp_path, wheel(tmp_path, FAILS))
     assert done.returncode == 1

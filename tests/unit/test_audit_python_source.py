@@ -98,7 +98,7 @@ CALL = b"import ctypes\nctypes.CDLL(find('cublas'))\n"
         (CALL + b"x = " + b"-" * 50_000 + b"1\n", "GF205"),  # too deep for the parser: the text is read
         (CALL + b"x = a" + b".b" * 40_000 + b"\n", "GF205"),
         (CALL + b"x = f'" + b"{x}" * 90_000 + b"'\n", "GF205"),
-        (CALL + b"a;" * 1_000_000, "GF205"),
+        pytest.param(CALL + b"a;" * 1_000_000, "GF205", marks=pytest.mark.thorough),
         (b"def f():\n    ctypes.CDLL('\\ud800' + find('cublas'))\n", "GF205"),
     ],
     ids=range(12),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -27,14 +28,20 @@ def found(folder: Path, sample: Sample) -> list[Finding]:
     return [f for f in report.findings if f.code in RULES]
 
 
-@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+def each(samples: Mapping[str, Sample]) -> list[object]:
+    """The samples as parameters; those of many MiB are thorough."""
+    large = [pytest.mark.thorough]
+    return [pytest.param(s, id=name, marks=large if "MiB" in name else []) for name, s in samples.items()]
+
+
+@pytest.mark.parametrize("sample", each(SAMPLES))
 def test_each_kind_is_one_finding(tmp_path: Path, sample: Sample) -> None:
     (finding,) = found(tmp_path, sample)
     assert {subject.item for subject in finding.subjects} == {sample.kind}
     assert finding.code == ("GF712" if TABLE[sample.kind]["by"] else "GF713")
 
 
-@pytest.mark.parametrize("sample", TWINS.values(), ids=TWINS)
+@pytest.mark.parametrize("sample", each(TWINS))
 def test_the_nearest_archive_that_nobody_refuses_is_clean(tmp_path: Path, sample: Sample) -> None:
     assert found(tmp_path, sample) == []
 

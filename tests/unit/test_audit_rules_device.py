@@ -178,10 +178,13 @@ def written_by(*releases: str, ptx: str = "") -> bytes:
 
 
 MIB = 1 << 20
-BIG = b"".join(
-    b"\x50\xed\x55\xba\x01\x00\x10\x00" + len(e).to_bytes(8, "little") + e
-    for e in [image("sm_80", size=33 * MIB), image("sm_80", size=64)]
-)
+
+
+def big() -> bytes:
+    images = [image("sm_80", size=33 * MIB), image("sm_80", size=64)]
+    return b"".join(b"\x50\xed\x55\xba\x01\x00\x10\x00" + len(e).to_bytes(8, "little") + e for e in images)
+
+
 CASES = {
     "nothing for some newer GPUs": Case(
         "GF403", "warning",
@@ -242,8 +245,8 @@ CASES = {
     ),
     "relocatable code is left in": Case(
         "GF407", "warning", ("demo/ext.so: 33 of 33 MiB",),
-        {"demo/ext.so": elf(sections={NV: fatbin("sm_80"), REL: BIG})},
-        {"demo/ext.so": elf(sections={REL: BIG})},  # there is no result beside them
+        {"demo/ext.so": lambda: elf(sections={NV: fatbin("sm_80"), REL: big()})},
+        {"demo/ext.so": lambda: elf(sections={REL: big()})},  # there is no result beside them
     ),
     "only by JIT": Case(
         "GF408", "info",

@@ -76,6 +76,7 @@ def test_what_pip_would_install_is_read_from_the_index(index: Index, answer: Ans
     assert read_in_part(index)
 
 
+@pytest.mark.thorough
 def test_one_major_is_no_conflict(index: Index) -> None:
     report = audit([], beside=installed_with([], ["old", "new"], python="3.11"))
     assert (report.findings, report.problems) == ((), ())
@@ -113,7 +114,12 @@ def test_what_is_installed_is_kept_where_it_fits(index: Index, folder: Path, tmp
 @pytest.mark.parametrize(
     ("requirement", "error", "message"),
     [
-        ("old>=3", ActionError, "these cannot be installed together: old>=3: Because only"),
+        pytest.param(
+            "old>=3",
+            ActionError,
+            "these cannot be installed together: old>=3: Because only",
+            marks=pytest.mark.thorough,
+        ),
         ("nothing-called-so", ActionError, "these cannot be installed together: nothing-called-so"),
         ("old @ https://example.org/old.whl", UsageError, "--with old @ https://example.org/old.whl: "),
         ("--index-url=https://example.org", UsageError, "--with --index-url=https://example.org: "),

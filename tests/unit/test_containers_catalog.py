@@ -139,6 +139,7 @@ def test_a_toolkit_of_other_wheels_gives_another_tag() -> None:
     assert stages.toolkit_identity("12.4", "x86_64") != stages.toolkit_identity("12.4", "aarch64")
 
 
+@pytest.mark.thorough
 def test_the_catalog_is_data_and_imports_no_engine() -> None:
     code = "import sys, gpuforge.containers.catalog as c; c.images(); print('docker' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

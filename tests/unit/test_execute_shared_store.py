@@ -199,6 +199,10 @@ def moved(path: str) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+def bomb(place: Path) -> None:
+    with_content(zstandard.compress(b"#!/bin/sh\n" + bytes(100_000_000)))(place)
+
+
 HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a byte changed": (
         lambda place: content_of(place).write_bytes(content_of(place).read_bytes()[:-1] + b"!"),
@@ -218,7 +222,7 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
         "tree/bin/nvcc is not what was stored",
     ),
     "a bomb": (
-        with_content(zstandard.compress(b"#!/bin/sh\n" + bytes(100_000_000))),
+        bomb,
         "its content has more bytes than its record says",
     ),
     "no zstd": (with_content(b"\x1f\x8b" * 20), "its content cannot be unpacked"),

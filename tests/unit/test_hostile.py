@@ -92,6 +92,7 @@ def test_what_is_too_large_has_one_finding_and_no_proof(attack: object, tmp_path
     assert not judged.proofs
 
 
+@pytest.mark.thorough
 def test_wheels_in_an_archive_have_the_budget_of_the_archive(tmp_path: Path) -> None:
     report = audit(archives.wheels_of_bombs_in_a_tar(tmp_path))
     assert [wheel.facts.too_large != "" for wheel in report.wheels] == [False] + [True] * 29

@@ -182,6 +182,7 @@ def test_a_source_that_becomes_a_link_after_the_check_is_not_followed(tmp_path: 
         tree.copy(tmp_path / "project", tmp_path / "copy", ["src/passwd"])
 
 
+@pytest.mark.thorough
 def test_a_link_that_is_swapped_all_the_time_never_shows_what_lies_outside(tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret/file").write_text("secret")

@@ -88,7 +88,8 @@ def test_the_list_needs_no_engine(tmp_path: Path) -> None:
     assert done.stderr.startswith("which images are here is unknown: ")
 
 
-@pytest.mark.parametrize("verb", [pytest.param("build", marks=pytest.mark.thorough), "check"])  # one message
+@pytest.mark.thorough
+@pytest.mark.parametrize("verb", ["build", "check"])
 def test_the_rest_without_an_engine_is_one_clear_error(tmp_path: Path, verb: str) -> None:
     done = without_engine(tmp_path, verb, "bookworm")
     assert done.returncode == 3

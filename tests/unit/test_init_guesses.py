@@ -234,7 +234,11 @@ classifiers = ["Environment :: GPU :: NVIDIA CUDA :: {ONES}"]
 }  # fmt: skip
 
 
-LARGE = {"conditions", "loops"}  # a second and more; "deep" and "unclosed" are read by the same code
+LARGE = {
+    "conditions",
+    "digits",
+    "loops",
+}  # a second and more; "deep" and "unclosed" are read by the same code
 
 
 @pytest.mark.parametrize(

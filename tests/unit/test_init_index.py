@@ -64,6 +64,7 @@ def test_the_newest_release_is_taken_that_is_neither_yanked_nor_early(index: Pat
     assert 'pypi = "demo==1.9"' in Path("old.toml").read_text()
 
 
+@pytest.mark.thorough  # pip says what the index is
 def test_wheels_for_every_python_make_one_wheel(index: Path) -> None:
     compiled = {**PROJECT, "setup.py": "from setuptools import setup\nsetup(ext_modules=[])\n"}
     wheels = {"demo-1.0-py3-none-manylinux_2_28_x86_64.whl": b"", "demo-1.0-cp311-cp311-win_amd64.whl": b""}
@@ -88,6 +89,7 @@ def test_other_bytes_than_the_index_promised_are_refused(
     assert not Path("gpuforge.toml").exists()
 
 
+@pytest.mark.thorough  # pip says what the index is
 @pytest.mark.parametrize(
     ("project", "says"),
     [("other", "has no project other"), ("demo==9", "has no source distribution of demo==9")],
@@ -101,6 +103,7 @@ def test_what_the_index_has_not_is_said(
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.thorough  # pip says what the index is
 def test_a_project_of_wheels_alone_is_named(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
     publish(index, {"demo-1.0-py3-none-any.whl": b""})
     assert main.run(["init", "demo"]) == 2
@@ -124,6 +127,7 @@ def test_a_file_that_is_no_sdist_is_refused(capsys: pytest.CaptureFixture[str]) 
     assert not Path("gpuforge.toml").exists()
 
 
+@pytest.mark.thorough  # pip says what the index is
 def test_a_damaged_sdist_leaves_nothing(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
     publish(index, {"demo-1.0.tar.gz": sdist("demo-1.0")[:-40]})
     assert main.run(["init", "demo"]) == 1

@@ -17,6 +17,7 @@ from gpuforge.runtime import KernelUnavailable, candidates, cpu
 from gpuforge.runtime.kernellibrary import KernelLibrary, library_names
 from gpuforge.runtime.machine import Probe, probe
 
+pytestmark = pytest.mark.xdist_group("fallbacks")  # compiled once
 GPU = (
     kernel_set.KernelImage("cubin", "sm_75"),
     kernel_set.KernelImage("cubin", "sm_80"),

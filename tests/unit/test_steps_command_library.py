@@ -63,6 +63,7 @@ def test_the_library_has_the_id(spec: dict[str, object]) -> None:
     assert elf.read_string(make(spec, BUILD), "gpuforge_abi_id") == "1-abc"
 
 
+@pytest.mark.thorough
 def test_the_versions_of_the_build_environments_packages_are_part_of_the_id(spec: dict[str, object]) -> None:
     site = next(Path(str(spec["environment"])).glob("lib/python*/site-packages"))
     for name, number in (("neuron", "9.0.2"), ("other_tool", "4.5.6")):
@@ -73,6 +74,7 @@ def test_the_versions_of_the_build_environments_packages_are_part_of_the_id(spec
     assert elf.read_string(make(spec, BUILD), "gpuforge_abi_id") == "1-abc+neuron-9.0+other-tool-4.5.6"
 
 
+@pytest.mark.thorough
 def test_a_package_that_is_not_there_is_asked_for(spec: dict[str, object]) -> None:
     assert version("packaging")  # of this Python, not of the build environment
     spec["packages"] = {"packaging": "major"}
@@ -89,6 +91,7 @@ def test_a_command_that_leaves_the_id_out_is_refused(spec: dict[str, object]) ->
     )
 
 
+@pytest.mark.thorough
 def test_another_id_is_refused(spec: dict[str, object]) -> None:
     other = """mkdir -p out; printf '#define GPUFORGE_ABI_ID "old"\\n' | cat - %s > old.c""" % (
         RUNTIME / "abi.c"

@@ -14,11 +14,14 @@ from gpuforge.execute import workdir
 from gpuforge.execute.runners.runner import InputPath
 from gpuforge.steps import venv
 
+pytestmark = pytest.mark.xdist_group("stored")  # made once
 
-@pytest.fixture
-def stored(tmp_path: Path) -> Path:
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with one package and its script, read-only as in the store."""
-    wheels = tmp_path / "wheels"
+    top = tmp_path_factory.mktemp("stored")
+    wheels = top / "wheels"
     wheels.mkdir()
     info = "tool-1.0.dist-info"
     files = {
@@ -31,7 +34,7 @@ def stored(tmp_path: Path) -> Path:
     with zipfile.ZipFile(wheels / "tool-1.0-py3-none-any.whl", "w") as archive:
         for name, text in files.items():
             archive.writestr(name, text)
-    folder = tmp_path / "stored"
+    folder = top / "stored"
     venv.install(venv.create(Path(sys.executable), folder), wheels)
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():

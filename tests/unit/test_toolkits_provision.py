@@ -144,6 +144,7 @@ def test_how_a_step_ends(
     assert f"{StepResult.read(result).error}\n" == says
 
 
+@pytest.mark.thorough
 def test_the_step_refuses_bad_pins_without_a_traceback(tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     file.write_text(
