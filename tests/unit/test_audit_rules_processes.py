@@ -371,7 +371,7 @@ CASES = {
         {"demo/p.so": elf(needed=["libx.so", "libelse.so"], runpath="$ORIGIN/lib")},
     ),
     "symbols that the program has to bring": Case(
-        "GF212", "warning", ("demo.libs/libnvomp.so: wants __pgi_uacc_enter, which libacchost.so would give",),
+        "GF212", "warning", ("demo.libs/libnvomp.so: wants __pgi_uacc_enter, which libacchost.so defines",),
         {
             "demo.libs/libnvomp.so": elf(soname="libnvomp.so", undefined=["__pgi_uacc_enter"]),
             "demo.libs/libacchost.so": elf(soname="libacchost.so", defined=["__pgi_uacc_enter"]),

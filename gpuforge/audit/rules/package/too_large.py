@@ -16,8 +16,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 subjects=(Subject(detail=f"too large to judge: {wheel.too_large}"),),
-                what="The wheel is too large to judge, or was made to be.",
-                why="Nothing is known of it: neither what it holds nor what it breaks.",
+                what="The wheel needs more time or memory than the audit spends on a file of its size.",
+                why="The audit stopped, and nothing is proved of the wheel. Files that are made to do this may be "
+                "harmful.",
                 fix="Do not install it unless you know who made it. If it is sound, report it as a bug of gpuforge.",
             )
 

@@ -25,7 +25,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wheel.name,
                     files=(found.file,),
                     subjects=(subject,),
-                    what="Objects need a newer processor than the tag promises, which is any x86-64 processor.",
+                    what="The tag promises that any x86-64 processor is enough, and objects need a newer one.",
                     why="On older processors they stop with an illegal instruction, or do not load.",
                     fix="Compile for the baseline (-march=x86-64; nvc++: -tp=px) and choose faster code at run time, "
                     "or document the processor that users need.",

@@ -124,7 +124,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 + " are for another machine.",
                 why="pip installs the wheel on machines where none of its objects load."
                 if none
-                else "These objects do not load on that machine.",
+                else "These objects do not load on the machines of the tag.",
                 fix="Tag the wheel for the machine that it was built for: wheel tags --platform-tag TAG FILE"
                 if none
                 else "Remove the objects that cannot run there.",

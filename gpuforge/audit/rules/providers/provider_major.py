@@ -39,7 +39,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 ),
                 what="The requirements bring libraries of another CUDA major than the one that is NEEDED."
                 if package in required
-                else "A package whose libraries are NEEDED, and which is not required, brings libraries of "
+                else "Objects NEED libraries of a package that the wheel does not require, and that package brings "
                 "another CUDA major.",
                 why="The linker does not find the NEEDED libraries, and the import fails.",
                 fix="Require the packages of the CUDA major that the wheel was built with, and bound the "

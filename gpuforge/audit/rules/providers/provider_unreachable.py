@@ -35,14 +35,14 @@ RULE = Rule(
 
 
 def _declared(graph: LinkGraph, edge: Edge) -> Finding:
-    only_if = "The import works only if"
+    only_after = "The import works only after"
     found_late = True
     if brought_by_module(graph, edge):
-        why = f"{only_if} a Python module of the wheel that has a path to them was imported before."
+        why = f"{only_after} a Python module of the wheel that has a path to them was imported."
     elif brought_by_need(graph, edge):
-        why = f"{only_if} another library of the wheel that has a path to them was loaded before."
+        why = f"{only_after} another library of the wheel that has a path to them was loaded."
     elif brought_by_package(graph, edge):
-        why = f"{only_if} a library of another package that needs them was loaded before."
+        why = f"{only_after} a library of another package that needs them was loaded."
     else:
         found_late = False
         why = "The import fails: the linker does not search the folder where pip installs them."

@@ -63,7 +63,7 @@ def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Fin
             Subject(
                 file=found.file,
                 detail=f"wants {', '.join(shown)}{more}, "
-                + (f"which {givers} would give" if givers else "which nothing in the wheel defines"),
+                + (f"which {givers} defines" if givers else "which nothing in the wheel defines"),
             ),
         ),
         what="Libraries use symbols of the HPC SDK's runtimes, and NEED no library that defines them.",

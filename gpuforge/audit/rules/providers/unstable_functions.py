@@ -53,7 +53,7 @@ def _finding(wheel: WheelFacts, found: ElfObject, package: str, names: Sequence[
         severity="warning" if wanted else "error",
         files=(found.file,),
         subjects=(Subject(file=found.file, item=package, detail=f"{', '.join(names[:_SHOWN])}{more}"),),
-        what=f"Files use C++ functions of {package}, which have another form in each release, and {promise} several.",
+        what=f"Files use C++ functions of {package} that change with each release, and {promise} several releases.",
         why="With another release than that of the build, the import fails with “undefined symbol”, or a function "
         "reads the wrong memory.",
         fix=f"Use the stable ABI of {package} alone, or require the one release of the build.",
